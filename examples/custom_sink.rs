@@ -1,4 +1,5 @@
-//! A sink of one's own: a table with a line for each event, safe on disk before the event counts as accepted.
+//! A custom sink: a table with a line for each event, safe on disk before the event counts as
+//! accepted.
 //!
 //!     cargo run --release --example custom_sink -- out/events.csv
 
@@ -30,7 +31,7 @@ impl Table {
         Self { path: path.into(), out: None }
     }
 
-    /// Does something with the open file, and says in one sentence what went wrong.
+    /// Does something with the open file, and describes an error in one sentence.
     fn with(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), SinkError> {
         let out = self.out.as_mut().ok_or_else(|| SinkError::lost("the run has not begun"))?;
         act(out).map_err(|error| SinkError::lost(format!("{}: {error}", self.path.display())))
@@ -56,7 +57,8 @@ impl Sink for Table {
         })
     }
 
-    // Called for each batch of events: only then are their slots free and do the sources forget them.
+    // Called for each batch of events: only then are their slots free and do the sources forget
+    // them.
     async fn commit(&mut self) -> Result<(), SinkError> {
         self.with(|out| out.flush().and_then(|()| out.get_ref().sync_data()))
     }

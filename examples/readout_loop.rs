@@ -1,7 +1,8 @@
-//! Readout in threads of its own that know nothing of async: read the digitizer, push, read the next.
+//! Readout in threads of its own without async: read the digitizer, push, read the next.
 //!
-//! While the event builder is behind, `push` blocks: that is the back-pressure, and the digitizer's own buffer fills. Where
-//! the process that reads out is another one, leave out supervisor and builder, and give their address to the source.
+//! While the event builder is behind, `push` blocks: that is the back-pressure, and the digitizer's
+//! own buffer fills. If readout is a process of its own, leave out supervisor and builder, and give
+//! the supervisor's address to the source.
 //!
 //!     cargo run --release --example readout_loop
 
@@ -16,13 +17,14 @@ use evb::{
     supervisor::{RunPlan, Supervisor, SupervisorConfig},
 };
 
-/// Stands for hardware: 256 samples of 16 bits every 200 µs.
+/// A substitute for hardware: 256 samples of 16 bits every 200 µs.
 struct Digitizer {
     event: EventId,
 }
 
 impl Digitizer {
-    /// Blocks until there is data; the event it belongs to, when it was taken, and the samples.
+    /// Blocks until there is data. Returns its event, the time at which it was taken, and the
+    /// samples.
     fn read(&mut self) -> (EventId, Timestamp, Vec<u8>) {
         thread::sleep(Duration::from_micros(200));
         self.event = self.event.next();
@@ -32,7 +34,7 @@ impl Digitizer {
     }
 }
 
-/// What runs in each readout thread; returns how many fragments it has pushed.
+/// Runs in each readout thread; returns the number of fragments that it has pushed.
 fn readout(source: BlockingSource) -> Result<u64, PushError> {
     let mut digitizer = Digitizer { event: EventId::new(0) };
     loop {

@@ -34,63 +34,74 @@ use crate::{
     sink::Sink,
 };
 
-/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for others to leave its core:
-/// a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
+/// Time to empty a port's queue below which a builder takes precedence on its core. While the
+/// builder waits for others to leave its core, no grants fill the queue, and the port falls idle: a
+/// time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
 pub const URGENT: Duration = Duration::from_millis(5);
 
-/// What a builder has to know; the rest comes from the supervisor.
+/// A builder's configuration; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
-    /// Which builder; must be in the supervisor's list.
+    /// The builder's id, which must be in the supervisor's list.
     pub id: BuilderId,
     /// The supervisor's address, `host:port`.
     pub supervisor: String,
-    /// Where sources reach it, `host:port`; they are told this very text. Port 0 takes any free one.
+    /// Address at which sources reach it, `host:port`; they are told exactly this text. Port 0
+    /// takes any free port.
     pub listen: String,
-    /// How long to try to reach the supervisor.
+    /// Time for which it tries to reach the supervisor.
     pub start_timeout: Duration,
-    /// Who may send when.
+    /// Rules for which source may send when.
     pub shaping: Shaping,
-    /// Where the rotation over the sources begins: give each builder another number.
+    /// Source at which the rotation begins; give each builder a different number.
     pub rotation: usize,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
-    /// How long data may wait in full queues on its way, mostly that of the builder's port: its buffer over its rate; zero if
-    /// not known. Over datagrams, nothing is taken for lost by a timer before.
+    /// Time that data may wait in full queues on its way, mostly that of the builder's port: its
+    /// buffer divided by its rate; zero if unknown. Over datagrams, no timer declares anything lost
+    /// earlier than this.
     pub queue: Duration,
-    /// What a packet takes of the switch port's buffer at least.
+    /// Least space that a packet occupies in the switch port's buffer.
     pub cell: Bytes,
-    /// The most payload memory; checked against `slots × Σ max_fragment` before the first event. `None`: no limit.
+    /// The most payload memory; checked against `slots × Σ max_fragment` before the first event.
+    /// `None`: no limit.
     pub memory: Option<Bytes>,
-    /// What carries the lanes; the same for all sources and builders of a run.
+    /// Transport of the lanes; the same for all sources and builders of a run.
     pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
-    /// How the packets of the supervisor's connection are marked.
+    /// Traffic class of the packets of the supervisor connection.
     pub control: TrafficClass,
-    /// How its peers make sure of it, and it of them.
+    /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
-    /// A sink that does not take events is tried on for so long after the end of the run was asked for; then they are lost.
+    /// Time for which a failing sink is retried after the end of the run was requested; after that,
+    /// its events are lost.
     pub give_up: Duration,
-    /// The life of a run that it has built for before, if any: a supervisor of another one refuses it before it takes part.
+    /// Number and epoch of the run that it has built for before, if any: a supervisor of another
+    /// run or epoch refuses it before it takes part.
     pub life: Option<(RunNumber, Epoch)>,
-    /// Counts the turns of its loop; not those of its sink, which may wait for a disk.
+    /// Counter of the turns of its loop; those of its sink, which may wait for a disk, are not
+    /// counted.
     pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
-    /// Whether its thread goes before others of its core, if the system permits it ([`host::take_precedence`]); `None`: where
-    /// [`Self::queue`] is known and empties within [`URGENT`]. Its sink's thread does not.
+    /// True if its thread takes precedence over others on its core, where the system permits it
+    /// ([`host::take_precedence`]). `None` means: only if [`Self::queue`] is known and empties
+    /// within [`URGENT`]. The sink's thread never takes precedence.
     pub precedence: Option<bool>,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it ([`host::keep_awake`]); `None`: where
-    /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
+    /// Keeps the machine's idle cores awake during the run, if the system permits it
+    /// ([`host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
+    /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`: it sleeps at once. Its core is
-    /// busy meanwhile: ask [`prove_polling`](evb_net::pacing::prove_polling) first.
+    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
+    /// it sleeps at once. Its core is busy meanwhile: ask
+    /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
 }
 
 impl BuilderConfig {
-    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and as long for a sink in trouble.
+    /// Creates a configuration with defaults: any port of loopback, credit with a budget of
+    /// megabytes, 30 s to start, and as long for a failing sink.
     pub fn new(id: BuilderId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -117,7 +128,8 @@ impl BuilderConfig {
         }
     }
 
-    /// Whether its thread is to go before others: [`Self::precedence`], or what follows from its port.
+    /// Returns true if its thread is to take precedence: [`Self::precedence`], or what follows from
+    /// its port's queue.
     pub fn is_urgent(&self) -> bool {
         self.precedence.unwrap_or(self.queue > Duration::ZERO && self.queue < URGENT)
     }
@@ -132,16 +144,17 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Listens for sources, registers at the supervisor, and builds every event into `sink`. Dropped before it is done, it
-    /// gives up.
+    /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
+    /// Dropping the future before it is ready gives the attempt up.
     ///
     /// # Errors
-    /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or refuses.
+    /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or
+    /// refuses.
     pub async fn connect(config: BuilderConfig, sink: impl Sink) -> Result<Self, RoleError> {
         Self::connect_filtered(config, AcceptAll, sink).await
     }
 
-    /// The same with a filter before the sink.
+    /// Connects like [`Self::connect`], with a filter before the sink.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -179,26 +192,28 @@ impl Builder {
         Ok(Self { ending, stop, address })
     }
 
-    /// Where it listens for sources.
+    /// Returns the address at which it listens for sources.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Asks the supervisor to end the run: no more triggers, then every event is built, or named.
+    /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
+    /// named in the ledger.
     pub fn stop(&self, cause: &str) {
         self.stop.send(cause);
     }
 
-    /// Waits until the run is over: every event is with the sink, or named in the ledger.
+    /// Waits until the run is over, when every event is with the sink or named in the ledger.
     ///
     /// # Errors
-    /// Why the builder could not go on.
+    /// The reason for which the builder could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         role::ended(&mut self.ending.clone()).await
     }
 }
 
-/// An address that was in use a moment ago, by ourselves in the run before, is tried again.
+/// Binds the configured address. An address that is still in use, as by this process in the
+/// previous run, is tried again for a moment.
 async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let until = evb_net::clock::now() + RELEASE;
     loop {
@@ -213,16 +228,17 @@ async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleE
     }
 }
 
-/// How long to wait before an address is tried again.
+/// Pause before an address is tried again.
 const BIND_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long an address may take to become free.
+/// Time that an address may take to become free.
 const RELEASE: Duration = Duration::from_secs(1);
 
 async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let mut last = None;
     for address in resolve(&config.listen).await? {
-        // Of ports that are free by TCP, any may be taken by UDP: the system chooses anew.
+        // A port that is free for TCP may be taken for UDP. Each try lets the system choose another
+        // one.
         let tries = if address.port() == 0 { PORTS } else { 1 };
         for _ in 0..tries {
             match bind_one(config, address) {
@@ -235,15 +251,15 @@ async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), R
     Err(RoleError::Listen { address: config.listen.clone(), reason })
 }
 
-/// How many free ports are tried.
+/// Number of free ports that are tried.
 const PORTS: u32 = 8;
 
 fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;
     if config.transport == Transport::Udp {
-        // The socket is opened when the run is known, and with it how much may be under way. That its port is taken is to be
-        // heard now.
+        // The socket is opened when the run is known, and with it the bytes that may be under way.
+        // Opening it once now reveals a port that is taken.
         udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
             io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
         })?;
@@ -251,7 +267,7 @@ fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListe
     Ok((listener, address))
 }
 
-/// What sources are told: the configured text, with the port that was taken.
+/// Returns the address that sources are told: the configured text, with the port that was bound.
 fn advertised(listen: &str, bound: SocketAddr) -> String {
     match listen.rsplit_once(':') {
         Some((host, "0")) => format!("{host}:{}", bound.port()),

@@ -2,26 +2,26 @@
 
 use evb_core::{event::Event, id::SourceId};
 
-/// What becomes of an event.
+/// A filter's decision about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterVerdict {
-    /// Goes to the sink.
+    /// The event goes to the sink.
     Accept,
-    /// Is counted as rejected; the sink does not see it.
+    /// The event is counted as rejected; the sink does not see it.
     Reject,
-    /// Its content is wrong: counted as lost, with the culprit named.
+    /// The event's content is wrong: it is counted as lost, and the ledger names the source.
     Corrupt {
-        /// Whose fragment.
+        /// The fragment's source.
         source_id: SourceId,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
 }
 
-/// Looks at every built event before the sink. Runs on the sink's thread; may keep state, may take its time: a slow
-/// filter is back-pressure, as a slow sink is.
+/// Judges every built event before the sink. It runs on the sink's thread and may keep state. A
+/// slow filter causes back-pressure, as a slow sink does.
 pub trait Filter: Send + 'static {
-    /// What becomes of this event.
+    /// Decides whether this event goes to the sink.
     fn verdict(&mut self, event: &Event) -> FilterVerdict;
 }
 
@@ -41,7 +41,8 @@ impl Filter for AcceptAll {
     }
 }
 
-/// Accepts one event in so many, by event id: all builders of a run keep the same ones.
+/// Accepts one event in `keep_every`, by event id, so that all builders of a run keep the same
+/// ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Prescale {
     keep_every: u64,
@@ -74,7 +75,7 @@ impl Filter for RequireComplete {
     }
 }
 
-/// One filter after the other; the first that does not accept has the say.
+/// Applies one filter after the other; the first that does not accept decides.
 impl Filter for Vec<Box<dyn Filter>> {
     fn verdict(&mut self, event: &Event) -> FilterVerdict {
         let verdicts = self.iter_mut().map(|filter| filter.verdict(event));

@@ -1,4 +1,5 @@
-//! Where fragments come from, other than a program's own readout: made up, replayed, or sent by front-end processes.
+//! Origins of fragments other than a program's own readout: generated, replayed, or sent by
+//! front-end processes.
 
 mod pattern;
 mod generator;

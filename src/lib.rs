@@ -1,5 +1,6 @@
-//! evb builds events: in a physics experiment every trigger leaves a fragment of data in each of N readout computers, and
-//! evb brings all fragments of one event together on one of M machines, over TCP, without a dropped packet.
+//! evb builds events: in a physics experiment every trigger leaves a fragment of data in each of N
+//! readout computers, and evb brings all fragments of one event together on one of M machines, over
+//! TCP, without a dropped packet.
 //!
 //! ```text
 //!             triggers
@@ -14,16 +15,18 @@
 //!              × M
 //! ```
 //!
-//! * [`Source`] takes fragments from readout and holds each one until its event is safe. `push` waits while builders are
-//!   behind: that is the back-pressure. [`source::BlockingSource`] serves threads that are not async, [`source::Readout`]
-//!   makes fragments when they are asked for.
-//! * [`Builder`] asks the sources for the fragments of its events, in pieces that fit the switch port in front of it,
-//!   assembles and checks them, and hands each event to a [`Filter`](filter::Filter) and a [`Sink`].
-//! * [`Supervisor`] takes triggers, gives each event to a builder with a free slot, and closes the ledger at the end:
-//!   triggered = inhibited + complete + incomplete + lost + rejected.
+//! * [`Source`] takes fragments from readout and holds each one until its event is safe. `push`
+//!   waits while builders are behind: that is the back-pressure. [`source::BlockingSource`] serves
+//!   threads that are not async, [`source::Readout`] makes fragments when they are asked for.
+//! * [`Builder`] asks the sources for the fragments of its events, in pieces that fit the switch
+//!   port in front of it, assembles and checks them, and hands each event to a
+//!   [`Filter`](filter::Filter) and a [`Sink`].
+//! * [`Supervisor`] takes triggers, gives each event to a builder with a free slot, and closes the
+//!   ledger at the end: triggered = inhibited + complete + incomplete + lost + rejected.
 //!
-//! Source and builder each live on a thread of their own, pinned to a core if asked, and so does every sink; their handles
-//! can be used from any runtime. One process may host as many roles as it likes.
+//! Source and builder each live on a thread of their own, pinned to a core if asked, and so does
+//! every sink; their handles can be used from any runtime. One process may host as many roles as it
+//! likes.
 //!
 //! ```
 //! use evb::{
@@ -39,7 +42,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (source, builder) = (SourceId::new(1), BuilderId::new(1));
-//! let mut plan = RunPlan::new(RunNumber::new(1), SupervisorConfig::fresh_epoch(), vec![source], vec![builder]);
+//! let epoch = SupervisorConfig::fresh_epoch();
+//! let mut plan = RunPlan::new(RunNumber::new(1), epoch, vec![source], vec![builder]);
 //! plan.events = Some(3);
 //! let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
 //! let address = supervisor.addr().to_string();
@@ -60,8 +64,9 @@
 //! # }
 //! ```
 //!
-//! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the repository has the plan of
-//! the house, `docs/reference/protocol.md` every byte on the wire.
+//! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the
+//! repository describes the structure of the code, `docs/reference/protocol.md` every byte on the
+//! wire.
 
 pub mod role;
 pub mod filter;

@@ -1,4 +1,4 @@
-//! What the roles share: a thread of their own, and how a run ends for them.
+//! Common parts of the roles: their own threads, and the end of a run.
 
 mod beats;
 mod busy_poll;
@@ -27,13 +27,16 @@ pub use evb_core::session::RunOutcome;
 pub(crate) use greetings::Greetings;
 pub(crate) use link::{Access, SupervisorLink, classify};
 
-/// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
+/// Control messages that a role takes in before it acts on them; bounds what a flood of them can
+/// pile up.
 pub(crate) const MESSAGES: usize = 64;
 
-/// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to some 100 µs on each side of a grant.
+/// Time to empty a port's queue below which cores are kept awake: a core takes up to some 100 µs to
+/// leave its sleep on each side of a grant, and meanwhile the port falls idle.
 pub const BRISK: Duration = Duration::from_millis(1);
 
-/// Keeps this machine's cores awake, if that was asked for, or follows from how soon the queue of a port empties.
+/// Keeps this machine's cores awake if configured, or else if a port's queue empties in less than
+/// [`BRISK`].
 pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::Awake> {
     if !asked.unwrap_or(queue > Duration::ZERO && queue < BRISK) {
         return None;
@@ -45,63 +48,63 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     awake.ok()
 }
 
-/// Asks a role to have the run ended.
+/// A request to a role that it ask for the end of the run.
 #[derive(Clone, Debug)]
 pub(crate) struct StopRequest(mpsc::Sender<String>);
 
 impl StopRequest {
-    /// A request and the driver's end of it.
+    /// Creates a request and the driver's end of it.
     pub(crate) fn new() -> (Self, mpsc::Receiver<String>) {
         let (sender, receiver) = mpsc::channel(1);
         (Self(sender), receiver)
     }
 
-    /// Asks; once is enough.
+    /// Sends the request; repeated requests have no effect.
     pub(crate) fn send(&self, cause: &str) {
-        // Full or closed: asked already, or over.
+        // The channel is full after an earlier request, and closed when the role is over.
         let _ = self.0.try_send(cause.to_owned());
     }
 }
 
-/// Why a role could not go on.
+/// Reason for which a role could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RoleError {
     /// The supervisor could not be reached, or refused us.
     #[error("cannot join the run: {0}")]
     Join(#[from] ConnectError),
-    /// The address to listen on is not ours, or taken.
+    /// The address to listen on is not local, or it is taken.
     #[error("cannot listen on {address}: {reason}; is another evbd running there?")]
     Listen {
         /// The address.
         address: String,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// An address that cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// What came from the supervisor is no control message.
+    /// The supervisor sent bytes that are no control message.
     #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
-    /// The control connection broke in mid-run, and there was no other.
+    /// The control connection broke during the run, and no new one succeeded.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
     Abandoned {
-        /// Why the connection broke.
+        /// Reason for which the connection broke.
         cause: String,
-        /// How long another was tried for.
+        /// Time for which the role tried to register again.
         tried: Duration,
-        /// What came of the last try.
+        /// Result of the last try.
         last: String,
-        /// What this role still has.
+        /// Events or fragments that this role still holds.
         held: String,
     },
-    /// The supervisor sent something that makes no sense.
+    /// The supervisor sent a malformed message.
     #[error("the supervisor broke the protocol: {0}")]
     Malformed(#[from] MalformedMessage),
-    /// The supervisor sent a roster that does not fit what we know.
+    /// The supervisor sent a roster that contradicts what this role knows.
     #[error("the supervisor broke the protocol: {0}")]
     Roster(String),
-    /// A peer's lane made no sense from the start.
+    /// A peer's lane cannot begin.
     #[error("a lane cannot begin: {0}")]
     Lane(#[from] LaneError),
     /// The sink could not begin.
@@ -118,15 +121,15 @@ pub enum RoleError {
         "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
-        /// What the slots can take, and what comes out of order.
+        /// Memory for full slots and for bytes that arrive out of order.
         needed: Bytes,
         /// The limit.
         limit: Bytes,
     },
-    /// Whoever started it did not wait until it had joined.
+    /// The task that started it did not wait until it had joined.
     #[error("nobody waits for it any more")]
     Unwanted,
-    /// The role's thread is gone without a word: a defect of evb.
+    /// The role's thread ended without a result, which is a defect of evb.
     #[error("the role ended without saying why")]
     Vanished,
 }
@@ -139,13 +142,13 @@ impl From<RoleFault> for RoleError {
             RoleFault::Roster(problem) => Self::Roster(problem),
             RoleFault::Memory { needed, limit } => Self::Memory { needed, limit },
             RoleFault::SinkGone => Self::SinkGone,
-            // Whoever connected has said more.
+            // The task that connected has reported the details.
             RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
         }
     }
 }
 
-/// The end of a role's run, for whoever waits for it.
+/// The end of a role's run, for the tasks that wait for it.
 pub(crate) type Ending = watch::Receiver<Option<Result<RunOutcome, std::sync::Arc<RoleError>>>>;
 
 /// Waits until the role has ended.
@@ -155,15 +158,16 @@ pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::
     ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
 }
 
-/// What a role tells whoever started it when it has joined, and by what it hears that this was taken: see [`hand_over`].
+/// The value that a role hands to its starter once it has joined, and the channel that confirms the
+/// receipt: see [`hand_over`].
 pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
-/// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no core with others and no
-/// blocking readout or sink can hold it up. Waits until it has joined; returns what it handed over, and where it will say how it
-/// ended.
+/// Runs a role on a thread and runtime of its own, pinned to `core` if given, so that it shares no
+/// core with others and no blocking readout or sink can delay it. Waits until it has joined;
+/// returns the value that it handed over and a watch of its end.
 ///
 /// # Errors
-/// Why it ended before it had joined.
+/// The reason for which it ended before it had joined.
 pub(crate) async fn on_own_thread<T, F>(
     name: String,
     core: Option<usize>,
@@ -187,13 +191,14 @@ where
         if let Err(error) = &outcome {
             match error {
                 RoleError::Unwanted => tracing::debug!(role = name.as_str(), "not wanted any more"),
-                // What that costs, the ledger says.
+                // The ledger states what this costs.
                 _ => tracing::warn!(role = name.as_str(), %error, "ended by an error"),
             }
         }
         let shared = match outcome {
             Ok(outcome) => Ok(outcome),
-            // Who still waits for it to join wants the error itself, and is the only one who asks.
+            // A task that still waits for the role to join gets the error itself, and no other task
+            // can ask for it.
             Err(error) => match early.send(error) {
                 Ok(()) => return,
                 Err(error) => Err(std::sync::Arc::new(error)),
@@ -204,13 +209,14 @@ where
     let Ok((what, taken)) = has_joined.await else {
         return Err(ended_early.await.unwrap_or(RoleError::Vanished));
     };
-    // Before the role goes on: whatever ends it from now on is for `ending`.
+    // This must happen before the role goes on: its end is reported through `ending` from now on.
     drop(ended_early);
     let _ = taken.send(());
     Ok((what, ending))
 }
 
-/// What lane bytes cost on the wire; with the tags that protect them, if they are protected.
+/// Returns the cost of lane bytes on the wire, including the tags that protect them if they are
+/// protected.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
     let (cost, tag) = match transport {
         Transport::Tcp => (PacketCost::tcp(mtu, cell), PARCEL_OVERHEAD),
@@ -219,8 +225,8 @@ pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bo
     if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
 }
 
-/// Tells whoever started a role that it has joined, and waits until he has heard it. One who has gone away meanwhile would
-/// leave a role in the run that nobody knows of.
+/// Tells the starter of a role that it has joined, and waits until the starter has received this.
+/// Without the receipt, a starter that is gone would leave a role in the run that has no owner.
 pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;

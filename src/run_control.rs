@@ -1,7 +1,8 @@
 //! [`RunControl`]: leads run after run in one process, by the table of [`evb_core::run_control`].
 //!
-//! A [`System`] says what each run is to be and starts the sources and builders that live in this process, if any; others
-//! register by themselves, for each run anew. [`RunControl`] is the handle for programs; `evbd` puts HTTP in front of it.
+//! A [`System`] provides the plan of each run and starts the sources and builders that live in this
+//! process, if any; others register by themselves, again for each run. [`RunControl`] is the handle
+//! for programs; `evbd` puts HTTP in front of it.
 
 mod history;
 mod problems;
@@ -34,23 +35,23 @@ pub use history::{CauseFraction, Sample};
 pub use problems::{Problem, Severity};
 pub use status::{LastRun, LiveRates, Status, Totals};
 
-/// How many wishes may wait.
+/// Requests that may wait for the leader.
 const ASKS: usize = 64;
 
-/// Who said no on the way to a run, why, and what to do about it.
+/// A refusal on the way to a run: its origin, its reason, and advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{refused_by}: {reason}; {remedy}")]
 pub struct SystemError {
-    /// Whose fault it is: the configuration, a source, a builder, …
+    /// Origin of the refusal: the configuration, a source, a builder, …
     pub refused_by: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub remedy: String,
 }
 
 impl SystemError {
-    /// From its parts.
+    /// Creates an error from its parts.
     pub fn new(refused_by: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { refused_by: refused_by.into(), reason: reason.into(), remedy: remedy.into() }
     }
@@ -69,7 +70,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Who it is.
+    /// Returns the peer that this role is.
     pub fn peer(&self) -> Peer {
         match self {
             Self::Source(id, _) => Peer::Source(*id),
@@ -88,7 +89,7 @@ impl Role {
     /// Waits until its run is over.
     ///
     /// # Errors
-    /// Why it could not go on.
+    /// The reason for which it could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         match self {
             Self::Source(_, source) => source.finished().await,
@@ -97,57 +98,62 @@ impl Role {
     }
 }
 
-/// What is led: given by whoever embeds.
+/// The system that is led; the embedding program implements it.
 pub trait System: Send + 'static {
-    /// Makes or reads the configuration, at `configure`. Nothing else happens if that fails.
+    /// Makes or reads the configuration, when `configure` is called. If it fails, nothing else
+    /// happens.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for which there is no configuration.
     fn configure(&mut self) -> Result<(), SystemError>;
 
-    /// The next run, with a number that no earlier one had. Asked for when a run is opened to peers.
+    /// Returns the plan of the next run, with a number that no earlier run had. It is called when a
+    /// run is opened to peers.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// The reason for which there can be no plan.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError>;
 
-    /// Sources and builders of that plan which are to be started in this process: the supervisor listens for them now.
+    /// Starts the sources and builders of that plan that live in this process; the supervisor
+    /// listens for them already.
     fn join(&mut self, _supervisor: SocketAddr, _plan: &RunPlan) -> Vec<Joining> {
         Vec::new()
     }
 
-    /// A builder that was added to the run that goes on, if it is to be started in this process.
+    /// Starts a builder that was added to the current run, if it lives in this process.
     fn join_builder(&mut self, _supervisor: SocketAddr, _id: BuilderId) -> Option<Joining> {
         None
     }
 
-    /// A run is over, and its ledger is closed.
+    /// Called when a run is over and its ledger is closed.
     fn ended(&mut self, _report: &RunReport) {}
 }
 
-/// Talks to whoever leads the runs of this process. Cheap to clone, and fit for any thread and runtime.
+/// A handle to the leader of the runs of this process. It is cheap to clone and usable from any
+/// thread and runtime.
 #[derive(Clone, Debug)]
 pub struct RunControl {
     asks: mpsc::Sender<Ask>,
     shown: watch::Receiver<Shown>,
 }
 
-/// What changes rarely: for those who wait.
+/// The part of the status that changes rarely, for those who wait for a change.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// Where the system stands.
+    /// State of the system.
     pub state: State,
-    /// The local sources and builders have joined, and the supervisor listens.
+    /// True if the local sources and builders have joined and the supervisor listens.
     pub is_hosting: bool,
     /// The last run's ledger.
     pub last_run: Option<Arc<RunReport>>,
-    /// The last thing that went wrong.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
 impl RunControl {
-    /// Begins to lead, in state [`State::Unconfigured`], on a task of the current runtime. With `autostart`, the first run
-    /// after each [`configure`](Self::configure) begins as soon as everybody is ready.
+    /// Starts a leader, in state [`State::Unconfigured`], on a task of the current runtime. With
+    /// `autostart`, the first run after each [`configure`](Self::configure) begins as soon as all
+    /// peers are ready.
     pub fn new(system: impl System, autostart: bool) -> Self {
         let (asks, asked) = mpsc::channel(ASKS);
         let (show, shown) = watch::channel(Shown::default());
@@ -163,23 +169,24 @@ impl RunControl {
         self.command(Command::Configure).await
     }
 
-    /// Takes triggers, as soon as every source and builder is there: waits some seconds for the last ones.
+    /// Starts the run as soon as every source and builder is there; waits some seconds for the last
+    /// ones.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, or who is missing.
+    /// [`Refusal`]: the state, or missing peers.
     pub async fn start(&self) -> Result<State, Refusal> {
         self.command(Command::Start).await
     }
 
-    /// The same for a run of which people say something; it stays in the status and in the run's report.
+    /// Starts a run with an annotation, which appears in the status and in the run's report.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, who is missing, or an annotation that is too long.
+    /// [`Refusal`]: the state, missing peers, or an annotation that is too long.
     pub async fn start_with(&self, annotation: Annotation) -> Result<State, Refusal> {
         self.ask("start", |answer| Ask::Start(annotation, answer)).await?
     }
 
-    /// Takes no triggers for a while.
+    /// Pauses the run: it takes no triggers.
     ///
     /// # Errors
     /// [`Refusal`]: the state.
@@ -187,7 +194,7 @@ impl RunControl {
         self.command(Command::Pause).await
     }
 
-    /// Takes triggers again.
+    /// Resumes the run: it takes triggers again.
     ///
     /// # Errors
     /// [`Refusal`]: the state.
@@ -195,7 +202,8 @@ impl RunControl {
         self.command(Command::Resume).await
     }
 
-    /// Ends the run: no more triggers, then every event is settled. Returns when that has begun; [`Self::settled`] waits.
+    /// Ends the run: no more triggers, then every event is settled. Returns when that has begun;
+    /// [`Self::settled`] waits.
     ///
     /// # Errors
     /// [`Refusal`]: the state.
@@ -203,7 +211,7 @@ impl RunControl {
         self.command(Command::Stop).await
     }
 
-    /// Gives the configuration up, after a failure too.
+    /// Discards the configuration, also after a failure.
     ///
     /// # Errors
     /// [`Refusal`]: the state.
@@ -211,10 +219,10 @@ impl RunControl {
         self.command(Command::Reset).await
     }
 
-    /// Any of the commands.
+    /// Carries out any of the commands.
     ///
     /// # Errors
-    /// [`Refusal`]: who refused, why, and what to do.
+    /// [`Refusal`]: its origin, its reason, and advice.
     pub async fn command(&self, command: Command) -> Result<State, Refusal> {
         self.ask(command.name(), |answer| Ask::Command(command, answer)).await?
     }
@@ -227,7 +235,7 @@ impl RunControl {
         self.ask("rate", |answer| Ask::Rate(rate, answer)).await?
     }
 
-    /// Lets a builder take part, in this run and those that follow. It has to register by itself.
+    /// Adds a builder to this run and those that follow. It has to register by itself.
     ///
     /// # Errors
     /// [`Refusal`]: the state, or a builder that takes part already.
@@ -235,7 +243,7 @@ impl RunControl {
         self.ask("add-builder", |answer| Ask::Add(id, answer)).await?
     }
 
-    /// Gives a builder no more events, and lets it go when it has settled those it has.
+    /// Removes a builder: it gets no more events, and leaves when it has settled those it has.
     ///
     /// # Errors
     /// [`Refusal`]: the state, or a builder that does not take part.
@@ -243,23 +251,23 @@ impl RunControl {
         self.ask("remove-builder", |answer| Ask::Remove(id, answer)).await?
     }
 
-    /// Everything about the system and its run.
+    /// Returns everything about the system and its run.
     ///
     /// # Errors
-    /// [`Refusal`]: nobody leads any more.
+    /// [`Refusal`]: the leader has ended.
     pub async fn status(&self) -> Result<Status, Refusal> {
         self.ask("status", Ask::Status).await
     }
 
-    /// How it went: a sample a second, for an hour at most; those after the sample of that number.
+    /// Returns the samples of the last hour, one per second, that follow the sample number `after`.
     ///
     /// # Errors
-    /// [`Refusal`]: nobody leads any more.
+    /// [`Refusal`]: the leader has ended.
     pub async fn history(&self, after: u64) -> Result<Vec<Sample>, Refusal> {
         self.ask("history", |answer| Ask::History(after, answer)).await
     }
 
-    /// Ends a run that is under way, and the leading.
+    /// Ends a run that is under way, and then the leader.
     ///
     /// # Errors
     /// [`Refusal`]: it has ended already.
@@ -267,19 +275,19 @@ impl RunControl {
         self.ask("close", |answer| Ask::Close(cause.to_owned(), answer)).await
     }
 
-    /// The state as it changes, and what stays when a run is over.
+    /// Returns a watch of the state, and of the last run's results.
     pub fn watch(&self) -> watch::Receiver<Shown> {
         self.shown.clone()
     }
 
-    /// Waits until no run is under way; the ledger of the last one, if there was any.
+    /// Waits until no run is under way, and returns the ledger of the last run, if there was one.
     pub async fn settled(&self) -> Option<Arc<RunReport>> {
         let mut shown = self.shown.clone();
         let over =
             |shown: &Shown| matches!(shown.state, State::Unconfigured | State::Configured | State::Failed);
         match shown.wait_for(over).await {
             Ok(shown) => shown.last_run.clone(),
-            // Nobody leads any more: nothing is under way.
+            // The leader has ended, so nothing is under way.
             Err(_) => self.shown.borrow().last_run.clone(),
         }
     }

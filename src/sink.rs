@@ -1,4 +1,4 @@
-//! [`Sink`]: where built events go, and what "accepted" means.
+//! [`Sink`]: the destination of built events, and the meaning of "accepted".
 
 mod channel;
 mod closure;
@@ -19,7 +19,7 @@ pub use closure::FnSink;
 pub use file::FileSink;
 pub use null::NullSink;
 
-/// Why a sink did not take events.
+/// Reason for which a sink did not take events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SinkError {
@@ -27,37 +27,40 @@ pub struct SinkError {
     held: Held,
 }
 
-/// What becomes of the events.
+/// Events that are held to be written again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
-    /// They are lost.
+    /// No events: they are lost.
     None,
-    /// All that were written since the last commit are written again.
+    /// All events that were written since the last commit.
     All,
-    /// These are.
+    /// These events.
     These(Vec<EventId>),
 }
 
 impl SinkError {
-    /// It will not take them later either: from `write`, that event is lost; from `commit`, all since the last one. The ledger
-    /// names them with these words.
+    /// Returns an error of a sink that will not take the events later either. From `write`, that
+    /// event is lost; from `commit`, all events since the last commit. The ledger names them with
+    /// this cause.
     pub fn lost(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), held: Held::None }
     }
 
-    /// It may take them later, as when a disk is full. The builder holds them and offers them again; meanwhile their slots are
-    /// taken, and when all are, triggers are inhibited. From `write` or from `commit`, none of the events since the last
-    /// commit has been taken.
+    /// Returns an error of a sink that may take the events later, for example after a full disk.
+    /// The builder holds them and offers them again; meanwhile their slots are taken, and when all
+    /// slots are, triggers are inhibited. From `write` or from `commit`, it means that none of the
+    /// events since the last commit was taken.
     pub fn passing(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), held: Held::All }
     }
 
-    /// The same where it is known which events were not taken: the others were.
+    /// Returns a passing error of a sink that knows which events it has not taken; it has taken the
+    /// others.
     pub fn passing_but_for(cause: impl Into<String>, events: Vec<EventId>) -> Self {
         Self { cause: cause.into(), held: Held::These(events) }
     }
 
-    /// The words.
+    /// Returns the description of the cause.
     pub fn cause(&self) -> &str {
         &self.cause
     }
@@ -66,7 +69,7 @@ impl SinkError {
         self.held != Held::None
     }
 
-    /// Whether an event of the batch is to be written again.
+    /// Returns true if that event of the batch is to be written again.
     fn holds(&self, event: EventId) -> bool {
         match &self.held {
             Held::None => false,
@@ -76,23 +79,23 @@ impl SinkError {
     }
 }
 
-/// The room where a sink writes.
+/// The space where a sink writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkSpace {
-    /// What is free to it.
+    /// Free bytes that the sink may use.
     pub free: Bytes,
-    /// All there is.
+    /// Size in total.
     pub size: Bytes,
 }
 
-/// Whose events are to come.
+/// Facts about a run, for the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
     /// The run.
     pub run: RunNumber,
     /// The life of the run.
     pub epoch: Epoch,
-    /// Who builds them.
+    /// The builder of the events.
     pub builder: BuilderId,
     /// The sources of the run, ascending.
     pub sources: Vec<SourceId>,
@@ -100,30 +103,32 @@ pub struct RunFacts {
 
 /// Takes built events. Runs on a thread of its own, so it may block.
 ///
-/// The builder hands events over in batches: `write` for each, then `commit`. Only when `commit` has returned are the
-/// events **accepted**: their slots are free, the sources forget them. What an error costs, it says itself:
-/// [`SinkError::lost`] loses events, which the ledger names; [`SinkError::passing`] costs time.
+/// The builder hands events over in batches: `write` for each, then `commit`. Events are
+/// **accepted** only when `commit` has returned: their slots are free, and the sources forget them.
+/// The error decides what a failure costs: [`SinkError::lost`] loses events, which the ledger
+/// names; [`SinkError::passing`] costs time.
 pub trait Sink: Send + 'static {
-    /// A run begins. An error here ends it before the first event; but after one that passes, the builder takes part, holds its
-    /// events, and lets the run begin again until it can.
+    /// Begins a run. An error ends the builder before the first event; after a passing error,
+    /// however, the builder takes part, holds its events, and repeats the call until it succeeds.
     fn begin(&mut self, _run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Takes one event. Clone it to keep it: the builder uses the memory again otherwise.
+    /// Takes one event. A sink that keeps it must clone it, because the builder reuses the memory.
     fn write(&mut self, event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// Makes all events since the last commit safe, whatever that means here.
+    /// Makes all events since the last commit safe, in the sense of this sink.
     fn commit(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// The room where it writes; `None` if that means nothing here. Asked about once a second, on its thread.
+    /// Returns the space where it writes; `None` if it has none. Called about once a second, on its
+    /// thread.
     fn space(&self) -> Option<SinkSpace> {
         None
     }
 
-    /// The run is over: nothing more comes.
+    /// Closes the sink after the run: no more events follow.
     fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }

@@ -30,54 +30,58 @@ pub use pacing::PacingConfig;
 
 use input::Intake;
 
-/// What a source has to know; the rest comes from the supervisor.
+/// A source's configuration; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
-    /// Which source; must be in the supervisor's list.
+    /// The source's id, which must be in the supervisor's list.
     pub id: SourceId,
     /// The supervisor's address, `host:port`.
     pub supervisor: String,
     /// The local address to send from; `None` leaves it to routing.
     pub bind: Option<IpAddr>,
-    /// The largest payload. Builders reserve memory by it.
+    /// The largest payload, by which builders reserve memory.
     pub max_fragment: Bytes,
-    /// How many payload bytes may wait for a decision before `push` waits.
+    /// Payload bytes that may wait for a decision before `push` waits.
     pub backlog: Bytes,
-    /// How long to try to reach the supervisor.
+    /// Time for which it tries to reach the supervisor.
     pub start_timeout: Duration,
-    /// How departures are shaped; the builders' half of it is theirs.
+    /// Shaping of departures; the builders do their half of it.
     pub shaping: Shaping,
-    /// How fast it sends to each builder, on top of any shaping, and who keeps the pace.
+    /// Pace towards each builder, in addition to any shaping, and the mechanism that keeps it.
     pub pacing: PacingConfig,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
-    /// How long announcements may wait in full queues on their way, mostly that of a builder's port: its buffer over its rate; zero
-    /// if not known. They keep a distance by it; over datagrams, none is repeated before.
+    /// Time that announcements may wait in full queues on their way, mostly that of a builder's
+    /// port: its buffer divided by its rate; zero if unknown. They keep this distance from each
+    /// other, and over datagrams none is repeated earlier.
     pub queue: Duration,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it ([`evb_net::host::keep_awake`]); `None`: where
-    /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
+    /// Keeps the machine's idle cores awake during the run, if the system permits it
+    /// ([`evb_net::host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
+    /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`: it sleeps at once. Its core is
-    /// busy meanwhile: ask [`prove_polling`](evb_net::pacing::prove_polling) first.
+    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
+    /// it sleeps at once. Its core is busy meanwhile: ask
+    /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
-    /// What a packet takes of a switch port's buffer at least.
+    /// Least space that a packet occupies in a switch port's buffer.
     pub cell: Bytes,
-    /// What carries the lanes; the same for all sources and builders of a run.
+    /// Transport of the lanes; the same for all sources and builders of a run.
     pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
-    /// How the packets of the supervisor's connection are marked.
+    /// Traffic class of the packets of the supervisor connection.
     pub control: TrafficClass,
-    /// How its peers make sure of it, and it of them.
+    /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
-    /// Counts the turns of its loop.
+    /// Counter of the turns of its loop.
     pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
 
 impl SourceConfig {
-    /// With defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no pacing.
+    /// Creates a configuration with defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no
+    /// pacing.
     pub fn new(id: SourceId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -102,34 +106,36 @@ impl SourceConfig {
         }
     }
 
-    /// What lane bytes cost on the wire.
+    /// Returns the cost of lane bytes on the wire.
     fn cost(&self) -> PacketCost {
         role::packet_cost(self.transport, self.mtu, self.cell, self.security.is_protected())
     }
 }
 
-/// Why a fragment was not taken.
+/// Reason for which a fragment was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The caller's fault.
+    /// The caller's fragment was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The run is over, or the source failed: [`Source::finished`] says how.
+    /// The run is over, or the source failed: [`Source::finished`] returns the result.
     #[error("the source has ended; nothing more is taken")]
     Ended,
 }
 
-/// Makes the fragments of events when they are assigned: for readout that keeps its data until asked, for generators and
-/// replay. Runs on the source's own thread, so it must not block for long.
+/// Makes the fragments of events when they are assigned: for readout that keeps its data until
+/// asked, for generators and replay. Runs on the source's own thread, so it must not block for
+/// long.
 pub trait Readout: Send + 'static {
-    /// The fragment of an event; `None` if there is none: the event will miss this source.
+    /// Makes the fragment of an event; `None` if there is none, so that the event will miss this
+    /// source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
 }
 
 /// A running source. Clones push into the same source.
 ///
-/// It connects to the supervisor, learns the builders, keeps what is pushed until the event's builder asks for it, and
-/// holds it on until the builder's sink has accepted the event.
+/// It connects to the supervisor, learns the builders, and keeps each fragment until the event's
+/// builder asks for it and the builder's sink has accepted the event.
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,
@@ -139,7 +145,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Registers at the supervisor and starts the source on a thread of its own. Dropped before it is done, it gives up.
+    /// Registers at the supervisor and starts the source on a thread of its own. Dropping the
+    /// future before it is ready gives the attempt up.
     ///
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
@@ -147,7 +154,7 @@ impl Source {
         Self::start(config, None).await
     }
 
-    /// The same for readout that makes fragments when asked.
+    /// Connects like [`Self::connect`], with readout that makes fragments when asked.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -183,27 +190,30 @@ impl Source {
         Ok(Self { intake, first, ending, stop })
     }
 
-    /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on readout.
+    /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on
+    /// readout.
     ///
     /// # Errors
-    /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no error: it is dropped and
-    /// counted.
+    /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no
+    /// error: it is dropped and counted.
     pub async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         self.intake.push(fragment).await
     }
 
-    /// The first event that this source has a part in: 1, or in a run that goes on the one after those that were decided when it
-    /// came. Events from there on miss it if it does not push their fragments, however late it begins to.
+    /// Returns the first event that this source has a part in: 1, or in a run that goes on, the
+    /// event after those that were decided when it joined. Later events will miss this source if it
+    /// does not push their fragments, however late it begins to push.
     pub fn first_event(&self) -> EventId {
         self.first
     }
 
-    /// A handle for readout threads that are not async.
+    /// Returns a handle for readout threads that are not async.
     pub fn blocking(&self) -> BlockingSource {
         BlockingSource { intake: self.intake.clone() }
     }
 
-    /// Asks the supervisor to end the run: no more triggers, then every event is built, or named.
+    /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
+    /// named in the ledger.
     pub fn stop(&self, cause: &str) {
         self.stop.send(cause);
     }
@@ -211,7 +221,7 @@ impl Source {
     /// Waits until the run is over.
     ///
     /// # Errors
-    /// Why the source could not go on.
+    /// The reason for which the source could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         role::ended(&mut self.ending.clone()).await
     }

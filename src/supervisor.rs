@@ -51,54 +51,55 @@ pub use evb_core::{
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use trigger_port::TriggerInput;
 
-/// How many commands of handles may wait.
+/// Commands of handles that may wait.
 const COMMANDS: usize = 256;
 
-/// Where a supervisor listens, and what run it leads.
+/// A supervisor's address and its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorConfig {
-    /// Where sources and builders register: `host:port`; port 0 takes a free one.
+    /// Address at which sources and builders register: `host:port`; port 0 takes a free port.
     pub listen: String,
-    /// What the run is to be.
+    /// The plan of the run.
     pub plan: RunPlan,
-    /// Fixes random triggers.
+    /// Seed of random triggers.
     pub seed: u64,
-    /// Where what happens is written down, so that another supervisor can go on with the run. One that tells of a run which is
-    /// not over is gone on with: then number and epoch of the plan are those of the journal.
+    /// Journal from which another supervisor can go on with the run. If it contains a run that is
+    /// not over, this supervisor goes on with that run, and number and epoch are those of the
+    /// journal instead of the plan's.
     pub journal: Option<JournalConfig>,
-    /// Where external triggers come from, beside the handle; only with [`TriggerKind::External`].
+    /// Source of external triggers besides the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
-    /// How its packets to sources and builders are marked.
+    /// Traffic class of its packets to sources and builders.
     pub control: TrafficClass,
-    /// How sources and builders make sure of it, and it of them.
+    /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
     /// Counts the turns of its loop.
     pub beats: Beats,
 }
 
-/// Why a supervisor cannot work.
+/// Reason for which a supervisor cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// The plan makes no sense.
+    /// The plan is contradictory.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A trigger input beside a trigger that is not external.
+    /// There is a trigger input, but the trigger is not external.
     #[error("a trigger input needs the trigger kind `external` or `multicast`; leave one of them out")]
     TriggerInput,
     /// An address that cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The address to listen on is not ours, or taken.
+    /// The address to listen on is not local, or it is taken.
     #[error(
         "cannot listen on {address}: {reason}; is another evbd running there, or the address of another host?"
     )]
     Listen {
         /// The address.
         address: String,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
-    /// The journal cannot be kept, or gone on with.
+    /// The journal cannot be written, or its run cannot go on.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The multicast group cannot be joined.
@@ -108,7 +109,7 @@ pub enum SupervisorError {
     Multicast {
         /// Group and port.
         group: SocketAddr,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// The system refused a timer.
@@ -116,7 +117,7 @@ pub enum SupervisorError {
     System(#[from] io::Error),
 }
 
-/// A supervisor that listens; [`run`](Self::run) leads its run.
+/// A listening supervisor; [`run`](Self::run) leads its run.
 #[derive(Debug)]
 pub struct Supervisor {
     driver: Driver,
@@ -126,7 +127,7 @@ pub struct Supervisor {
     beats: Beats,
 }
 
-/// Talks to a running supervisor. Cheap to clone.
+/// A handle to a running supervisor. It is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SupervisorHandle {
     commands: mpsc::Sender<Command>,
@@ -138,10 +139,10 @@ pub struct SupervisorHandle {
 #[error("the run is over")]
 pub struct RunOver;
 
-/// Why a run is not changed.
+/// Reason for which a run is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
-    /// It cannot be.
+    /// The run cannot be changed like this.
     #[error(transparent)]
     Refused(#[from] ChangeError),
     /// The supervisor has ended.
@@ -149,10 +150,10 @@ pub enum SteeringError {
     Over(#[from] RunOver),
 }
 
-/// Why a run that its plan holds back does not begin.
+/// Reason for which a run that its plan holds back does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BeginError {
-    /// Somebody is missing, or it has begun.
+    /// A source or builder is missing, or the run has begun already.
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// The supervisor has ended.
@@ -161,7 +162,7 @@ pub enum BeginError {
 }
 
 impl SupervisorConfig {
-    /// With seed 1 and no trigger input.
+    /// Creates a configuration with seed 1 and no trigger input.
     pub fn new(listen: impl Into<String>, plan: RunPlan) -> Self {
         Self {
             listen: listen.into(),
@@ -175,14 +176,15 @@ impl SupervisorConfig {
         }
     }
 
-    /// An epoch that no earlier start of a supervisor had, as long as the host's clock is not turned back.
+    /// Returns an epoch that no earlier start of a supervisor had, provided that the host's clock
+    /// is not turned back.
     pub fn fresh_epoch() -> Epoch {
         Epoch::new(clock::wall_clock_micros())
     }
 }
 
 impl Supervisor {
-    /// Listens, so that peers can register as soon as it runs. The time for them to come begins now.
+    /// Listens, so that peers can register as soon as it runs. Their time to register begins now.
     ///
     /// # Errors
     /// [`SupervisorError`]: the plan, or an address.
@@ -191,7 +193,7 @@ impl Supervisor {
         Self::on(listener, config).await
     }
 
-    /// The same at a listener that is there already: one that stays over many runs. `config.listen` is not used.
+    /// Uses an existing listener, which may serve many runs. `config.listen` is not used.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -225,17 +227,17 @@ impl Supervisor {
         Ok(Self { driver, address, trigger_address, handle, beats: config.beats })
     }
 
-    /// Where it listens for sources and builders.
+    /// Returns the address at which it listens for sources and builders.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens for external triggers, if it does.
+    /// Returns the address at which it listens for external triggers, if it does.
     pub fn trigger_addr(&self) -> Option<SocketAddr> {
         self.trigger_address
     }
 
-    /// For triggers, the end, and a look at it.
+    /// Returns a handle that steers and observes the run.
     pub fn handle(&self) -> SupervisorHandle {
         self.handle.clone()
     }
@@ -243,14 +245,14 @@ impl Supervisor {
     /// Leads the run until its ledger is closed.
     ///
     /// # Errors
-    /// None at present: a run that fails has a report that says so.
+    /// None at present: the report of a failed run states the failure.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
         drop(self.handle);
         Ok(*self.beats.count("supervisor".to_owned(), farewell::lead(self.driver)).await)
     }
 }
 
-/// A new run, or the one that the journal tells of.
+/// Creates the core of a new run, or of the journal's run if that is not over.
 fn begin(
     mut plan: RunPlan,
     seed: u64,
@@ -282,7 +284,8 @@ pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
 }
 
 impl SupervisorHandle {
-    /// External triggers: so many events happened now. Counts unless the run is running and its trigger is external.
+    /// Reports `count` external triggers that happened now. They are ignored unless the run takes
+    /// triggers and its trigger kind is external.
     ///
     /// # Errors
     /// [`RunOver`].
@@ -290,7 +293,7 @@ impl SupervisorHandle {
         self.commands.send(Command::Trigger(count)).await.map_err(|_| RunOver)
     }
 
-    /// Ends the run: no more triggers, everything outstanding is settled.
+    /// Ends the run: there are no more triggers, and all outstanding events are settled.
     ///
     /// # Errors
     /// [`RunOver`]: it has ended already.
@@ -301,15 +304,15 @@ impl SupervisorHandle {
     /// Lets a run begin that its plan holds back ([`RunPlan::hold`]).
     ///
     /// # Errors
-    /// [`BeginError`]: who is missing, or that it is over.
+    /// [`BeginError`]: peers are missing, or the run is over.
     pub async fn begin(&self) -> Result<(), BeginError> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Begin(answer)).await.map_err(|_| RunOver)?;
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
-    /// Takes no triggers for a while. Those that come from elsewhere meanwhile are inhibited, those of the run's own clock do
-    /// not happen.
+    /// Pauses the run. External triggers are inhibited meanwhile, and the run's own trigger is
+    /// stopped.
     ///
     /// # Errors
     /// [`SteeringError`]: it is not running, paused already, or over.
@@ -317,7 +320,7 @@ impl SupervisorHandle {
         self.change(Change::Pause).await
     }
 
-    /// Takes triggers again.
+    /// Resumes the run: it takes triggers again.
     ///
     /// # Errors
     /// [`SteeringError`]: it is not paused, or over.
@@ -333,7 +336,7 @@ impl SupervisorHandle {
         self.change(Change::SetRate(rate)).await
     }
 
-    /// Lets one builder more take part, while the run goes on as well.
+    /// Adds a builder to the run, which may be running already.
     ///
     /// # Errors
     /// [`SteeringError`]: it takes part already, there are too many, or it is over.
@@ -341,7 +344,7 @@ impl SupervisorHandle {
         self.change(Change::AddBuilder(id)).await
     }
 
-    /// Lets a builder leave: it gets no more events, and goes when it has none left.
+    /// Removes a builder: it gets no more events, and leaves when it has none left.
     ///
     /// # Errors
     /// [`SteeringError`]: there is none of that number, it is the last one, or it is over.
@@ -355,7 +358,7 @@ impl SupervisorHandle {
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
-    /// A look at every source and builder.
+    /// Returns the state of every source and builder.
     ///
     /// # Errors
     /// [`RunOver`].
@@ -365,7 +368,8 @@ impl SupervisorHandle {
         answered.await.map_err(|_| RunOver)
     }
 
-    /// How far the run is: a counter snapshot, some times a second.
+    /// Returns a watch of the run's progress: a snapshot of its counters, updated some times a
+    /// second.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
     }

@@ -1,5 +1,5 @@
-//! Triggers told by network: [`TriggerFeed`] tells them, as a pseudo-trigger system does, and [`TriggerListener`] hears them.
-//! The bytes are specified in `docs/reference/triggers.md`.
+//! Triggers over the network: [`TriggerFeed`] sends them, as a pseudo-trigger system does, and
+//! [`TriggerListener`] receives them. The bytes are specified in `docs/reference/triggers.md`.
 
 #[cfg(test)]
 mod tests;
@@ -24,11 +24,11 @@ use tokio::{
     net::{TcpStream, UdpSocket},
 };
 
-/// The longest datagram that is looked at.
+/// The longest datagram that is examined.
 const MAX_DATAGRAM: usize = 64;
 
-/// Hears triggers that come as datagrams, to one address or to a multicast group. The supervisor uses it, and so can
-/// sources that make their fragments at trigger time.
+/// Receives triggers as datagrams, at one address or in a multicast group. The supervisor uses it,
+/// and so can sources that make their fragments at trigger time.
 #[derive(Debug)]
 pub struct TriggerListener {
     socket: UdpSocket,
@@ -36,16 +36,16 @@ pub struct TriggerListener {
 }
 
 impl TriggerListener {
-    /// Listens at the first of these addresses that can be had.
+    /// Listens at the first of these addresses that is available.
     ///
     /// # Errors
-    /// The system's: the address is not ours, or taken.
+    /// The system's: the address is not local, or it is taken.
     pub async fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("trigger") })
     }
 
-    /// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is a local address
-    /// (IPv4) or a name; `None` leaves it to the routes.
+    /// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is
+    /// a local address (IPv4) or a name; `None` leaves it to the routes.
     ///
     /// # Errors
     /// The system's: not a multicast group, no such interface.
@@ -54,7 +54,7 @@ impl TriggerListener {
         Ok(Self { socket, log: RefusalLog::new("trigger") })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     ///
     /// # Errors
     /// The system's.
@@ -62,7 +62,7 @@ impl TriggerListener {
         self.socket.local_addr()
     }
 
-    /// The next trigger message; others are logged and passed over.
+    /// Returns the next trigger message; other datagrams are logged and ignored.
     pub fn poll_asked(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         loop {
             let mut bytes = [0; MAX_DATAGRAM];
@@ -72,20 +72,21 @@ impl TriggerListener {
                     Ok(asked) => return Poll::Ready(asked),
                     Err(error) => self.log.record(from, &error),
                 },
-                // An ICMP answer to something that this socket never sent.
+                // This is an ICMP answer to a datagram that this socket never sent.
                 Poll::Ready(Err(_)) => {}
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Waits for the next trigger message. Safe to cancel.
+    /// Waits for the next trigger message. This method is cancel safe.
     pub async fn asked(&mut self) -> Asked {
         std::future::poll_fn(|cx| self.poll_asked(cx)).await
     }
 }
 
-/// Tells triggers by network, with numbers from 1 on: a pseudo-trigger for tests and for sources without hardware.
+/// Sends triggers over the network, with numbers from 1 on: a pseudo-trigger for tests and for
+/// sources without hardware.
 #[derive(Debug)]
 pub struct TriggerFeed {
     outlet: Outlet,
@@ -99,8 +100,8 @@ enum Outlet {
 }
 
 impl TriggerFeed {
-    /// Announcements by datagram to an address, or to a multicast group (by that interface, and not beyond the local
-    /// network).
+    /// Sends announcements by datagram to an address, or to a multicast group (through that
+    /// interface, and not beyond the local network).
     ///
     /// # Errors
     /// The system's: no route, no such interface.
@@ -109,25 +110,25 @@ impl TriggerFeed {
         Ok(Self { outlet: Outlet::Datagrams(socket), sent: 0 })
     }
 
-    /// Lines over TCP to a supervisor's trigger port.
+    /// Sends lines over TCP to a supervisor's trigger port.
     ///
     /// # Errors
-    /// The system's: nobody listens there.
+    /// The system's: no process listens there.
     pub async fn lines(to: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         Ok(Self { outlet: Outlet::Lines(stream), sent: 0 })
     }
 
-    /// How many triggers were told.
+    /// Returns the number of triggers sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Tells so many triggers, now.
+    /// Sends `count` triggers now.
     ///
     /// # Errors
-    /// The connection's. A datagram to a host where nobody listens is no error.
+    /// The connection's. A datagram to a port on which no process listens is not an error.
     pub async fn tell(&mut self, count: u64) -> io::Result<()> {
         match &mut self.outlet {
             Outlet::Lines(stream) => {
@@ -149,8 +150,8 @@ impl TriggerFeed {
         Ok(())
     }
 
-    /// Tells triggers of that rate and kind, until the count is reached; for ever without one. Triggers that are due
-    /// together are told together.
+    /// Sends triggers of that kind and rate until the count is reached, or without end if there is
+    /// none. Triggers that are due together are sent together.
     ///
     /// # Errors
     /// As of [`tell`](Self::tell), and when the system refuses a timer.
@@ -175,7 +176,7 @@ impl TriggerFeed {
         Ok(())
     }
 
-    /// Tells so many triggers at equal intervals.
+    /// Sends triggers at equal intervals for the given duration.
     ///
     /// # Errors
     /// As of [`run`](Self::run).

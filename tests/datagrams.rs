@@ -1,4 +1,4 @@
-//! Whole systems whose lanes go by datagrams, over loopback in one process: what holds over TCP holds here.
+//! Whole systems with lanes over datagrams, over loopback in one process: they behave as over TCP.
 
 mod support;
 
@@ -30,14 +30,15 @@ use evb_net::{
 use support::{assert_exact, begin_over, start_over};
 use tokio::net::TcpStream;
 
-/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is down for that.
+/// Returns a plan with long timeouts: beside a compiler, roles may get no CPU time for seconds, and
+/// none should count as down for that.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);
     RunPlan { deadline: patience, down_after: patience, give_up_after: patience * 2, ..plan }
 }
 
-/// That the run is what it was to be, and its data came by datagrams of 1500 B packets.
+/// Asserts that the run is complete, and that its data came in datagrams of 1500 B packets.
 fn assert_complete(report: &RunReport, events: u64, sources: u64) {
     assert_eq!(report.exit_code, 0, "{}: {:?}", report.verdict, report.problems);
     assert_eq!((report.events.complete, report.events.open()), (events, Some(0)));
@@ -50,7 +51,7 @@ fn assert_complete(report: &RunReport, events: u64, sources: u64) {
 
 #[tokio::test]
 async fn builds_tiny_small_and_large_fragments_exactly() {
-    // Lengths are up to 96 more: those of no bytes are among them.
+    // Lengths vary by up to 96 bytes; empty fragments are among them.
     for (sources, builders, length, events) in
         [(1, 1, 0, 300), (4, 2, 1000, 1000), (3, 3, 20_000, 200), (2, 1, 1_048_576, 10)]
     {
@@ -80,7 +81,7 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
         let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(1, 1, u64::MAX) };
         let epoch = plan.epoch;
         let mut system = start_over(transport, "127.0.0.1:0", plan, 100).await;
-        // The run is on: this source has its lane, and asks for it as it should not.
+        // The run goes on, and this source has its lane, but asks for it once more, wrongly.
         let first = system.events[0].recv().await;
         assert!(first.is_some_and(|event| event.is_complete()));
         let (source, builder) = (Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1)));
@@ -105,7 +106,7 @@ async fn a_udp_port_that_is_taken_is_said_before_the_run() {
     let (taken, address) = loop {
         let taken = UdpSocket::bind("127.0.0.1:0").expect("loopback has a port");
         let address = taken.local_addr().expect("it is bound");
-        // By TCP, it is free.
+        // The port is free for TCP.
         if TcpListener::bind(address).is_ok() {
             break (taken, address);
         }

@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-/// Builds an example and runs it; what it printed. It must end well.
+/// Builds an example, runs it and returns its output. It must succeed.
 fn run(example: &str, arguments: &[&str]) -> String {
-    // Of all packages' features, as this program was built: else cargo builds everything once more.
+    // Features are those of the whole workspace, as for this program; otherwise cargo would build
+    // everything again.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--workspace", "--example", example]);
     if !cfg!(debug_assertions) {

@@ -1,5 +1,5 @@
-//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost. Most of the time they wait for leases
-//! to end, so that systems of one test run beside each other.
+//! Faults in whole systems over loopback: peers that are cut off register again, and nothing is
+//! lost. Tests mostly wait for leases to end, so the systems of one test run at the same time.
 
 mod support;
 #[path = "support/cable.rs"]
@@ -53,7 +53,7 @@ async fn cabled(plan: RunPlan, transport: Transport) -> (System, Vec<Cable>, Vec
     (system, of_sources, of_builders)
 }
 
-/// Every fragment as it was made.
+/// Asserts that every fragment is as it was made.
 fn assert_bytes(event: &Event) {
     for fragment in event.fragments() {
         let length = LENGTH + event.id.number() as usize % 97;
@@ -61,7 +61,8 @@ fn assert_bytes(event: &Event) {
     }
 }
 
-/// So many events, all complete. What was built twice was built under two epochs: the later one counts.
+/// Asserts that there are `count` events, all complete. An event that was built twice was built
+/// under two epochs, of which the later one counts.
 fn assert_all_once(mut built: Vec<Event>, count: usize) {
     built.sort_by_key(|event| (event.id, core::cmp::Reverse(event.epoch)));
     built.dedup_by(|later, first| later.id == first.id && later.epoch < first.epoch);
@@ -76,7 +77,7 @@ fn at(rate: f64, plan: RunPlan) -> RunPlan {
     RunPlan { trigger: TriggerKind::Periodic { rate }, patience: Duration::from_secs(8), ..plan }
 }
 
-/// Cuts a cable a second from now, and mends it so many milliseconds later.
+/// Cuts a cable a second from now, and mends it `millis` milliseconds later.
 fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     let cable = cable.clone();
     tokio::spawn(async move {
@@ -88,9 +89,9 @@ fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     })
 }
 
-/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less than two leases
-/// goes on; one for longer
-/// begins anew, and its events are built by the others. None is lost, none is doubled in the ledger.
+/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder that is without its supervisor for
+/// less than two leases goes on; after a longer time it rejoins, and its events are built by the
+/// others. None is lost, and none is counted twice in the ledger.
 #[tokio::test]
 async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     let course = async |transport, cut| {
@@ -108,8 +109,8 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     join!(course(Transport::Tcp, 3000), course(Transport::Udp, 3000), course(Transport::Tcp, 1200));
 }
 
-/// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events of the time are
-/// complete or name it.
+/// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events
+/// of the time are complete or name it.
 #[tokio::test]
 async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     let course = async |transport| {
@@ -128,8 +129,8 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process in mid-run; a
-/// builder of which the same is true, and one that joins.
+/// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process
+/// in mid-run; a builder of which the same is true, and one that joins.
 #[tokio::test]
 async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
     let course = async |transport| {
@@ -138,7 +139,7 @@ async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
         let (address, cable) = (system.address.clone(), sources[1].clone());
         let replacing = tokio::spawn(async move {
             sleep(Duration::from_millis(1000)).await;
-            // For the supervisor, the process is dead; and so another may take its place.
+            // For the supervisor, the process is dead, so another one may take its place.
             cable.cut();
             sleep(Duration::from_millis(1500)).await;
             let config = SourceConfig { transport, ..SourceConfig::new(SourceId::new(2), address) };
@@ -170,7 +171,7 @@ async fn a_builder_that_is_replaced_loses_nothing() {
             sleep(Duration::from_millis(1000)).await;
             cable.cut();
             sleep(Duration::from_millis(500)).await;
-            // Its lease is not over yet: it tries until it is.
+            // Its lease is not over yet, so it tries again until it is.
             let config = BuilderConfig { transport, ..BuilderConfig::new(BuilderId::new(2), address) };
             Builder::connect(config, sink).await.expect("it takes its place")
         });
@@ -182,7 +183,8 @@ async fn a_builder_that_is_replaced_loses_nothing() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is lost.
+/// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is
+/// lost.
 #[tokio::test]
 async fn a_source_that_is_waited_for_is_in_every_event() {
     let course = async |transport| {
@@ -199,7 +201,8 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// A sink that panics takes its builder with it, whose events are built by the other: none goes into a sink that is not there.
+/// A sink that panics takes its builder with it, whose events are built by the other: none goes
+/// into a sink that is not there.
 #[tokio::test]
 async fn a_sink_that_panics_costs_its_builder_and_no_event() {
     let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", at(400.0, plan(2, 2, 1500)))).await;
@@ -226,6 +229,6 @@ async fn a_sink_that_panics_costs_its_builder_and_no_event() {
     let (built, report) = system.finish().await;
     assert_eq!(kept.load(Ordering::Relaxed), 100);
     assert_eq!((report.events.lost, report.events.complete), (0, 1500), "{:?}", report.problems);
-    // What the other sink took and nobody heard of is built once more.
+    // Events that the other sink took without a report are built once more.
     assert!((1400..1500).contains(&built.len()), "{}", built.len());
 }

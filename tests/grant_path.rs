@@ -1,4 +1,4 @@
-//! Where the time from a grant to its data goes: each stage is measured, over loopback in one process.
+//! The time from a grant to its data: each stage is measured, over loopback in one process.
 
 #![cfg(target_os = "linux")]
 
@@ -27,7 +27,7 @@ async fn path_over(transport: Transport, security: Security) -> RunReport {
     report
 }
 
-/// That every stage is there, and none is longer than the way that it is a part of.
+/// Asserts that every stage is there, and that none is longer than the whole path.
 fn assert_by_stage(report: &RunReport) {
     if clocks::reading_cost() > CHEAP {
         println!("SKIP: the clock is too dear here for receive times");

@@ -1,5 +1,6 @@
-//! A supervisor that goes on with a run needs memory for the state of that run, and not for all that led to it. Alone in its program:
-//! the system says how much that took.
+//! A supervisor that recovers a run needs memory for the state of that run, but not for its
+//! history. The test is alone in its program, because the system measures the memory of the whole
+//! process.
 
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -20,7 +21,7 @@ use evb_core::{
 };
 use evb_net::clock;
 
-/// What a journal has before it is made shorter.
+/// Length that a journal reaches before it is compacted.
 const LENGTH: u64 = 8 << 20;
 
 const PEERS: [Peer; 3] =
@@ -51,7 +52,8 @@ fn says(core: &mut SupervisorCore, peer: Peer, message: Message, now: Instant) {
     core.handle_message(peer, Control { message: Some(message) }, now);
 }
 
-/// The journal of a run whose builders build everything at once; nothing of it stays in memory.
+/// Writes the journal of a run whose builders build everything at once; nothing of it stays in
+/// memory.
 fn write_journal(plan: &RunPlan, path: &Path) {
     let mut now = Instant::from_nanos(clock::now().as_nanos() / 2);
     let mut core = SupervisorCore::new(plan.clone(), 1, now).expect("the plan makes sense");
@@ -90,7 +92,7 @@ fn write_journal(plan: &RunPlan, path: &Path) {
     file.flush().expect("there is room for a journal");
 }
 
-/// `VmRSS` or `VmHWM`, in bytes.
+/// Returns `VmRSS` or `VmHWM`, in bytes.
 fn memory(key: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
     let line = status.lines().find(|line| line.starts_with(key)).expect("every process has memory");
@@ -98,7 +100,7 @@ fn memory(key: &str) -> u64 {
     number.expect("it is a number of kilobytes") << 10
 }
 
-/// How much memory is needed more at once than is needed before.
+/// Returns the result of `work`, and by how much its peak of memory exceeds the memory used before.
 async fn peak<T>(work: impl Future<Output = T>) -> (T, u64) {
     fs::write("/proc/self/clear_refs", "5").expect("our own peak can be forgotten");
     let before = memory("VmRSS");

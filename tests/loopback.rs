@@ -1,4 +1,5 @@
-//! Whole systems over loopback, in one process: every event once, byte for byte, and a ledger that closes.
+//! Whole systems over loopback, in one process: every event once, byte for byte, and a ledger that
+//! closes.
 
 mod support;
 #[path = "loopback/announced.rs"]
@@ -188,6 +189,7 @@ async fn an_event_alone_does_not_wait_for_the_next() {
     let plan = evb::supervisor::RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(3, 2, 10) };
     let (built, report) = start(plan, 1000).await.finish().await;
     assert_eq!(built.len(), 10);
-    // A wake-up that is lost costs the 100 ms to the next trigger; a busy machine costs less than half of that.
+    // A wake-up that is lost costs the 100 ms to the next trigger; a busy machine costs less than
+    // half of that.
     assert!(report.build_latency_us.p50 < 50_000, "{:?}", report.build_latency_us);
 }

@@ -1,4 +1,4 @@
-//! Which threads of a process go before others of their core.
+//! The threads of a process that take precedence over others on their core.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -50,7 +50,7 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     system.finish().await;
 }
 
-/// As by `CPUSchedulingPolicy=fifo` of a unit.
+/// A thread may have real-time priority already, as from `CPUSchedulingPolicy=fifo` of a unit.
 #[test]
 fn who_has_more_already_keeps_it() {
     let thread = || {
@@ -65,7 +65,7 @@ fn who_has_more_already_keeps_it() {
     }
 }
 
-/// How the scheduler ranks a thread.
+/// A thread's rank with the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     nice: i32,
@@ -73,7 +73,7 @@ struct Standing {
     real_time: u32,
 }
 
-/// Each thread of this process, by its name.
+/// Returns the standing of each thread of this process, by its name.
 fn standing_by_thread() -> BTreeMap<String, Standing> {
     let threads = fs::read_dir("/proc/self/task").expect("Linux has it");
     let stats = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
@@ -85,7 +85,8 @@ fn of_this_thread() -> Standing {
     standing(&stat).expect("as proc(5) has it").1
 }
 
-/// Of a line as proc(5) describes it: the second field is the name in brackets, the 19th `nice`, the 40th the real-time priority.
+/// Parses a line as described in proc(5): the second field is the name in brackets, the 19th
+/// `nice`, the 40th the real-time priority.
 fn standing(stat: &str) -> Option<(String, Standing)> {
     let (head, tail) = stat.rsplit_once(") ")?;
     let name = head.split_once(" (")?.1.to_owned();

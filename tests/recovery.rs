@@ -1,5 +1,5 @@
-//! A supervisor that is killed in mid-run, and another that goes on by its journal: sources and builders stay, and nothing is
-//! lost or doubled.
+//! A supervisor is killed during a run, and another one goes on from its journal: sources and
+//! builders stay, and nothing is lost or duplicated.
 
 mod support;
 
@@ -36,7 +36,8 @@ async fn supervisor(listen: &str, path: &Path, plan: &RunPlan) -> Supervisor {
     Supervisor::bind(config).await.expect("the address is free again")
 }
 
-/// Without a journal nobody can lead the run on: its builders end, and say what their sinks hold.
+/// Without a journal no supervisor can go on with the run: its builders end, and report what their
+/// sinks hold.
 #[tokio::test]
 async fn without_a_journal_a_builder_says_what_its_sink_holds() {
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -102,7 +103,7 @@ async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost(
             assert!(killed.is_err_and(|error| error.is_cancelled()), "the run was under way");
             sleep(Duration::from_millis(300)).await;
             assert_eq!(unfinished_run(&path).expect("it is readable"), Some(plan.run));
-            // Whatever the plan says: the journal knows better which run this is.
+            // The plan's number and epoch do not matter, because those of the journal count.
             let other = RunPlan { epoch: SupervisorConfig::fresh_epoch(), ..plan.clone() };
             let next = supervisor(&address, &path, &other).await;
             system.supervisor = next.handle();

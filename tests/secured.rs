@@ -1,5 +1,5 @@
-//! Whole systems whose peers share a key, over loopback in one process; and what happens to who has another key, or none, or
-//! changes bytes on their way.
+//! Whole systems whose peers share a key, over loopback in one process, and the treatment of peers
+//! with another key or none, and of changed bytes.
 
 mod support;
 #[path = "secured/relay.rs"]
@@ -26,7 +26,8 @@ fn psk(byte: u8) -> Security {
     Security::Psk(PresharedKey::new([byte; 32]))
 }
 
-/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is down for that.
+/// Returns a plan with long timeouts: beside a compiler, roles may get no CPU time for seconds, and
+/// none should count as down for that.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);
@@ -68,7 +69,7 @@ async fn who_has_another_key_or_none_is_told_so_at_once() {
         assert!(refused.to_string().contains(words), "{refused}");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 
-        // The run is none the worse for them.
+        // The wrong peers do not affect the run.
         let config = SourceConfig { security: ours, ..SourceConfig::new(id, &system.address) };
         let readout = Numbers { source: id, length: 100 };
         system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));

@@ -1,4 +1,4 @@
-//! [`Entrance`]: lanes on their way in. Who is let in, the builder's machine says.
+//! [`Entrance`]: lanes that are being opened. The builder's machine decides which are admitted.
 
 use std::{
     future::Future,
@@ -26,17 +26,17 @@ use crate::role::Greetings;
 
 type Answer = Pin<Box<dyn Future<Output = Knock>>>;
 
-/// Lanes on their way in.
+/// Lanes that are being opened.
 pub(super) struct Entrance {
     greetings: Greetings<(Channel, Hello)>,
     options: LaneOptions,
-    /// By lane.
+    /// Answers on their way, by lane.
     answers: Vec<(LaneIndex, Answer)>,
 }
 
-/// What an entrance has to say.
+/// A step in the opening of a lane.
 pub(super) enum Knock {
-    /// Somebody wants a lane; answer by [`Entrance::welcome`] or [`Entrance::refuse`].
+    /// A source asks for a lane: answer with [`Entrance::welcome`] or [`Entrance::refuse`].
     Asks(Hello, Channel, SocketAddr),
     /// The lane is open.
     Opened(LaneIndex, Channel),
@@ -54,17 +54,17 @@ impl Entrance {
         Self { greetings, options: config.lane.clone(), answers: Vec::new() }
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.greetings.refusals()
     }
 
-    /// A lane ended by bytes without the right tag.
+    /// Counts a lane that ended because of bytes without a valid tag.
     pub(super) fn count_forged(&mut self) {
         self.greetings.count_forged();
     }
 
-    /// The next source at the door.
+    /// Returns the next step of any lane.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Knock> {
         for index in 0..self.answers.len() {
             if let Poll::Ready(knock) = self.answers[index].1.as_mut().poll(cx) {
@@ -75,7 +75,8 @@ impl Entrance {
         self.greetings.poll(cx, now).map(|((channel, hello), peer)| Knock::Asks(hello, channel, peer))
     }
 
-    /// Opens the lane; [`Knock::Opened`] follows when the source has been told, unless it asks once more before.
+    /// Opens the lane. [`Knock::Opened`] follows when the source has been told, unless it asks for
+    /// the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the lane's options");
@@ -93,7 +94,7 @@ impl Entrance {
         self.answers.retain(|(of, _)| *of != lane);
     }
 
-    /// Turns somebody away, with the reason.
+    /// Refuses a connection and tells the peer the reason.
     pub(super) fn refuse(&mut self, channel: Channel, peer: SocketAddr, refusal: Refusal) {
         self.greetings.record_refusal(peer, &refusal.detail);
         channel.refuse(ConnectionKind::Lane, &refused(refusal));

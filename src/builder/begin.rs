@@ -1,4 +1,4 @@
-//! How a builder begins: from joining over its first roster and its sink to the driver.
+//! The beginning of a builder: joining, the first roster, the sink and the driver.
 
 use std::{future::poll_fn, io};
 
@@ -45,7 +45,7 @@ pub(super) async fn run<S: Sink>(
     let role = BuilderRole::new(plan, &start, now)?;
     let lanes = Lanes::new(listener, &config, ends);
     let mut driver = Driver::new(&config, role, link, lanes, stage, stop, now)?;
-    // Not before the sink's thread runs, which would inherit it.
+    // The sink's thread runs already; otherwise it would inherit the precedence.
     if config.is_urgent() {
         match host::take_precedence() {
             Ok(how) => tracing::debug!(builder = %config.id, ?how, "goes before other programs"),
@@ -61,10 +61,11 @@ pub(super) async fn run<S: Sink>(
     outcome
 }
 
-/// What the machine is made from.
+/// Returns the configuration of the builder's state machine.
 fn of_role(config: &BuilderConfig, listener: &TcpListener) -> io::Result<BuilderRoleConfig> {
     let datagrams = config.transport == Transport::Udp;
-    // IPv6 takes 20 bytes more of each packet (RFC 8200 §3): so much less is of the lane.
+    // An IPv6 header is 20 bytes longer than an IPv4 header (RFC 8200 §3), which leaves that much
+    // less of each packet to the lane.
     let is_longer = datagrams && listener.local_addr()?.is_ipv6();
     let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
     Ok(BuilderRoleConfig {

@@ -21,7 +21,7 @@ use crate::{
     sink::stage::{Fate, Stage},
 };
 
-/// A builder's machine, and what it is driven with.
+/// A builder's machine and its connections, sink and timer.
 pub(super) struct Driver {
     role: BuilderRole,
     link: SupervisorLink,
@@ -55,7 +55,7 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; ready when the builder's part is over.
+    /// Does all that can be done now; returns ready when the builder's part is over.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
@@ -80,7 +80,8 @@ impl Driver {
         }
     }
 
-    /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
+    /// Processes the supervisor's messages and the requests to it. Returns true if there may be
+    /// more.
     fn poll_control(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.role.request_run_end(cause);
@@ -92,7 +93,7 @@ impl Driver {
         true
     }
 
-    /// Takes back what the sink is done with.
+    /// Takes back the events that the sink has finished with.
     fn poll_fates(&mut self, cx: &mut Context<'_>, now: Instant) {
         while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
             match fate {
@@ -107,7 +108,7 @@ impl Driver {
         }
     }
 
-    /// Does what the machine wants done; whether that may bring something at once.
+    /// Carries out the machine's outputs. Returns true if that may have results at once.
     fn drain(&mut self, now: Instant) -> bool {
         let mut more = false;
         while let Some(output) = self.role.poll(now) {
@@ -125,7 +126,7 @@ impl Driver {
                     self.link.send(&message);
                 }
                 BuilderOutput::Event(event) => {
-                    // Nobody takes it: `poll_fates` is about to end this role.
+                    // The sink is gone if this fails: `poll_fates` is about to end this role.
                     let _ = self.stage.submit(event);
                 }
                 BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),
@@ -146,7 +147,7 @@ impl Driver {
         }
     }
 
-    /// Arms the timer; ready when it has expired already.
+    /// Arms the timer; returns ready if it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         self.timer.arm_by(self.role.next_timeout());
         if self.timer.poll_expired(cx).is_ready() {

@@ -12,11 +12,11 @@ use evb_net::{
 use evb_shaper::{ShapedBuilder, Shaping};
 use tokio::net::TcpListener;
 
-/// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte of it (`truesize` of a
-/// 1500 B packet is 2304 B), and some room for records.
+/// Socket buffer that a datagram occupies per payload byte if the kernel has not merged it with
+/// others (`truesize` of a 1500 B packet is 2304 B), with some room for records.
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
 
-/// A lane that has ended, and why.
+/// A lane that has ended, and the reason.
 pub(super) type Ended = (LaneIndex, LaneEnd);
 
 /// The ends of all lanes.
@@ -26,8 +26,9 @@ pub(super) enum Ends {
 }
 
 impl Ends {
-    /// With no lane open. Datagrams come to the address and port of `listener`; `shaping` says how much may be under way, and
-    /// is cut down to what their socket's buffer holds.
+    /// Creates the ends with no lane open. Datagrams arrive at the address and port of `listener`;
+    /// `shaping` limits the bytes under way, and is reduced to what the datagram socket's buffer
+    /// holds.
     pub(super) fn new(
         transport: Transport,
         listener: &TcpListener,
@@ -70,7 +71,7 @@ impl Ends {
         }
     }
 
-    /// The handshake of a lane is over.
+    /// Adds a lane whose handshake is over.
     pub(super) fn open(&mut self, lane: LaneIndex, channel: Channel) {
         match self {
             Self::Stream(ends) => ends[lane] = Some(BuilderEnd::new(channel)),
@@ -78,7 +79,7 @@ impl Ends {
         }
     }
 
-    /// Closes a lane, so that its source can send nothing more by what it was granted.
+    /// Closes a lane, so that its source can no longer use its grants.
     pub(super) fn close(&mut self, lane: LaneIndex) {
         match self {
             Self::Stream(ends) => {
@@ -90,7 +91,8 @@ impl Ends {
         }
     }
 
-    /// Reads what the sources send; whether there may be more. Lanes that are over come into `ended`.
+    /// Reads what the sources send, and adds lanes that are over to `ended`. Returns true if there
+    /// may be more.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -116,7 +118,8 @@ impl Ends {
         Ok(more)
     }
 
-    /// Reads all that has come by now, if lanes have timers of our own; whether there may be more.
+    /// Reads all that has arrived by now, if the lanes' timers are evb's own. Returns true if there
+    /// may be more.
     pub(super) fn read(
         &mut self,
         core: &mut ShapedBuilder,
@@ -128,7 +131,7 @@ impl Ends {
         Ok(progress == Progress::More)
     }
 
-    /// The machine has records for a lane's source.
+    /// Queues the machine's records for a lane's source.
     pub(super) fn write(&mut self, lane: LaneIndex, core: &mut ShapedBuilder, now: Instant) {
         match self {
             Self::Stream(ends) => {
@@ -140,7 +143,7 @@ impl Ends {
         }
     }
 
-    /// Writes what waits, as far as the sockets take it.
+    /// Writes queued records, as far as the sockets take them.
     pub(super) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,7 +160,7 @@ impl Ends {
         }
     }
 
-    /// What the common socket has seen, if there is one.
+    /// Returns the counters of the datagram socket that all lanes share, if there is one.
     pub(super) fn report(&mut self) -> Option<DatagramReport> {
         match self {
             Self::Stream(_) => None,
@@ -166,8 +169,8 @@ impl Ends {
     }
 }
 
-/// What a builder with so many lanes may hold of bytes that came out of order, beside its slots: nothing over TCP, where the
-/// kernel holds them.
+/// Returns the memory that a builder needs, beside its slots, for bytes that arrive out of order:
+/// none over TCP, where the kernel holds them.
 pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
     match transport {
         Transport::Tcp => Bytes::ZERO,

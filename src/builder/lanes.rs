@@ -1,4 +1,4 @@
-//! [`Lanes`]: a builder's lanes, from the door to the bytes.
+//! [`Lanes`]: a builder's lanes, from the listener to the bytes.
 
 use std::{io, task::Context, task::Poll};
 
@@ -24,12 +24,12 @@ use super::{
     ends::{Ended, Ends},
 };
 
-/// A builder's lanes, from the door to the bytes.
+/// A builder's lanes, from the listener to the bytes.
 pub(super) struct Lanes {
     entrance: Entrance,
     is_datagrams: bool,
     ends: Ends,
-    /// Lanes that have ended, and not been dropped.
+    /// Lanes that have ended and are not dropped yet.
     ended: Vec<Ended>,
 }
 
@@ -39,7 +39,7 @@ impl Lanes {
         Self { entrance: Entrance::new(listener, config), is_datagrams, ends, ended: Vec::new() }
     }
 
-    /// Takes in who comes to the door.
+    /// Passes new connections to the machine, which admits or refuses them.
     pub(super) fn poll_entrance(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) {
         while let Poll::Ready(knock) = self.entrance.poll(cx, now) {
             match knock {
@@ -61,7 +61,7 @@ impl Lanes {
         }
     }
 
-    /// Reads what the sources send; whether there may be more.
+    /// Reads what the sources send. Returns true if there may be more.
     ///
     /// # Errors
     /// The system's, on the socket that all lanes share.
@@ -76,7 +76,8 @@ impl Lanes {
         Ok(more)
     }
 
-    /// Reads all that has come by now, if lanes have timers of our own; whether there may be more.
+    /// Reads all that has arrived by now, if the lanes' timers are evb's own. Returns true if there
+    /// may be more.
     ///
     /// # Errors
     /// As of [`Self::poll_read`].
@@ -86,7 +87,8 @@ impl Lanes {
         Ok(more)
     }
 
-    /// Writes what waits; whether that ended a lane, so that what it held is for the others.
+    /// Writes queued records. Returns true if that ended a lane, whose grants are then free for the
+    /// others.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) -> bool {
         self.ends.poll_flush(cx, role.records(), &mut self.ended);
         let any = !self.ended.is_empty();
@@ -94,7 +96,7 @@ impl Lanes {
         any
     }
 
-    /// The machine has records for a lane's source.
+    /// Queues the machine's records for a lane's source.
     pub(super) fn write(&mut self, lane: LaneIndex, role: &mut BuilderRole, now: Instant) {
         self.ends.write(lane, role.records(), now);
     }
@@ -105,12 +107,12 @@ impl Lanes {
         self.entrance.forget(lane);
     }
 
-    /// What the common socket has seen, if there is one.
+    /// Returns the counters of the datagram socket that all lanes share, if there is one.
     pub(super) fn report(&mut self) -> Option<DatagramReport> {
         self.ends.report()
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.entrance.refusals()
     }

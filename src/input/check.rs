@@ -9,7 +9,7 @@ use crate::filter::{Filter, FilterVerdict};
 #[cfg(test)]
 mod tests;
 
-/// How much of a generated fragment's content is checked.
+/// Extent to which the content of generated fragments is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
     /// The stamp at its start: event, source, length.
@@ -22,21 +22,22 @@ pub enum ContentCheck {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source {source_id}: {problem}")]
 pub struct WrongContent {
-    /// Whose fragment.
+    /// The fragment's source.
     pub source_id: SourceId,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
-/// A filter that knows what [generators](super::Generator) write, and calls everything else corrupt.
+/// A filter that knows what [generators](super::Generator) write, and calls everything else
+/// corrupt.
 #[derive(Clone, Debug, Default)]
 pub struct CheckContent {
-    /// Ascending.
+    /// The generators by source, ascending.
     generators: Vec<(SourceId, ContentCheck)>,
 }
 
 impl CheckContent {
-    /// Checks the fragments of these sources; those of others pass unseen.
+    /// Creates a filter that checks the fragments of these sources and ignores those of others.
     pub fn new(generators: impl IntoIterator<Item = (SourceId, ContentCheck)>) -> Self {
         let mut generators: Vec<_> = generators.into_iter().collect();
         generators.sort_by_key(|(source, _)| *source);

@@ -1,5 +1,5 @@
-//! Front-end processes that send fragments to a source over TCP or a Unix socket; `docs/reference/front-end.md` has
-//! the bytes.
+//! Front-end processes that send fragments to a source over TCP or a Unix socket;
+//! `docs/reference/front-end.md` has the bytes.
 
 #[cfg(test)]
 mod tests;
@@ -29,14 +29,14 @@ use crate::source::{PushError, Source};
 
 /// Length, event id, timestamp.
 const HEAD: usize = 20;
-/// How many front-ends may be connected to one source.
+/// The most front-ends that may be connected to one source.
 const CONNECTIONS: usize = 256;
-/// What is read from the system at once.
+/// Bytes read from the system at once.
 const READ: usize = 64 * 1024;
-/// How long to wait when the system refuses to accept, for example for want of file descriptors.
+/// Pause after the system refused to accept a connection, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a front-end's connection was closed.
+/// Reason for which a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrontEndError {
     #[error("a fragment of {length} B, more than max_fragment ({limit}): not a front-end, or out of step")]
@@ -51,9 +51,10 @@ pub(super) enum FrontEndError {
 
 /// Listens for front-end processes and hands what they send to a source.
 ///
-/// Every connection carries fragments, each behind its length. Nothing is answered; while the source's backlog is full,
-/// nothing is read, so the front-end's writes wait. A length above `max_fragment`, event id 0 or a cut-off fragment closes
-/// the connection, and the log says why; other connections go on.
+/// Every connection carries fragments, each behind its length. Nothing is answered; while the
+/// source's backlog is full, nothing is read, so the front-end's writes wait. A length above
+/// `max_fragment`, event id 0 or a cut-off fragment closes the connection, and the log says why;
+/// other connections go on.
 #[derive(Debug)]
 pub struct FrontEndListener {
     listener: Listener,
@@ -77,19 +78,19 @@ impl Drop for SocketFile {
 }
 
 impl FrontEndListener {
-    /// Listens at the first of these addresses that can be had.
+    /// Listens at the first of these addresses that is available.
     ///
     /// # Errors
-    /// The system's: not our address, or taken.
+    /// The system's error: the address is not local, or it is taken.
     pub async fn tcp(addresses: &[SocketAddr], max_fragment: Bytes) -> io::Result<Self> {
         Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
     }
 
-    /// Listens at a Unix socket, in a directory that is made if need be. A socket that a dead process left at that path is
-    /// replaced; the file is removed at the end.
+    /// Listens at a Unix socket, in a directory that is created if necessary. A socket that a dead
+    /// process left at that path is replaced; the file is removed at the end.
     ///
     /// # Errors
-    /// The system's: somebody listens there, or the path holds another file.
+    /// The system's error: another process listens there, or the path is another kind of file.
     pub fn unix(path: impl Into<PathBuf>, max_fragment: Bytes) -> io::Result<Self> {
         let path = path.into();
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -102,7 +103,7 @@ impl FrontEndListener {
         Ok(Self { listener: Listener::Unix { listener, _file: SocketFile(path) }, max_fragment })
     }
 
-    /// Where it listens for TCP; `None` for a Unix socket.
+    /// Returns the TCP address at which it listens; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -143,7 +144,7 @@ impl FrontEndListener {
     }
 }
 
-/// Whether there is a socket to which nobody listens.
+/// Returns true if the path is a socket on which no process listens.
 fn is_dead_socket(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -166,7 +167,7 @@ impl Stream {
     }
 }
 
-/// Who is connected, for the log.
+/// A connected front-end, as the log names it.
 #[derive(Clone, Copy, Debug)]
 enum FrontEnd {
     Address(SocketAddr),
@@ -196,7 +197,7 @@ async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Ta
     }
 }
 
-/// Takes fragments to the end of the stream; how many there were.
+/// Takes fragments up to the end of the stream, and returns their number.
 pub(super) async fn receive(
     stream: impl AsyncRead + Unpin + Send,
     limit: Bytes,
@@ -222,7 +223,7 @@ pub(super) async fn receive(
     Ok(count)
 }
 
-/// Reads so many bytes; `false` if the stream ends before the first of them.
+/// Reads exactly `length` bytes into `into`; `false` if the stream ends before the first of them.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin + Send),
     into: &mut BytesMut,

@@ -1,4 +1,4 @@
-//! What the fuzz targets reach of the inputs, with the feature `fuzzing` alone.
+//! Access to the inputs for the fuzz targets, with the feature `fuzzing` alone.
 
 use std::{
     future::{Future, ready},
@@ -11,7 +11,8 @@ use tokio::io::AsyncRead;
 use super::{front_end::receive, taker::Taker};
 use crate::source::PushError;
 
-/// Everything that one front-end's connection brings, and how it ended: how many fragments, or why it is closed.
+/// Returns all fragments of one front-end's connection, and how it ended: with the number of
+/// fragments, or with the reason for which it is closed.
 pub async fn front_end(
     stream: impl AsyncRead + Unpin + Send,
     max_fragment: Bytes,

@@ -14,10 +14,10 @@ use crate::source::Readout;
 #[cfg(test)]
 mod tests;
 
-/// How large generated fragments are.
+/// Sizes of generated fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
-    /// All the same.
+    /// All fragments have the same size.
     Fixed(Bytes),
     /// Normally distributed, cut at zero.
     Gaussian {
@@ -42,7 +42,8 @@ impl FragmentSize {
             Self::Fixed(size) => return size.min(limit),
             Self::Gaussian { mean, sigma } => mean.count() as f64 + sigma.count() as f64 * rng.gaussian(),
             Self::LogNormal { mean, sigma } => {
-                // Mean m and deviation s of the size give σ² = ln(1 + s²/m²) and µ = ln m − σ²/2 of its logarithm.
+                // Mean m and deviation s of the size give σ² = ln(1 + s²/m²) and µ = ln m − σ²/2 of
+                // its logarithm.
                 let (mean, sigma) = (mean.count() as f64, sigma.count() as f64);
                 let variance = (1.0 + (sigma / mean.max(1.0)).powi(2)).ln();
                 mean * (variance.sqrt() * rng.gaussian() - variance / 2.0).exp()
@@ -53,8 +54,8 @@ impl FragmentSize {
     }
 }
 
-/// From this size on, a payload keeps its own memory, which is used again once the payload is committed. Smaller ones
-/// share blocks.
+/// Size from which a payload has memory of its own, which is reused after the payload is committed.
+/// Smaller payloads share blocks.
 const OWN_MEMORY: usize = 16 << 10;
 
 /// Memory that smaller payloads share.
@@ -64,14 +65,17 @@ const BLOCK: usize = 64 << 10;
 const KEPT_PAYLOADS: usize = 8192;
 const KEPT_BYTES: usize = 512 << 20;
 
-/// Kept payloads that are looked at, until one is committed; builders do not commit in the order of events.
+/// Kept payloads that are examined in search of a committed one; builders do not commit in the
+/// order of events.
 const LOOKS: usize = 4;
 
-/// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent) recognizes.
+/// Generates fragments on demand, with content that [`CheckContent`](super::CheckContent)
+/// recognizes.
 ///
-/// The size depends on seed, source and event alone. A fragment's timestamp is the event's number. Large payloads are as a
-/// readout card leaves them: in memory that was written before, of which the program touches the stamp alone, and that
-/// is used again once nobody holds the payload any more.
+/// Generates fragments whose size depends on seed, source and event alone. A fragment's timestamp
+/// is the event's number. Large payloads resemble those of a readout card: they lie in memory that
+/// was written before, of which the program touches only the stamp, and which is reused once no
+/// reference to the payload is left.
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,
@@ -92,7 +96,8 @@ struct Kept {
 }
 
 impl Generator {
-    /// A generator for one source; no fragment is larger than `limit`, the source's `max_fragment`.
+    /// Creates a generator for one source; no fragment is larger than `limit`, the source's
+    /// `max_fragment`.
     pub fn new(source: SourceId, size: FragmentSize, limit: Bytes, seed: u64) -> Self {
         let seed = Rng::new(seed ^ (u64::from(source.number()) << 48)).next_u64();
         Self {
@@ -106,7 +111,7 @@ impl Generator {
         }
     }
 
-    /// The size of its fragment of that event.
+    /// Returns the size of its fragment of that event.
     pub fn size(&self, event: EventId) -> Bytes {
         self.size.draw(&mut Rng::new(self.seed ^ event.number()), self.limit)
     }
@@ -129,7 +134,7 @@ impl Generator {
         self.block.split().freeze()
     }
 
-    /// Stamps the memory of a payload that nobody holds any more, or writes a new one.
+    /// Stamps the memory of a payload to which no reference is left, or writes a new one.
     fn large(&mut self, event: EventId, length: usize) -> Payload {
         let (mut memory, place) = self.free(length).unwrap_or_else(|| {
             let mut memory = BytesMut::with_capacity(length);
@@ -147,7 +152,8 @@ impl Generator {
         payload
     }
 
-    /// Takes memory for a payload of `length` bytes, with its content, from those that nobody holds any more.
+    /// Takes memory for a payload of `length` bytes, with its content, from the payloads to which
+    /// no reference is left.
     fn free(&mut self, length: usize) -> Option<(BytesMut, Place)> {
         for _ in 0..LOOKS.min(self.kept.len()) {
             let kept = self.kept.pop_front()?;
@@ -156,7 +162,7 @@ impl Generator {
                 continue;
             }
             self.kept_bytes -= kept.memory.len();
-            // One that is too short gives way to a longer one.
+            // A payload that is too short is dropped in favour of a longer one.
             if kept.memory.len() >= length
                 && let Ok(memory) = kept.memory.try_into_mut()
             {

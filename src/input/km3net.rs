@@ -1,4 +1,5 @@
-//! KM3NeT L1 timeslices: files of the telescope's data acquisition, and a built event as the timeslice that it was.
+//! KM3NeT L1 timeslices: files of the telescope's data acquisition, and a built event as the
+//! timeslice that it was.
 //!
 //! `examples/data/README.md` has the layout. Everything is little-endian and packed.
 
@@ -22,30 +23,31 @@ const FRAME_TYPE: i32 = 101;
 /// Ticks of 16 ns in a second.
 const TICKS: u64 = 62_500_000;
 
-/// What makes a file no sequence of timeslices that events give back byte for byte. Timeslices and frames count from 1.
+/// Reason for which a file is not a sequence of timeslices that events reproduce byte for byte.
+/// Timeslices and frames count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
-    /// Nothing in it.
+    /// The file is empty.
     #[error("it is empty")]
     Empty,
-    /// A length field does not fit what is there.
+    /// A length field does not fit the file.
     #[error("timeslice {slice} at byte {offset} states {stated} B, of which {available} are there")]
     SliceLength {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
-        /// Where it begins.
+        /// Its offset in the file.
         offset: usize,
-        /// What its length field says.
+        /// Length that its length field states.
         stated: i32,
-        /// How many bytes the file has from there.
+        /// Bytes that the file has from there on.
         available: usize,
     },
-    /// Another kind of record.
+    /// A record is of another kind.
     #[error(
         "timeslice {slice} is of type {kind}, version {version}; only L1 timeslices (1003, version 1) are known"
     )]
     SliceKind {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
         /// Its type.
         kind: i32,
@@ -55,21 +57,22 @@ pub enum Km3netFlaw {
     /// The frames are not as the timeslice's head says.
     #[error("frame {frame} of timeslice {slice}: {what}")]
     Frame {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
-        /// Which frame of it.
+        /// The frame's number within it.
         frame: usize,
-        /// What is wrong.
+        /// Description of the problem.
         what: &'static str,
     },
-    /// Its modules do not stand in the order of the timeslices before, so that no order of sources gives it back.
+    /// The timeslice's modules are in another order than in earlier timeslices, so that no order of
+    /// sources reproduces it.
     #[error(
         "in timeslice {slice}, module {module} is out of order: modules must stand as in the timeslices before"
     )]
     Order {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
-        /// Which module.
+        /// The module's id.
         module: u32,
     },
 }
@@ -91,10 +94,10 @@ struct Slice {
 }
 
 impl<'f> Timeslices<'f> {
-    /// Finds the timeslices and frames of a file's content. No length in it is believed.
+    /// Finds the timeslices and frames of a file's content. Every length in it is checked.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The flaw in it.
     pub fn parse(bytes: &'f [u8]) -> Result<Self, Km3netFlaw> {
         let mut slices = Vec::new();
         let mut positions = BTreeMap::new();
@@ -112,33 +115,35 @@ impl<'f> Timeslices<'f> {
         Ok(Self { bytes, slices, modules })
     }
 
-    /// How many there are; at least one.
+    /// Returns the number of timeslices; at least one.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.slices.len()
     }
 
-    /// The ids of the modules, by position.
+    /// Returns the ids of the modules, by position.
     pub fn modules(&self) -> &[u32] {
         &self.modules
     }
 
-    /// The bytes of a timeslice, counting from 0.
+    /// Returns the bytes of a timeslice, counting from 0.
     pub fn slice(&self, slice: usize) -> Option<&'f [u8]> {
         Some(&self.bytes[self.slices.get(slice)?.range.clone()])
     }
 
-    /// The timeslice, counting from 0, that is replayed into that event: they come round after the last.
+    /// Returns the timeslice, counting from 0, that is replayed into that event: after the last
+    /// one, the first follows.
     pub fn place_of(&self, event: EventId) -> usize {
         (event.number().saturating_sub(1) % self.slices.len() as u64) as usize
     }
 
-    /// The bytes that an event of a replay must give back.
+    /// Returns the bytes that an event of a replay must reproduce.
     pub fn of_event(&self, event: EventId) -> &'f [u8] {
         &self.bytes[self.slices[self.place_of(event)].range.clone()]
     }
 
-    /// The frames of the module at that position, one for each timeslice; empty where the timeslice has none of it.
+    /// Returns the frames of the module at that position, one for each timeslice; empty where the
+    /// timeslice has none.
     pub fn frames(&self, position: usize) -> impl Iterator<Item = (Timestamp, &'f [u8])> + '_ {
         self.slices.iter().map(move |slice| {
             let found = slice.frames.iter().find(|(of, _)| *of == position);
@@ -194,7 +199,8 @@ fn parse_slice(
     Ok(Slice { range: offset..end, timestamp, frames })
 }
 
-/// The length and module of the frame at the start of `bytes`, which must repeat the `common` header.
+/// Returns length and module of the frame at the start of `bytes`, which must repeat the `common`
+/// header.
 fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str> {
     let Some(mut head) = bytes.get(..FRAME_HEAD) else { return Err("cut short") };
     let length = usize::try_from(head.get_i32_le()).map_err(|_| "its length is negative")?;
@@ -211,13 +217,14 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
     Ok((length, head.get_u32_le()))
 }
 
-/// An event is no timeslice.
+/// An event that is not a timeslice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the event holds no KM3NeT frame")]
 pub struct NoFrame;
 
-/// The timeslice that an event is: a header made of the frames' common one, then the frames in the order of the sources,
-/// which must be that of the modules. A module without a frame has contributed an empty fragment.
+/// Returns an event's timeslice: a header made from the frames' common one, then the frames in the
+/// order of the sources, which must be that of the modules. A module without a frame has
+/// contributed an empty fragment.
 ///
 /// # Errors
 /// [`NoFrame`]: the fragments are something else.

@@ -1,7 +1,9 @@
-//! What generated fragments contain: a stamp that says which fragment this is, then bytes that anyone can predict.
+//! What generated fragments contain: a stamp that says which fragment this is, then bytes that
+//! anyone can predict.
 //!
-//! The bytes come from one pseudo-random template, the same in every process, at a place that the stamp names and that
-//! moves from piece to piece. So a payload is checked by comparing, and exchanged, shifted or stale pieces are found.
+//! The bytes come from one pseudo-random template, the same in every process, at a place that the
+//! stamp names and that moves from piece to piece. So a payload is checked by comparing, and
+//! exchanged, shifted or stale pieces are found.
 
 #[cfg(test)]
 mod tests;
@@ -22,13 +24,15 @@ const MAGIC: u32 = u32::from_le_bytes(*b"evbG");
 
 /// Bytes that are taken from one place of the template.
 const PIECE: usize = 32 * 1024;
-/// Bytes that are copied at once. What is copied to is seldom in a cache, and `memmove` of glibc copies more than that by the
-/// processor's own string instruction, which takes 1.3 times as long there where the two ends are not aligned to each other
-/// (measured on Zen 4, 64 MB written from 32 KB: 85 against 65 ms per GB).
+/// Bytes that are copied at once. What is copied to is seldom in a cache, and `memmove` of glibc
+/// copies more than that by the processor's own string instruction, which takes 1.3 times as long
+/// there where the two ends are not aligned to each other (measured on Zen 4, 64 MB written from 32
+/// KB: 85 against 65 ms per GB).
 const COPIED: usize = 2048;
 /// Places in the template where a piece can begin.
 const PLACES: usize = 64 * 1024;
-/// How far the place moves from piece to piece; odd, so that it comes round only after all.
+/// Distance by which the place moves from piece to piece; odd, so that it visits all places before
+/// it returns to the first.
 const STEP: usize = 7919;
 
 const SEED: u64 = 0x6576_625f_7061_7474;
@@ -56,7 +60,8 @@ impl Place {
         Self(payload.get(10..12).map_or(0, |mut bytes| bytes.get_u16_le()))
     }
 
-    /// Appends the content of a payload of `length` bytes, with nothing of worth where its stamp is to be.
+    /// Appends the content of a payload of `length` bytes, with nothing of worth where its stamp is
+    /// to be.
     pub(super) fn write(self, length: usize, payload: &mut BytesMut) {
         payload.reserve(length);
         payload.put_bytes(0, length.min(STAMP));
@@ -116,10 +121,12 @@ impl Stamp {
         payload[..length].copy_from_slice(&self.0[..length]);
     }
 
-    /// Whether a payload begins with it, or with what a short one has room for.
+    /// Returns true if a payload begins with this stamp, or, if it is shorter, with as much of the
+    /// stamp as fits.
     pub(super) fn is_on(&self, payload: &[u8]) -> bool {
         if payload.is_empty() {
-            // An empty slice points nowhere, and to compare from there is slow on processors with masked loads.
+            // An empty slice points nowhere, and to compare from there is slow on processors with
+            // masked loads.
             return true;
         }
         let length = payload.len().min(STAMP);

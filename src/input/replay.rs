@@ -19,18 +19,18 @@ use crate::source::Readout;
 #[cfg(test)]
 mod tests;
 
-/// Recorded data is replayed from memory; no source keeps more.
+/// The most recorded data that one source keeps in memory for replay.
 const LIMIT: Bytes = Bytes::mib(2048);
 
-/// Why a file cannot be replayed.
+/// Reason for which a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It is not there, or not to be read.
+    /// It is missing or cannot be read.
     #[error("cannot read {}: {reason}; give the path of a recorded file", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: std::io::Error,
     },
     /// It does not fit into memory.
@@ -39,12 +39,12 @@ pub enum ReplayError {
         /// The file.
         path: PathBuf,
     },
-    /// It is no file of KM3NeT timeslices.
+    /// It is not a file of KM3NeT timeslices.
     #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}", path.display())]
     Km3net {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The flaw in it.
         flaw: Km3netFlaw,
     },
     /// It has fewer modules.
@@ -54,7 +54,7 @@ pub enum ReplayError {
         path: PathBuf,
         /// The module asked for.
         module: usize,
-        /// How many it has.
+        /// Number of modules in the file.
         modules: usize,
     },
     /// An event file is missing, or damaged.
@@ -92,16 +92,17 @@ struct Recorded {
 
 impl Recorded {
     fn new(timestamp: Timestamp, payload: &[u8]) -> Self {
-        // A copy, so that the rest of the file can be let go.
+        // The copy lets the rest of the file be freed.
         let payload = Payload::copy_from_slice(payload);
         Self { timestamp, checksum: Checksum::of(&payload), payload }
     }
 }
 
 impl Replay {
-    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has its frame of timeslice (*n* − 1) modulo their
-    /// number, and the UTC time of that timeslice in ticks of 16 ns. `module` is the module's position in the file, from 0.
-    /// Where a timeslice has no frame of it, the fragment is empty.
+    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has its frame of
+    /// timeslice (*n* − 1) modulo their number, and the UTC time of that timeslice in ticks of 16
+    /// ns. `module` is the module's position in the file, from 0. Where a timeslice has no frame of
+    /// it, the fragment is empty.
     ///
     /// # Errors
     /// [`ReplayError`]: not such a file, or it has no such module.
@@ -123,8 +124,8 @@ impl Replay {
         Ok(Self { fragments: recorded.collect() })
     }
 
-    /// Plays one source of event files; `path` is a file, or a directory with the files of one run. The events come in the
-    /// order of their ids, the first as event 1.
+    /// Plays one source of event files; `path` is a file, or a directory with the files of one run.
+    /// The events come in the order of their ids, the first as event 1.
     ///
     /// # Errors
     /// [`ReplayError`]: no such files, damage in them, or nothing of that source.
@@ -154,13 +155,14 @@ impl Replay {
         Ok(Self { fragments })
     }
 
-    /// How many events it plays before it begins again; at least one.
+    /// Returns the number of events that it plays before it begins again; at least one.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.fragments.len()
     }
 
-    /// Its largest fragment: the source's `max_fragment` must not be below.
+    /// Returns the size of its largest fragment, which the source's `max_fragment` must not be
+    /// below.
     pub fn largest(&self) -> Bytes {
         let sizes = self.fragments.iter().flatten().map(|recorded| recorded.payload.len());
         Bytes::new(sizes.max().unwrap_or(0) as u64)

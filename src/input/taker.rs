@@ -1,4 +1,4 @@
-//! Where inputs that push bring their fragments: a source, or what stands for it in a test.
+//! The destination of inputs that push fragments: a source, or its substitute in a test.
 
 #[cfg(test)]
 pub(super) mod tests;

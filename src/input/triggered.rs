@@ -12,12 +12,12 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Makes the fragment of every event whose trigger is announced, at once, before anyone has decided where it goes, until the
-/// run is over. So a readout works that cannot wait for the decision.
+/// Makes the fragment of every event whose trigger is announced, at once and before the event is
+/// assigned, until the run is over. This is how a readout works that cannot wait for the decision.
 ///
-/// The trigger number is the event id. An announcement that leaves out numbers stands for them too (TRIG-5 in
-/// `docs/reference/triggers.md`), from the source's [first](Source::first_event) on. Counts without a number are
-/// passed over: who missed one would be out of step for ever.
+/// The trigger number is the event id. An announcement that leaves out numbers stands for them too
+/// (TRIG-5 in `docs/reference/triggers.md`), from the source's [first](Source::first_event) on.
+/// Counts without a number are ignored: a source that missed one would be out of step for ever.
 pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl Readout, source: Source) {
     let follow = follow(&mut triggers, &mut readout, source.clone(), source.first_event());
     tokio::select! {
@@ -26,7 +26,8 @@ pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl R
     }
 }
 
-/// From event `first` on: what was announced before this source came is over for it.
+/// Follows triggers from event `first` on: those announced before this source joined are over for
+/// it.
 async fn follow(
     triggers: &mut TriggerListener,
     readout: &mut impl Readout,

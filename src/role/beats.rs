@@ -1,4 +1,4 @@
-//! [`Beats`]: shows that the loops of roles still turn, for a watchdog that must notice when one hangs.
+//! [`Beats`]: counts the turns of the roles' loops, for a watchdog that must notice when one hangs.
 
 use std::{
     future::Future,
@@ -9,8 +9,9 @@ use std::{
     },
 };
 
-/// Counts the turns of every role that was given it. Clones share one count. A role turns some times a second even when it
-/// has nothing to do; while it is on its way to its supervisor, it is not counted.
+/// Counts the turns of every role that was given it. Clones share one count. A role turns some
+/// times a second even when it has nothing to do; while it connects to its supervisor, it is not
+/// counted.
 #[derive(Clone, Debug, Default)]
 pub struct Beats(Arc<Mutex<Vec<Loop>>>);
 
@@ -21,7 +22,7 @@ struct Loop {
 }
 
 impl Beats {
-    /// Every loop that runs now, and how many turns it has had.
+    /// Returns the name and the number of turns of every loop that runs now.
     pub fn turns(&self) -> Vec<(String, u64)> {
         let loops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         loops.iter().map(|each| (each.name.clone(), each.turns.load(Relaxed))).collect()
@@ -41,14 +42,14 @@ impl Beats {
     }
 }
 
-/// Two are equal if they are one.
+/// Clones are equal; separate counts are not.
 impl PartialEq for Beats {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Takes its loop off the list.
+/// Removes its loop from the list when dropped.
 struct Counted<'b> {
     beats: &'b Beats,
     turns: Arc<AtomicU64>,

@@ -27,8 +27,8 @@ impl BusyPoll {
         Self { window, granted: 0, until: now }
     }
 
-    /// Has the runtime look at the sockets without waiting and then poll this task again, if a grant came lately: if `granted`,
-    /// the sum over all lanes, has changed within the window.
+    /// Makes the runtime check the sockets without waiting and then poll this task again, if
+    /// `granted`, the sum over all lanes, has changed within the window.
     pub(crate) fn stay_awake(&mut self, cx: &mut Context<'_>, granted: impl FnOnce() -> u64, now: Instant) {
         let Some(window) = self.window else { return };
         let granted = granted();
@@ -36,7 +36,7 @@ impl BusyPoll {
             (self.granted, self.until) = (granted, now + window);
         }
         if now < self.until {
-            // Its first poll asks for another turn, behind whatever else is ready.
+            // Its first poll asks for another turn, behind all other ready tasks.
             let asked: Poll<()> = pin!(tokio::task::yield_now()).poll(cx);
             debug_assert!(asked.is_pending());
         }

@@ -1,4 +1,4 @@
-//! [`Entry`]: a role on its way into a run.
+//! [`Entry`]: a role that is joining a run.
 
 use std::future::poll_fn;
 
@@ -10,25 +10,25 @@ use evb_net::clock;
 
 use super::{Access, RoleError, SupervisorLink};
 
-/// A role that was let in, and waits for the first roster.
+/// A role that was admitted and waits for the first roster.
 pub(crate) struct Entry {
     joining: Joining,
     link: SupervisorLink,
 }
 
-/// How a role begins.
+/// The outcome of a role's attempt to join.
 pub(crate) enum Beginning {
-    /// With a roster, and the connection to the supervisor.
+    /// The role joined, with a roster and the connection to the supervisor.
     Start(Box<Start>, SupervisorLink),
-    /// Not at all: the run is over.
+    /// The role did not join, because the run is over.
     Over(Box<RunOutcome>),
 }
 
 impl Entry {
-    /// Has a role join. Returns also the first event that it has a part in.
+    /// Joins a run with a role. Also returns the first event that the role has a part in.
     ///
     /// # Errors
-    /// Why it could not.
+    /// The reason for which it could not join.
     pub(crate) async fn join(member: Member, access: Access) -> Result<(Self, EventId), RoleError> {
         let joining = Joining::new(member, clock::now());
         let mut new = Self { joining, link: SupervisorLink::new(access) };
@@ -47,7 +47,7 @@ impl Entry {
     /// Waits for the roster.
     ///
     /// # Errors
-    /// Why the role cannot go on.
+    /// The reason for which the role cannot go on.
     pub(crate) async fn begin(mut self) -> Result<Beginning, RoleError> {
         loop {
             match self.next().await {
@@ -61,7 +61,7 @@ impl Entry {
         }
     }
 
-    /// The next that is not about the connection.
+    /// Returns the next output that does not concern the connection.
     async fn next(&mut self) -> JoiningOutput {
         loop {
             let now = clock::now();
@@ -75,7 +75,7 @@ impl Entry {
             }
             let link = &mut self.link;
             let heard = poll_fn(|cx| {
-                // The handshake's last bytes may wait.
+                // The handshake's last bytes may still be queued.
                 link.poll_flush(cx);
                 link.poll(cx)
             });

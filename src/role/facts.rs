@@ -1,10 +1,10 @@
-//! What a report so far says of this process.
+//! Facts about this process for a role's report.
 
 use std::time::Duration;
 
 use evb_core::live::HostFacts;
 
-/// Processor time and memory of this process; microseconds to find out.
+/// Returns processor time and memory of this process, which takes microseconds.
 pub(crate) fn of_process() -> HostFacts {
     HostFacts { processor: processor_time(), memory: resident().unwrap_or_default(), ..HostFacts::default() }
 }
@@ -15,7 +15,7 @@ fn processor_time() -> Duration {
     u64::try_from(spent.tv_sec).map_or(Duration::ZERO, |secs| Duration::new(secs, nanos(spent.tv_nsec)))
 }
 
-/// The second number of /proc/self/statm, in pages: what is in memory (proc(5)).
+/// Returns the resident memory: the second number of /proc/self/statm, in pages (proc(5)).
 fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! [`Greetings`]: handshakes on their way at a listener, bounded in number and time.
+//! [`Greetings`]: handshakes under way at a listener, bounded in number and time.
 
 use std::{
     future::Future,
@@ -15,10 +15,10 @@ use evb_core::{
 use evb_net::handshake::{HandshakeError, RefusalLog};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A handshake on its way.
+/// A handshake under way.
 pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeError>> + Send>>;
 
-/// A listener, and handshakes on their way.
+/// A listener and its handshakes under way.
 pub(crate) struct Greetings<T> {
     listener: TcpListener,
     greet: Box<dyn Fn(TcpStream, SocketAddr) -> Greeting<T> + Send>,
@@ -27,7 +27,7 @@ pub(crate) struct Greetings<T> {
 }
 
 impl<T> Greetings<T> {
-    /// For a listener of that name, where connections are greeted by `greet`.
+    /// Creates greetings for a listener of that name, whose connections `greet` shakes hands with.
     pub(crate) fn new(
         name: &'static str,
         listener: TcpListener,
@@ -36,27 +36,27 @@ impl<T> Greetings<T> {
         Self { listener, greet: Box::new(greet), under_way: Vec::new(), log: RefusalLog::new(name) }
     }
 
-    /// How many are under way.
+    /// Returns the number of handshakes under way.
     pub(crate) fn len(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(crate) fn refusals(&self) -> RefusalReport {
         self.log.counts()
     }
 
-    /// A connection that was let in ended by bytes without the right tag.
+    /// Counts an accepted connection that ended because of bytes without a valid tag.
     pub(crate) fn count_forged(&mut self) {
         self.log.count_forged();
     }
 
-    /// A peer is turned away, in words.
+    /// Logs and counts the refusal of a peer.
     pub(crate) fn record_refusal(&mut self, peer: SocketAddr, words: &str) {
         self.log.record_refusal(peer, &words);
     }
 
-    /// The next peer that has said hello.
+    /// Returns the next peer that has sent its hello.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<(T, SocketAddr)> {
         loop {
             self.accept(cx, now);
@@ -88,7 +88,7 @@ impl<T> Greetings<T> {
                     }
                 }
                 Poll::Ready(Err(error)) => {
-                    // Out of descriptors, or the peer has gone: the next turn tries again.
+                    // There is no free descriptor, or the peer has gone. The next turn tries again.
                     self.log.record("listener", &error);
                     return;
                 }
@@ -97,7 +97,7 @@ impl<T> Greetings<T> {
         }
     }
 
-    /// Sends those away that block a full door in silence; whether anybody.
+    /// Drops silent connections if the limit is reached. Returns true if there were any.
     fn make_room(&mut self, now: Instant) -> bool {
         let before = self.under_way.len();
         if before < GREETINGS {

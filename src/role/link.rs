@@ -1,4 +1,5 @@
-//! [`SupervisorLink`]: a role's connection to its supervisor. When to make one and when to drop it, the role's machine says.
+//! [`SupervisorLink`]: a role's connection to its supervisor. The role's machine decides when to
+//! open and when to drop it.
 
 use std::{
     future::Future,
@@ -21,7 +22,7 @@ use super::RoleError;
 
 type Dialing = Pin<Box<dyn Future<Output = Result<(ControlLink, Welcome), ConnectError>>>>;
 
-/// How the supervisor is reached.
+/// Settings with which the supervisor is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) bind: Option<IpAddr>,
@@ -33,7 +34,7 @@ pub(crate) struct Access {
 pub(crate) struct SupervisorLink {
     access: Access,
     state: State,
-    /// What failed last, in its own type.
+    /// The last failure, in its own type.
     failure: Option<RoleError>,
 }
 
@@ -42,7 +43,7 @@ enum State {
     Dialing(Dialing),
     Up {
         link: Box<ControlLink>,
-        /// It failed as something was said; what came before is still to be read.
+        /// The error with which sending failed; bytes that arrived before are still to be read.
         broken: Option<LinkError>,
     },
 }
@@ -52,7 +53,7 @@ impl SupervisorLink {
         Self { access, state: State::Down, failure: None }
     }
 
-    /// Begins to connect; [`Self::poll`] goes on with it.
+    /// Begins to connect; [`Self::poll`] continues.
     pub(crate) fn dial(&mut self, dial: Dial) {
         let Access { bind, security, .. } = self.access.clone();
         let dialing = async move { connect_secured(&dial.address, bind, &dial.hello, &security).await };
@@ -64,7 +65,7 @@ impl SupervisorLink {
         self.state = State::Down;
     }
 
-    /// What comes of the connection next.
+    /// Returns the next message or event of the connection.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Heard> {
         match &mut self.state {
             State::Down => Poll::Pending,
@@ -93,7 +94,7 @@ impl SupervisorLink {
         }
     }
 
-    /// Queues a message; without a connection, it is not said.
+    /// Queues a message, or drops it if there is no connection.
     pub(crate) fn send(&mut self, message: &Control) {
         if let State::Up { link, broken } = &mut self.state
             && let Err(error) = link.send(message)
@@ -102,19 +103,21 @@ impl SupervisorLink {
         }
     }
 
-    /// Writes what is queued, as far as it goes; how many bytes went.
+    /// Writes queued messages, as far as the socket takes them. Returns the number of bytes
+    /// written.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> usize {
         let State::Up { link, broken: broken @ None } = &mut self.state else { return 0 };
         let before = link.queued();
         if let Poll::Ready(Err(error)) = link.poll_flush(cx) {
             *broken = Some(error);
-            // To be read to its end, and said.
+            // The next poll reads the connection to its end and reports the error.
             cx.waker().wake_by_ref();
         }
         before - link.queued()
     }
 
-    /// Why a role could not go on, with what is known here of its connection.
+    /// Returns the reason for which a role could not go on, with what is known here of its
+    /// connection.
     pub(crate) fn error(&mut self, fault: RoleFault) -> RoleError {
         match (&fault, self.failure.take()) {
             (RoleFault::NotJoined(_), Some(failure @ RoleError::Join(_)))
@@ -134,7 +137,8 @@ impl SupervisorLink {
     }
 }
 
-/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
+/// Marks the packets of the supervisor's connection. If the system refuses, that is only logged,
+/// because nothing depends on it.
 pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     if let Err(error) = link.classify(class) {
         tracing::warn!(%error, "control packets are not marked as the configuration has it");

@@ -8,7 +8,7 @@ fn refused() -> Result<RunOutcome, RoleError> {
     Err(RoleError::Roster("no such thing".to_owned()))
 }
 
-/// Looking up a name may keep a thread for long after the role has given up.
+/// Resolving a name may occupy a thread for a long time after the role has given up.
 #[tokio::test]
 async fn who_waits_for_a_role_that_cannot_join_sleeps_and_gets_the_error_itself() {
     let (go, gone) = mpsc::channel::<()>();

@@ -1,4 +1,4 @@
-//! [`History`]: how it went, a sample a second, for an hour.
+//! [`History`]: the samples of the last hour, one per second.
 
 use std::{
     collections::VecDeque,
@@ -14,21 +14,22 @@ use evb_core::{
 };
 use serde::Serialize;
 
-/// How many samples are kept: an hour.
+/// Number of samples that are kept: an hour's.
 const KEPT: usize = 3600;
 
-/// Over how many samples what comes with reports is smoothed: those come once a second, at times of their own.
+/// Samples over which figures from reports are smoothed: reports come once a second, but not in
+/// step with the samples.
 const SMOOTHED: usize = 3;
 
-/// How many causes of dead time a sample names.
+/// Number of causes of dead time that a sample names.
 const CAUSES: usize = 6;
 
-/// A second of a system's life.
+/// A sample of the system's state and rates over one second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// Its number, from 1; the next sample has the next one.
+    /// The sample's number, consecutive from 1.
     pub n: u64,
-    /// When it was taken, milliseconds since 1970.
+    /// Time at which it was taken, milliseconds since 1970.
     pub at_unix_ms: u64,
     /// The run that was under way or open, if any.
     pub run: Option<u32>,
@@ -40,13 +41,13 @@ pub struct Sample {
     pub events_per_s: f64,
     /// Payload that sinks accepted per second.
     pub bytes_per_s: f64,
-    /// Of the triggers, the part that was inhibited.
+    /// Fraction of the triggers that were inhibited.
     pub dead_time_fraction: f64,
-    /// The same by cause, the largest first.
+    /// Dead time by cause, the largest first.
     pub dead_time: Vec<CauseFraction>,
-    /// Events that were assigned and not settled.
+    /// Events that are assigned and not settled.
     pub outstanding: u64,
-    /// Median of the build latency, of the last seconds' events.
+    /// Median of the build latency over the last seconds.
     pub p50_us: Option<u64>,
     /// The build latency that 99 of 100 events did not exceed.
     pub p99_us: Option<u64>,
@@ -55,9 +56,9 @@ pub struct Sample {
 /// Dead time by one cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CauseFraction {
-    /// The cause in words; it names the culprit.
+    /// Description of the cause, with the source, builder or sink that is responsible.
     pub cause: String,
-    /// Of the triggers, the part that was inhibited for it.
+    /// Fraction of the triggers that were inhibited for this cause.
     pub fraction: f64,
 }
 
@@ -111,23 +112,23 @@ impl History {
         self.samples.push_back(sample);
     }
 
-    /// The samples after that one, at most an hour of them.
+    /// Returns the samples after that number, of the last hour at most.
     pub(super) fn after(&self, number: u64) -> Vec<Sample> {
         let first = self.samples.partition_point(|sample| sample.n <= number);
         self.samples.range(first..).cloned().collect()
     }
 
-    /// The latest sample.
+    /// Returns the latest sample.
     pub(super) fn latest(&self) -> Option<&Sample> {
         self.samples.back()
     }
 
-    /// Payload per second, of late.
+    /// Returns the recent payload per second.
     pub(super) fn bytes_per_s(&self) -> f64 {
         self.samples.back().map_or(0.0, |sample| sample.bytes_per_s)
     }
 
-    /// Fills in what changed since the marks before.
+    /// Fills in the rates since the earlier marks.
     fn compare(&mut self, sample: &mut Sample, survey: &Survey, now: Instant) {
         self.marks.retain(|mark| (mark.run, mark.epoch) == (survey.run, survey.epoch));
         if let Some(last) = self.marks.back() {
@@ -176,7 +177,7 @@ fn causes(now: &[DeadTimeCause], before: &[DeadTimeCause], triggers: f64) -> Vec
     causes
 }
 
-/// Events that nothing more is to come of.
+/// Returns the number of settled events.
 pub(super) fn settled(counts: &EventCounts) -> u64 {
     counts.complete + counts.incomplete + counts.rejected + counts.lost
 }

@@ -1,4 +1,5 @@
-//! The task that leads: takes wishes and what comes about, and changes state by the table alone.
+//! The leader's task: it takes requests and the events of a run, and changes state by the table
+//! alone.
 
 mod words;
 mod changes;
@@ -32,18 +33,19 @@ use super::{
 };
 use crate::supervisor::{BeginError, listen};
 
-/// How long a start waits for sources and builders that are on their way: after a run, they register anew.
+/// Time for which a start waits for sources and builders that are about to register again after a
+/// run.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many runs before the last one are shown.
+/// Number of earlier runs that are shown besides the last one.
 const EARLIER_RUNS: usize = 20;
 
-/// How often rates are taken.
+/// Interval at which rates are computed.
 const GLANCE: Duration = Duration::from_secs(1);
 
 type Answer<T> = oneshot::Sender<T>;
 
-/// What handles ask for.
+/// A request of a handle.
 pub(super) enum Ask {
     Command(Command, Answer<Result<State, Refusal>>),
     Start(Annotation, Answer<Result<State, Refusal>>),
@@ -61,20 +63,20 @@ pub(super) struct Leader<S> {
     state: State,
     asks: mpsc::Receiver<Ask>,
     show: watch::Sender<Shown>,
-    /// Stays over all runs at one address.
+    /// The listener and its address, kept over all runs.
     listener: Option<(String, TcpListener)>,
     run: Option<OpenRun>,
-    /// A run of before goes on, and whether it was paused is still to be seen.
+    /// True if a recovered run goes on, and it is not known yet whether it was paused.
     recovers: bool,
-    /// A start that waits for the last peers, until then.
+    /// A start that waits for the last peers.
     start: Option<PendingStart>,
     changes: Changes,
     speed: Speedometer,
     history: History,
-    /// What people say of the run that is under way, or of the next one.
+    /// The operators' annotation of the run that is under way, or of the next one.
     annotation: Annotation,
     last_run: Option<Arc<RunReport>>,
-    /// Of all runs that are over.
+    /// Totals of all runs that are over.
     totals: Totals,
     /// Every run that is over, the latest first.
     over: VecDeque<LastRun>,
@@ -83,7 +85,8 @@ pub(super) struct Leader<S> {
     closing: bool,
 }
 
-/// Until when it waits, and who asked; nobody did if it begins by itself.
+/// The time until which a start waits, and where its answer goes: `None` if the run begins by
+/// itself.
 type PendingStart = (Instant, Option<Answer<Result<State, Refusal>>>);
 
 impl<S: System> Leader<S> {
@@ -116,7 +119,8 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Leads until it is told to close and nothing is under way any more, or nobody is left to ask.
+    /// Leads until it is told to close and nothing is under way any more, or until the last handle
+    /// is gone.
     pub(super) async fn lead(mut self) {
         let mut glances = tokio::time::interval(GLANCE);
         glances.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -139,7 +143,7 @@ impl<S: System> Leader<S> {
     }
 
     async fn take(&mut self, ask: Ask) {
-        // Who asked may have gone meanwhile.
+        // The caller may be gone by now, so failures to answer are ignored.
         match ask {
             Ask::Command(Command::Start, answer) => self.start(Annotation::default(), answer).await,
             Ask::Start(annotation, answer) => self.start(annotation, answer).await,
@@ -176,7 +180,7 @@ impl<S: System> Leader<S> {
                 self.give_up_open_run("configured anew").await;
                 self.changes = Changes::default();
                 if let Err(error) = self.open().await {
-                    // What was open before is closed by now: nothing is in force that could be started.
+                    // The previous run is closed by now, so there is nothing that could be started.
                     self.fail(format!("it cannot be opened to sources and builders: {error}")).await;
                     return Err(refusal(command.name(), error));
                 }
@@ -232,7 +236,7 @@ impl<S: System> Leader<S> {
         self.try_start(false).await;
     }
 
-    /// Begins the run if everybody is there; `now_or_never` ends the waiting.
+    /// Begins the run if all peers are there; with `now_or_never`, the start fails otherwise.
     async fn try_start(&mut self, now_or_never: bool) {
         let (Some(run), Some(_)) = (&self.run, &self.start) else {
             self.start = None;
@@ -271,7 +275,7 @@ impl<S: System> Leader<S> {
         match news {
             News::Progress(progress) => self.follow(progress).await,
             News::Hosting => self.try_start(false).await,
-            // A run that goes on by its journal does so without whom this process cannot bring.
+            // A recovered run goes on without the roles that this process cannot start.
             News::NotJoined(error) if self.is_under_way() => {
                 tracing::warn!(%error, "the run goes on without");
                 self.last_error = Some(error.to_string());
@@ -297,7 +301,7 @@ impl<S: System> Leader<S> {
                 self.enter(self.state.occur(Occurrence::PeersReady));
                 self.try_start(false).await;
             }
-            // It goes on with a run of before, which nobody has to start once more.
+            // It goes on with a recovered run, which needs no second start.
             (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured) => {
                 self.enter(self.state.occur(Occurrence::Recovered));
                 self.recovers = true;
@@ -319,7 +323,7 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// A source or builder of this process is gone; the others go on without.
+    /// Logs that a source or builder of this process is gone; the others go on without it.
     fn lament(&mut self, peer: Peer, error: &dyn Display) {
         self.last_error = Some(format!("{peer}: {error}"));
         tracing::warn!(%peer, %error, "ended before its run");
@@ -331,7 +335,7 @@ impl<S: System> Leader<S> {
         report.annotation = std::mem::take(&mut self.annotation);
         self.system.ended(&report);
         let failure = match self.state {
-            // It ended before anybody had begun it.
+            // The run ended before it was begun.
             State::Configured => Some(report.verdict.clone()),
             _ => report.failure.clone(),
         };
@@ -369,7 +373,7 @@ impl<S: System> Leader<S> {
         self.enter(failed);
     }
 
-    /// Opens the next run to peers, at the listener that stays.
+    /// Opens the next run to peers, at the listener that is kept.
     async fn open(&mut self) -> Result<(), SystemError> {
         let mut config = self.system.plan()?;
         config.plan.hold = true;
@@ -391,7 +395,7 @@ impl<S: System> Leader<S> {
         let opened = OpenRun::open(listener, config, |address, plan| system.join(address, plan)).await;
         let run = self.run.insert(opened.map_err(|error| supervisor(&error))?);
         if let Some(rate) = self.changes.rate {
-            // It was taken once for this trigger.
+            // The rate was accepted for this trigger before.
             drop(run.handle.set_rate(rate).await);
         }
         self.speed = Speedometer::default();
@@ -406,18 +410,18 @@ impl<S: System> Leader<S> {
             drop(answer.send(Err(refusal("start", error))));
         }
         if let Some(run) = self.run.take() {
-            // Over already is as good.
+            // If the run is over already, nothing is left to stop.
             let _ = run.handle.stop(cause).await;
             run.over().await;
         }
     }
 
-    /// Ends what is under way; the leading ends when that is settled.
+    /// Ends the run that is under way; the leader ends when the run is settled.
     async fn close(&mut self, cause: &str) {
         self.closing = true;
         match (&self.run, self.state) {
             (Some(run), State::Running | State::Paused) => {
-                // Over already is as good.
+                // If the run is over already, nothing is left to stop.
                 let _ = run.handle.stop(cause).await;
                 self.enter(State::Stopping);
             }

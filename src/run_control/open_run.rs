@@ -26,39 +26,39 @@ use crate::{
 pub(super) struct OpenRun {
     pub(super) number: RunNumber,
     pub(super) handle: SupervisorHandle,
-    /// Where it listens.
+    /// Address at which its supervisor listens.
     pub(super) address: SocketAddr,
     pub(super) plan: RunPlan,
     progress: watch::Receiver<Progress>,
-    /// Until it has ended.
+    /// The supervisor's task, until it has ended.
     supervisor: Option<JoinHandle<Result<RunReport, SupervisorError>>>,
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
-    /// Whose roles these are.
+    /// Sources and builders whose roles this process hosts.
     hosted: BTreeSet<Peer>,
 }
 
-/// What comes about in a run.
+/// An event in the life of a run.
 pub(super) enum News {
     /// New counters.
     Progress(Progress),
     /// A source or builder of this process could not join it.
     NotJoined(SystemError),
-    /// All of this process have joined.
+    /// All sources and builders of this process have joined.
     Hosting,
     /// A source or builder of this process could not go on.
     RoleEnded(Peer, Arc<RoleError>),
-    /// A source or builder of this process is done.
+    /// A source or builder of this process has ended normally.
     RoleLeft(Peer),
-    /// The ledger is closed, and everybody of this process is done.
+    /// The ledger is closed, and all roles of this process have ended.
     Over(Box<RunReport>),
     /// The supervisor could not go on.
     Broken(String),
 }
 
 impl OpenRun {
-    /// Opens a run at that listener, of which it takes a copy.
+    /// Opens a run at a copy of that listener.
     pub(super) async fn open(
         listener: &TcpListener,
         config: SupervisorConfig,
@@ -86,12 +86,12 @@ impl OpenRun {
         })
     }
 
-    /// Whether this process hosts that source or builder still.
+    /// Returns true if this process still hosts that source or builder.
     pub(super) fn hosts(&self, peer: Peer) -> bool {
         self.hosted.contains(&peer)
     }
 
-    /// One more is to join it.
+    /// Adds a role that is joining.
     pub(super) fn join(&mut self, role: Joining) {
         self.joining.spawn(role);
     }
@@ -104,7 +104,7 @@ impl OpenRun {
         self.joining.is_empty()
     }
 
-    /// The next thing that comes about. May be dropped at any time without losing any.
+    /// Returns the next event of the run. Cancel safe: no event is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> News {
         loop {
             if self.supervisor.is_none() && self.joining.is_empty() && self.roles.is_empty() {
@@ -151,7 +151,7 @@ impl OpenRun {
         }
     }
 
-    /// Waits for the end, whatever comes about on the way; who has not joined yet is called back.
+    /// Waits for the end and ignores all other events; roles that have not joined yet are aborted.
     pub(super) async fn over(mut self) {
         self.joining.shutdown().await;
         loop {

@@ -1,4 +1,4 @@
-//! What is not well just now, in words: who, what, and what to do.
+//! Current problems of a run: the part concerned, a description, and advice.
 
 use evb_core::{
     ledger::fraction,
@@ -8,26 +8,26 @@ use serde::Serialize;
 
 use super::history::Sample;
 
-/// How bad it is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Data are lost or missing, or will be.
     Bad,
-    /// Somebody should look.
+    /// An operator should look at it.
     Warning,
 }
 
-/// Something that is not as it should be.
+/// A problem of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Whose it is.
+    /// The source, builder or other part that it concerns.
     pub subject: String,
-    /// What it is.
+    /// Description of the problem.
     pub text: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub remedy: String,
 }
 
@@ -37,22 +37,22 @@ impl Problem {
     }
 }
 
-/// The most problems that are listed; the rest is a number.
+/// The most problems that are listed; the others are only counted.
 const LISTED: usize = 20;
 
-/// From this part of the triggers on, dead time is a problem.
+/// Fraction of inhibited triggers from which dead time is a problem.
 const DEAD_TIME: f64 = 0.01;
 
-/// Below this part of its size, a file system is nearly full.
+/// Fraction of free space below which a file system counts as nearly full.
 const NEARLY_FULL: f64 = 0.05;
 
-/// A sink that has accepted nothing for so long, and has events, is slow, s.
+/// Time without an accepted event, in seconds, after which a sink that has events counts as slow.
 const SLOW_SINK: f64 = 2.0;
 
-/// A peer's report is old after so many seconds.
+/// Age, in seconds, from which a peer's report counts as old.
 const OLD_REPORT: f64 = 5.0;
 
-/// What is not well in a run, the worst first.
+/// Returns the problems of a run, the worst first.
 pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem> {
     let mut found = Vec::new();
     if survey.running_s > 0.0 {

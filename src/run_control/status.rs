@@ -1,4 +1,4 @@
-//! What people see of a system that is led.
+//! The status of a system, for operators.
 
 use std::{
     collections::BTreeMap,
@@ -18,38 +18,38 @@ use super::{history::settled, problems::Problem};
 /// Everything about a system and its run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
-    /// Where it stands.
+    /// State of the system.
     pub state: State,
     /// The run that is under way, or the next one.
     pub run: Option<u32>,
-    /// The next run can begin at once.
+    /// True if the next run can begin at once.
     pub ready: bool,
     /// Before a run: sources and builders that are not there yet.
     pub waiting_for: Vec<String>,
-    /// Over the last second or so.
+    /// Rates over the last second or so.
     pub rates: LiveRates,
-    /// What is not well, the worst first.
+    /// Problems, the worst first.
     pub problems: Vec<Problem>,
-    /// What people say of the run that is under way, or of the next one.
+    /// The operators' annotation of the run that is under way, or of the next one.
     pub annotation: Annotation,
-    /// Who takes part, and how they are.
+    /// The sources and builders that take part, and their state.
     pub survey: Option<Survey>,
-    /// The last thing that went wrong.
+    /// The last error.
     pub last_error: Option<String>,
     /// The last run that is over.
     pub last_run: Option<LastRun>,
     /// The runs before that one, the latest first.
     pub earlier_runs: Vec<LastRun>,
-    /// Of all runs that this process leads or has led.
+    /// Totals of all runs that this process leads or has led.
     pub totals: Totals,
-    /// How many runs this process has led to their end.
+    /// Number of runs that this process has led to their end.
     pub runs: u64,
 }
 
-/// Counts that go on over all runs of a process.
+/// Counts over all runs of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
-    /// What became of the triggers.
+    /// Counts of the triggers by outcome.
     pub events: EventCounts,
     /// Inhibited triggers by their cause.
     pub dead_time: BTreeMap<String, u64>,
@@ -81,7 +81,7 @@ impl Totals {
     }
 }
 
-/// How fast it goes just now.
+/// Current rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LiveRates {
     /// Triggers per second.
@@ -90,11 +90,11 @@ pub struct LiveRates {
     pub events_per_s: f64,
     /// Payload that sinks accepted per second, as builders report it.
     pub bytes_per_s: f64,
-    /// Of the triggers, the part that was inhibited.
+    /// Fraction of the triggers that were inhibited.
     pub dead_time_fraction: f64,
 }
 
-/// A run that is over, in short.
+/// Summary of a run that is over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LastRun {
     /// Its number.
@@ -103,17 +103,17 @@ pub struct LastRun {
     pub exit_code: u8,
     /// The outcome in a sentence.
     pub verdict: String,
-    /// What became of its triggers.
+    /// Counts of its triggers by outcome.
     pub events: EventCounts,
-    /// How long it took, s.
+    /// Duration of the run, s.
     pub duration_s: f64,
     /// Everything that was not as it should be.
     pub problems: Vec<String>,
-    /// What happened and cost nothing.
+    /// Incidents that cost no data.
     pub remarks: Vec<String>,
-    /// What people said of it.
+    /// The operators' annotation.
     pub annotation: Annotation,
-    /// When it ended, s since 1970.
+    /// Time at which it ended, s since 1970.
     pub ended_unix_s: u64,
 }
 
@@ -135,10 +135,10 @@ impl From<&RunReport> for LastRun {
     }
 }
 
-/// Over so long a time at least.
+/// Shortest time over which rates are computed.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// From counters to rates.
+/// Computes rates from counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Speedometer {
     seen: Option<(Instant, EventCounts)>,
@@ -146,12 +146,12 @@ pub(super) struct Speedometer {
 }
 
 impl Speedometer {
-    /// Of a run that begins now, or goes on from there.
+    /// Begins with these counters, of a new or recovered run.
     pub(super) fn from(now: Instant, counts: EventCounts) -> Self {
         Self { seen: Some((now, counts)), rates: LiveRates::default() }
     }
 
-    /// The counters now.
+    /// Takes the current counters.
     pub(super) fn look(&mut self, now: Instant, counts: EventCounts) {
         let Some((then, before)) = self.seen else { return };
         if now.since(then) < WINDOW {

@@ -39,11 +39,11 @@ struct Small {
     absent: Option<SourceId>,
     journal: Option<JournalConfig>,
     refuse: Arc<Mutex<Option<SystemError>>>,
-    /// Why no plan can be made.
+    /// Error with which `plan` fails, if it is to fail.
     planless: Arc<Mutex<Option<SystemError>>>,
-    /// Why nobody of this process can join.
+    /// Error with which roles of this process fail to join, if they are to fail.
     barred: Arc<Mutex<Option<SystemError>>>,
-    /// Sinks hold what they have.
+    /// True while the sinks accept nothing.
     is_held: Arc<AtomicBool>,
     built: Built,
     reports: Arc<Mutex<Vec<RunReport>>>,
@@ -155,7 +155,7 @@ async fn in_state(control: &RunControl, state: State) {
     tokio::time::timeout(Duration::from_secs(20), wanted).await.expect("in time").unwrap();
 }
 
-/// Asks until the run is as it is to be: a busy machine takes longer.
+/// Asks until the run is in the wanted state, which takes longer on a busy machine.
 async fn surveyed(control: &RunControl, wanted: impl Fn(&Survey) -> bool) -> Survey {
     let asking = async {
         loop {
@@ -181,7 +181,7 @@ async fn ten_runs_in_a_row_with_pauses_inside() {
         assert_eq!((status.state, status.run, status.runs), (State::Running, Some(run), u64::from(run) - 5));
         tokio::time::sleep(Duration::from_millis(30)).await;
         assert_eq!(control.pause().await.unwrap(), State::Paused);
-        // What was under way is built; then nothing more comes.
+        // Events under way are built; no more follow.
         let before = surveyed(&control, |survey| survey.outstanding == 0).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         let after = control.status().await.unwrap().survey.unwrap();
@@ -237,7 +237,7 @@ async fn who_is_missing_refuses_the_start() {
 #[tokio::test]
 async fn every_command_is_refused_where_the_table_says_so() {
     let control = RunControl::new(Small::new(khz(1.0), None), false);
-    // Each state is visited, and every command that is illegal there is tried.
+    // The test visits each state and tries every command that is illegal there.
     let way = [None, Some(Command::Configure), Some(Command::Start), Some(Command::Pause)];
     let mut state = State::Unconfigured;
     for step in way {
@@ -270,13 +270,13 @@ async fn a_configuration_that_is_refused_changes_nothing() {
     control.configure().await.unwrap();
     *refuse.lock().unwrap() = Some(SystemError::new("the configuration", "worse", "-"));
     control.configure().await.unwrap_err();
-    // The old one is in force still.
+    // The old configuration is still in force.
     assert_eq!(control.start().await.unwrap(), State::Running);
     control.stop().await.unwrap();
     control.settled().await.unwrap();
 }
 
-/// What every command but `reset` gets in this state.
+/// Asserts that this state refuses every command except `reset`.
 async fn all_but_reset_are_refused(control: &RunControl) {
     for command in [Command::Configure, Command::Start, Command::Pause, Command::Resume, Command::Stop] {
         let refusal = control.command(command).await.expect_err("the table refuses it");
@@ -396,7 +396,8 @@ async fn a_builder_of_this_process_that_was_removed_builds_again_when_it_is_adde
     assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
 }
 
-/// Who leads is killed, and another process goes on: rate and pause are as people have set them.
+/// The leading process is killed, and another one goes on: rate and pause stay as the operators
+/// have set them.
 #[test]
 fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
     let folder = tempfile::tempdir().unwrap();

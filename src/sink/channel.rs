@@ -3,8 +3,8 @@ use tokio::sync::mpsc;
 
 use super::{Sink, SinkError};
 
-/// Hands events to a consumer in the same process. Accepted means: in the channel. A slow consumer is back-pressure; one
-/// that is gone makes events lost.
+/// Hands events to a consumer in the same process. An event is accepted when it is in the channel.
+/// A slow consumer causes back-pressure; without a consumer, events are lost.
 #[derive(Clone, Debug)]
 pub struct ChannelSink(mpsc::Sender<Event>);
 
@@ -12,7 +12,8 @@ pub struct ChannelSink(mpsc::Sender<Event>);
 pub type EventReceiver = mpsc::Receiver<Event>;
 
 impl ChannelSink {
-    /// A sink and the receiver behind it, with room for `capacity` events (at least one) between them.
+    /// Creates a sink and its receiver, with room for `capacity` events (at least one) between
+    /// them.
     pub fn new(capacity: usize) -> (Self, EventReceiver) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         (Self(sender), receiver)

@@ -9,8 +9,8 @@ use evb_file::{CreateError, EventFileWriter, FileIdentity, WriteError, WriterOpt
 
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 
-/// Writes event files. Accepted means: in the kernel's hands, or on the disk with `FsyncPolicy::Commit`. What the system
-/// refuses may pass: the events are offered again.
+/// Writes event files. An event is accepted when the kernel has it or, with `FsyncPolicy::Commit`,
+/// when the disk has it. Errors that may pass hold the events, which are offered again.
 #[derive(Debug)]
 pub struct FileSink {
     dir: PathBuf,
@@ -19,7 +19,7 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Writes into that directory, which is made if need be.
+    /// Creates a sink that writes into that directory, which is created if necessary.
     pub fn new(dir: impl Into<PathBuf>, options: WriterOptions) -> Self {
         Self { dir: dir.into(), options, writer: None }
     }
@@ -38,8 +38,8 @@ impl FileSink {
     }
 }
 
-/// Whether the system refuses for want of room, which there may be later. A directory that is not there or not ours is for the
-/// operator to mend before the run.
+/// Returns true if the system refuses for lack of room, which may become free later. The operator
+/// has to provide a missing or inaccessible directory before the run.
 fn is_full(reason: &io::Error) -> bool {
     matches!(
         reason.kind(),

@@ -21,10 +21,10 @@ use patience::Patience;
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 use crate::filter::{Filter, FilterVerdict};
 
-/// How often the room where the sink writes is looked at.
+/// Interval at which the free room of the sink's file system is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Written,
@@ -32,8 +32,8 @@ pub(crate) enum Fate {
     Failed(String),
 }
 
-/// Filter and sink on a thread of their own, as the builder sees them. Never more events in hand than the builder has slots,
-/// so no queue can be full.
+/// Filter and sink on a thread of their own, as the builder sees them. The stage never has more
+/// events than the builder has slots, so no queue can be full.
 pub(crate) struct Stage {
     events: mpsc::Sender<Event>,
     fates: mpsc::Receiver<(Event, Fate)>,
@@ -41,12 +41,12 @@ pub(crate) struct Stage {
     space: watch::Receiver<Option<SinkSpace>>,
 }
 
-/// How a stage deals with its sink.
+/// Options of a stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageOptions {
-    /// How many events can be in hand.
+    /// Number of events that can be in the stage at once.
     pub(crate) slots: usize,
-    /// How long a sink that does not take events is tried on when the run is ending.
+    /// Time for which a failing sink is retried at the end of a run.
     pub(crate) give_up: Duration,
 }
 
@@ -56,17 +56,17 @@ impl Stage {
         self.events.try_send(event).map_err(TrySendError::into_inner)
     }
 
-    /// The next event that filter and sink are done with.
+    /// Returns the next event that filter and sink have finished with.
     pub(crate) fn poll_fate(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, Fate)>> {
         self.fates.poll_recv(cx)
     }
 
-    /// The run is ending: a sink that does not take events is not waited for forever any more.
+    /// Notes that the run is ending, so that the retries of a failing sink are limited.
     pub(crate) fn expect_end(&mut self) {
         self.ending.send_replace(true);
     }
 
-    /// The room where the sink writes, as it was a second ago.
+    /// Returns the room where the sink writes, as of the last check.
     pub(crate) fn space(&self) -> Option<SinkSpace> {
         *self.space.borrow()
     }
@@ -82,7 +82,8 @@ impl Stage {
 /// Starts filter and sink.
 ///
 /// # Errors
-/// The system has no thread; or later, through the receiver, what the sink says at its beginning.
+/// The system's, if it has no thread. The error of the sink's `begin` comes later, through the
+/// receiver.
 pub(crate) fn start<S: Sink>(
     facts: RunFacts,
     sink: S,
@@ -163,7 +164,7 @@ async fn run<S: Sink>(
                 goes_on = patience.wait(&error, left.len()) => if !goes_on {
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
                 },
-                // Nobody is left to whom it matters.
+                // The receiver is gone, and the fates have no reader left.
                 () = outgoing.closed() => return,
             }
         }
@@ -179,15 +180,16 @@ async fn run<S: Sink>(
     }
 }
 
-/// Writes and commits what is left of a batch. An error that passes leaves what is to be written again; any other makes
-/// fates.
+/// Writes and commits the rest of a batch. After a passing error, `left` has the events to be
+/// written again; after any other error, they have their fates.
 async fn write<S: Sink>(
     sink: &mut Beginning<S>,
     batch: &[Event],
     left: &mut Vec<usize>,
     fates: &mut [Fate],
 ) -> Result<(), SinkError> {
-    // Any error holds the events: those that do not pass were told before the first of them.
+    // Any error here holds the events: a sink that cannot begin at all has failed before the first
+    // of them.
     sink.begin().await?;
     let sink = &mut sink.sink;
     let mut written = Vec::with_capacity(left.len());
@@ -211,7 +213,7 @@ async fn write<S: Sink>(
     let Err(error) = sink.commit().await else { return Ok(()) };
     if error.is_passing() {
         left.retain(|index| error.holds(batch[*index].id));
-        // What is left may be nothing: all of it was taken, and the sink only wants to be asked again.
+        // The rest may be empty: the sink took all events and only asks for another commit.
         return Err(error);
     }
     tracing::error!(events = left.len(), %error, "the sink failed to commit: these events are lost");
@@ -219,7 +221,7 @@ async fn write<S: Sink>(
     Ok(())
 }
 
-/// What the filter says; `Written` stands for an event that goes on to the sink.
+/// Returns the filter's verdict; `Written` stands for an event that goes on to the sink.
 fn judge(filter: &mut dyn Filter, event: &Event) -> Fate {
     match filter.verdict(event) {
         FilterVerdict::Accept => Fate::Written,

@@ -1,4 +1,4 @@
-//! How a source begins: from joining over its first roster to the driver.
+//! The beginning of a source: joining, the first roster, and the driver.
 
 use std::future::poll_fn;
 

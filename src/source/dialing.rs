@@ -1,4 +1,4 @@
-//! How a source's lanes are connected: a handshake by TCP, and over UDP a socket and a path.
+//! Connecting of a source's lanes: a handshake over TCP, and for UDP a socket and a path.
 
 use std::{
     future::Future,
@@ -30,13 +30,13 @@ use evb_shaper::role::LanePath;
 
 use super::{SourceConfig, end::End};
 
-/// A connection on its way.
+/// A connection that is being opened.
 pub(super) type Connecting = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
 
-/// A connection that stands, the builder's answer, and the way of its datagrams, if it goes by datagrams.
+/// An open connection, the builder's answer, and the path of its datagrams, if it uses datagrams.
 pub(super) type Connected = (End, Welcome, Option<LanePath>);
 
-/// What every lane's connection needs to know.
+/// Settings of every lane's connection.
 #[derive(Clone)]
 pub(super) struct Dialing {
     bind: Option<IpAddr>,
@@ -59,7 +59,8 @@ impl Dialing {
         }
     }
 
-    /// Begins to connect. `rate` is what the lane's socket is asked to keep to, if the kernel paces sockets.
+    /// Begins to connect. `rate` is the rate that the kernel enforces on the lane's socket, if it
+    /// paces sockets.
     pub(super) fn dial(&self, dial: Dial, rate: Option<Rate>) -> Connecting {
         let dialing = self.clone();
         Box::pin(async move { dialing.connect(dial, rate).await })
@@ -90,7 +91,7 @@ impl Dialing {
         }
     }
 
-    /// Opens a socket beside the connection, and finds a way for its datagrams.
+    /// Opens a socket beside the connection, and finds a path for its datagrams.
     async fn begin_datagrams(
         &self,
         dial: &Dial,

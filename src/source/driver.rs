@@ -27,11 +27,11 @@ use super::{
 };
 use crate::role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink};
 
-/// A source's machine, and what it is driven with.
+/// A source's machine and its connections, fragments and timer.
 pub(super) struct Driver {
     role: SourceRole,
     link: SupervisorLink,
-    /// By the machine's index.
+    /// Lanes by the machine's index.
     lanes: Vec<Lane>,
     rates: SocketRates,
     dialing: Dialing,
@@ -67,7 +67,7 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; ready when the source's part is over.
+    /// Does all that can be done now; returns ready when the source's part is over.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
@@ -95,7 +95,8 @@ impl Driver {
         }
     }
 
-    /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
+    /// Processes the supervisor's messages and the requests to it. Returns true if there may be
+    /// more.
     fn poll_control(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.role.request_run_end(cause);
@@ -107,7 +108,7 @@ impl Driver {
         true
     }
 
-    /// Takes in what builders say; whether there may be more.
+    /// Processes what builders send. Returns true if there may be more.
     fn poll_lanes(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         for lane in &mut self.lanes {
@@ -116,7 +117,7 @@ impl Driver {
         more
     }
 
-    /// Does what the machine wants done; whether that may bring something at once.
+    /// Carries out the machine's outputs. Returns true if that may have results at once.
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         while let Some(output) = self.role.poll(now) {
@@ -142,7 +143,7 @@ impl Driver {
         while let Some(departure) = self.role.poll_departure(now) {
             let lane = &mut self.lanes[departure.lane];
             lane.send(departure);
-            // At once: what was just made is still in the cache.
+            // Flushing at once finds the fragments still in the cache.
             lane.poll_flush(cx, &mut self.role, now);
         }
         more
@@ -160,7 +161,7 @@ impl Driver {
         self.lanes[index].dial(dial, &self.dialing);
     }
 
-    /// Arms the timer; ready when it has expired already.
+    /// Arms the timer; returns ready if it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
         self.timer.arm_by(earlier(self.role.next_timeout(), lanes));

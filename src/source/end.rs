@@ -10,7 +10,7 @@ use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
-/// When a lane whose socket is full is asked again for what it has to say.
+/// Time after which a lane whose socket was full is asked again.
 const LATER: Duration = Duration::from_millis(1);
 
 /// The source's end of a connection.
@@ -21,7 +21,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Takes in what the builder says.
+    /// Processes what the builder sends.
     pub(super) fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -69,26 +69,26 @@ impl End {
         }
     }
 
-    /// Has the lane's announcements written; whether they are to be flushed at once.
+    /// Writes the lane's announcements. Returns true if they are to be flushed at once.
     pub(super) fn announce(&mut self, role: &mut SourceRole, lane: LaneIndex, now: Instant) -> bool {
         match self {
-            // They wait for data to share packets with.
+            // Announcements wait for data with which they can share packets.
             Self::Stream(end) => {
                 role.announce(lane, now, &mut end.announcements);
                 return false;
             }
-            // What waits says the same, or will be followed.
+            // The queued records contain the same, or more will follow them.
             Self::Datagrams(end) if !end.records.is_empty() => role.records().put_off(lane, now + LATER),
             Self::Datagrams(end) => {
                 role.records().set_answering(lane, end.is_answering());
                 role.write_datagram(lane, now, &mut end.records);
             }
         }
-        // One datagram at a time.
+        // Only one datagram of announcements is queued at a time.
         true
     }
 
-    /// Queues what departs.
+    /// Queues a departure.
     pub(super) fn send(&mut self, departure: Departure) {
         let Departure { range, request, at, .. } = departure;
         match self {
@@ -97,7 +97,7 @@ impl End {
         }
     }
 
-    /// When the kernel behind it wants to be asked again.
+    /// Returns the time at which the kernel lane needs to be polled again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match self {
             Self::Stream(_) => None,
@@ -105,7 +105,7 @@ impl End {
         }
     }
 
-    /// Segments that the kernel had to send again, and what became of trains.
+    /// Returns the number of segments that the kernel had to send again, and the report on trains.
     pub(super) fn sent(&mut self) -> (u64, TrainReport) {
         match self {
             Self::Stream(end) => (end.retransmits(), TrainReport::default()),

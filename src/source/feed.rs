@@ -1,4 +1,5 @@
-//! [`Feed`]: where a source's fragments come from: those that readout pushes, and those that it makes when they are wanted.
+//! [`Feed`]: the origin of a source's fragments, which readout pushes or makes when they are
+//! wanted.
 
 use std::task::{Context, Poll};
 
@@ -10,16 +11,17 @@ use super::{
     input::{Outlet, Pushed},
 };
 
-/// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
+/// Bytes that readout makes in one turn: heartbeats and grants must not wait longer.
 const TURN: usize = 4 << 20;
 
-/// What making a fragment costs beside its bytes, in the time that so many bytes take.
+/// Cost of making a fragment besides its bytes, as the number of bytes that could be made in the
+/// same time.
 const FRAGMENT_COST: usize = 1 << 10;
 
-/// How many fragments are taken from the channel at once.
+/// Fragments taken from the channel at once.
 const BATCH: usize = 256;
 
-/// Where a source's fragments come from.
+/// The origin of a source's fragments: pushed by the program or made by a [`Readout`].
 pub(super) struct Feed {
     outlet: Outlet,
     pushed: Vec<Pushed>,
@@ -31,7 +33,7 @@ impl Feed {
         Self { outlet, pushed: Vec::with_capacity(BATCH), readout }
     }
 
-    /// Takes in what readout pushes; whether there may be more.
+    /// Takes the fragments that readout pushes. Returns true if there may be more.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) -> bool {
         let mut count = 0;
         if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
@@ -39,7 +41,8 @@ impl Feed {
         }
         for pushed in self.pushed.drain(..) {
             let fragment = self.outlet.take(pushed);
-            // Checked at the door; what is left is a readout that runs far ahead of the run. The machine counts it.
+            // `push` has checked the fragment; the remaining error is a readout that runs far ahead
+            // of the run. The machine counts it.
             if let Err(error) = role.push(fragment, now) {
                 tracing::error!(%error, "a fragment is refused");
             }
@@ -47,7 +50,7 @@ impl Feed {
         count == BATCH
     }
 
-    /// Has readout make fragments that are wanted, a turn's worth; whether it made any.
+    /// Lets readout make one turn's share of the wanted fragments. Returns true if it made any.
     pub(super) fn make_wanted(&mut self, role: &mut SourceRole, now: Instant) -> bool {
         let Some(readout) = &mut self.readout else { return false };
         let mut made = 0;
@@ -63,7 +66,7 @@ impl Feed {
         made > 0
     }
 
-    /// Tells those who push what is decided, and what there is room for.
+    /// Tells the pushing side which events are decided, and how much room the backlog has.
     pub(super) fn update(&mut self, role: &SourceRole) {
         let core = role.core();
         self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());

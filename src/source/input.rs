@@ -7,18 +7,19 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::PushError;
 
-/// How many fragments may be between `push` and the driver, besides what the backlog bounds.
+/// Fragments that may be between `push` and the driver, in addition to what the backlog bounds.
 const CHANNEL: usize = 1024;
 
-/// What a fragment costs of the backlog beside its payload.
+/// Backlog bytes that a fragment occupies besides its payload.
 const OVERHEAD: u64 = 64;
 
-/// The side of those who push.
+/// The pushing side.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     fragments: mpsc::Sender<Pushed>,
     permits: Arc<Semaphore>,
-    /// The first event that is not decided: fragments below it are admitted whatever the backlog holds.
+    /// The first undecided event: fragments of earlier events are admitted even if the backlog is
+    /// full.
     undecided: watch::Receiver<EventId>,
     max_fragment: Bytes,
 }
@@ -29,11 +30,11 @@ pub(super) struct Outlet {
     pub(super) fragments: mpsc::Receiver<Pushed>,
     permits: Arc<Semaphore>,
     undecided: watch::Sender<EventId>,
-    /// Permits held by fragments that have reached us.
+    /// Permits held by fragments that have reached the driver.
     charged: u64,
 }
 
-/// A fragment on its way to the driver, and what it holds of the backlog.
+/// A fragment on its way to the driver, and its permits of the backlog.
 #[derive(Debug)]
 pub(super) struct Pushed {
     fragment: Fragment,
@@ -51,7 +52,7 @@ pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
     )
 }
 
-/// What a fragment takes of the backlog.
+/// Returns the backlog that a fragment occupies.
 fn cost(size: Bytes) -> u32 {
     u32::try_from(size.count() + OVERHEAD).unwrap_or(u32::MAX)
 }
@@ -80,7 +81,7 @@ impl Intake {
                 decided = undecided.wait_for(|first| event < *first) => drop(decided.map_err(|_| PushError::Ended)?),
             }
         }
-        // Who gives up here, gives back what it had of the backlog.
+        // A call that is cancelled here returns its permits to the backlog.
         let place = self.fragments.reserve().await.map_err(|_| PushError::Ended)?;
         let permits = backlog.map_or(0, |permits| {
             permits.forget();
@@ -101,19 +102,19 @@ impl Intake {
 }
 
 impl Outlet {
-    /// What is decided when this source comes.
+    /// Sets the first undecided event at the time this source joins.
     pub(super) fn begin(&self, undecided: EventId) {
         self.undecided.send_replace(undecided);
     }
 
-    /// A fragment came out of the channel; what it holds of the backlog is the driver's now.
+    /// Takes a fragment that came out of the channel; its permits belong to the driver now.
     pub(super) fn take(&mut self, pushed: Pushed) -> Fragment {
         self.charged += u64::from(pushed.permits);
         pushed.fragment
     }
 
-    /// Tells those who wait what is decided, and hands back what the backlog has room for again: `held` payload bytes in
-    /// `count` fragments wait for a decision.
+    /// Tells the waiting calls which events are decided, and returns permits for the free part of
+    /// the backlog: `held` payload bytes in `count` fragments wait for a decision.
     pub(super) fn update(&mut self, undecided: EventId, held: Bytes, count: usize) {
         self.undecided.send_if_modified(|known| {
             let news = *known != undecided;

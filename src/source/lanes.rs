@@ -17,10 +17,11 @@ use super::{
 /// The connection to one builder.
 pub(super) struct Lane {
     index: LaneIndex,
-    /// What its socket is asked to keep to, if the kernel paces sockets.
+    /// Rate that the kernel enforces on its socket, if it paces sockets.
     rate: Option<Rate>,
     state: State,
-    /// Of connections that are gone: segments that the kernel had to send again, and what became of trains.
+    /// Sums over closed connections: segments that the kernel had to send again, and the report on
+    /// trains.
     past: (u64, TrainReport),
 }
 
@@ -44,7 +45,8 @@ impl Lane {
         self.state = State::Down;
     }
 
-    /// Takes in what the builder says, or what came of connecting to it; whether there may be more.
+    /// Processes what the builder sends, or the result of connecting to it. Returns true if there
+    /// may be more.
     pub(super) fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -73,7 +75,7 @@ impl Lane {
         true
     }
 
-    /// Has the lane's announcements written.
+    /// Writes the lane's announcements.
     pub(super) fn announce(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) {
         let State::Up(end) = &mut self.state else { return };
         if end.announce(role, self.index, now) {
@@ -81,7 +83,7 @@ impl Lane {
         }
     }
 
-    /// Queues what departs, if the lane is up.
+    /// Queues a departure, if the lane is up.
     pub(super) fn send(&mut self, departure: Departure) {
         if let State::Up(end) = &mut self.state {
             end.send(departure);
@@ -98,12 +100,13 @@ impl Lane {
         }
     }
 
-    /// When the kernel behind the lane wants to be asked again.
+    /// Returns the time at which the kernel lane needs to be polled again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         if let State::Up(end) = &self.state { end.next_timeout() } else { None }
     }
 
-    /// Over all connections of this lane: segments that the kernel had to send again, and what became of trains.
+    /// Returns the sums over all connections of this lane: segments that the kernel had to send
+    /// again, and the report on trains.
     pub(super) fn sent(&mut self) -> (u64, TrainReport) {
         let State::Up(end) = &mut self.state else { return self.past };
         let (retransmits, trains) = end.sent();
@@ -111,13 +114,14 @@ impl Lane {
     }
 }
 
-/// Over all lanes: segments that the kernel had to send again, and what became of trains.
+/// Returns the sums over all lanes: segments that the kernel had to send again, and the report on
+/// trains.
 pub(super) fn sent(lanes: &mut [Lane]) -> (u64, TrainReport) {
     let each = lanes.iter_mut().map(Lane::sent);
     each.fold(Default::default(), |(again, all), one| (again + one.0, sum(all, one.1)))
 }
 
-/// What became of two lots of trains.
+/// Adds two train reports.
 fn sum(one: TrainReport, other: TrainReport) -> TrainReport {
     TrainReport {
         send_drops: one.send_drops + other.send_drops,

@@ -1,4 +1,5 @@
-//! [`PacingConfig`]: how fast a source sends to each builder, and who keeps the pace.
+//! [`PacingConfig`]: the pace at which a source sends to each builder, and the mechanism that keeps
+//! it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,22 +9,23 @@ use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost, role::Pa
 
 use super::SourceConfig;
 
-/// How fast a source sends to each builder, and who keeps the pace.
+/// The pace at which a source sends to each builder, and the mechanism that keeps it.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
-    /// The pace of every lane; `None`: as fast as grants permit, or, under a token bucket, as that has it.
+    /// The pace of every lane; `None`: as fast as grants or a token bucket permit.
     pub lane: Option<Pace>,
-    /// In its place for some builders: each destination its rate.
+    /// Paces for single builders, in place of [`Self::lane`].
     pub builders: BTreeMap<BuilderId, Pace>,
     /// The link that all lanes share. If it is limited, its first class is the lanes', and
     /// [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) the supervisor connection's.
     pub link: LinkPlan,
-    /// Who makes departure times come true. Take what [`evb_net::pacing::choose`] has proved.
+    /// The mechanism that realizes departure times. Take one that [`evb_net::pacing::choose`] has
+    /// proved.
     pub executor: Arc<dyn Executor>,
 }
 
 impl Default for PacingConfig {
-    /// No pace, no limit, timers.
+    /// Returns a configuration without pace or limit, with timers.
     fn default() -> Self {
         Self {
             lane: None,
@@ -35,7 +37,8 @@ impl Default for PacingConfig {
 }
 
 impl PacingConfig {
-    /// What the source itself has to keep; `usual` is what the shaping mode has for all. Nothing, where the kernel does.
+    /// Returns the paces that the source itself has to keep; `usual` is the shaping mode's pace for
+    /// all lanes. There are none where the kernel keeps them.
     pub(super) fn paces(&self, usual: Option<Pace>, cost: PacketCost) -> Paces {
         let pacing = Pacing {
             link: self.link.clone(),
@@ -49,14 +52,15 @@ impl PacingConfig {
         }
     }
 
-    /// The pace of the lane to one builder.
+    /// Returns the pace of the lane to one builder.
     pub(super) fn pace(&self, builder: BuilderId, usual: Option<Pace>) -> Option<Pace> {
         self.builders.get(&builder).copied().or(self.lane).or(usual)
     }
 }
 
-/// A pace as the rate of a lane's socket, of full packets. Of TCP the kernel counts the payload (`tcp_update_skb_after_send`,
-/// net/ipv4/tcp_output.c), of UDP whole frames (`qdisc_pkt_len` in `fq_dequeue`, net/sched/sch_fq.c).
+/// Returns a pace as the rate of a lane's socket, for full packets. The kernel counts the payload
+/// of TCP (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c) and the whole frames of UDP
+/// (`qdisc_pkt_len` in `fq_dequeue`, net/sched/sch_fq.c).
 pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) -> Rate {
     match transport {
         Transport::Tcp => cost.payload_rate(pace.rate, pace.measure),
@@ -64,7 +68,8 @@ pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) ->
     }
 }
 
-/// What the sockets of a source's lanes are asked to keep to, those of builders included that come later.
+/// The rates that the sockets of a source's lanes keep, including lanes to builders that join
+/// later.
 pub(super) struct SocketRates {
     config: PacingConfig,
     usual: Option<Pace>,
@@ -78,7 +83,7 @@ impl SocketRates {
         Self { config: config.pacing.clone(), usual, cost: config.cost(), transport }
     }
 
-    /// Of the lane to one builder.
+    /// Returns the rate of the lane to one builder.
     pub(super) fn of(&self, builder: BuilderId) -> Option<Rate> {
         let pace = self.config.pace(builder, self.usual);
         pace.map(|pace| socket_rate(self.transport, pace, self.cost))

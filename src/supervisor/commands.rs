@@ -1,4 +1,4 @@
-//! [`Commands`]: what people ask of a run, by handles.
+//! [`Commands`]: requests to a run, from handles.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use super::links::Links;
 /// Commands that one turn takes.
 const BATCH: usize = 64;
 
-/// What a handle asks for.
+/// A command of a handle.
 #[derive(Debug)]
 pub(super) enum Command {
     Trigger(u64),
@@ -28,7 +28,7 @@ pub(super) enum Command {
     Survey(oneshot::Sender<Survey>),
 }
 
-/// What is to be changed.
+/// A change to the running run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Pause,
@@ -38,14 +38,14 @@ pub(super) enum Change {
     RemoveBuilder(BuilderId),
 }
 
-/// Whoever waits to hear that it is done.
+/// The channel that waits for the confirmation of a command.
 #[derive(Debug)]
 enum Asker {
     Change(oneshot::Sender<Result<(), ChangeError>>),
     Begin(oneshot::Sender<Result<(), NotReady>>),
 }
 
-/// Commands on their way in, and answers that wait for the journal.
+/// The queue of commands, and answers that wait for the journal.
 #[derive(Debug)]
 pub(super) struct Commands {
     /// `None` once all handles are gone.
@@ -60,7 +60,7 @@ impl Commands {
         Self { incoming: Some(incoming), askers: BTreeMap::new(), last: 0 }
     }
 
-    /// Does what is asked; whether there may be more.
+    /// Carries out waiting commands. Returns true if there may be more.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -79,7 +79,8 @@ impl Commands {
         true
     }
 
-    /// Answers whoever asked under that number: it is done, and written down. Who asked may have gone meanwhile.
+    /// Confirms to the caller of that number that its change is made and written down. The caller
+    /// may be gone by then.
     pub(super) fn confirm(&mut self, number: u64) {
         match self.askers.remove(&number) {
             Some(Asker::Change(answer)) => drop(answer.send(Ok(()))),

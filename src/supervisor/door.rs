@@ -1,4 +1,4 @@
-//! Who knocks at the supervisor: handshakes on their way, bounded in number and time.
+//! The supervisor's listener: handshakes under way, bounded in number and time.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::role::{self, Greetings};
 
-/// The listener, and handshakes on their way.
+/// The listener and its handshakes under way.
 pub(super) struct Door {
     greetings: Greetings<Incoming>,
     class: TrafficClass,
@@ -34,27 +34,28 @@ impl Door {
         Self { greetings, class }
     }
 
-    /// Marks the connection of one that is let in. What the system does not allow is said, and nothing depends on it.
+    /// Marks the packets of an accepted peer's connection. If the system refuses, that is only
+    /// logged, because nothing depends on it.
     pub(super) fn classify(&self, link: &ControlLink) {
         role::classify(link, self.class);
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.greetings.refusals()
     }
 
-    /// A peer's connection ended by bytes without the right tag.
+    /// Counts a peer's connection that ended because of bytes without a valid tag.
     pub(super) fn count_forged(&mut self) {
         self.greetings.count_forged();
     }
 
-    /// The next peer that has said hello.
+    /// Returns the next peer that has sent its hello.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Incoming> {
         self.greetings.poll(cx, now).map(|(incoming, _)| incoming)
     }
 
-    /// Turns a peer away, with words for it and for the log.
+    /// Refuses a peer, and tells the reason to the peer and the log.
     pub(super) fn refuse(&mut self, incoming: Incoming, refusal: Refusal) {
         self.greetings.record_refusal(incoming.peer(), &words(&refusal));
         incoming.refuse(refusal);

@@ -27,14 +27,14 @@ use super::{
     trigger_port::TriggerPort,
 };
 
-/// The supervisor's machine, and what it is driven with.
+/// The supervisor's machine and its connections, journal and timer.
 #[derive(Debug)]
 pub(super) struct Driver {
     role: SupervisorRole,
     pub(super) journal: Option<Keeper>,
     pub(super) door: Door,
     pub(super) links: Links,
-    /// Connections of peers that are registered and not told yet.
+    /// Connections of peers that are registered but not answered yet.
     joining: BTreeMap<Peer, ControlLink>,
     triggers: Option<TriggerPort>,
     commands: Commands,
@@ -66,7 +66,7 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; ready when the ledger is closed.
+    /// Does all that can be done now; returns ready when the ledger is closed.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
@@ -92,9 +92,10 @@ impl Driver {
         }
     }
 
-    /// Takes in who comes to the door, and what peers say; whether there may be more.
+    /// Processes new connections and the messages of peers. Returns true if there may be more.
     fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant, is_stalled: bool) -> bool {
-        // Whoever comes now waits at the door: nobody could be told before it is written down.
+        // New peers wait while the journal stalls: they could not be answered before their
+        // registration is written down.
         while !is_stalled && let Poll::Ready(incoming) = self.door.poll(cx, now) {
             self.admit(incoming, now);
         }
@@ -117,7 +118,7 @@ impl Driver {
         }
     }
 
-    /// Does what the machine wants done, and what that leads to.
+    /// Carries out the machine's outputs and their consequences.
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) {
         loop {
             self.carry_out(now);
@@ -161,7 +162,7 @@ impl Driver {
         }
     }
 
-    /// Hears what came of writing; whether that was anything.
+    /// Processes the result of the journal's write. Returns true if there was one.
     fn poll_journal(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut any = false;
         while let Some(Poll::Ready(done)) = self.journal.as_mut().map(|journal| journal.poll(cx, now)) {
@@ -178,7 +179,7 @@ impl Driver {
         any
     }
 
-    /// Tells the machine who is gone; whether anybody is.
+    /// Tells the machine which peers are gone. Returns true if any is.
     fn forget_lost(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((peer, error)) = self.links.pop_lost() {

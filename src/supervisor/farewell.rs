@@ -1,4 +1,4 @@
-//! The end of the supervisor's part: everybody hears that the run is over.
+//! The end of the supervisor's part: all peers are told that the run is over.
 
 use std::{
     future::poll_fn,
@@ -11,10 +11,10 @@ use evb_net::clock;
 
 use super::driver::Driver;
 
-/// How long peers may take to read their last message and close.
+/// Time that peers have to read their last message and close.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Leads the run to its end, and sees that everybody hears of it.
+/// Leads the run to its end, and ensures that all peers are told.
 pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     let mut report = poll_fn(|cx| driver.poll_turn(cx)).await;
     report.security.add(&driver.door.refusals());
@@ -26,8 +26,8 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     report
 }
 
-/// Waits until everybody has read the last message and closed: closing first would make the kernel throw away what a peer
-/// has not read.
+/// Waits until all peers have read the last message and closed: if the supervisor closed first, the
+/// kernel would discard what a peer has not read.
 fn poll_farewell(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
     loop {
         driver.links.poll_flush(cx);

@@ -1,4 +1,4 @@
-//! What the fuzz targets reach of the supervisor's ports, with the feature `fuzzing` alone.
+//! Access to the supervisor's ports for the fuzz targets, with the feature `fuzzing` alone.
 
 use std::{future::poll_fn, io::Cursor, net::SocketAddr};
 
@@ -10,7 +10,7 @@ use super::{
     trigger_port::Client,
 };
 
-/// The counts of triggers that one TCP connection asks for, until it ends or is closed.
+/// Returns the counts of triggers that one TCP connection asks for, until it ends or is closed.
 pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
     let mut client = Client::new(stream, SocketAddr::from(([0; 4], 0)));
     let mut counts = Vec::new();
@@ -20,14 +20,14 @@ pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
     counts
 }
 
-/// What a journal of these bytes holds.
+/// The content of these bytes, read as a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JournalContent {
-    /// Entries, and how many bytes are whole; what comes behind is torn off.
+    /// The entries and the number of whole bytes; the rest is a torn end.
     Whole(Vec<Entry>, usize),
-    /// What begins at that byte cannot be read, and is not the end.
+    /// The entry that begins at this byte cannot be read, and it is not a torn end.
     Damaged(usize),
-    /// It begins as no journal does.
+    /// The file does not begin with a journal's header.
     Foreign,
 }
 
@@ -48,7 +48,7 @@ pub fn read_journal(bytes: &[u8]) -> JournalContent {
     }
 }
 
-/// The bytes of a journal with these entries.
+/// Returns the bytes of a journal with these entries.
 pub fn write_journal(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = HEADER.to_vec();
     for entry in entries {
@@ -57,7 +57,7 @@ pub fn write_journal(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// The checksum that stands before these bytes of an entry.
+/// Returns the checksum that precedes these bytes of an entry.
 pub fn journal_sum(body: &[u8]) -> u32 {
     sum(body)
 }

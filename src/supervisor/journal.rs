@@ -1,4 +1,4 @@
-//! The journal's file. What is torn off at its end is cut away; one that is damaged before is left as it is.
+//! The journal's file. A torn end is cut off; a file with damage before its end is left as it is.
 
 pub(super) mod entries;
 pub(super) mod keeper;
@@ -19,48 +19,50 @@ use evb_core::{
 
 use entries::{Entries, Fault, HEADER, frame};
 
-/// A journal that is longer is replaced by what it amounts to.
+/// Length above which a journal is replaced by a snapshot.
 const COMPACT_AT: u64 = 8 << 20;
 
-/// When what was written down is safe from what.
+/// The failures that written entries survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JournalFsync {
-    /// From a killed process: the kernel has it.
+    /// A killed process: the kernel has the entries.
     #[default]
     None,
-    /// From a power cut as well: the disk has it before anything is sent. Costs a disk's latency in each turn.
+    /// A power cut as well: the disk has the entries before anything is sent. This costs a disk's
+    /// latency in each turn.
     Commit,
 }
 
-/// Where a supervisor writes down what another one needs to go on with its run.
+/// The file in which a supervisor writes down what its successor needs to go on with its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
-    /// The file. One supervisor at a time has it.
+    /// The file, which one supervisor at a time can open.
     pub path: PathBuf,
-    /// What it is safe from.
+    /// The failures that it survives.
     pub fsync: JournalFsync,
 }
 
-/// Why a journal is of no use.
+/// Reason for which a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The system refused.
     #[error("cannot {action} the journal {path}: {reason}")]
     Io {
-        /// What was tried.
+        /// The operation that was tried.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// Two supervisors at once would contradict each other.
     #[error("another supervisor has the journal {0}; stop it, or give each its own `journal`")]
     Taken(PathBuf),
-    /// It is something else.
+    /// The file is not a journal of this version.
     #[error("{0} is no journal of this version of evb; name another file, or move it away")]
     Foreign(PathBuf),
-    /// It was changed behind our back: cutting it there would lose what comes behind.
+    /// The file was changed by something else: cutting it at the damage would lose the entries
+    /// behind it.
     #[error(
         "the journal {path} is damaged: what begins at byte {offset} cannot be read, and it does not end there; restore the file \
          from a copy, or move it away to begin a new run, which does not know the events of the old one"
@@ -71,14 +73,14 @@ pub enum JournalError {
         /// The first byte of the first entry that cannot be read.
         offset: u64,
     },
-    /// It is a journal, and does not lead on.
+    /// It is a journal from which the run cannot go on.
     #[error(
         "the journal {path} cannot be used: {reason}; move it away to begin a new run, or restore the configuration of its run"
     )]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the run cannot be recovered.
         reason: RecoverError,
     },
 }
@@ -100,21 +102,21 @@ pub(super) struct Journal {
     file: File,
     path: PathBuf,
     fsync: JournalFsync,
-    /// What is whole in the file.
+    /// Length of the part of the file that is whole.
     length: u64,
-    /// What is to be added.
+    /// Bytes to be appended.
     pending: Vec<u8>,
-    /// Something that nobody could read is to be added.
+    /// True if an entry that could not be read again is to be appended.
     endless: bool,
-    /// Parts of what could not be written may stand behind what is whole.
+    /// True if parts of a failed write may follow the whole part.
     untidy: bool,
-    /// The file's name is to be safe as well, and is not yet.
+    /// True if the file's name must be made safe as well.
     nameless: bool,
-    /// From this length on it is to be replaced.
+    /// Length from which the file is to be replaced.
     compact_at: u64,
 }
 
-/// The run that a journal tells of, if it is not over: a supervisor with that journal goes on with it.
+/// Returns the run of a journal if it is not over: a supervisor with that journal goes on with it.
 ///
 /// # Errors
 /// [`JournalError`]: it cannot be read.
@@ -128,7 +130,7 @@ pub fn unfinished_run(path: &Path) -> Result<Option<RunNumber>, JournalError> {
 }
 
 impl Journal {
-    /// Opens or makes the file, takes it for this process, and shows what is in it, entry by entry.
+    /// Opens or creates the file, locks it for this process, and passes its entries to `show`.
     pub(super) fn open(config: JournalConfig, show: impl FnMut(Entry)) -> Result<Self, JournalError> {
         let JournalConfig { path, fsync } = config;
         let fault = |action| {
@@ -167,7 +169,7 @@ impl Journal {
         &self.path
     }
 
-    /// Begins anew: the run before is over.
+    /// Empties the file, because its run is over.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.length = 0;
         self.rewind()?;
@@ -181,14 +183,15 @@ impl Journal {
         self.endless |= !frame(entry, &mut self.pending);
     }
 
-    /// Writes what was added. After an error what was whole is whole, and the same is tried again with the next call.
+    /// Writes the added entries. After an error, the whole part is still whole, and the next call
+    /// tries again.
     pub(super) fn commit(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let written = self.write();
         if written.is_err() {
-            // If it cannot be cut now, it is before anything else is written.
+            // If it cannot be cut now, this happens before anything else is written.
             let _ = self.rewind();
         }
         written
@@ -220,8 +223,8 @@ impl Journal {
         self.length > self.compact_at && self.pending.is_empty()
     }
 
-    /// Puts these entries in place of all: in a new file beside, which then takes the old one's name. If that cannot be, nothing
-    /// has changed, and it is long once more when it has grown.
+    /// Replaces all entries by these, in a new file that then takes the old one's name. On failure
+    /// nothing has changed, and the journal counts as long again when it has grown.
     pub(super) fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
         self.compact_at = self.length + COMPACT_AT;
         let beside = self.path.with_added_extension("new");
@@ -236,18 +239,18 @@ impl Journal {
         fs::rename(&beside, &self.path)?;
         (self.file, self.length, self.untidy) = (file, bytes.len() as u64, false);
         self.compact_at = COMPACT_AT.max(2 * self.length);
-        // Until the name is safe the old file is as good: nothing was added since.
+        // Until the name is safe, the old file serves as well, because nothing was added since.
         self.nameless = self.fsync == JournalFsync::Commit;
         Ok(())
     }
 
-    /// Takes the file away: it would tell of a past that has gone on without it.
+    /// Removes the file: after a run that went on without it, its content is out of date.
     pub(super) fn abandon(self) -> io::Result<()> {
         fs::remove_file(&self.path)?;
         if self.fsync == JournalFsync::Commit { self.sync_name() } else { Ok(()) }
     }
 
-    /// Cuts the file to what is whole, and goes to its end.
+    /// Cuts the file to its whole part, and seeks to its end.
     fn rewind(&mut self) -> io::Result<()> {
         self.file.set_len(self.length)?;
         self.file.seek(SeekFrom::Start(self.length))?;
@@ -265,7 +268,7 @@ fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "an entry is longer than a journal may have")
 }
 
-/// Shows all entries; how many bytes are whole.
+/// Passes all entries to `show`, and returns the length of the whole part.
 fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fault> {
     let mut entries = Entries::new(file)?;
     entries.by_ref().try_for_each(|entry| entry.map(&mut show))?;

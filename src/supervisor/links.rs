@@ -16,14 +16,14 @@ use governor::{
     clock::{Clock as _, DefaultClock},
 };
 
-/// How many messages of one peer are read before the others have their turn.
+/// Messages of one peer that are read before the others have their turn.
 const FAIR_SHARE: usize = 32;
 
-/// How many messages a second one peer is listened to; a builder that settles 160 000 events a second by fours sends as many.
-/// Who sends more waits, in its own buffers.
+/// Messages per second that are read from one peer; a builder that settles 160 000 events a second
+/// in groups of four sends as many. Messages beyond that wait in the peer's own buffers.
 const MESSAGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50_000).unwrap();
 
-/// And how many at once, after a pause.
+/// Messages that are read from one peer at once, after a pause.
 const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 
 /// A peer's connection.
@@ -31,7 +31,7 @@ const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 struct Link {
     link: ControlLink,
     budget: DefaultDirectRateLimiter,
-    /// It has said more than its share; until then nobody listens.
+    /// Time until which no message is read from a peer that has exceeded its share.
     deaf_until: Option<Instant>,
     warned: bool,
 }
@@ -47,7 +47,7 @@ impl Link {
         self.deaf_until.is_none()
     }
 
-    /// A message came.
+    /// Counts a message of the peer.
     fn count(&mut self, peer: Peer, now: Instant) {
         let Err(wait) = self.budget.check() else { return };
         self.deaf_until = Some(now + wait.wait_time_from(DefaultClock::default().now()));
@@ -58,7 +58,7 @@ impl Link {
     }
 }
 
-/// One place per expected peer: sources in the order of the roster, then builders.
+/// Connections with one place per expected peer: sources in the order of the roster, then builders.
 #[derive(Debug)]
 pub(super) struct Links {
     peers: Vec<Peer>,
@@ -77,7 +77,7 @@ impl Links {
         Self { peers, links, sources, scratch: BytesMut::new(), lost: Vec::new() }
     }
 
-    /// One peer more; builders come behind sources.
+    /// Adds a place for a peer; builders follow sources.
     pub(super) fn add(&mut self, peer: Peer) {
         if let Err(index) = self.peers.binary_search(&peer) {
             self.peers.insert(index, peer);
@@ -85,7 +85,7 @@ impl Links {
         }
     }
 
-    /// A peer's connection; one that it had before is closed.
+    /// Sets a peer's connection, and closes an earlier one.
     pub(super) fn connect(&mut self, peer: Peer, link: ControlLink) {
         if let Ok(index) = self.peers.binary_search(&peer) {
             self.links[index] = Some(Link::new(link));
@@ -98,7 +98,7 @@ impl Links {
         }
     }
 
-    /// Reads what is there, as far as each peer's share allows; true if there may be more.
+    /// Reads messages, as far as each peer's share permits. Returns true if there may be more.
     pub(super) fn poll_received(
         &mut self,
         cx: &mut Context<'_>,
@@ -129,12 +129,12 @@ impl Links {
         more
     }
 
-    /// When the first of those that have to wait is listened to again.
+    /// Returns the first time at which a peer that has to wait is read again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.links.iter().flatten().filter_map(|link| link.deaf_until).min()
     }
 
-    /// Queues a message, encoded once for all that it goes to.
+    /// Queues a message, encoded once for all its recipients.
     pub(super) fn send(&mut self, to: Recipients, message: &Control) {
         self.scratch.clear();
         encode_into(message, &mut self.scratch);
@@ -149,7 +149,7 @@ impl Links {
         }
     }
 
-    /// Writes what is queued, as far as it goes.
+    /// Writes queued messages, as far as the sockets take them.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) {
         for (peer, place) in self.peers.iter().zip(&mut self.links) {
             let Some(link) = place else { continue };
@@ -160,7 +160,7 @@ impl Links {
         }
     }
 
-    /// The next peer whose connection has broken.
+    /// Returns the next peer whose connection has broken.
     pub(super) fn pop_lost(&mut self) -> Option<(Peer, LinkError)> {
         self.lost.pop()
     }

@@ -1,14 +1,14 @@
-//! [`Onlookers`]: who watches the counters of a run.
+//! [`Onlookers`]: the handles that watch the counters of a run.
 
 use std::time::Duration;
 
 use evb_core::{supervisor::Progress, time::Instant};
 use tokio::sync::watch;
 
-/// How often they see new counters.
+/// Interval at which handles see new counters.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Whoever holds a handle, and when it is shown something next.
+/// The watch channel of the handles, and the time of its next update.
 #[derive(Debug)]
 pub(super) struct Onlookers {
     progress: watch::Sender<Progress>,
@@ -20,7 +20,7 @@ impl Onlookers {
         Self { progress, due: Instant::ZERO }
     }
 
-    /// Shows what there is, if it is time or the last that there is to see.
+    /// Publishes the progress, if an update is due or this is the last one.
     pub(super) fn show(&mut self, progress: impl FnOnce() -> Progress, is_last: bool, now: Instant) {
         if now < self.due && !is_last {
             return;

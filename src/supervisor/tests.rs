@@ -56,7 +56,7 @@ async fn join(address: &str, peer: Peer) -> ControlLink {
     connect(address, None, &hello(peer)).await.unwrap().0
 }
 
-/// A source that is ready at once and only counts what is decided.
+/// Plays a source that is ready at once and only counts decisions.
 async fn fake_source(address: String, id: u16) -> (u64, RunEnd) {
     let mut link = join(&address, Peer::Source(SourceId::new(id))).await;
     let mut decided = 0;
@@ -84,7 +84,8 @@ async fn fake_source(address: String, id: u16) -> (u64, RunEnd) {
     }
 }
 
-/// A builder that completes every event at once; says how many messages that took.
+/// Plays a builder that completes every event at once. Returns the number of messages that this
+/// took.
 async fn fake_builder(address: String, id: u16) -> (u64, u64) {
     let mut link = join(&address, Peer::Builder(BuilderId::new(id))).await;
     let (mut built, mut batches) = (0, 0);

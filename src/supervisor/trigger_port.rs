@@ -1,5 +1,5 @@
-//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast group
-//! (docs/reference/triggers.md).
+//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast
+//! group (docs/reference/triggers.md).
 
 #[cfg(test)]
 mod tests;
@@ -30,18 +30,18 @@ const CLIENTS: usize = 16;
 /// Trigger messages that one turn takes.
 const BATCH: usize = 64;
 
-/// Where external triggers come from.
+/// Source of external triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerInput {
     /// Lines over TCP at that `host:port`: a count, or nothing for one trigger.
     Tcp(String),
     /// Datagrams at that `host:port`: a count as text, or an announcement.
     Udp(String),
-    /// The same datagrams, to a multicast group.
+    /// Datagrams to a multicast group, as in [`Self::Udp`].
     Multicast {
         /// Group and port.
         group: SocketAddr,
-        /// The local address (IPv4) or the name of the interface; `None`: as the routes say.
+        /// The local address (IPv4) or the name of the interface; `None` leaves it to the routes.
         interface: Option<String>,
     },
 }
@@ -58,7 +58,7 @@ pub(super) struct Client<S = TcpStream> {
     stream: S,
     address: SocketAddr,
     line: Vec<u8>,
-    /// What was read and not yet looked at.
+    /// Bytes that were read but not parsed yet.
     input: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ impl TriggerPort {
         }
     }
 
-    /// Gives the machine what is asked for; whether there may be more.
+    /// Passes trigger requests to the machine. Returns true if there may be more.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>, role: &mut SupervisorRole, now: Instant) -> bool {
         for _ in 0..BATCH {
             let Poll::Ready(asked) = self.poll(cx) else { return false };
@@ -99,7 +99,7 @@ impl TriggerPort {
         true
     }
 
-    /// The next thing that somebody asks for.
+    /// Returns the next trigger request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         match self {
             Self::Datagrams { listener } => listener.poll_asked(cx),
@@ -114,7 +114,7 @@ impl TriggerPort {
                     match clients[index].poll_line(cx) {
                         Poll::Pending => index += 1,
                         Poll::Ready(Ok(count)) => {
-                            // The others have their turn before it is asked again.
+                            // The other clients have their turn before this one is polled again.
                             clients.rotate_left(index + 1);
                             return Poll::Ready(Asked::Count(count));
                         }
@@ -137,7 +137,7 @@ impl<S: AsyncRead + Unpin> Client<S> {
         Self { stream, address, line: Vec::new(), input: Vec::new() }
     }
 
-    /// The next line's count; an error ends the client, without a reason if it just closed.
+    /// Returns the next line's count. An error ends the client, without a reason if it just closed.
     pub(super) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Option<String>>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! What is logged, kept to be looked at.
+//! A record of the log, for assertions.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -20,7 +20,7 @@ pub(crate) fn keep() {
     }
 }
 
-/// The lines kept so far that contain all of these texts.
+/// Returns the lines kept so far that contain all of these texts.
 pub(crate) fn lines(texts: &[&str]) -> Vec<String> {
     let lines = LINES.get().expect("`keep` was called").lock().expect("no writer panics");
     lines.iter().filter(|line| texts.iter().all(|text| line.contains(text))).cloned().collect()

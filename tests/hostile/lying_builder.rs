@@ -1,4 +1,4 @@
-//! A builder that is registered, and lies to its source.
+//! A registered builder that lies to its source.
 
 use std::{ops::Range, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     support::{Numbers, plan},
 };
 
-/// What one connection of the lane hears: a welcome, and records behind it.
+/// Bytes that a source receives on one connection of the lane: a welcome, and records behind it.
 struct Lie {
     words: &'static str,
     welcome: Welcome,
@@ -94,7 +94,8 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
         }
         assert!(said(), "no line says `{words}`");
     }
-    // It waits longer each time: a builder that lies for ever costs a connection a second.
+    // The source waits longer each time: a builder that lies for ever costs it one connection a
+    // second.
     assert!(began.elapsed() > Duration::from_secs(5), "12 connections within {:?}", began.elapsed());
     handle.stop("seen enough").await.expect("it runs");
     // The source is unharmed, and the events are the builder's, which settles none.

@@ -1,4 +1,4 @@
-//! A source that is registered, and lies on its lane.
+//! A registered source that lies on its lane.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Liar {
         panic!("the builder never lets the liar in again");
     }
 
-    /// An event that was assigned a moment ago.
+    /// Returns an event that was assigned a moment ago.
     async fn fresh_event(&mut self) -> EventId {
         self.latest.mark_unchanged();
         self.latest.changed().await.expect("the run goes on");
@@ -142,7 +142,7 @@ impl Lane {
         }
     }
 
-    /// Waits until the builder closes.
+    /// Waits for the builder to close; returns true if it does.
     async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         timeout(Duration::from_secs(3), self.stream.read_to_end(&mut rest)).await.is_ok()
@@ -162,7 +162,7 @@ fn data(offset: u64, event: EventId, checksum: Checksum, payload: &[u8]) -> Vec<
     [&record[..], &encode_fragment_header(event, checksum), payload].concat()
 }
 
-/// Lies that need no event, each with words of the log line that answers it.
+/// Returns lies that need no event, each with a part of the log line that it causes.
 fn lies(held: LaneState) -> Vec<(&'static str, Vec<u8>)> {
     let first = EventId::FIRST;
     let raw = |kind: u8, flags: u8, count: u16, length: u32| {
@@ -199,7 +199,8 @@ async fn tell_lies(liar: &mut Liar) {
         let (words, bytes) = lies(lane.held).swap_remove(index);
         lane.send(&bytes).await;
         assert!(lane.is_closed().await, "the lane stays open where the log should say `{words}`");
-        // One line a second on average: give the log its turn, so that each reason can be seen.
+        // The log has one line a second on average, so the test waits until it can show each
+        // reason.
         let said = || !log::lines(&["lane is down", "source_id=2", words]).is_empty();
         for _ in 0..30 {
             if said() || index >= 5 {
@@ -222,7 +223,7 @@ async fn break_promises(liar: &mut Liar) -> (EventId, EventId) {
     let damaged = liar.fresh_event().await;
     lane.send(&announce(at, damaged, 10)).await;
     lane.wait_for_grant(at + 26).await;
-    // A wrong checksum spoils the fragment, and not the lane.
+    // A wrong checksum damages the fragment, but not the lane.
     lane.send(&data(at, damaged, Checksum::of(b"something"), b"0123456789")).await;
     let at = at + 26;
     let swapped = liar.fresh_event().await;
@@ -233,7 +234,7 @@ async fn break_promises(liar: &mut Liar) -> (EventId, EventId) {
     (damaged, swapped)
 }
 
-/// Announces what nobody assigned, as much as fits.
+/// Announces fragments of unassigned events, as many as fit.
 async fn flood(liar: &mut Liar) {
     let mut lane = liar.lane().await;
     let mut offset = lane.held.announced;

@@ -1,4 +1,4 @@
-//! A supervisor that lies: sources and builders leave it, and say why.
+//! A supervisor that lies: sources and builders leave it with an error.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,11 +26,11 @@ use tokio::{
 
 use crate::support::Numbers;
 
-/// What a supervisor says, and a part of the words with which a peer leaves.
+/// Messages of a supervisor, and a part of the error with which a peer leaves.
 struct Lie {
     parameters: RunParameters,
     messages: Vec<u8>,
-    /// Whether the messages are said again and again.
+    /// True if the messages are repeated without end.
     endless: bool,
     words: &'static str,
 }
@@ -70,7 +70,7 @@ fn noise(bytes: &[u8], words: &'static str) -> Lie {
     Lie { messages: bytes.to_vec(), ..lie([], words) }
 }
 
-/// Lies that no peer believes.
+/// Returns lies that every peer rejects.
 fn to_anybody() -> Vec<Lie> {
     let parameters = |parameters| Lie { parameters, ..lie([], "malformed Welcome") };
     vec![
@@ -162,7 +162,7 @@ async fn play(listener: TcpListener, lie: Lie) {
     let welcome = Welcome { epoch: 5, run: 1, parameters: Some(lie.parameters), ..Welcome::default() };
     reply(&mut stream, ConnectionKind::Control, &welcomed(welcome)).await.expect("it is told");
     while stream.write_all(&lie.messages).await.is_ok() && lie.endless {}
-    // Whatever the peer says meanwhile is not looked at.
+    // The peer's messages are read and ignored.
     let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 

@@ -1,4 +1,5 @@
-//! Valid control messages with errors in them, at the supervisor: the machine alone, and a running one over loopback.
+//! Valid control messages with errors in them, at the supervisor: the machine alone, and a running
+//! one over loopback.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use crate::{
     support::{Numbers, assert_whole, begin, plan},
 };
 
-/// One of each message that a peer sends, and one that it does not.
+/// Returns one of each message that a peer sends, and one that it does not send.
 fn messages() -> Vec<Message> {
     let mut completions = Completions::default();
     let mut last = EventId::default();
@@ -66,7 +67,7 @@ fn encoded(which: usize) -> Vec<u8> {
     Control { message: Some(message) }.encode_to_vec()
 }
 
-/// Message, kind of error, where, value.
+/// Message, kind of error, position and value.
 type Mutation = (usize, u8, usize, u8);
 
 fn mutated((which, kind, at, value): Mutation) -> Vec<u8> {
@@ -170,11 +171,11 @@ proptest! {
     }
 }
 
-/// How many connections a registered liar opens, and how much it says on each.
+/// Connections that a registered liar opens, and messages that it sends on each.
 const CONNECTIONS: usize = 60;
 const SAID: usize = 20;
 
-/// Registers as source 2, and says wrong things; how many of them.
+/// Registers as source 2 and sends wrong messages; returns their number.
 async fn babble(supervisor: &str, seed: usize) -> usize {
     let hello = Hello { max_fragment: 100, ..Hello::new(Peer::Source(SourceId::new(2)), Peer::Supervisor) };
     for _ in 0..200 {
@@ -189,7 +190,7 @@ async fn babble(supervisor: &str, seed: usize) -> usize {
             let noise = (seed * SAID + n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mutation = (noise >> 8) % 7;
             let mut bytes = mutated((mutation, (noise >> 16) as u8 % 8, noise >> 24, (noise >> 40) as u8));
-            // To ask for the end of the run is every peer's right.
+            // Every peer may ask for the end of the run.
             if let Ok(Control { message: Some(Message::Stop(_)) }) = Control::read(&bytes) {
                 bytes.clear();
             }

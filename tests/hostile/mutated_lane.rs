@@ -45,7 +45,7 @@ fn payload(source: u16, event: u64) -> Vec<u8> {
     content(SourceId::new(source), EventId::new(event), LENGTHS[event as usize - 1])
 }
 
-/// A source's records for all events, in the order in which it may send them.
+/// Returns a source's records for all events, in an order in which it may send them.
 fn records(source: u16) -> Vec<Vec<u8>> {
     let (mut records, mut lane, mut sent) = (Vec::new(), Vec::new(), 0);
     for (events, pieces) in [(1..=3, 2), (4..=EVENTS, 3)] {
@@ -152,7 +152,8 @@ impl Bench {
         played
     }
 
-    /// Every event once, each fragment that is there as it was made; those of source 2 are all there.
+    /// Checks that every event is there once and each present fragment is as it was made, and that
+    /// those of source 2 are complete.
     fn check(&self) -> Result<(), TestCaseError> {
         let mut ids: Vec<u64> = self.events.iter().map(|event| event.id.number()).collect();
         ids.sort_unstable();
@@ -168,7 +169,7 @@ impl Bench {
     }
 }
 
-/// One thing done to a stream.
+/// Applies one error to a stream.
 fn mutate(records: &mut Vec<Vec<u8>>, (kind, which, at, value): (u8, usize, usize, u64)) {
     let which = which % records.len();
     let record = &mut records[which];

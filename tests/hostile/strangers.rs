@@ -1,4 +1,4 @@
-//! Connections that do not belong there, at every port of a run that goes on.
+//! Wrong connections at every port of a run that goes on.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -30,7 +30,8 @@ use crate::{
 /// Silent connections per port: many times the handshakes that may be under way at once.
 const SILENT: usize = 300;
 
-/// What a stranger sends, and the answer that it deserves; `None`: closed without a word.
+/// Bytes that a stranger sends, and the answer that they deserve; `None`: its connection is closed
+/// without an answer.
 struct Stranger {
     name: &'static str,
     says: Vec<u8>,
@@ -42,7 +43,7 @@ fn stranger(name: &'static str, says: Vec<u8>, answer: Option<Reason>) -> Strang
     Stranger { name, says, hangs_up: false, answer }
 }
 
-/// Those that fail before anybody looks at who they are.
+/// Returns strangers that fail before their identity is checked.
 fn foreigners(kind: ConnectionKind, other: ConnectionKind) -> Vec<Stranger> {
     let raw = |version: u16, kind: u16, length: u32, body: &[u8]| {
         let mut bytes = preamble(ConnectionKind::Control).to_vec();
@@ -85,7 +86,7 @@ fn says_hello(name: &'static str, kind: ConnectionKind, hello: &Hello, answer: R
     stranger(name, opening(kind, hello), Some(answer))
 }
 
-/// Peers of our protocol who are wrong at the supervisor's port.
+/// Returns peers that speak the protocol but are wrong at the supervisor's port.
 fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
     let kind = ConnectionKind::Control;
     let source = |id| Peer::Source(SourceId::new(id));
@@ -116,7 +117,7 @@ fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
     ]
 }
 
-/// Peers of our protocol who are wrong at builder 1's port.
+/// Returns peers that speak the protocol but are wrong at builder 1's port.
 fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
     let kind = ConnectionKind::Lane;
     let source = |id| Peer::Source(SourceId::new(id));
@@ -161,7 +162,7 @@ async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16
     let mut answer = Vec::new();
     let read = timeout(Duration::from_secs(4), stream.read_to_end(&mut answer)).await;
     let read = read.unwrap_or_else(|_| panic!("{name} at {at}: not closed; {} bytes came", answer.len()));
-    // Bytes that nobody read make the system reset the connection: closed all the same.
+    // The system resets a connection that has unread bytes, which also closes it.
     if stranger.answer.is_none() {
         assert!(answer.is_empty(), "{name} at {at}: {read:?}, {answer:?}");
         return port;

@@ -14,7 +14,7 @@ use evb::{
 
 use crate::support::{Numbers, assert_exact, begin, plan};
 
-/// On a busy machine events are decided before the one who is to make their fragments gets to run.
+/// On a busy machine, events are decided before the task that makes their fragments gets to run.
 #[tokio::test]
 async fn who_begins_late_makes_the_fragments_of_all_events_that_expect_them() {
     const EVENTS: u64 = 40;
@@ -24,7 +24,7 @@ async fn who_begins_late_makes_the_fragments_of_all_events_that_expect_them() {
     let mut progress = system.supervisor.progress();
     let decided = progress.wait_for(|now| now.events.assigned > 0).await;
     decided.expect("the supervisor assigns what has slots");
-    // The source has heard of it by then.
+    // The source has received the announcement by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let triggers = TriggerListener::bind(&[any]).await.expect("loopback has a port");

@@ -1,4 +1,4 @@
-//! The two ends of one protected lane, with somebody between them.
+//! The two ends of one protected lane, with an attacker between them.
 
 use std::{future::poll_fn, ops::Range, task::Poll, time::Duration};
 
@@ -95,7 +95,7 @@ fn builder_core(now: Instant) -> BuilderCore<Policy> {
     core
 }
 
-/// Both ends after their handshake.
+/// Returns both ends after their handshake.
 async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
     let key = Security::Psk(PresharedKey::new([3; 32]));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
@@ -116,16 +116,18 @@ async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
     (source, builder, relay)
 }
 
-/// How it went.
+/// Outcome of a transfer.
 #[derive(Debug)]
 enum Outcome {
     Built,
-    /// One end waits for the rest of a parcel whose length was changed: as if the network held it back.
+    /// One end waits for the rest of a parcel whose length was changed: as if the network held it
+    /// back.
     Waits,
     Ended(LaneEnd),
 }
 
-/// Lets both ends work until one of them ends or all is built; the events, and why it ended.
+/// Lets both ends work until one of them ends or all events are built. Returns the events, the
+/// outcome, and the number of changed bits.
 async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
     let now = clock::now();
     let (mut from, mut to, relay) = ends(flip).await;
@@ -203,7 +205,7 @@ async fn a_lane_in_parcels_brings_everything() {
 
 #[tokio::test]
 async fn a_changed_bit_ends_the_lane_and_nothing_of_it_is_believed() {
-    // What each side says begins with preamble, agreement and greeting: 58 bytes and about 30 more.
+    // Each side's bytes begin with preamble, agreement and greeting: 58 bytes and about 30 more.
     let lane_bytes: usize = LENGTHS.iter().sum();
     let there = (100..140).chain((140..lane_bytes).step_by(lane_bytes / 40)).map(|byte| (true, byte));
     let mut ended = 0;
@@ -218,6 +220,6 @@ async fn a_changed_bit_ends_the_lane_and_nothing_of_it_is_believed() {
             other => panic!("byte {byte}: {other:?}"),
         }
     }
-    // All but those few that are of a length.
+    // All changes are detected except the few that change a length.
     assert!(ended + 8 >= all.len(), "{ended} of {} were seen", all.len());
 }

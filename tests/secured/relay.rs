@@ -1,4 +1,4 @@
-//! [`Relay`]: somebody on the way between two peers, who changes a bit now and then.
+//! [`Relay`]: an attacker between two peers, who changes single bits.
 
 use std::{
     net::SocketAddr,
@@ -22,16 +22,16 @@ pub(crate) struct Relay {
     flips: Arc<AtomicU64>,
 }
 
-/// Which byte of which direction is changed, on the first connection alone.
+/// The byte that is changed, on the first connection alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flip {
-    /// Of what the connecting side says.
+    /// True if the byte comes from the connecting side.
     pub(crate) is_there: bool,
     pub(crate) byte: usize,
 }
 
 impl Relay {
-    /// Carries what comes on to `target`.
+    /// Relays connections to `target`.
     pub(crate) async fn to(target: SocketAddr, flip: Option<Flip>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let address = listener.local_addr().expect("it is bound");
@@ -51,7 +51,7 @@ impl Relay {
         Self { address, flips }
     }
 
-    /// How many bits were changed.
+    /// Returns the number of bits that were changed.
     pub(crate) fn flips(&self) -> u64 {
         self.flips.load(Ordering::Relaxed)
     }

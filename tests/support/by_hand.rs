@@ -1,4 +1,4 @@
-//! A builder of which only the registration is real: what its lanes say is the test's.
+//! A builder of which only the registration is real: the test writes its lanes' bytes.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use tokio::{
 /// Builder 1, registered and alive.
 pub(crate) struct ByHand {
     listener: TcpListener,
-    /// What a source that comes for the first time is rightly told.
+    /// The correct answer to a source that connects for the first time.
     pub(crate) truth: Welcome,
 }
 
 impl ByHand {
-    /// Registers at that supervisor, and says from time to time that it lives.
+    /// Registers at that supervisor, and sends heartbeats.
     pub(crate) async fn register(supervisor: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let listen = listener.local_addr().expect("it is bound").to_string();
@@ -49,7 +49,7 @@ impl ByHand {
         Self { listener, truth }
     }
 
-    /// Lets the source in with that welcome.
+    /// Accepts the source with that welcome.
     pub(crate) async fn let_in(&self, welcome: &Welcome) -> TcpStream {
         let (mut stream, _) = self.listener.accept().await.expect("the source comes");
         accept_handshake(&mut stream, ConnectionKind::Lane).await.expect("the source says hello");

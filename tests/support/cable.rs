@@ -1,4 +1,5 @@
-//! A network between two peers that can be cut: packets that are sent meanwhile are lost for the connections that there are.
+//! A network between two peers that can be cut: meanwhile, no bytes of existing connections get
+//! through.
 
 use std::{
     net::SocketAddr,
@@ -15,17 +16,17 @@ use tokio::{
     time::sleep,
 };
 
-/// Passes connections on, until it is cut.
+/// A relay for connections that can be cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Cable {
-    /// Where it is reached.
+    /// Address at which it accepts connections.
     pub(crate) address: SocketAddr,
     is_cut: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Cable {
-    /// One that leads to `to`.
+    /// Creates a cable that leads to `to`.
     pub(crate) async fn to(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let address = listener.local_addr().expect("it is bound");
@@ -44,17 +45,17 @@ impl Cable {
         cable
     }
 
-    /// Nothing gets through any more, in silence; who connects hears nothing.
+    /// Cuts the cable: nothing gets through, and connections stay open and silent.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 
-    /// It is whole again. What was sent meanwhile comes late, as TCP has it.
+    /// Mends the cable. Bytes that were sent meanwhile arrive late, as TCP does it.
     pub(crate) fn mend(&self) {
         self.is_cut.store(false, Ordering::Relaxed);
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections that there were.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 /// A running system.
 pub struct System {
-    /// For triggers and the end.
+    /// Handle for triggers and the end.
     #[allow(dead_code, reason = "not every test program asks for it")]
     pub supervisor: SupervisorHandle,
     pub address: String,
@@ -30,13 +30,13 @@ pub struct System {
     pub run: JoinHandle<RunReport>,
 }
 
-/// Fragments whose bytes say whose they are.
+/// Readout of fragments whose content identifies them.
 pub struct Numbers {
     pub source: SourceId,
     pub length: usize,
 }
 
-/// The bytes of a fragment.
+/// Returns the content of a fragment.
 pub fn content(source: SourceId, event: EventId, length: usize) -> Vec<u8> {
     let seed = event.number().wrapping_mul(31).wrapping_add(source.number().into());
     (0..length as u64).map(|at| (seed.wrapping_add(at) % 251) as u8).collect()
@@ -49,7 +49,7 @@ impl Readout for Numbers {
     }
 }
 
-/// A plan with that many sources and builders, ids from 1.
+/// Returns a plan with that many sources and builders, ids from 1.
 pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     RunPlan {
         events: Some(events),
@@ -63,18 +63,18 @@ pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     }
 }
 
-/// Starts supervisor and builders; sources are the caller's to start.
+/// Starts supervisor and builders; the caller starts the sources.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn begin(plan: RunPlan) -> System {
     begin_over(Transport::Tcp, "127.0.0.1:0", plan).await
 }
 
-/// The same with lanes over `transport`, to builders that listen on `listen`.
+/// Like the function above, with lanes over `transport` to builders that listen on `listen`.
 pub async fn begin_over(transport: Transport, listen: &str, plan: RunPlan) -> System {
     begin_secured(transport, listen, &Security::None, plan).await
 }
 
-/// The same, of peers that make sure of each other.
+/// Like the function above, with peers that authenticate each other.
 pub async fn begin_secured(transport: Transport, listen: &str, security: &Security, plan: RunPlan) -> System {
     let builders = plan.builders.clone();
     let config =
@@ -100,13 +100,13 @@ pub async fn start(plan: RunPlan, length: usize) -> System {
     start_over(Transport::Tcp, "127.0.0.1:0", plan, length).await
 }
 
-/// The same with lanes over `transport`, to builders that listen on `listen`.
+/// Like the function above, with lanes over `transport` to builders that listen on `listen`.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn start_over(transport: Transport, listen: &str, plan: RunPlan, length: usize) -> System {
     start_secured(transport, listen, &Security::None, plan, length).await
 }
 
-/// The same, of peers that make sure of each other.
+/// Like the function above, with peers that authenticate each other.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn start_secured(
     transport: Transport,
@@ -127,7 +127,7 @@ pub async fn start_secured(
 }
 
 impl System {
-    /// A supervisor, and nobody else yet.
+    /// Starts a supervisor without any peers.
     pub async fn lead(config: SupervisorConfig) -> Self {
         let supervisor = Supervisor::bind(config).await.expect("loopback has a port");
         let address = supervisor.addr().to_string();
@@ -136,7 +136,7 @@ impl System {
         Self::new(handle, address, run)
     }
 
-    /// That supervisor, and nobody else yet.
+    /// Takes a supervisor that has no peers yet.
     pub fn new(supervisor: SupervisorHandle, address: String, run: JoinHandle<RunReport>) -> Self {
         Self { supervisor, address, sources: vec![], builders: vec![], events: vec![], run }
     }
@@ -164,7 +164,7 @@ impl System {
     }
 }
 
-/// Every event from 1 on, once, with all fragments as they were made.
+/// Asserts that every event from 1 on is there once, with all fragments as they were made.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn assert_exact(events: &[Event], sources: u16, length: usize) {
     assert_whole(events, sources, length);
@@ -173,8 +173,8 @@ pub fn assert_exact(events: &[Event], sources: u16, length: usize) {
     }
 }
 
-/// No event twice, all with all fragments as they were made. A trigger that knows the time may be inhibited on a busy machine: then its
-/// number is not there.
+/// Asserts that no event is there twice and all have all fragments as they were made. On a busy
+/// machine, a timed trigger may be inhibited; then its number is missing.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn assert_whole(events: &[Event], sources: u16, length: usize) {
     assert!(events.is_sorted_by(|a, b| a.id < b.id), "an event is there twice");

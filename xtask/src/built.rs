@@ -1,5 +1,6 @@
-//! Programs of the workspace, built as `cargo test --workspace` builds them: with the features of all packages together. With those
-//! of one package, cargo would build what the tests have built already once more.
+//! Programs of the workspace, built as `cargo test --workspace` builds them: with the features of
+//! all packages together. With those of one package, cargo would build what the tests have built
+//! already once more.
 
 use std::{
     path::PathBuf,
@@ -10,7 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::repo;
 
-/// Builds a program, which `kind` finds among the targets (such as `--example`) by its name; where it is.
+/// Builds a program, which `kind` finds among the targets (such as `--example`) by its name; where
+/// it is.
 pub(crate) fn built(kind: &str, name: &str, features: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let build = ["build", "--workspace", "--message-format", "json-render-diagnostics", kind, name];

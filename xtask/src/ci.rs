@@ -1,5 +1,5 @@
-//! Everything that CI checks, the same at home: each step under its own time limit, all under one budget, and a table
-//! of what passed, what failed, and what was skipped for which reason.
+//! Everything that CI checks, also on a developer's machine: each step under its own time limit,
+//! all under one budget, and a table of what passed, failed, or was skipped for which reason.
 
 mod step;
 mod plan;
@@ -22,15 +22,16 @@ pub(crate) struct CiArgs {
     /// Print the steps and their limits, run nothing.
     #[arg(long)]
     list: bool,
-    /// Fail where a step beside other programs (`cargo xtask eco`) cannot run, instead of skipping it.
+    /// Fail where a step beside other programs (`cargo xtask eco`) cannot run, instead of skipping
+    /// it.
     #[arg(long)]
     require: bool,
-    /// For all steps together, in minutes.
+    /// Time budget of all steps together, in minutes.
     #[arg(long, default_value_t = 50)]
     budget: u64,
 }
 
-/// Runs all steps, goes on after a failure, and prints the table. True: none failed.
+/// Runs all steps, also after a failure, and prints the table. Returns true if none failed.
 pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     let began = Instant::now();
     let budget = Duration::from_secs(args.budget * 60);
@@ -55,10 +56,11 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     Ok(failed == 0 && !rows.is_empty())
 }
 
-/// A step's name, how long it took, and how it ended.
+/// A step's name, its duration, and its result.
 type Row<'a> = (&'a str, Duration, Ended);
 
-/// Runs steps that start together. What one says is printed as it comes; what several say, one after another when all have ended.
+/// Runs steps that start together. The output of a single step is printed at once, that of several
+/// steps one after another when all have ended.
 fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
     let head = |step: &Step| println!("\n=== {}: {}", step.name, step.line());
     let timed = |step: &Step, keep: bool| {

@@ -1,4 +1,4 @@
-//! The rules of the house as a program. Every check takes the repository and returns what it found; nothing is a wish.
+//! The project's rules as a program. Every check takes the repository and returns its findings.
 
 mod finding;
 mod syntax;
@@ -54,7 +54,8 @@ const CHECKS: [Check; 19] = [
     ("commit subjects", subjects::check),
 ];
 
-/// Runs every check on this repository, prints the findings and a table. True: nothing found.
+/// Runs every check on this repository, and prints the findings and a table. Returns true if there
+/// are no findings.
 pub(crate) fn run(bless: bool) -> Result<bool> {
     let root = repo::root();
     if bless {

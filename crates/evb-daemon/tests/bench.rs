@@ -16,7 +16,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON")
 }
 
-/// Runs a bench with `--json` and `--svg`; what it printed, its JSON and its figure.
+/// Runs a bench with `--json` and `--svg`. Returns its output, its JSON and its figure.
 fn bench(arguments: &[&str]) -> (Output, Value, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let (json, svg) = (folder.path().join("bench.json"), folder.path().join("bench.svg"));
@@ -64,12 +64,12 @@ fn regularity_accounts_for_every_message() {
     assert!(figure.contains("HZ no longer matters"));
 }
 
-/// Ends with the test, however that ends.
+/// A process that is killed at the end of the test.
 struct Receiver(std::process::Child);
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -20,7 +20,7 @@ fn the_examples_are_admitted() {
     }
 }
 
-/// As `evbd check evb.toml | head -1` does.
+/// The reader closes the pipe early, as `evbd check evb.toml | head -1` does.
 #[test]
 fn a_reader_may_have_seen_enough() {
     for more in [&[][..], &["--json"]] {

@@ -1,4 +1,4 @@
-//! Run control as people and programs use it: `evbd` in processes of their own, `evbd ctl`, and bare HTTP.
+//! Run control as its users see it: `evbd` processes, `evbd ctl`, and bare HTTP.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// A configuration in a directory of its own, and processes by it.
+/// A configuration in a directory of its own, and its processes.
 struct System {
     dir: tempfile::TempDir,
     control: u16,
@@ -79,7 +79,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         assert!(killed.unwrap().success());
     }
 
-    /// Ends a process by SIGTERM; its exit code.
+    /// Ends a process by SIGTERM, and returns its exit code.
     fn end(&mut self, name: &str) -> Option<i32> {
         let (_, child) = self.processes.iter().find(|(known, _)| known == name).unwrap();
         let killed = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
@@ -87,7 +87,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         self.exit_code(name)
     }
 
-    /// Waits for the end of a process; its exit code.
+    /// Waits for the end of a process, and returns its exit code.
     fn exit_code(&mut self, name: &str) -> Option<i32> {
         let place = self.processes.iter().position(|(known, _)| known == name).unwrap();
         let (_, mut child) = self.processes.remove(place);
@@ -106,7 +106,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         command.arg("ctl").arg("--config").arg(self.config()).args(words).output().unwrap()
     }
 
-    /// A command that must be carried out.
+    /// Runs a command that must succeed.
     fn does(&self, words: &[&str]) -> String {
         let output = self.ctl(words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -158,7 +158,7 @@ sink   = {{ kind = "file", path = "{out}" }}
 impl Drop for System {
     fn drop(&mut self) {
         for (_, child) in &mut self.processes {
-            // Ended already is as good.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -247,7 +247,7 @@ fn builders_come_and_go_in_a_run() {
         of_id.next().map_or(0, |builder| builder["complete"].as_u64().unwrap())
     };
     system.wait_for("built", |status| complete(status, 1) > 50);
-    // Who is not wanted yet waits at the door.
+    // A builder that is not part of the run waits for admission.
     system.launch("two", &["builder:2"]);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(complete(&system.status(), 2), 0);
@@ -314,7 +314,7 @@ fn every_illegal_command_is_a_conflict_that_says_who_why_and_what_to_do() {
     done("reset", "Unconfigured");
     let _ =
         ["start", "pause", "resume", "stop", "reset"].map(|command| refused(command, "state Unconfigured"));
-    // A file that became bad refuses by name and line, and nothing changes.
+    // A file that became invalid is refused by name and line, and nothing changes.
     let good = std::fs::read_to_string(system.config()).unwrap();
     std::fs::write(system.config(), good.replace("1 kHz", "1 furlong")).unwrap();
     let (code, answer) = system.asks("POST /v1/configure", JSON, "");
@@ -366,7 +366,7 @@ fn strangers_are_turned_away() {
     let long = system
         .raw(&format!("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(20_000)));
     assert!(long.starts_with("HTTP/1.1 431"), "{long}");
-    // Who says nothing is sent away, and does not keep others waiting.
+    // Silent connections are closed, and do not delay others.
     let silent: Vec<_> =
         (0..32).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();
     let since = Instant::now();
@@ -411,7 +411,7 @@ fn a_token_is_required_where_there_is_one() {
         let (code, answer) = system.asks("GET /v1/status", header, "");
         assert_eq!(code, 401, "{header}: {answer}");
     }
-    // The files of the page hold no secret; but a name that somebody else lets point here gets none of them.
+    // The files of the page hold no secret, but a foreign name that points here gets none of them.
     let page =
         |host: &str| system.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
     let answer = page("localhost").to_ascii_lowercase();
@@ -425,7 +425,7 @@ fn a_token_is_required_where_there_is_one() {
     assert_eq!(without.status.code(), Some(2), "{}", String::from_utf8_lossy(&without.stderr));
 }
 
-/// Who starts evbd may try again: whoever has the port may let go of it.
+/// The starter of evbd may try again, because the port may become free.
 #[test]
 fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     let system = System::new("autostart = false");
@@ -439,7 +439,7 @@ fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     );
 }
 
-/// 32 that send their heads byte by byte, 32 that do not read, and 64 MB of headers: a command gets in all the same.
+/// 32 clients send byte by byte, 32 do not read, and one sends 64 MB of headers.
 #[test]
 fn slow_clients_and_viewers_keep_no_command_out() {
     let mut system = System::new("");
@@ -470,7 +470,7 @@ fn slow_clients_and_viewers_keep_no_command_out() {
     let since = Instant::now();
     system.does(&["stop", "--no-wait"]);
     println!("a stop beside slow clients took {:?}", since.elapsed());
-    // Sooner than any of them is sent away.
+    // This is sooner than any of them is closed.
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
     assert!(flood.join().unwrap() < 64_000, "a head without end is cut off");
 }

@@ -1,5 +1,6 @@
-//! Run control before a crowd: 256 sources and 64 builders that are nothing but control links, each of which reports as the
-//! real ones do. Status, history, metrics and page are asked for meanwhile; sizes and times are printed (`--nocapture`).
+//! Run control of a large system: 256 sources and 64 builders that consist of a control link only,
+//! each of which reports as real ones do. The test asks for status, history, metrics and page, and
+//! prints sizes and times (`--nocapture`).
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -28,7 +29,7 @@ use serde_json::Value;
 const SOURCES: u16 = 256;
 const BUILDERS: u16 = 64;
 
-/// How long an answer may take on a busy machine; the printed times are what counts.
+/// Time that an answer may take on a busy machine; the printed times are the result.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process that leads; killed when dropped.
@@ -59,7 +60,7 @@ fn lead(dir: &std::path::Path, ports: &[u16]) -> Leader {
     Leader(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-/// A source or builder that settles its events at once.
+/// Plays a source or builder that settles its events at once.
 async fn stub(supervisor: String, peer: Peer) {
     let hello = Hello {
         listen: "127.0.0.1:1".to_owned(),
@@ -92,7 +93,7 @@ async fn stub(supervisor: String, peer: Peer) {
 }
 
 fn say(link: &mut ControlLink, message: Message) {
-    // Who has gone is seen by the next read.
+    // The next read notices a peer that has gone.
     let _ = link.send(&Control { message: Some(message) });
 }
 
@@ -124,7 +125,7 @@ fn answer(link: &mut ControlLink, peer: Peer, message: Control, done: &mut u64) 
     }
 }
 
-/// A report in which nothing is zero.
+/// Returns a report in which nothing is zero.
 fn so_far(peer: Peer, done: u64) -> Report {
     let many = 1_000_000_000 + done;
     let live = Live {
@@ -158,7 +159,7 @@ fn so_far(peer: Peer, done: u64) -> Report {
     Report { report: Some(report), live: Some(live) }
 }
 
-/// The body of an answer, and how long it took.
+/// Returns the body of an answer, and the time that it took.
 fn get(port: u16, path: &str) -> (String, Duration) {
     let since = Instant::now();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -218,7 +219,7 @@ fn look(port: u16) {
             && status["survey"]["events"]["complete"].as_u64() > Some(1000)
     });
     for path in ["/v1/status", "/v1/history?after=0", "/metrics", "/"] {
-        // Each is rendered anew: what was is old by then.
+        // Each answer is rendered for itself: the previous one is too old by then.
         let asked = (0..5).map(|_| {
             std::thread::sleep(Duration::from_millis(600));
             get(port, path)

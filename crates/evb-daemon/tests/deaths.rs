@@ -1,4 +1,4 @@
-//! Processes that are interrupted or killed in mid-run.
+//! Processes that are interrupted or killed during a run.
 
 mod fleet;
 

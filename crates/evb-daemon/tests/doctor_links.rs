@@ -1,12 +1,13 @@
-//! `evbd doctor` on links that this test makes: two network namespaces and a pair of `veth`, with one queueing discipline after
-//! the other. What it says is compared with what `tc` says. Needs root; a discipline that the kernel lacks is skipped.
+//! `evbd doctor` on links that this test makes: two network namespaces and a pair of `veth`, with
+//! one queueing discipline after the other. What it says is compared with what `tc` says. Needs
+//! root; a discipline that the kernel lacks is skipped.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Two hosts and the cable between them, gone when dropped.
+/// Two hosts and the cable between them, removed when dropped.
 struct Cable {
     near: String,
     far: String,
@@ -15,7 +16,7 @@ struct Cable {
 const FAR: &str = "10.83.0.2";
 
 impl Cable {
-    /// `None` without the right to make one, or the tools.
+    /// Creates a cable; `None` without the necessary rights or tools.
     fn new(name: &str) -> Option<Self> {
         let id = std::process::id();
         let cable = Self { near: format!("doc-{name}-a-{id}"), far: format!("doc-{name}-b-{id}") };
@@ -38,7 +39,7 @@ impl Cable {
         output(&format!("ip netns exec {} {command}", self.near)).expect("ip starts")
     }
 
-    /// The report of a doctor in the near host, and its exit code.
+    /// Runs the doctor on the near host. Returns its report and exit code.
     fn doctor(&self, arguments: &str) -> (Value, Option<i32>) {
         let output = self.here(&format!("{} doctor --json {arguments}", env!("CARGO_BIN_EXE_evbd")));
         let report = serde_json::from_slice(&output.stdout)
@@ -46,12 +47,12 @@ impl Cable {
         (report, output.status.code())
     }
 
-    /// Puts a queueing discipline in place; whether the kernel has it.
+    /// Sets a queueing discipline. Returns true if the kernel has it.
     fn put(&self, qdisc: &str) -> bool {
         succeeds(&format!("ip netns exec {} tc qdisc replace dev near root {qdisc}", self.near))
     }
 
-    /// The root in tc's words.
+    /// Returns the root queueing discipline, as tc shows it.
     fn root(&self) -> Value {
         let output = self.here("tc -j qdisc show dev near");
         let all: Value = serde_json::from_slice(&output.stdout).expect("tc's JSON");
@@ -82,7 +83,7 @@ fn finding<'r>(report: &'r Value, name: &str) -> &'r Value {
     findings.iter().find(|finding| finding["name"] == name).unwrap_or_else(|| panic!("{name} in {report:#}"))
 }
 
-/// Whether departure times came true with it.
+/// Returns true if departure times were kept with the `txtime` offload.
 fn txtime_held(report: &Value) -> bool {
     let tried = finding(report, "offload")["data"].as_array().expect("proofs");
     tried.iter().any(|proof| proof["offload"] == "txtime" && proof["held"] == true)
@@ -91,7 +92,8 @@ fn txtime_held(report: &Value) -> bool {
 #[test]
 fn queueing_disciplines_are_as_tc_shows_them() {
     let Some(cable) = Cable::new("q") else { return eprintln!("SKIP: no root, or no iproute2") };
-    // The discipline, the options that both tell, its verdict, and whether departure times come true.
+    // The discipline, the options that both tell, its verdict, and whether departure times come
+    // true.
     let cases: [(&str, &[&str], &str, bool); 6] = [
         ("fq limit 5000 flow_limit 77", &["limit", "flow_limit", "quantum", "initial_quantum"], "good", true),
         ("pfifo_fast", &[], "could be better", false),
@@ -123,7 +125,7 @@ fn queueing_disciplines_are_as_tc_shows_them() {
             assert!(rounded.contains(&burst), "{burst} is not in {rounded:?}");
         }
         assert_eq!(found["verdict"], verdict, "{qdisc}: {found:#}");
-        // Nobody answers below `etf`, which drops the question for the address too.
+        // There are no answers below `etf`, which drops even the address queries.
         if root["kind"] != "etf" {
             assert_eq!(txtime_held(&report), txtime, "{qdisc}: {:#}", finding(&report, "offload"));
             assert_eq!(finding(&report, "round trip")["data"]["answered"], 20);

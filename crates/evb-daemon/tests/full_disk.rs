@@ -1,5 +1,6 @@
-//! Disks that take nothing more, from end to end. A limit on the size of files stands for the full disk: it needs no root, and
-//! can be raised while the process lives. Where the test may mount, a small tmpfs is filled for real.
+//! Disks that take nothing more, from end to end. A limit on the size of files stands for the full
+//! disk: it needs no root, and can be raised while the process lives. Where the test may mount, a
+//! small tmpfs is filled for real.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -21,7 +22,7 @@ struct Run {
 }
 
 impl Run {
-    /// A source and two builders that write into `out`; files may take so many blocks.
+    /// Starts a source and two builders that write into `out`; files may grow to `blocks` blocks.
     fn start(blocks: Option<u32>, run: &str, give_up: &str, out: Option<&Path>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("out");
@@ -62,7 +63,7 @@ give_up = "{give_up}"
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The limit is not for what it says.
+        // The test writes the log, so that the limit does not apply to it.
         let (mut said, mut log) =
             (child.stderr.take().unwrap(), fs::File::create(dir.path().join("log")).unwrap());
         std::thread::spawn(move || io::copy(&mut said, &mut log));
@@ -77,7 +78,7 @@ give_up = "{give_up}"
         fs::read_to_string(self.path("log")).unwrap()
     }
 
-    /// Waits until the log says that.
+    /// Waits until a log line contains these words, and returns it.
     fn says(&self, words: &str) -> String {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -117,13 +118,13 @@ give_up = "{give_up}"
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Ended already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How many events the files hold; they must be clean.
+/// Returns the number of events in the files, which must be clean.
 fn verified(out: &Path) -> u64 {
     let output = Command::new(EVBD).args(["verify", "--json"]).arg(out).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -148,7 +149,7 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     let (code, summary) = run.ends();
     assert_eq!(code, Some(0), "{summary:#}\n{}", run.log());
     assert_eq!((count(&summary, "complete"), count(&summary, "written")), (3000, 3000));
-    // While the disks were full, all slots were: that is dead time.
+    // While the disks were full, all slots were taken, which is dead time.
     assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
     let cause = &summary["dead_time_causes"][0]["cause"];
     assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
@@ -193,7 +194,7 @@ fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     ] {
         assert!(problems.contains(part), "no `{part}`: {problems}");
     }
-    // What was acknowledged is in the files, no more and no less.
+    // The files contain exactly the acknowledged events.
     assert_eq!(verified(&run.path("out")), complete);
     assert!(run.log().contains("ERROR"), "events were lost: {}", run.log());
 }

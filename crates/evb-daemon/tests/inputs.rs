@@ -53,7 +53,7 @@ fn start(dir: &Path, config: &str) -> Child {
     command.stderr(Stdio::piped()).spawn().expect("evbd starts")
 }
 
-/// Waits for the run's end; what it logged. It must end well.
+/// Waits for the run's end, which must be a success, and returns its log.
 fn finish(mut run: Child) -> String {
     let limit = Instant::now() + Duration::from_secs(60);
     while run.try_wait().expect("evbd is ours").is_none() {
@@ -68,7 +68,7 @@ fn finish(mut run: Child) -> String {
     log
 }
 
-/// All events in the files there, in order.
+/// Returns all events in the folder's files, in order.
 fn events(out: &Path) -> Vec<Event> {
     let mut events = Vec::new();
     for path in files_at(out).expect("event files") {

@@ -1,4 +1,5 @@
-//! Where nobody can read what is said, because a disk is full or a reader has gone, the run and its verdict are the same.
+//! If output cannot be written, because a disk is full or a reader has gone, the run and its
+//! verdict are the same.
 
 mod ports;
 

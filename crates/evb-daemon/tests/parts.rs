@@ -1,4 +1,4 @@
-//! What processes without the supervisor say of their run.
+//! Reports of processes without the supervisor on their run.
 
 mod fleet;
 

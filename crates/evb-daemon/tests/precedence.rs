@@ -1,4 +1,5 @@
-//! Whether a supervisor goes before others of its core.
+//! A supervisor that is alone in its process takes precedence over others on its core where its
+//! builders do.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
@@ -13,7 +14,7 @@ use std::{
 
 use evb_net::host::{PRECEDENCE, Precedence, take_precedence};
 
-/// Ends with the test.
+/// A process that is killed at the end of the test.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -23,7 +24,8 @@ impl Drop for Guarded {
     }
 }
 
-/// `nice` and the real-time priority of a process's first thread: the 19th and 40th field of proc(5)'s line.
+/// `nice` and the real-time priority of a process's first thread: the 19th and 40th field of
+/// proc(5)'s line.
 fn standing(process: u32) -> (i64, i64) {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();

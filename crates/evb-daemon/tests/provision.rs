@@ -1,5 +1,5 @@
-//! `evbd provision` for real: in a network namespace, as root, with bytes counted on the other side. Without root, or on a
-//! kernel without HTB, it says so and does nothing.
+//! `evbd provision` for real: in a network namespace, as root, with bytes counted on the other
+//! side. Without root, or on a kernel without HTB, it says so and does nothing.
 
 #![allow(clippy::unwrap_used)] // a test's helpers may panic
 
@@ -15,14 +15,14 @@ const MEGABIT: f64 = 1e6;
 const PAYLOAD: usize = 1_472;
 const FRAME: f64 = 1_514.0;
 
-/// Two namespaces joined by a cable; gone when dropped.
+/// Two namespaces joined by a cable, removed when dropped.
 struct Cable {
     source: String,
     builder: String,
 }
 
 impl Cable {
-    /// `None`, with the reason printed: this machine cannot.
+    /// Creates a cable; returns `None` and prints the reason if this machine cannot.
     fn lay(name: &str) -> Option<Self> {
         let cable = Self {
             source: format!("prov-{name}-s{}", std::process::id()),
@@ -76,7 +76,8 @@ impl Cable {
         text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
     }
 
-    /// What comes through in bit/s of L2 frames when datagrams are sent to that port as fast as they go.
+    /// Returns the rate, in bit/s of L2 frames, at which datagrams arrive that are sent to that
+    /// port as fast as possible.
     fn rate(&self, port: u16) -> f64 {
         let me = std::env::current_exe().unwrap();
         let start = |namespace: &str, part: &str, output: bool| {
@@ -123,7 +124,7 @@ fn sends() {
     socket.connect(SocketAddr::from(([10, 79, 0, 2], port))).unwrap();
     let until = Instant::now() + Duration::from_millis(2_900);
     while Instant::now() < until {
-        // Refused while the queue is full, or while nobody listens yet.
+        // The system refuses it while the queue is full, or while the receiver does not listen yet.
         let _ = socket.send(&[0; PAYLOAD]);
     }
 }
@@ -137,7 +138,7 @@ fn receives() {
     socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut room = [0; 2048];
     socket.recv(&mut room).unwrap();
-    // What the buckets held at first is gone.
+    // The initial contents of the buckets are used up by then.
     let (begin, mut count) = (Instant::now() + Duration::from_millis(500), 0_u64);
     let (mut first, mut last) = (begin, begin);
     while last < begin + Duration::from_secs(2) {

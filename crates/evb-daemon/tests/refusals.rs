@@ -1,4 +1,5 @@
-//! Runs that cannot begin: exit code 2 where the configuration is at fault, 1 where somebody does not come.
+//! Runs that cannot begin: exit code 2 where the configuration is at fault, 1 where a peer does not
+//! come.
 
 mod fleet;
 
@@ -12,7 +13,7 @@ use fleet::{Plan, problems};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs a configuration in one process; exit code, and what it says to standard error.
+/// Runs a configuration in one process. Returns its exit code and standard error.
 fn run(text: &str) -> (Option<i32>, String) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("written");
@@ -35,7 +36,8 @@ fn system(builders: &str, extra: &str) -> String {
     )
 }
 
-/// Each is said before anything listens, with its line: the third of three sources, and all that is wrong at once.
+/// Each is said before anything listens, with its line: the third of three sources, and all that is
+/// wrong at once.
 #[test]
 fn files_that_roles_need_and_do_not_have_are_named() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Builders that are removed from a run and added to it again, with files of before.
+//! Builders that are removed from a run and added to it again, with files from before the removal.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -70,7 +70,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         self.processes.push((roles[0], command.spawn().unwrap()));
     }
 
-    /// The exit code of a process that ends by itself.
+    /// Waits for the end of a process that ends by itself, and returns its exit code.
     fn ends(&mut self, name: &str) -> Option<i32> {
         let place = self.processes.iter().position(|(known, _)| *known == name).unwrap();
         let (_, mut child) = self.processes.remove(place);
@@ -95,7 +95,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     }
 
-    /// Waits until builder 2 has completed more than so many events; how many it has.
+    /// Waits until builder 2 has completed more than that number of events, and returns its number.
     fn builds(&self, more_than: u64) -> u64 {
         self.wait_for("built by builder 2", |status| {
             let builders = status["survey"]["builders"].as_array()?.iter();
@@ -121,7 +121,7 @@ sink   = {{ kind = "file", path = "{out}" }}
 impl Drop for System {
     fn drop(&mut self) {
         for (_, child) in &mut self.processes {
-            // Ended already is as good.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! evbd under a service manager: what it tells, its exit codes, and its log.
+//! evbd under a service manager: its notifications, exit codes and log.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -14,7 +14,8 @@ use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`, and after that.
+/// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`,
+/// and after that.
 fn configuration(dir: &Path, run: &str, supervisor: &str, more: &str) -> PathBuf {
     let ports = ports::free_ports(3);
     let text = format!(
@@ -43,7 +44,7 @@ sink   = "null"
     path
 }
 
-/// A service manager that notes what it hears.
+/// A service manager that records notifications.
 struct Systemd {
     socket: UnixDatagram,
     path: PathBuf,
@@ -68,7 +69,7 @@ impl Systemd {
             .unwrap()
     }
 
-    /// Everything that comes until `enough` of it.
+    /// Returns all notifications until they are `enough`.
     fn hears(&self, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let until = Instant::now() + Duration::from_secs(15);
         let mut heard = Vec::new();
@@ -119,7 +120,7 @@ fn the_manager_hears_of_readiness_state_life_and_end() {
     assert!(started.success());
     let heard = manager.hears(has("STATUS=Running, run 1: "));
     assert!(heard.iter().any(|line| line == "WATCHDOG=1"), "{heard:?}");
-    // A process that stands still says nothing.
+    // A stopped process sends no notification.
     signal(&child, "STOP");
     std::thread::sleep(Duration::from_millis(100));
     while manager.socket.recv(&mut [0; 4096]).is_ok() {}
@@ -184,7 +185,7 @@ fn exit_codes_say_how_it_ended() {
     assert!(left == Some(130) || left == Some(0), "{left:?}");
 }
 
-/// A process with these roles, which had time to begin.
+/// Starts a process with these roles, and gives it time to begin.
 fn launched(roles: &[&str], config: &Path) -> Child {
     let mut command = Command::new(EVBD);
     command.args(["run", "--quiet"]).args(roles.iter().flat_map(|role| ["--role", role])).arg(config);
@@ -209,7 +210,8 @@ fn a_sink_that_cannot_begin_ends_all_that_waits_for_it() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..4 {
         let config = configuration(dir.path(), "", "", "");
-        // Who looks for it beforehand finds a directory to make it in; no file system has such a name.
+        // Who looks for it beforehand finds a directory to make it in; no file system has such a
+        // name.
         let text = std::fs::read_to_string(&config).unwrap();
         let path = dir.path().join("n".repeat(300));
         let sink = format!("sink = {{ kind = \"file\", path = \"{}\" }}", path.display());

@@ -1,6 +1,6 @@
-//! Goodput of credit: 1 to 256 sources at 1 to 100 Gbit/s, hosts that take as long as was recorded. A builder that gives credit
-//! never drops a packet, and fills its port where the buffer L is larger than C·R, what the port carries in the time from a
-//! grant to its data.
+//! Goodput of credit: 1 to 256 sources at 1 to 100 Gbit/s, hosts that take as long as was recorded.
+//! A builder that gives credit never drops a packet, and fills its port where the buffer L is
+//! larger than C·R, what the port carries in the time from a grant to its data.
 //!
 //! A thousand seeds: `cargo test -p evb-sim --release --test fill -- --ignored --nocapture`.
 
@@ -16,7 +16,8 @@ use evb_sim::{Delays, FragmentSize, HostModel, ProcessorTime, Program, Scenario,
 const GBITS: [u64; 4] = [1, 10, 25, 100];
 const SOURCES: [u16; 5] = [1, 8, 32, 128, 256];
 
-/// A port with the default credit, the hosts of the lab's record, and events for about `span` of its time.
+/// Returns a port with the default credit, hosts as recorded in the lab, and events for about
+/// `span` of its time.
 fn port(gbit: u64, sources: u16, buffer: Bytes, span: Duration) -> Scenario {
     let mut scenario = Scenario { sources, ..Scenario::default() };
     let network = &mut scenario.network;
@@ -31,7 +32,7 @@ fn port(gbit: u64, sources: u16, buffer: Bytes, span: Duration) -> Scenario {
     with_default_credit(scenario)
 }
 
-/// The one place that knows how the default credit is chosen.
+/// Returns the scenario with the default credit.
 fn with_default_credit(scenario: Scenario) -> Scenario {
     let network = &scenario.network;
     let (link, lanes) = (Some(network.link_rate), u64::from(scenario.sources));
@@ -39,7 +40,7 @@ fn with_default_credit(scenario: Scenario) -> Scenario {
     Scenario { shaping, ..scenario }
 }
 
-/// A run in which every event is built, and its drops.
+/// Runs a scenario in which every event is built, and returns the report and the drops.
 fn run_with_drops(scenario: &Scenario) -> (SimReport, u64) {
     let report = scenario.run().unwrap_or_else(|error| panic!("{error}: {scenario:#?}"));
     assert_eq!(report.run.events.complete, scenario.events, "{scenario:#?}");
@@ -53,13 +54,14 @@ fn run(scenario: &Scenario) -> SimReport {
     report
 }
 
-/// C·R/L.
+/// Returns C·R/L.
 fn need(scenario: &Scenario) -> f64 {
     let carried = scenario.network.link_rate.bytes_per_second() * scenario.grant_path().as_secs_f64();
     carried / scenario.network.port_buffer.count() as f64
 }
 
-/// Nothing is dropped in `seeds` at that rate, with every number of sources, with sources as fast as the port or four times as fast.
+/// Asserts that nothing is dropped in `seeds` at that rate, with every number of sources, with
+/// sources as fast as the port or four times as fast.
 fn nothing_is_dropped(gbit: u64, seeds: core::ops::Range<u64>) {
     let mut failed = Vec::new();
     for sources in SOURCES {
@@ -141,8 +143,8 @@ fn nothing_is_dropped_in_random_worlds() {
     }
 }
 
-/// A port is as full as C·R/L lets it be: full below a half, and starved in proportion above one. Hosts that answer ten times
-/// later take ten times as much of a buffer.
+/// A port is as full as C·R/L lets it be: full below a half, and starved in proportion above one.
+/// Hosts that answer ten times later take ten times as much of a buffer.
 #[test]
 fn slow_hosts_starve_a_port() {
     let full = port(10, 8, Bytes::kib(512), Duration::from_millis(5));

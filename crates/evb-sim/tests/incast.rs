@@ -1,5 +1,6 @@
 //! The incast table: what each shaping mode makes of N sources that answer one builder at once.
-//! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test incast`.
+//! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test
+//! incast`.
 
 use core::time::Duration;
 
@@ -14,9 +15,9 @@ fn shaping(transport: Transport, mode: &str, sources: u16) -> Shaping {
     let (sources, cost) = (u64::from(sources), transport.cost(1500));
     match mode {
         "credit" => Shaping::credit_for(PORT, None, sources, &cost),
-        // Nine tenths, as for credit.
+        // Nine tenths of the port are used, as for credit.
         "window" => Shaping::Window { window: cost.affordable(PORT * 9 / 10 / sources) },
-        // Two packets at once, and a share of the link.
+        // Each source may send two packets at once, and has a share of the link.
         "token-bucket" => Shaping::TokenBucket(Pace {
             rate: Rate::from_bits_per_second(LINK / sources * 95 / 100),
             burst: Bytes::new(2 * 1538),
@@ -32,7 +33,7 @@ fn run(transport: Transport, sources: u16, mode: &str, slots: u32, events: u64) 
     scenario.run().expect("a run that holds")
 }
 
-/// The reports of one table, and its text.
+/// Returns the reports of one table, and its text.
 fn table(transport: Transport, slots: u32, events: u64) -> (Vec<SimReport>, String) {
     let modes = ["credit", "window", "token-bucket", "none"];
     let of_size = |sources: u16| modes.map(|mode| run(transport, sources, mode, slots, events));
@@ -59,7 +60,8 @@ fn check(reports: &[SimReport]) {
     }
 }
 
-/// One event at a time: every event is a burst of its own, as with a readout that waits for the event to be built.
+/// One event at a time: every event is a burst of its own, as with a readout that waits for the
+/// event to be built.
 #[test]
 fn one_event_at_a_time() {
     let (reports, text) = table(Transport::Tcp, 1, 200);
@@ -67,7 +69,7 @@ fn one_event_at_a_time() {
     insta::assert_snapshot!("one_slot", text);
 }
 
-/// The same by datagrams: of what their header leaves.
+/// One event at a time over datagrams; goodput is relative to what their headers leave.
 #[test]
 fn one_event_at_a_time_by_datagrams() {
     let (reports, text) = table(Transport::Udp, 1, 200);
@@ -90,8 +92,8 @@ fn sixteen_events_at_a_time() {
     insta::assert_snapshot!("sixteen_slots", text);
 }
 
-/// Small fragments, and many slots that become free at once: what sources announce then is not charged to the port, and has to
-/// fit beside what is.
+/// Small fragments, and many slots that become free at once: what sources announce then is not
+/// charged to the port, and has to fit beside what is.
 #[test]
 fn announcements_of_many_small_fragments_do_not_flood_the_port() {
     for (transport, mode, sources, size, slots) in [
@@ -119,7 +121,8 @@ fn announcements_of_many_small_fragments_do_not_flood_the_port() {
     }
 }
 
-/// A slow port holds for long what comes to it: announcements wait for longer, and none is repeated because the port is full.
+/// A slow port holds for long what comes to it: announcements wait for longer, and none is repeated
+/// because the port is full.
 #[test]
 fn announcements_do_not_flood_a_slow_port() {
     for (transport, mode, (sources, builders), mbit, kib, slots) in [
@@ -149,8 +152,8 @@ fn announcements_do_not_flood_a_slow_port() {
     }
 }
 
-/// What is assigned is announced before its deadline, though the wire takes twice as long for all that is assigned at
-/// once.
+/// Assigned events are announced before their deadline, although the wire takes twice as long for
+/// all that is assigned at once.
 fn no_announcement_of_many_misses_the_deadline(transport: Transport) {
     let (shaping, events) = (shaping(transport, "credit", 32), 1500);
     let deadline = Duration::from_millis(250);
@@ -195,8 +198,9 @@ fn below_capacity_an_event_takes_its_time_on_the_wire() {
     assert!(report.latency_p99 < on_the_wire.mul_f64(1.5), "{report}\n{on_the_wire:?}");
 }
 
-/// The budget counts whole frames: a port that is just larger than it, by what acknowledgements and announcements take,
-/// overflows never, though sources are ten times as fast as the port and so bring all that is permitted at once.
+/// The budget counts whole frames: a port that is just larger than it, by what acknowledgements and
+/// announcements take, overflows never, though sources are ten times as fast as the port and so
+/// bring all that is permitted at once.
 #[test]
 fn the_budget_counts_headers() {
     let budget = Bytes::new(100_000);

@@ -1,4 +1,5 @@
-//! Paces through the whole system: what sources send is what was assigned, at every rate, to one and to several destinations.
+//! Paces through the whole system: what sources send is what was assigned, at every rate, to one
+//! and to several destinations.
 
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::{
@@ -9,7 +10,8 @@ use evb_sim::{FragmentSize, Readout, Scenario, SimReport};
 
 const MEGABIT: u64 = 1_000_000;
 
-/// `sources` × `builders`, each lane at that many Mbit/s of buffer bytes, offered more than that for `seconds`.
+/// `sources` × `builders`, each lane at that many Mbit/s of buffer bytes, offered more than that
+/// for `seconds`.
 fn run(sources: u16, builders: u16, megabits: u64, size: u64, seconds: f64) -> SimReport {
     let rate = Rate::from_bits_per_second(megabits * MEGABIT);
     let pace = Pace::usual(rate, ByteMeasure::Buffer, &PacketCost::tcp(1500, CELL), Some(Bytes::new(30_000)));
@@ -53,7 +55,8 @@ fn three_sources_to_one_builder() {
     check(3, 1, &[10, 100], 1000);
 }
 
-/// A link with classes, no lane paced: fragments get what their class may have, all destinations alike.
+/// A link with classes, no lane paced: fragments get what their class may have, all destinations
+/// alike.
 #[test]
 fn classes_share_the_link_of_a_source() {
     let rate = |megabits: u64| Rate::from_bits_per_second(megabits * MEGABIT);

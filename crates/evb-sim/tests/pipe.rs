@@ -1,5 +1,5 @@
-//! A long fat pipe: Tokyo to Maryland and back in 198 ms, 20 Mbit/s, with as much credit as is under way then.
-//! `cargo test -p evb-sim --test pipe -- --nocapture` prints the table.
+//! A long fat pipe: Tokyo to Maryland and back in 198 ms, 20 Mbit/s, with as much credit as is
+//! under way then. `cargo test -p evb-sim --test pipe -- --nocapture` prints the table.
 
 use core::time::Duration;
 
@@ -26,7 +26,7 @@ fn run(transport: Transport, weather: NetworkModel) -> SimReport {
     report
 }
 
-/// Goodput of capacity, printed.
+/// Prints and returns the goodput as a fraction of the capacity.
 fn utilisation(what: &str, report: &SimReport) -> f64 {
     let recovery = &report.datagrams;
     println!(

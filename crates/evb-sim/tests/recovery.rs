@@ -1,5 +1,5 @@
-//! Loss at full speed: what it costs lanes over datagrams, beside the same lanes over (simulated) TCP.
-//! `cargo test -p evb-sim --test recovery -- --nocapture` prints the tables.
+//! Loss at full speed: what it costs lanes over datagrams, beside the same lanes over (simulated)
+//! TCP. `cargo test -p evb-sim --test recovery -- --nocapture` prints the tables.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use evb_core::units::Bytes;
 use evb_shaper::Shaping;
 use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport, Transport};
 
-/// 8 sources with 64 kB each on one builder at 1 Gbit/s.
+/// Runs 8 sources that send fragments of `size` to one builder at 1 Gbit/s.
 fn run(transport: Transport, loss: f64, size: u64, events: u64) -> SimReport {
     let network = NetworkModel { loss, spare_supervisor: true, ..NetworkModel::default() };
     let readout = Readout { size: FragmentSize::Fixed(Bytes::new(size)), ..Scenario::default().readout };
@@ -44,13 +44,13 @@ fn row(loss: f64, report: &SimReport) -> String {
 
 const HEADER: &str = "      loss  goodput Mbit/s    p50 ms    p99 ms    max ms   lost resent timeouts too early  healed50  healed99   max ms  complete";
 
-/// A round trip through the idle network, with a full packet and a program that takes its time.
+/// Returns a round trip through the idle network, with a full packet and the program's delay.
 fn round_trip() -> Duration {
     let NetworkModel { hosts, latency, link_rate, .. } = NetworkModel::default();
     (latency * 2 + Bytes::new(1538) / link_rate * 2 + hosts.source.wake_up.most()) * 2
 }
 
-/// Goodput under 0.1, 1 and 5 % of loss, of what there is without.
+/// Returns the goodput under 0.1, 1 and 5 % of loss, as fractions of the goodput without loss.
 fn shares(transport: Transport, size: u64, events: u64) -> Vec<(f64, SimReport)> {
     let reports = [0.0, 0.001, 0.01, 0.05].map(|loss| {
         let report = run(transport, loss, size, events);
@@ -74,7 +74,8 @@ fn check(size: u64, events: u64) {
         let bound = round_trip() * 3 + Duration::from_millis(2);
         assert!(report.datagrams.recovery_p50 < bound, "{report}\n{bound:?}");
         assert!(report.datagrams.recovery_p99 < Duration::from_millis(10), "{report}");
-        // What was declared lost and was not: less than one in two hundred of what was asked for again.
+        // Less than one in two hundred of the requested ranges was declared lost although it was
+        // not.
         let counters = report.datagrams.recovery;
         assert!(counters.late_after_loss * 200 <= counters.resends, "{report}");
     }

@@ -1,8 +1,10 @@
-//! Two hundred random worlds. What must always hold is checked on the way by the simulator itself: every event at exactly
-//! one sink once, byte by byte; credit within its budget, grants within what was announced; slots; a ledger that
-//! closes and agrees; and that there is progress. Here: what must hold at the end of such a run.
+//! Two hundred random worlds. What must always hold is checked on the way by the simulator itself:
+//! every event at exactly one sink once, byte by byte; credit within its budget, grants within what
+//! was announced; slots; a ledger that closes and agrees; and that there is progress. Here: what
+//! must hold at the end of such a run.
 //!
-//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs that one alone.
+//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs that one
+//! alone.
 
 use core::time::Duration;
 
@@ -17,7 +19,7 @@ use evb_sim::{
     Delays, FragmentSize, HostModel, NetworkModel, ProcessorTime, Readout, Scenario, SimReport, Transport,
 };
 
-/// What a run may hold of one kind, at random.
+/// A generator of random values.
 struct Dice(Rng);
 
 impl Dice {
@@ -125,8 +127,9 @@ fn scenario(seed: u64, transport: Transport) -> Scenario {
     }
 }
 
-/// The same world, with lanes over datagrams and everything that may happen to those. Nothing is given up: deadlines are
-/// longer than what a few timers of lanes take, and of the supervisor's TCP, where that loses something.
+/// The same world, with lanes over datagrams and everything that may happen to those. Nothing is
+/// given up: deadlines are longer than what a few timers of lanes take, and of the supervisor's
+/// TCP, where that loses something.
 fn world_of_datagrams(seed: u64) -> Scenario {
     let mut scenario = scenario(seed, Transport::Udp);
     let mut dice = Dice(Rng::new(seed ^ 0xda7a));
@@ -148,13 +151,15 @@ fn world_of_datagrams(seed: u64) -> Scenario {
     scenario
 }
 
-/// Whether nothing happens to frames but what sources do to each other.
+/// Returns true if the network itself does nothing to frames, so that only the sources' traffic
+/// disturbs them.
 fn is_calm(network: &NetworkModel) -> bool {
     [network.loss, network.duplication, network.reordering, network.corruption] == [0.0; 4]
 }
 
-/// Whether a port, of a builder or of a source, is empty before the shortest timer of a lane goes off. A slower one may fill up
-/// between two measurements of the round trip, and the timer is wrong once.
+/// Returns true if a port, of a builder or of a source, empties before the shortest timer of a lane
+/// fires. A slower port may fill up between two measurements of the round trip, and the timer is
+/// wrong once.
 fn is_quick(network: &NetworkModel) -> bool {
     network.port_buffer / network.link_rate < RoundTrip::FLOOR
 }
@@ -205,7 +210,7 @@ fn run(scenario: Scenario) -> SimReport {
     report
 }
 
-/// Says which seed it was, however the run ended.
+/// Prints the seed of a run that fails.
 struct Announce<'a>(u64, &'a Scenario);
 
 impl Drop for Announce<'_> {
@@ -214,7 +219,7 @@ impl Drop for Announce<'_> {
     }
 }
 
-/// The reports of all seeds; none if one is asked for alone.
+/// Returns the reports of all seeds; none if a single seed is requested.
 fn run_all(seeds: core::ops::Range<u64>, scenario: impl Fn(u64) -> Scenario) -> Vec<SimReport> {
     if let Ok(seed) = std::env::var("EVB_SIM_SEED") {
         println!("{}", run(scenario(seed.parse().expect("EVB_SIM_SEED is a number"))));
@@ -228,7 +233,7 @@ fn over_streams(seeds: core::ops::Range<u64>) {
     if reports.is_empty() {
         return;
     }
-    // The dice have to roll every side, or the checks above check nothing.
+    // The seeds have to cover every case; otherwise the checks above check nothing.
     let count = |side: fn(&SimReport) -> bool| reports.iter().filter(|report| side(report)).count();
     assert!(count(|report| report.run.events.inhibited > 0) > 5, "dead time");
     assert!(count(|report| report.run.events.incomplete > 0) > 5, "incomplete events");
@@ -273,8 +278,8 @@ fn the_second_hundred_seeds_over_datagrams() {
     over_datagrams(100..200);
 }
 
-/// Assignments came later than the fragments that they are about, by a retransmission timeout; the builder had let go of
-/// those as unexpected.
+/// Assignments arrived later than their fragments, by a retransmission timeout; the builder had
+/// dropped these as unexpected.
 #[test]
 fn a_late_assignment_finds_its_fragments() {
     for seed in [4353, 5136, 5578] {
@@ -282,8 +287,9 @@ fn a_late_assignment_finds_its_fragments() {
     }
 }
 
-/// What credit does not charge: of 6000 seeds, these two drop a few frames without any loss. Announcements of small or
-/// frequent events, on a slow and shallow port, are more than the tenth of it that the budget leaves free.
+/// Credit does not charge announcements: of 6000 seeds, these two drop a few frames without any
+/// loss. On a slow and shallow port, announcements of small or frequent events exceed the tenth of
+/// it that the budget leaves free.
 #[test]
 #[ignore = "announcements are not charged to the budget"]
 fn announcements_alone_can_overflow_a_slow_port() {

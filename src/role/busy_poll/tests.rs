@@ -8,7 +8,8 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000 + micros * 1000)
 }
 
-/// Polls at each time with that sum of grants, as long as the task is polled again by itself. Returns how often it was.
+/// Polls at each time with that sum of grants, as long as the task is polled again by itself.
+/// Returns how often it was.
 fn turns(busy_poll: &mut BusyPoll, course: &[(u64, u64)]) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut turns = 0;
@@ -18,7 +19,7 @@ fn turns(busy_poll: &mut BusyPoll, course: &[(u64, u64)]) -> usize {
         busy_poll.stay_awake(cx, || granted, at(micros));
         Poll::Pending
     });
-    // What sleeps is never woken here.
+    // Nothing wakes a sleeping task here.
     runtime
         .block_on(async { tokio::time::timeout(Duration::from_millis(50), run).await.unwrap_or_default() });
     turns

@@ -1,4 +1,5 @@
-//! What is changed while runs go on, and for those that follow: the rate of the triggers, and who builds.
+//! Changes to the current run and those that follow: the rate of the triggers, and the builders
+//! that take part.
 
 use evb_core::{
     id::{BuilderId, Peer},
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::supervisor::SteeringError;
 
-/// What was asked for on top of the configuration, for all runs until the next `configure`.
+/// Changes requested on top of the configuration, for all runs until the next `configure`.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) rate: Option<Frequency>,
@@ -56,7 +57,7 @@ impl<S: System> Leader<S> {
             return Err(refusal(request, SystemError::new(Peer::Builder(id).to_string(), reason, remedy)));
         }
         if self.state == State::Configured {
-            // The run has not begun: it is opened anew, and everybody registers once more.
+            // The run has not begun: it is opened again, and all peers register again.
             self.changes.builders = Some(builders);
             self.give_up_open_run("its builders have changed").await;
             if let Err(error) = self.open().await {
@@ -82,7 +83,8 @@ impl<S: System> Leader<S> {
         Ok(())
     }
 
-    /// Starts a builder that was added to the run, if that is for this process to do. One that has not left yet stays.
+    /// Starts a builder that was added to the run, if this process hosts it. A builder that has not
+    /// left yet stays.
     fn bring(&mut self, id: BuilderId) {
         let Some(run) = self.run.as_mut().filter(|run| !run.hosts(Peer::Builder(id))) else { return };
         if let Some(joining) = self.system.join_builder(run.address, id) {
@@ -90,7 +92,8 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Whoever has left a run that goes on is brought again, if it was added while it was leaving.
+    /// Starts a builder again that has left a run that goes on, if it was added while it was
+    /// leaving.
     pub(super) fn bring_back(&mut self, peer: Peer) {
         let Some(run) = self.run.as_ref().filter(|_| self.is_open()) else { return };
         let goes_on = matches!(run.progress().state, RunState::Running | RunState::Paused);

@@ -1,4 +1,4 @@
-//! What whoever leads shows: the status, and a sample a second.
+//! What the leader shows: the status, and one sample per second.
 
 use evb_core::{run_control::State, supervisor::Survey};
 use evb_net::clock;
@@ -23,7 +23,7 @@ impl<S: System> Leader<S> {
         Some(survey)
     }
 
-    /// Everything, for whoever asks.
+    /// Returns the complete status.
     pub(super) async fn status(&mut self) -> Status {
         let survey = self.survey().await;
         let mut totals = self.totals.clone();

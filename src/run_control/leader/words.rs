@@ -1,4 +1,4 @@
-//! Refusals and absentees, in words.
+//! Texts of refusals, and names of missing peers.
 
 use evb_core::{
     id::Peer,
@@ -33,7 +33,7 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
     }
 }
 
-/// An annotation that nobody would read.
+/// Refuses an annotation that is too long to be read.
 pub(super) fn too_long() -> Refusal {
     let reason = format!(
         "kind or comment are longer than {} and {} bytes",
@@ -43,7 +43,7 @@ pub(super) fn too_long() -> Refusal {
     refusal("start", SystemError::new("the run", reason, "say it in fewer words"))
 }
 
-/// Who is not there; if all are, those whose lanes are not connected.
+/// Returns the peers that are missing or, if all are present, those whose lanes are not connected.
 pub(super) fn waiting_for(survey: &Survey) -> Vec<String> {
     let sources = survey.sources.iter().map(|source| (source.presence, format!("source {}", source.id)));
     let builders =

@@ -1,4 +1,5 @@
-//! How long a sink that does not take events is tried on: while the run goes on, for ever; at its end, for a limited time.
+//! Retries of a failing sink: without limit while the run goes on, and for a limited time at its
+//! end.
 
 use std::time::Duration;
 
@@ -10,16 +11,16 @@ use tokio::{
 
 use crate::sink::SinkError;
 
-/// How often the log hears of it.
+/// Interval at which the trouble is logged.
 const REMIND: Duration = Duration::from_secs(10);
 
 pub(super) struct Patience {
     builder: BuilderId,
     give_up: Duration,
     ending: watch::Receiver<bool>,
-    /// Since when it has not taken any, and when the log heard of it last.
+    /// Times at which the trouble began and at which it was last logged.
     trouble: Option<(Instant, Instant)>,
-    /// The run is ending: until then.
+    /// Time until which the sink is retried, once the run is ending.
     until: Option<Instant>,
 }
 
@@ -28,7 +29,8 @@ impl Patience {
         Self { builder, give_up, ending, trouble: None, until: None }
     }
 
-    /// Notes that the sink takes no events, and says so once; when the log heard of it last.
+    /// Notes that the sink takes no events, and logs this once. Returns the time of the last log
+    /// line about it.
     pub(super) fn note(&mut self, error: &SinkError, held: usize) -> &mut Instant {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
@@ -39,7 +41,7 @@ impl Patience {
         told
     }
 
-    /// Waits until it is time to try again; false if that is given up.
+    /// Waits until it is time to try again; returns false when the retries are over.
     pub(super) async fn wait(&mut self, error: &SinkError, held: usize) -> bool {
         let now = Instant::now();
         let builder = self.builder.number();
@@ -61,14 +63,14 @@ impl Patience {
             },
             None => tokio::select! {
                 () = again => {}
-                // The stage is gone: its end is told by other means.
+                // An error means that the stage is gone, which is noticed elsewhere.
                 _ = self.ending.changed() => self.look_for_the_end(),
             },
         }
         true
     }
 
-    /// The sink takes events.
+    /// Notes that the sink takes events again.
     pub(super) fn is_over(&mut self) {
         if let Some((since, _)) = self.trouble.take()
             && self.until.is_none_or(|until| until > Instant::now())
@@ -82,7 +84,7 @@ impl Patience {
         }
     }
 
-    /// For the ledger.
+    /// Returns the ledger's text about an event that was given up.
     pub(super) fn words(&self, error: &SinkError) -> String {
         format!("the sink did not take it within {} s after the stop: {error}", self.give_up.as_secs_f64())
     }

@@ -17,7 +17,8 @@ use crate::{
 
 const RUN: RunNumber = RunNumber::new(1);
 
-/// What a sink with trouble does at each call of `write`, and what it has taken.
+/// A sink with a script: the error or success of each call of `write`, and the events that it has
+/// taken.
 #[derive(Clone, Default)]
 struct Moody {
     moods: Arc<Mutex<Vec<Option<SinkError>>>>,
@@ -104,7 +105,7 @@ async fn a_commit_that_fails_for_a_while_takes_nothing_twice() {
     (1..=3).for_each(|id| stage.submit(event(id)).unwrap());
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(stage.poll_fate(cx).is_pending())).await);
-    // More come meanwhile, and wait in their slots.
+    // More events arrive meanwhile, and wait in their slots.
     (4..=8).for_each(|id| stage.submit(event(id)).unwrap());
     *commit.lock().unwrap() = None;
     assert_eq!(fates(&mut stage, 8).await, (1..=8).map(|id| (id, None)).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! The journal's framing: a header, then entries behind each other, each behind its length and checksum. They are read through a
-//! buffer, one at a time.
+//! The journal's framing: a header, then entries behind each other, each behind its length and
+//! checksum. They are read through a buffer, one at a time.
 
 #[cfg(test)]
 mod tests;
@@ -10,32 +10,32 @@ use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
 use evb_core::wire::encoding::Encoding as _;
 use evb_core::wire::journal::Entry;
 
-/// The first bytes of each journal: what it is, and the version of its framing.
+/// The first bytes of each journal: its type, and the version of its framing.
 pub(in crate::supervisor) const HEADER: [u8; 8] = *b"evbjrn\x01\n";
 
-/// No entry is longer: decisions on 65 536 events take a tenth of it.
+/// Length that no entry exceeds: decisions on 65 536 events take a tenth of it.
 const MAX_ENTRY: usize = 16 << 20;
 
-/// An entry's length and checksum.
+/// Size of an entry's length and checksum.
 const FRAME: usize = 8;
 
-/// An entry's time, and which thing follows, of which length: no entry says these in more bytes.
+/// The most bytes with which an entry states its time, its kind and its length.
 const START: usize = 24;
 
-/// So much of the file is held at once, beside one entry.
+/// Bytes of the file that are held at once, besides one entry.
 const WINDOW: usize = 64 << 10;
 
-/// So many bytes at most are summed up in search of a whole entry behind one that cannot be read. What was torn off comes nowhere
-/// near: only what has the form of an entry is summed up.
+/// The most bytes that are summed in search of a whole entry behind one that cannot be read. A torn
+/// end needs far less, because only bytes in the form of an entry are summed.
 const MAX_SUMMED: u64 = 256 << 20;
 
-/// Why entries cannot be read.
+/// Reason for which entries cannot be read.
 #[derive(Debug)]
 pub(in crate::supervisor) enum Fault {
     Io(io::Error),
-    /// It begins as no journal does.
+    /// The file does not begin with a journal's header.
     Foreign,
-    /// What begins at that byte cannot be read, and is not the torn end.
+    /// The entry that begins at this byte cannot be read, and it is not a torn end.
     Damaged(u64),
 }
 
@@ -45,7 +45,8 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Adds an entry to these bytes; false if nobody could read it again.
+/// Appends an entry to `bytes`; returns false if the entry is of a length that cannot be read
+/// again.
 pub(in crate::supervisor) fn frame(entry: &Entry, bytes: &mut Vec<u8>) -> bool {
     let body = entry.encode_to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -54,27 +55,27 @@ pub(in crate::supervisor) fn frame(entry: &Entry, bytes: &mut Vec<u8>) -> bool {
     (1..=MAX_ENTRY).contains(&body.len())
 }
 
-/// An entry's checksum: CRC-32C.
+/// Returns an entry's checksum: CRC-32C.
 pub(in crate::supervisor) fn sum(body: &[u8]) -> u32 {
-    // The algorithm gives 32 bits in 64.
+    // The algorithm returns 32 bits as a 64-bit number.
     checksum(Crc32Iscsi, body) as u32
 }
 
-/// The entries of a journal. What is torn off at its end, by a killed process, a full disk or a power cut, is left out; what is
-/// damaged is an error.
+/// The entries of a journal. A torn end, left by a killed process, a full disk or a power cut, is
+/// left out; damage is an error.
 #[derive(Debug)]
 pub(in crate::supervisor) struct Entries<R> {
     input: BufReader<R>,
-    /// All before is whole.
+    /// Offset up to which the journal is whole.
     at: u64,
-    /// Where the input ended when reading began.
+    /// Length of the input when reading began.
     end: u64,
     over: bool,
     body: Vec<u8>,
 }
 
 impl<R: Read + Seek> Entries<R> {
-    /// A journal that ends within its header is empty.
+    /// Reads the header. A journal that ends within its header is empty.
     pub(in crate::supervisor) fn new(input: R) -> Result<Self, Fault> {
         let mut input = BufReader::with_capacity(WINDOW, input);
         let end = input.seek(SeekFrom::End(0))?;
@@ -88,12 +89,13 @@ impl<R: Read + Seek> Entries<R> {
         Ok(Self { input, at: if over { 0 } else { length as u64 }, end, over, body: Vec::new() })
     }
 
-    /// How many bytes are whole, when all entries were read; 0: not even the header.
+    /// Returns the length of the part that is whole, once all entries were read; 0 if not even the
+    /// header is whole.
     pub(in crate::supervisor) fn whole(&self) -> u64 {
         self.at
     }
 
-    /// How many bytes come behind.
+    /// Returns the number of bytes that follow the whole part.
     pub(in crate::supervisor) fn torn(&self) -> u64 {
         self.end - self.at
     }
@@ -106,7 +108,7 @@ impl<R: Read + Seek> Entries<R> {
             if fits(length, left) {
                 self.body.resize(length, 0);
                 if fill(&mut self.input, &mut self.body)? == length && sum(&self.body) == expected {
-                    // Nothing was torn off where the sum is right.
+                    // An entry with the right sum is not torn, so a failure to decode it is damage.
                     let entry = Entry::decode(&self.body).map_err(|_| Fault::Damaged(self.at))?;
                     self.at += (FRAME + length) as u64;
                     return Ok(Some(entry));
@@ -116,8 +118,9 @@ impl<R: Read + Seek> Entries<R> {
         if self.is_whole_behind(self.at + 1)? { Err(Fault::Damaged(self.at)) } else { Ok(None) }
     }
 
-    /// Whether a whole entry begins there or later: then what is before it was not torn off. If that cannot be told with
-    /// reasonable effort, it is taken for damage, and nothing is cut away.
+    /// Returns true if a whole entry begins at `from` or later: then the bytes before it are not a
+    /// torn end. If reasonable effort does not settle this, the file counts as damaged, and nothing
+    /// is cut off.
     fn is_whole_behind(&mut self, mut from: u64) -> io::Result<bool> {
         let mut window = vec![0; WINDOW];
         let mut effort = MAX_SUMMED;
@@ -125,7 +128,7 @@ impl<R: Read + Seek> Entries<R> {
             self.input.seek(SeekFrom::Start(from))?;
             let length = fill(&mut self.input, &mut window)?;
             let is_last = length < WINDOW;
-            // What begins too near to the window's end is looked at in the next one.
+            // An entry that begins too near to the window's end is examined in the next window.
             let starts = if is_last { length } else { WINDOW - FRAME - START + 1 };
             for start in 0..starts {
                 let (begins, seen) = (from + start as u64, &window[start..length]);
@@ -181,7 +184,7 @@ impl<R: Read + Seek> Iterator for Entries<R> {
     }
 }
 
-/// Fills the memory as far as the input goes.
+/// Fills the memory as far as the input goes, and returns the number of bytes.
 fn fill(input: &mut impl Read, mut into: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while !into.is_empty() {
@@ -203,13 +206,14 @@ fn split(head: [u8; FRAME]) -> (usize, u32) {
     (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u32::from_le_bytes(sum))
 }
 
-/// Nothing at all is no entry: its sum is 0, and a file that a power cut left may have any number of zeros.
+/// Returns true if an entry can have this length. An empty one cannot: its sum is 0, and a file
+/// after a power cut may have any number of zeros.
 fn fits(length: usize, left: u64) -> bool {
     (1..=MAX_ENTRY).contains(&length) && (FRAME + length) as u64 <= left
 }
 
-/// Length and checksum of the entry that these bytes may begin, as far as that can be told without all of it: a time and one thing
-/// that fills the rest (`journal.proto`).
+/// Returns length and checksum if these bytes may begin an entry, as far as its start can show: a
+/// time, and one field that fills the rest (`journal.proto`).
 fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
     let (head, rest) = bytes.split_first_chunk::<FRAME>()?;
     let (length, expected) = split(*head);

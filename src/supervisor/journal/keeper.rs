@@ -1,4 +1,5 @@
-//! [`Keeper`]: the journal on a thread of its own. A disk that hangs keeps nobody from what needs no disk.
+//! [`Keeper`]: the journal on a thread of its own. A disk that hangs delays only what depends on
+//! the disk.
 
 use std::{
     fmt::Debug,
@@ -19,16 +20,16 @@ use tokio::sync::mpsc;
 
 use super::Journal;
 
-/// A write that takes longer is told.
+/// Time after which a write that is not done is logged.
 const HANG: Duration = Duration::from_secs(1);
 
-/// How long the end of a run waits for what the disk is still at.
+/// Time that the end of a run waits for the disk's last write.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
-/// How many milliseconds a sudden end waits for it.
+/// Milliseconds that a sudden end waits for it.
 const LAST_LOOKS: u32 = 100;
 
-/// Keeps entries.
+/// A store of entries: the journal's file, or a substitute in a test.
 pub(crate) trait Store: Debug + Send {
     fn path(&self) -> &Path;
     fn append(&mut self, entry: &Entry);
@@ -64,24 +65,24 @@ impl Store for Journal {
     }
 }
 
-/// What the thread is to do; one job at a time.
+/// A job for the thread, which takes one at a time.
 enum Job {
     Write { entries: Vec<Entry>, up_to: u64, instead: Option<Vec<Entry>> },
     Abandon,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// So many entries are written, of all that there were.
+    /// The first `up_to` entries of the run are written.
     Written { up_to: u64, is_long: bool },
-    /// They were not; they are tried again.
+    /// The write failed, and is tried again.
     Failed(io::Error),
     /// The file is gone, or could not be removed.
     Abandoned(io::Result<()>),
 }
 
-/// The journal, as the driver sees it.
+/// The journal as the driver sees it.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     path: PathBuf,
@@ -93,7 +94,7 @@ pub(crate) struct Keeper {
     pending: Vec<Entry>,
     added: u64,
     written: u64,
-    /// Since when nothing was written though something is to be.
+    /// Time since which nothing was written although entries wait.
     waiting: Option<Instant>,
     stalled: bool,
     told: bool,
@@ -141,17 +142,18 @@ impl Keeper {
         self.waiting.get_or_insert(now);
     }
 
-    /// How many entries were added.
+    /// Returns the number of entries that were added.
     pub(crate) fn added(&self) -> u64 {
         self.added
     }
 
-    /// How many of them are written.
+    /// Returns the number of entries that are written.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Gives the thread what is to be written, if it is at rest; `snapshot` is what all entries amount to.
+    /// Gives waiting entries to the thread, if it is idle; `snapshot` returns entries that can
+    /// replace all earlier ones.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
         if self.is_at_work || !is_due {
@@ -163,19 +165,19 @@ impl Keeper {
         self.give(Job::Write { entries, up_to: self.added, instead });
     }
 
-    /// Has the file removed: it would tell of a past that has gone on without it.
+    /// Has the file removed: after a run that went on without it, its content is out of date.
     pub(crate) fn abandon(&mut self) {
         self.retry = None;
         self.give(Job::Abandon);
     }
 
     fn give(&mut self, job: Job) {
-        // If nobody takes it, `poll` finds the thread gone.
+        // If the thread cannot take the job, `poll` finds that it is gone.
         let _ = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
         self.is_at_work = true;
     }
 
-    /// What came of the job.
+    /// Returns the result of the job.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Done> {
         if !self.is_at_work {
             return Poll::Pending;
@@ -196,7 +198,7 @@ impl Keeper {
         Poll::Ready(done)
     }
 
-    /// Whether the run has to wait for the disk. What takes long is told.
+    /// Returns true if the run has to wait for the disk. Logs a long wait, and its end.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
         let waits = self.waiting.map_or(Duration::ZERO, |since| now.since(since));
         self.stalled = waits >= JOURNAL_STALL;
@@ -210,13 +212,13 @@ impl Keeper {
         self.stalled
     }
 
-    /// When to look again.
+    /// Returns the time at which it must be polled again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + JOURNAL_STALL);
         earlier(stall, self.retry)
     }
 
-    /// Waits until the file is closed, so that another run may have it.
+    /// Waits until the file is closed, so that another run can open it.
     pub(crate) async fn close(mut self) {
         self.jobs = None;
         let end = async { while self.done.recv().await.is_some() {} };
@@ -227,8 +229,8 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// Whoever ends without a word leaves behind what it has decided, and a file that another may have at once, unless the disk
-    /// hangs.
+    /// A keeper that is dropped without `close` still writes its decisions and closes the file, so
+    /// that another process can open it at once, unless the disk hangs.
     fn drop(&mut self) {
         self.done.close();
         if !self.pending.is_empty() {
@@ -247,7 +249,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The thread.
+/// Runs the journal's thread.
 fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sender<Done>) {
     while let Ok(job) = jobs.recv() {
         let Job::Write { entries, up_to, instead } = job else {
@@ -265,7 +267,7 @@ fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sende
             }
             Err(error) => Done::Failed(error),
         };
-        // Nobody hears it, and the next job is the last.
+        // If the keeper is gone, the result has no reader, and no further job follows.
         let _ = say.blocking_send(done);
     }
 }

@@ -10,7 +10,7 @@ use evb_core::{
 
 use super::{HEADER, Journal, JournalConfig, JournalError, JournalFsync, unfinished_run};
 
-/// A file that is gone when the test is.
+/// A file that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -60,7 +60,7 @@ fn every_torn_end_is_cut_to_the_last_whole_entry() {
         let (mut journal, found) = scratch.open().unwrap();
         let whole = ends.iter().filter(|end| **end <= length as u64).count().saturating_sub(1);
         assert_eq!(found, all[..whole], "cut at {length}");
-        // What is added next stands right behind.
+        // The next entry follows immediately.
         journal.append(&entry(77));
         journal.commit().unwrap();
         drop(journal);
@@ -108,12 +108,12 @@ fn zeros_and_garbage_at_the_end_are_cut_off() {
     for torn in [vec![0; 1 << 20], vec![0xff; 3000], whole[8..30].to_vec()] {
         fs::write(&scratch.0, [&whole[..], &torn].concat()).unwrap();
         assert_eq!(scratch.open().unwrap().1.len(), 3 + usize::from(torn[0] == whole[8]));
-        // What stays is whole; nothing is cut twice.
+        // The rest is whole; nothing is cut twice.
         assert!(scratch.bytes().len() < whole.len() + 30);
     }
 }
 
-/// A write that failed half way, and could not even be cut off.
+/// A write failed half way, and its bytes could not be cut off.
 #[test]
 fn what_a_failed_write_left_behind_is_cut_before_the_next_one() {
     let scratch = Scratch::new("untidy");
@@ -151,7 +151,7 @@ fn an_entry_that_nobody_could_read_is_not_written() {
     assert_eq!(scratch.open().unwrap().1, [entry(1), entry(2)]);
 }
 
-/// Else a large state would be written anew with each turn, and each failure to do so be told.
+/// Otherwise each turn would rewrite a large state, and log each failure to do so.
 #[test]
 fn a_journal_is_long_once_more_when_it_has_grown() {
     let scratch = Scratch::new("long");

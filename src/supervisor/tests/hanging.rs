@@ -27,10 +27,11 @@ use crate::supervisor::journal::{
     keeper::{Keeper, Store},
 };
 
-/// Longer than peers wait for a sign of life, and than a drain may take.
+/// Time for which the disk hangs: longer than peers wait for a heartbeat, and than a drain may
+/// take.
 const HANG: Duration = Duration::from_secs(4);
 
-/// Shut, it holds writes up.
+/// A gate that delays writes while it is shut.
 #[derive(Debug, Default)]
 struct Gate {
     is_shut: Mutex<bool>,
@@ -44,7 +45,7 @@ impl Gate {
     }
 }
 
-/// Opens it whatever happens, so that a test that fails also ends.
+/// Opens the gate when dropped, so that a failing test also ends.
 struct Opens(Arc<Gate>);
 
 impl Drop for Opens {
@@ -83,14 +84,15 @@ impl Store for Gated {
     }
 }
 
-/// What peers have heard.
+/// Counts of the messages that peers have received.
 #[derive(Debug, Default)]
 struct Heard {
     heartbeats: AtomicU64,
     orders: AtomicU64,
 }
 
-/// A source that is ready at once, or a builder that completes every event at once; the verdict of its run.
+/// Plays a source that is ready at once, or a builder that completes every event at once. Returns
+/// the verdict of its run.
 async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
     let mut link = join(&address, peer).await;
     let mut built = 0;
@@ -133,7 +135,7 @@ async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
     }
 }
 
-/// What the supervisor says at once.
+/// Asserts that the supervisor answers a survey at once, and returns it.
 async fn look(handle: &SupervisorHandle) -> Survey {
     tokio::time::timeout(Duration::from_millis(500), handle.survey()).await.expect("it answers").unwrap()
 }
@@ -144,7 +146,7 @@ async fn complete(handle: &SupervisorHandle, more_than: u64) -> u64 {
     tokio::time::timeout(Duration::from_secs(10), enough).await.expect("it goes on").unwrap().events.complete
 }
 
-/// A supervisor whose journal is behind the gate, and its peers.
+/// Starts a supervisor whose journal is behind the gate, and its peers.
 async fn begin(path: &Path, gate: &Arc<Gate>) -> Supervisor {
     let trigger = TriggerKind::Periodic { rate: Frequency::from_hertz(1000.0).unwrap() };
     let plan = RunPlan { slots: 8, ..plan(1, 1, trigger) };
@@ -206,6 +208,6 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
         assert_eq!(peer.await.unwrap(), report.verdict);
     }
     assert_eq!(crate::supervisor::unfinished_run(&path).unwrap(), None);
-    // Its file is closed: the next run may have it.
+    // The file is closed, so the next run can open it.
     Journal::open(JournalConfig { path, fsync: JournalFsync::None }, |_| {}).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Which steps there are, and what each needs of the machine.
+//! The steps of CI, and the requirements of each on the machine.
 
 use std::{fs, path::Path};
 
@@ -8,21 +8,23 @@ use toml::Table;
 use super::step::Step;
 use crate::{eco, fuzz, instructions, lab, repo, uml};
 
-/// The command that the README tells a newcomer.
+/// The README's command to run the tests.
 const README_TEST: &str = "cargo test --workspace";
-/// And the one that builds the first events.
+/// The README's command that builds the first events.
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
-/// Those that need nothing but cargo.
+/// The benches that need nothing but cargo.
 const BENCHES: &str = "--bench machines --bench shaper --bench loopback";
-/// What stands apart from the workspace.
+/// Manifests that do not belong to the workspace.
 const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
 /// Seconds for each fuzz target: enough to find what any input finds.
 const FUZZ_SECONDS: u64 = 10;
 
-/// All steps in their order: what a newcomer runs first, then the cheap ones, then those that need a release build.
+/// Returns all steps in their order: the README's commands first, then the cheap steps, then those
+/// that need a release build.
 ///
-/// What runs beside the programs of others is skipped where these are absent, unless it is `required`.
+/// Steps that need other projects' programs are skipped where these are absent, unless they are
+/// `required`.
 pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     let root = repo::root();
     let mut steps = vec![
@@ -58,14 +60,15 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     );
     steps.extend(beside_others(required));
     steps.push(
-        // Once each, by what the tests have built already: whether they run, not how fast.
+        // Each bench runs once, with what the tests have built already. This shows that they run,
+        // not how fast.
         Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
     );
     // The build takes minutes where nothing is built yet.
     steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
     steps.extend(forms(&root));
-    // Three builds in three folders, each of which often waits for one crate: together they do not let the other cores idle. What
-    // they judge does not depend on time.
+    // These are three builds in three folders, each of which often waits for one crate. Run
+    // together, they keep all cores busy, and their results do not depend on time.
     steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
     steps.push(fuzz(&root).beside());
     let [tests, compared] = peers(&root);
@@ -73,12 +76,14 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Looks for a command in the README. A blank in a step's line separates words; to grep, a dot is as good.
+/// Returns a command that looks for a line in the README. Since a blank in a step's line separates
+/// words, the pattern has a dot for each blank.
 fn in_readme(command: &str) -> String {
     format!("grep -q -e {} README.md", command.replace(' ', "."))
 }
 
-/// The oldest compiler that the manifest promises, if it is here; else the current one, and the name says so.
+/// Checks with the oldest compiler that the manifest promises, if it is installed; otherwise with
+/// the current one, which the step's name states.
 fn msrv(root: &Path) -> Result<Step> {
     let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
     let promised = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
@@ -95,13 +100,13 @@ fn msrv(root: &Path) -> Result<Step> {
     ))
 }
 
-/// Whether `rustc --version` tells of that version.
+/// Returns true if the output of `rustc --version` states that version.
 fn is_of(said: &str, version: &str) -> bool {
     let own = said.split_whitespace().nth(1).unwrap_or_default();
     own == version || own.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The installed toolchain of a version such as `1.95`: `1.95`, or `1.95.0` and its triple.
+/// Returns the installed toolchain of a version such as `1.95`: `1.95`, or `1.95.0` and its triple.
 fn toolchain(promised: &str, installed: &str) -> Option<String> {
     let mut names = installed.lines().filter_map(|line| line.split_whitespace().next());
     let name = names.find(|name| {
@@ -111,7 +116,7 @@ fn toolchain(promised: &str, installed: &str) -> Option<String> {
     Some(name.split('-').next().unwrap_or_default().to_owned())
 }
 
-/// The README's run command, twice, and the files of both runs verified.
+/// Runs the README's run command twice, and verifies the files of both runs.
 fn quickstart(root: &Path) -> Result<Vec<Step>> {
     const CONFIG: &str = "examples/quickstart.toml";
     let skip = absent(root, CONFIG);
@@ -131,7 +136,7 @@ fn quickstart(root: &Path) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Where a configuration's builders write, each folder once.
+/// Returns the folders into which a configuration's builders write, each folder once.
 fn sink_paths(config: &Table) -> Vec<String> {
     let builders = config.get("builder").and_then(|b| b.as_array()).map(Vec::as_slice).unwrap_or_default();
     let mut paths: Vec<String> =
@@ -141,7 +146,7 @@ fn sink_paths(config: &Table) -> Vec<String> {
     paths
 }
 
-/// evb beside the real programs that its users have.
+/// Runs evb together with the real programs that its users have.
 fn beside_others(required: bool) -> Vec<Step> {
     let step = |part: &str, seconds| {
         let step =
@@ -149,12 +154,12 @@ fn beside_others(required: bool) -> Vec<Step> {
         let step = step.unless(eco::lacks(part));
         if required { step.required() } else { step }
     };
-    // The last three wait for the clock more than they work: for scrapes, for leases, and for what an alert waits.
+    // The last three steps mostly wait: for scrapes, for leases, and for the delay of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
     vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
 }
 
-/// The form of what stands apart from the workspace.
+/// Checks the format of the packages outside of the workspace.
 fn forms(root: &Path) -> [Step; 2] {
     [("fuzz format", FUZZ), ("peers format", PEERS)].map(|(name, manifest)| {
         Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))
@@ -162,7 +167,7 @@ fn forms(root: &Path) -> [Step; 2] {
     })
 }
 
-/// All fuzz targets in one step, which prints a table of its own.
+/// Runs all fuzz targets in one step, which prints a table of its own.
 fn fuzz(root: &Path) -> Step {
     let count = fuzz::targets(root).len() as u64;
     let skip = (count == 0).then(|| "there is no fuzz/fuzz_targets".to_owned());
@@ -172,8 +177,8 @@ fn fuzz(root: &Path) -> Step {
         .unless(skip.or_else(fuzz::lacks))
 }
 
-/// The programs that evb is compared with, tested where a C++ compiler is; the comparison itself says what this machine can do
-/// and fails nobody.
+/// Tests and runs the programs that evb is compared with, where there is a C++ compiler. The
+/// comparison itself prints what this machine can do and never fails.
 fn peers(root: &Path) -> [Step; 2] {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());

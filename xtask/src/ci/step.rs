@@ -14,15 +14,15 @@ use crate::{
     uml::{IN_PART, SKIPPED},
 };
 
-/// How a step has ended.
+/// The result of a step.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     Passed,
-    /// As far as this machine lets it be judged.
+    /// Passed, as far as this machine permits a judgement.
     InPart,
     Failed(String),
     Skipped(String),
-    /// It failed, and is only for information.
+    /// It failed, but is only for information.
     Reported(String),
 }
 
@@ -46,18 +46,18 @@ pub(crate) struct Step {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(&'static str, &'static str)>,
-    /// Why it cannot run here.
+    /// Reason for which it cannot run here.
     skip: Option<String>,
-    /// Its failure is shown and does not count.
+    /// True if its failure is shown but does not count.
     informative: bool,
-    /// To be skipped is to fail.
+    /// True if a skip counts as a failure.
     required: bool,
-    /// It starts together with the step before it.
+    /// True if it starts together with the step before it.
     pub(crate) beside: bool,
 }
 
 impl Step {
-    /// A program and its arguments, separated by spaces.
+    /// Creates a step from a program and its arguments, separated by spaces.
     pub(crate) fn new(name: &str, seconds: u64, line: &str) -> Self {
         let mut words = line.split_whitespace().map(ToOwned::to_owned);
         Self {
@@ -73,7 +73,7 @@ impl Step {
         }
     }
 
-    /// This very program with other arguments.
+    /// Creates a step that runs this program with other arguments.
     pub(crate) fn xtask(name: &str, seconds: u64, line: &str) -> Self {
         let own = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
         let step = Self::new(name, seconds, line);
@@ -86,7 +86,7 @@ impl Step {
         self
     }
 
-    /// Does not run if there is a reason against it.
+    /// Skips the step if there is a reason.
     pub(crate) fn unless(mut self, reason: Option<String>) -> Self {
         self.skip = self.skip.or(reason);
         self
@@ -96,17 +96,18 @@ impl Step {
         Self { informative: true, ..self }
     }
 
-    /// What it needs was to be had, so it must run.
+    /// Marks a step as one that must run, because its prerequisites were installed.
     pub(crate) fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// Starts together with the step before it: neither is judged by how long it takes.
+    /// Starts the step together with the one before it; the result of neither may depend on its
+    /// duration.
     pub(crate) fn beside(self) -> Self {
         Self { beside: true, ..self }
     }
 
-    /// The command as a person would type it.
+    /// Returns the command as it would be typed.
     pub(crate) fn line(&self) -> String {
         let environment =
             self.environment.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect::<String>();
@@ -114,12 +115,13 @@ impl Step {
         format!("{environment}{program} {}", self.arguments.join(" "))
     }
 
-    /// Runs it within its own limit and what is left of the budget.
+    /// Runs it within its own limit and the rest of the budget.
     pub(crate) fn run(&self, left: Duration) -> Ended {
         self.run_to(left, None)
     }
 
-    /// The same, and what it says; else that would stand between the lines of the others.
+    /// Runs it like [`Self::run`], and returns its output too, which would otherwise be mixed with
+    /// that of other steps.
     pub(crate) fn run_and_keep(&self, left: Duration) -> (Ended, String) {
         let Ok((mut reader, writer)) = io::pipe() else { return (self.run(left), String::new()) };
         thread::scope(|scope| {
@@ -160,7 +162,8 @@ impl Step {
         }
     }
 
-    /// The exit code, where that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] of a program that knows what they mean.
+    /// Returns an exit code that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] from a program
+    /// that uses these codes.
     fn attempt(&self, seconds: u64, output: Option<PipeWriter>) -> Result<u8, String> {
         // `timeout` ends the whole process group, which a kill of our own child would not.
         let mut command = Command::new("timeout");
@@ -171,7 +174,7 @@ impl Step {
             command.stdout(output).stderr(errors);
         }
         let status = command.status();
-        // With it goes our own end of the pipe.
+        // This closes our own end of the pipe.
         drop(command);
         match status.map(|status| status.code()) {
             Ok(Some(0)) => Ok(0),

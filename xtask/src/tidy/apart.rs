@@ -1,4 +1,5 @@
-//! Tests stand in a file beside the code (`foo.rs` and `foo/tests.rs`), so that each can be read alone.
+//! Tests stand in a file beside the code (`foo.rs` and `foo/tests.rs`), so that each can be read
+//! alone.
 
 use syn::{ItemMod, visit::Visit};
 

@@ -1,4 +1,5 @@
-//! Code cites the protocol's requirements (a path, a space, the ids: see [`DOCUMENT`]); a citation must lead somewhere.
+//! Code cites the protocol's requirements (a path, a space, the ids: see [`DOCUMENT`]); a citation
+//! must lead somewhere.
 
 use super::finding::Finding;
 use crate::repo::Repo;
@@ -23,7 +24,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// The ids that follow the document's path on one line: `LANE-3`, or `LANE-3, LANE-4`.
+/// Returns the ids that follow the document's path on one line: `LANE-3`, or `LANE-3, LANE-4`.
 fn citations(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices(DOCUMENT) {
@@ -40,7 +41,7 @@ fn citations(line: &str) -> Vec<String> {
     found
 }
 
-/// Everything in the text that has the form of a requirement's id.
+/// Returns everything in the text that has the form of a requirement's id.
 fn ids(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
     words.filter(|word| is_id(word)).map(ToOwned::to_owned).collect()

@@ -1,4 +1,5 @@
-//! The `clippy.toml` files, written from one place: clippy takes the nearest one and merges none, so each must be whole.
+//! The `clippy.toml` files, written from one place: clippy takes the nearest one and merges none,
+//! so each must be whole.
 
 use std::{fs, path::Path};
 
@@ -54,7 +55,8 @@ fn files() -> Vec<(String, String)> {
             text += &list("disallowed-types", &TYPES);
         }
         let mut methods = if pure { METHODS.to_vec() } else { Vec::new() };
-        // Only where tokio is a dependency: clippy warns of paths that it cannot resolve.
+        // The entry is only for crates that depend on tokio: clippy warns of paths that it cannot
+        // resolve.
         if NO_TOKIO_SLEEP.contains(&krate) && !pure {
             methods.push(SLEEP);
         }

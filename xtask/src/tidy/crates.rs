@@ -14,19 +14,19 @@ pub(crate) struct Krate<'a> {
 }
 
 impl Krate<'_> {
-    /// The name as code writes it.
+    /// Returns the name as code writes it.
     pub(crate) fn ident(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// `lib.rs` if there is one, else `main.rs`.
+    /// Returns `lib.rs` if there is one, otherwise `main.rs`.
     pub(crate) fn root_file<'r>(&self, repo: &'r Repo) -> Option<&'r crate::repo::RepoFile> {
         let lib = repo.get(&format!("{}src/lib.rs", self.folder));
         lib.or_else(|| repo.get(&format!("{}src/main.rs", self.folder)))
     }
 }
 
-/// The packages of the workspace; the ones that stand apart (`benches/peers`, `fuzz`) are not among them.
+/// Returns the packages of the workspace, without those outside of it (`benches/peers`, `fuzz`).
 pub(crate) fn crates(repo: &Repo) -> Vec<Krate<'_>> {
     let manifests = repo.files().iter().filter(|file| {
         let path = file.path.as_str();

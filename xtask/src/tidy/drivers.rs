@@ -1,5 +1,5 @@
-//! Drivers move bytes, time and sink results, and decide nothing: they name no wire type but an opaque message, stay short,
-//! and read the clock once in a turn.
+//! Drivers move bytes, time and sink results, and decide nothing: they name no wire type but an
+//! opaque message, stay short, and read the clock once in a turn.
 
 use super::{
     finding::Finding,
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// The files in which a role's turn stands.
+/// The files that contain a role's turn.
 const DRIVERS: [&str; 3] = ["src/source/driver.rs", "src/builder/driver.rs", "src/supervisor/driver.rs"];
 
-/// Lines of a driver.
+/// The most lines of a driver.
 const LINES: usize = 200;
 
 /// Wire types that a driver may name, without looking into them.

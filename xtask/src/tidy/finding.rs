@@ -1,8 +1,8 @@
-//! What a check says about one place.
+//! The result of a check at one place.
 
 use std::fmt;
 
-/// A violation: where, and what to do about it.
+/// A violation: its place, and advice on what to do about it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -11,7 +11,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// `line` 0 means the file as a whole.
+    /// Creates a finding; `line` 0 stands for the file as a whole.
     pub(crate) fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, message: message.into() }
     }

@@ -1,4 +1,5 @@
-//! Which crate may stand on which: core says *what*, shaper *when*, net *how*, daemon *who and where*.
+//! Which crate may stand on which: core says *what*, shaper *when*, net *how*, daemon *who and
+//! where*.
 
 use toml::Table;
 
@@ -44,7 +45,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// All dependencies of a manifest by package name, with a mark on those of tests alone.
+/// Returns all dependencies of a manifest by package name, and marks those of tests alone.
 fn dependencies(manifest: &Table) -> Vec<(String, bool)> {
     let mut tables = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(|t| t.as_table()) {

@@ -1,4 +1,5 @@
-//! A type's functions stand together: its inherent `impl` blocks fill few files, and not too many lines.
+//! A type's functions stand together: its inherent `impl` blocks fill few files, and not too many
+//! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +11,9 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// Files that may hold inherent `impl` blocks of one type.
+/// The most files that may hold inherent `impl` blocks of one type.
 const FILES: usize = 3;
-/// Lines of all inherent `impl` blocks of one type together.
+/// The most lines of all inherent `impl` blocks of one type together.
 const LINES: usize = 700;
 
 #[derive(Default)]

@@ -1,5 +1,6 @@
-//! Lanes, slots, classes and builders are named by positions of their own types (`evb_core::index`), so that none is taken for
-//! another: no field, parameter or result of that name is a bare number.
+//! Lanes, slots, classes and builders are named by positions of their own types
+//! (`evb_core::index`), so that none is taken for another: no field, parameter or result of that
+//! name is a bare number.
 
 use quote::ToTokens as _;
 use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
@@ -7,10 +8,11 @@ use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
 use super::{finding::Finding, syntax::is_test_only};
 use crate::repo::Repo;
 
-/// What has an index type of its own.
+/// Things that have an index type of their own.
 const INDEXED: [&str; 4] = ["lane", "slot", "class", "builder"];
 
-/// Where the rule holds: what knows lanes, slots, classes and builders by position.
+/// Folders in which the rule holds: their code knows lanes, slots, classes and builders by
+/// position.
 const FOLDERS: [&str; 5] =
     ["crates/evb-core/src/", "crates/evb-shaper/src/", "crates/evb-net/src/", "crates/evb-sim/src/", "src/"];
 
@@ -28,7 +30,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// What is a bare number and should not be, with its line.
+/// Bare numbers that should have an index type, with their lines.
 struct Bare {
     found: Vec<(String, usize)>,
 }
@@ -66,7 +68,7 @@ impl<'ast> Visit<'ast> for Bare {
         }
     }
 
-    /// Of closures, and of `let`.
+    /// Visits the patterns of closures and of `let`.
     fn visit_pat_type(&mut self, pattern: &'ast syn::PatType) {
         if let Pat::Ident(name) = &*pattern.pat {
             self.look(&name.ident, &pattern.ty);
@@ -86,7 +88,8 @@ impl<'ast> Visit<'ast> for Bare {
     }
 }
 
-/// Returns true for `lane`, `a_lane`, `lane_of` and `lane_index`, but not for `lane_count`, which is no lane.
+/// Returns true for `lane`, `a_lane`, `lane_of` and `lane_index`, but not for `lane_count`, which
+/// is no lane.
 fn is_indexed(name: &str) -> bool {
     let name = name.trim_start_matches('_');
     let name = name.strip_suffix("_index").or_else(|| name.strip_suffix("_of")).unwrap_or(name);

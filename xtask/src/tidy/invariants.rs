@@ -1,4 +1,4 @@
-//! Every machine states what always holds of it, as a function that tests, simulator and fuzz targets call.
+//! Every machine states its invariants, as a function that tests, simulator and fuzz targets call.
 
 use syn::{ImplItem, Item, Type};
 

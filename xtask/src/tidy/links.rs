@@ -1,4 +1,5 @@
-//! Every link inside the repository's Markdown leads to a file that exists, and to a heading if it names one.
+//! Every link inside the repository's Markdown leads to a file that exists, and to a heading if it
+//! names one.
 
 use super::finding::Finding;
 use crate::repo::Repo;
@@ -33,7 +34,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Lines outside of code, with their numbers; inline code is blanked.
+/// Returns the lines outside of code, with their numbers; inline code is blanked.
 fn prose(text: &str) -> Vec<(usize, String)> {
     let mut fenced = false;
     let mut lines = Vec::new();
@@ -47,7 +48,7 @@ fn prose(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// All link targets: `[x](target)`, `[x]: target`, and `src=`/`href=` of embedded HTML.
+/// Returns all link targets: `[x](target)`, `[x]: target`, and `src=`/`href=` of embedded HTML.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -75,7 +76,7 @@ fn targets(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// A link's path from the root, or `None` if it climbs out.
+/// Returns a link's path from the root, or `None` if it leaves the repository.
 fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
@@ -95,7 +96,8 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors of all headings, made as the forges make them: lower case, spaces to dashes, marks away.
+/// Returns the anchors of all headings, formed as on GitHub: lower case, dashes for spaces, and no
+/// punctuation.
 fn anchors(text: &str) -> Vec<String> {
     let headings = prose(text).into_iter().filter(|(_, line)| line.starts_with('#'));
     headings

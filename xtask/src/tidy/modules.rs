@@ -1,4 +1,4 @@
-//! The modules of a crate in reading order, and what a path means among them.
+//! The modules of a crate in reading order, and the resolution of paths among them.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,8 @@ impl<'a> ModuleTree<'a> {
         self.modules.iter().find(|module| module.path == path)
     }
 
-    /// The module that `named`, written in module `at`, belongs to; `None` if it leaves the crate or names no module.
+    /// Returns the module to which `named`, written in module `at`, belongs; `None` if it leaves
+    /// the crate or names no module.
     pub(crate) fn target(&self, at: &[String], named: &Named) -> Option<Vec<String>> {
         let mut here = at.to_vec();
         let mut rest = named.segments.as_slice();
@@ -97,7 +98,8 @@ impl<'a> ModuleTree<'a> {
         self.descend(here, rest, 0)
     }
 
-    /// Follows `rest` from the module `here`, through re-exports, to the module that holds the item.
+    /// Follows `rest` from the module `here`, through re-exports, to the module that holds the
+    /// item.
     pub(crate) fn descend(&self, here: Vec<String>, rest: &[String], hops: usize) -> Option<Vec<String>> {
         let module = self.get(&here)?;
         let Some(first) = rest.first() else { return Some(here) };
@@ -130,7 +132,8 @@ impl<'a> ModuleTree<'a> {
         }
     }
 
-    /// Whether `to` stands above `from` in reading order. Parents and children may know each other.
+    /// Returns true if `to` stands above `from` in reading order. Parents and children may use each
+    /// other.
     pub(crate) fn is_above(&self, from: &[String], to: &[String]) -> bool {
         let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
         let (Some(own), Some(other)) = (from.get(common), to.get(common)) else { return true };

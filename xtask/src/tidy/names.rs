@@ -1,4 +1,4 @@
-//! Names that say nothing, or that say two things: one word, one meaning.
+//! Names without meaning or with two meanings: one word has one meaning.
 
 use syn::{Ident, ImplItem, Item, Type, visit::Visit};
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// Not as any word of a type's name.
+/// Words that a type's name must not contain.
 const EMPTY_WORDS: [&str; 4] = ["Manager", "Handler", "Context", "Info"];
-/// Not as the whole name of a type.
+/// Words that must not be the whole name of a type.
 const ALONE: [&str; 3] = ["Packet", "Frame", "Buffer"];
-/// Not as the name of a module.
+/// Words that must not be the name of a module.
 const EMPTY_MODULES: [&str; 9] =
     ["util", "utils", "common", "misc", "helpers", "manager", "handler", "context", "info"];
 
@@ -63,7 +63,8 @@ impl<'ast> Visit<'ast> for Names<'_> {
                 self.refuse(&i.ident, "a module is called after its noun");
             }
             Item::Impl(i) => {
-                // `…Builder` is the DAQ builder; the pattern of that name would be `XBuilder::build`.
+                // `…Builder` is the DAQ builder; the pattern of that name would be
+                // `XBuilder::build`.
                 let builds =
                     i.items.iter().any(|item| matches!(item, ImplItem::Fn(f) if f.sig.ident == "build"));
                 if let Type::Path(path) = &*i.self_ty
@@ -80,7 +81,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 }
 
-/// The words of a name in camel case.
+/// Returns the words of a name in camel case.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for c in name.chars() {

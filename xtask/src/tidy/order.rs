@@ -1,5 +1,5 @@
-//! Reading order: a module imports only from modules declared above it, so that a crate can be read top down;
-//! and the three roles never import each other, they speak in wire messages.
+//! Reading order: a module imports only from modules declared above it, so that a crate can be read
+//! top down. The three roles never import each other, because they communicate by wire messages.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn judge(
     found.push(Finding::new(&module.file.path, named.line, message));
 }
 
-/// The module of another crate of ours that a path leads to.
+/// Returns the module of another evb crate to which a path leads.
 fn elsewhere<'t>(
     trees: &'t BTreeMap<String, ModuleTree<'_>>,
     named: &Named,
@@ -70,7 +70,7 @@ fn elsewhere<'t>(
     Some((name, tree.descend(Vec::new(), &named.segments[1..], 0)?))
 }
 
-/// Both ends, if they are different roles.
+/// Returns both ends, if they are different roles.
 fn two_roles<'p>(
     from_crate: &str,
     from: &'p [String],
@@ -85,7 +85,8 @@ fn two_roles<'p>(
     (own != theirs).then_some((own, theirs))
 }
 
-/// What a module names. An inline module's items belong to it alone, not to the file's module.
+/// Returns the paths that a module names. An inline module's items belong to it alone, not to the
+/// file's module.
 fn paths_of(module: &Module<'_>) -> Vec<Named> {
     let mut found = Vec::new();
     for item in module.items.iter().filter(|item| !is_test_only(attributes(item))) {

@@ -1,9 +1,9 @@
-//! The repository speaks of itself alone: no file names a folder of the machine that it was written on.
+//! No file names a folder of the machine on which it was written.
 
 use super::finding::Finding;
 use crate::repo::Repo;
 
-/// Pieced together, so that this file passes its own check.
+/// Private folders, concatenated so that this file passes its own check.
 const PRIVATE: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -22,7 +22,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Whether the line has that path from the root on: not as a part of a longer path or word.
+/// Returns true if the line contains that path from the root on, and not as a part of a longer path
+/// or word.
 fn names(line: &str, private: &str) -> bool {
     line.match_indices(private).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,5 +1,5 @@
-//! Protobuf is a form of messages on the wire and in the journal. One folder knows of it; machines, drivers and the simulator
-//! have plain structures, and bytes.
+//! Protobuf is the form of messages on the wire and in the journal. One folder uses it; machines,
+//! drivers and the simulator have plain structures, and bytes.
 
 use super::{crates::crates, finding::Finding, syntax::named_paths};
 use crate::repo::Repo;

@@ -1,5 +1,5 @@
-//! The pure crates: no clock, no socket, no disk, no thread, no chance, no map whose order differs from run to run.
-//! `core::net` is allowed where `std::net` is not: it holds addresses only.
+//! The pure crates: they use no clock, socket, disk, thread, randomness, or map whose order differs
+//! from run to run. `core::net` is allowed where `std::net` is not, because it has only addresses.
 
 use super::{
     crates::{Krate, crates},
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::repo::{Repo, RepoFile};
 
-/// The crates that see no world: `now` and `seed` are arguments there.
+/// The crates without I/O: `now` and `seed` are arguments there.
 pub(crate) const PURE: [&str; 3] = ["evb-core", "evb-shaper", "evb-sim"];
 
-/// Where departures are absolute: a relative sleep drifts, and is late by a millisecond.
+/// Crates in which departures are absolute: a relative sleep drifts, and is late by a millisecond.
 pub(crate) const NO_TOKIO_SLEEP: [&str; 2] = ["evb-shaper", "evb-net"];
 
 const IMPURE_PATHS: [(&str, &str); 18] = [
@@ -35,10 +35,10 @@ const IMPURE_PATHS: [(&str, &str); 18] = [
     ("rand::random", "chance comes from the seed"),
 ];
 
-/// Ways of `rand` and friends to draw without a seed, wherever they come from.
+/// Functions of `rand` and related crates that draw without a seed.
 const UNSEEDED: [&str; 6] = ["thread_rng", "from_entropy", "from_os_rng", "OsRng", "SysRng", "getrandom"];
 
-/// Dependencies that make a crate impure by standing in its manifest.
+/// Dependencies that make a crate impure.
 const IMPURE_CRATES: [&str; 8] =
     ["tokio", "mio", "socket2", "libc", "nix", "rustix", "getrandom", "async-std"];
 
@@ -92,7 +92,8 @@ fn check_manifest(krate: &Krate<'_>, found: &mut Vec<Finding>) {
 fn check_paths(file: &RepoFile, named: &[Named], found: &mut Vec<Finding>) {
     for named in named {
         let leaves = |prefix: &str| {
-            // `use std::time;` opens the door as `use std::time::Instant;` does, but only if it is then used: that use is seen.
+            // `use std::time;` gives access as `use std::time::Instant;` does, but only if it is
+            // then used, and that use is found.
             named.starts_with(prefix)
                 || (named.glob && prefix.starts_with(&format!("{}::", named.text())))
                 || prefix

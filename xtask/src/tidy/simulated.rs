@@ -1,5 +1,6 @@
-//! The simulator describes a world, and has no constant of the protocol: times, sizes and counts by which a role behaves come
-//! from evb-core, where the role is. A copy of one would be tested, and the original run.
+//! The simulator models the environment and has no constant of the protocol: times, sizes and
+//! counts of a role's behaviour come from evb-core, where the role is. With a copy, tests would
+//! check the copy while production runs the original.
 
 use syn::{Item, Type, visit::Visit};
 
@@ -11,8 +12,8 @@ use crate::repo::Repo;
 
 const SIMULATOR: &str = "crates/evb-sim/src/";
 
-/// The modules, with those below, that describe what is no part of evb: kernels, links, disks, readout, people, faults, and how
-/// long the simulator itself goes on.
+/// The modules, with their submodules, that model what is not part of evb: kernels, links, disks,
+/// readout, operators, faults, and the limits of the simulation itself.
 const WORLD: [&str; 14] = [
     "hosts",
     "link",

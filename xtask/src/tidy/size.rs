@@ -1,4 +1,4 @@
-//! Sizes: a file that fits in the head, a function that fits on a screen.
+//! Sizes: limits for files and functions, so that a function fits on a screen.
 
 use syn::{Block, visit::Visit};
 
@@ -8,13 +8,14 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// No file is longer, whatever its reason.
+/// Length that no file may exceed for any reason.
 const WALL: usize = 800;
-/// A longer one says why, in a line that starts with [`REASON`] among its first 30.
+/// Length above which a file states a reason, in a line that starts with [`REASON`] among its first
+/// 30.
 const WANTS_REASON: usize = 500;
-/// Half of the source files stay below this.
+/// The largest median length of the source files.
 const MEDIAN: usize = 200;
-/// Lines between the braces of a function.
+/// The most lines between the braces of a function.
 const FUNCTION: usize = 70;
 
 const REASON: &str = "// tidy: long because ";
@@ -54,7 +55,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// One line that says how the sizes stand.
+/// Returns a line with the present sizes.
 pub(crate) fn summary(repo: &Repo) -> String {
     let lines = sources(repo);
     let (longest, total) = (lines.last().copied().unwrap_or(0), lines.iter().sum::<usize>());
@@ -65,7 +66,7 @@ pub(crate) fn summary(repo: &Repo) -> String {
     )
 }
 
-/// The lengths of all source files, shortest first.
+/// Returns the lengths of all source files, shortest first.
 fn sources(repo: &Repo) -> Vec<usize> {
     let mut lines: Vec<usize> =
         repo.files().iter().filter(|file| file.is_source()).map(|file| file.text.lines().count()).collect();

@@ -1,4 +1,5 @@
-//! Paths as a Rust file names them: in `use` trees, in code, and inside macro arguments, tests left out.
+//! Paths as a Rust file names them: in `use` trees, in code, and inside macro arguments, tests left
+//! out.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, Item, UseTree, visit::Visit};
@@ -8,7 +9,7 @@ use syn::{Attribute, Item, UseTree, visit::Visit};
 pub(crate) struct Named {
     pub(crate) segments: Vec<String>,
     pub(crate) line: usize,
-    /// Ends in `*`: the last segment is the module, not an item.
+    /// True if it ends in `*`: the last segment is the module, not an item.
     pub(crate) glob: bool,
 }
 
@@ -23,7 +24,7 @@ impl Named {
     }
 }
 
-/// Whether the attributes say `#[cfg(test)]` (also inside `all(..)`).
+/// Returns true if the attributes contain `#[cfg(test)]` (also inside `all(..)`).
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let tokens = match &attribute.meta {
@@ -35,7 +36,7 @@ pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The attributes of an item.
+/// Returns the attributes of an item.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(i) => &i.attrs,
@@ -57,7 +58,7 @@ pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Every path that the non-test items of a file name.
+/// Returns every path that the non-test items of a file name.
 pub(crate) fn named_paths(ast: &syn::File) -> Vec<Named> {
     let mut found = Vec::new();
     for item in ast.items.iter().filter(|item| !is_test_only(attributes(item))) {
@@ -71,7 +72,7 @@ pub(crate) fn named_paths(ast: &syn::File) -> Vec<Named> {
     found
 }
 
-/// Every identifier and its line in the non-test items of a file.
+/// Returns every identifier and its line in the non-test items of a file.
 pub(crate) fn identifiers(ast: &syn::File) -> Vec<(String, usize)> {
     fn collect(tokens: TokenStream, found: &mut Vec<(String, usize)>) {
         for token in tokens {
@@ -89,7 +90,7 @@ pub(crate) fn identifiers(ast: &syn::File) -> Vec<(String, usize)> {
     found
 }
 
-/// One `use` tree as flat paths.
+/// Flattens a `use` tree into paths.
 pub(crate) fn flatten(tree: &UseTree, prefix: &[String], found: &mut Vec<Named>) {
     let with = |ident: &syn::Ident| prefix.iter().cloned().chain([ident.to_string()]).collect::<Vec<_>>();
     match tree {
@@ -131,7 +132,8 @@ fn quote(item: &Item) -> TokenStream {
     item.to_token_stream()
 }
 
-/// Paths of two segments and more in a stream of tokens, groups (and thereby macro arguments) included.
+/// Collects the paths of two and more segments in a stream of tokens, including groups and so macro
+/// arguments.
 fn paths_in(tokens: TokenStream, found: &mut Vec<Named>) {
     let mut path: Vec<String> = Vec::new();
     let (mut line, mut colons) = (0, 0);

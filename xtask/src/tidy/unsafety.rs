@@ -5,7 +5,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use super::finding::Finding;
 use crate::repo::Repo;
 
-/// Where it is allowed; the programs under `benches/peers` are other people's libraries with a thin door.
+/// Folders in which unsafe code is allowed; the programs under `benches/peers` are thin wrappers of
+/// other projects' libraries.
 const ALLOWED: [&str; 2] = ["crates/evb-net/", "benches/peers/"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {

@@ -35,7 +35,8 @@ const BANNED: [&str; 22] = [
     "lets go of",
 ];
 
-/// Words that begin a clause which is no sentence. Item docs are noun phrases, or begin with a verb.
+/// Words that begin a clause which is no sentence. Item docs are noun phrases, or begin with a
+/// verb.
 const CLAUSE: [&str; 8] = ["What", "How", "Whether", "Where", "When", "Why", "Who", "Which"];
 
 /// Folders whose comments have not been rewritten yet.

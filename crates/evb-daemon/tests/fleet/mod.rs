@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What a test chooses of the configuration.
+/// The parts of the configuration that a test chooses.
 pub(crate) struct Plan {
     pub(crate) sources: u16,
     pub(crate) builders: u16,
@@ -75,7 +75,7 @@ impl Plan {
         text
     }
 
-    /// All roles of the plan but these.
+    /// Returns all roles of the plan but these.
     pub(crate) fn roles_but(&self, absent: &[&str]) -> Vec<String> {
         let builders = (1..=self.builders).map(|id| format!("builder:{id}"));
         let sources = (1..=self.sources).map(|id| format!("source:{id}"));
@@ -115,7 +115,7 @@ impl Fleet {
         self.launch(role);
     }
 
-    /// Where event files are.
+    /// Returns the folder of the event files.
     pub(crate) fn out(&self) -> PathBuf {
         self.dir.path().join("out")
     }
@@ -124,7 +124,7 @@ impl Fleet {
         self.dir.path().join(format!("{}.{kind}", role.replace(':', "_")))
     }
 
-    /// What a role wrote to standard error.
+    /// Returns what a role wrote to standard error.
     pub(crate) fn log(&self, role: &str) -> String {
         std::fs::read_to_string(self.path(role, "log")).unwrap_or_default()
     }
@@ -149,7 +149,7 @@ impl Fleet {
         }
     }
 
-    /// The summary that a role left.
+    /// Returns the summary that a role wrote.
     pub(crate) fn summary(&self, role: &str) -> Value {
         let text = std::fs::read(self.path(role, "json"))
             .unwrap_or_else(|error| panic!("{role} left no summary ({error}): {}", self.log(role)));
@@ -168,20 +168,20 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         for (_, child) in &mut self.roles {
-            // Ended already is as good.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// A number of a summary, by its path.
+/// Returns a number of a summary, by its path.
 pub(crate) fn number(summary: &Value, pointer: &str) -> f64 {
     let value = summary.pointer(pointer).and_then(Value::as_f64);
     value.unwrap_or_else(|| panic!("no {pointer} in {summary:#}"))
 }
 
-/// The ledger's sentences on what was wrong.
+/// Returns the problems of the ledger.
 pub(crate) fn problems(summary: &Value) -> String {
     summary["problems"].to_string()
 }

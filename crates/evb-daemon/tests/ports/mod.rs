@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-/// Ports of the loopback that are free a moment later; bound together, so that they differ.
+/// Returns free ports of the loopback; they are bound together, so that they differ.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     let bound: Vec<_> =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback has a port")).collect();

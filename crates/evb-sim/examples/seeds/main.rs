@@ -1,4 +1,5 @@
-//! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo xtask seeds` calls.
+//! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo
+//! xtask seeds` calls.
 
 #![allow(
     clippy::disallowed_types,
@@ -36,22 +37,22 @@ struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long)]
     count: Option<u64>,
-    /// Begin no seed after so long.
+    /// Minutes after which no further seed begins.
     #[arg(long)]
     minutes: Option<f64>,
-    /// How lanes go.
+    /// Transport of the lanes.
     #[arg(long, value_enum, default_value_t = Over::Both)]
     transport: Over,
-    /// How many seeds at a time; all cores if it is not said.
+    /// Number of seeds that run at the same time; as many as there are cores by default.
     #[arg(long)]
     threads: Option<usize>,
     /// Print everything that happens.
     #[arg(long)]
     trace: bool,
-    /// Only these faults of the scenario, by their position; `none`: no fault.
+    /// Keep only these faults of the scenario, by position; `none`: no fault.
     #[arg(long, value_delimiter = ',')]
     faults: Option<Vec<String>>,
     /// Go on after a seed that fails.
@@ -60,7 +61,8 @@ struct Args {
     /// Do not make a scenario that fails smaller.
     #[arg(long)]
     no_shrink: bool,
-    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature `undo`.
+    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature
+    /// `undo`.
     #[arg(long)]
     undo: Option<String>,
     /// Write the summary as JSON.
@@ -93,10 +95,10 @@ impl Over {
     }
 }
 
-/// How often progress is shown.
+/// Interval at which progress is shown.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// How many seeds, if nothing else is said.
+/// Default number of seeds.
 const COUNT: u64 = 300;
 
 fn main() -> ExitCode {

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use evb_sim::system::{Counts, Outcome, Scenario};
 use serde_json::json;
 
-/// What came of all seeds so far.
+/// Summary of the results of all seeds so far.
 pub(crate) struct Summary {
     from: u64,
     transport: &'static str,
@@ -36,7 +36,7 @@ impl Summary {
         }
     }
 
-    /// How far it is.
+    /// Returns a line of progress.
     pub(crate) fn progress(&self, took: Duration) -> String {
         let rate = self.seeds as f64 / took.as_secs_f64();
         let Self { seeds, last, .. } = self;

@@ -1,4 +1,4 @@
-//! The ledger of a run against what the disks hold.
+//! Comparison of a run's ledger with the contents of the disks.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::workload::Workload;
 
-/// A run whose ledger is closed, and what is known of it beside.
+/// A run whose ledger is closed, and the other facts about it.
 pub(crate) struct OfRun<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) run: u32,
@@ -35,7 +35,7 @@ impl OfRun<'_> {
             return fail(Check::Ledger, format!("it does not close: {events:?}"));
         }
         let said = report.problems.join("; ");
-        // What was given up may be settled nevertheless.
+        // An event that was given up may still be settled.
         let is_wrong = events.lost == 0 && said.contains("did not have");
         if said.contains("does not close") || is_wrong {
             return fail(Check::Ledger, format!("it says of itself: {said}"));
@@ -61,7 +61,8 @@ impl OfRun<'_> {
             "on the disks are {complete} complete and {incomplete} incomplete events, in the ledger {events:?}; {said}"
         );
         let written = events.complete + events.incomplete;
-        // What was written by a builder that nobody heard of again may count as lost.
+        // An event that was written by a builder of which nothing was heard again may count as
+        // lost.
         if written > complete + incomplete || complete + incomplete > written + events.lost {
             return fail(Check::Disk, found);
         }
@@ -76,7 +77,7 @@ impl OfRun<'_> {
         Ok(copies)
     }
 
-    /// Whether the record names sources only that had a reason.
+    /// Checks that each source that the record lacks had a reason to be missing.
     fn check_record(&self, event: EventId, record: &EventRecord) -> Result<(), Failure> {
         for id in (1..=self.scenario.sources).map(SourceId::new) {
             let (is_there, is_missing) = (record.present.contains(&id), record.missing.contains(&id));
@@ -90,7 +91,7 @@ impl OfRun<'_> {
         Ok(())
     }
 
-    /// Whether a fault of the scenario explains that fragments of a source are missing.
+    /// Returns true if a fault of the scenario explains that fragments of a source are missing.
     fn may_lack(&self, source: SourceId) -> bool {
         let calm = &self.scenario.weather;
         let slow = calm.stall > 0 || calm.loss > 0 || calm.delay > 0 || calm.damage > 0;
@@ -116,20 +117,21 @@ impl OfRun<'_> {
             })
     }
 
-    /// Whether builders may have settled nothing for as long as a drain waits.
+    /// Returns true if builders may have settled nothing for as long as a drain waits.
     fn may_lose(&self) -> bool {
         let slots = self.scenario.slots;
         let slow = self.scenario.commit + self.scenario.write * slots;
-        // A supervisor lets the only builder be removed if it is silent; what it holds is lost if the run is stopped before it is back.
+        // A supervisor lets the only builder be removed if it is silent; what it holds is lost if
+        // the run is stopped before it is back.
         let is_emptied = self.scenario.builders == 1
             && self.scenario.faults.iter().any(|planned| matches!(planned.fault, Fault::Remove { .. }));
         let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();
-        // Two leases, and the way back into the run.
+        // This covers two leases and the time to rejoin the run.
         let back = core::time::Duration::from_secs(4);
         is_emptied || outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
     }
 
-    /// On a network that loses datagrams and spoils nothing else, only what was lost is sent again.
+    /// Checks that on a network that only loses datagrams, only lost ones are sent again.
     fn check_datagrams(&self, report: &RunReport) -> Result<(), Failure> {
         let weather = &self.scenario.weather;
         let is_steady =

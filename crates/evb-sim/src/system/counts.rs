@@ -1,24 +1,24 @@
-//! [`Counts`]: what happened in runs, summed up.
+//! [`Counts`]: sums of what happened in runs.
 
 use core::{ops::AddAssign, time::Duration};
 use std::collections::BTreeMap;
 
-/// What happened in runs, summed up.
+/// Sums of what happened in runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs whose ledger was closed.
     pub runs: u64,
-    /// Events by the ledger: triggered.
+    /// Events that were triggered, by the ledger.
     pub triggered: u64,
-    /// Inhibited.
+    /// Events that were inhibited.
     pub inhibited: u64,
-    /// Complete.
+    /// Complete events.
     pub complete: u64,
-    /// Incomplete.
+    /// Incomplete events.
     pub incomplete: u64,
-    /// Rejected by the filter.
+    /// Events that the filter rejected.
     pub rejected: u64,
-    /// Lost.
+    /// Lost events.
     pub lost: u64,
     /// Event records that are another copy of an event, under another epoch.
     pub copies: u64,
@@ -28,13 +28,13 @@ pub struct Counts {
     pub lanes: u64,
     /// Registrations, the first ones included.
     pub registrations: u64,
-    /// Supervisors that went on by a journal.
+    /// Supervisors that recovered a run from its journal.
     pub recoveries: u64,
     /// Turns of all processes.
     pub turns: u64,
-    /// Datagrams sent, and what became of them.
+    /// Datagrams that were sent.
     pub datagrams: u64,
-    /// Lost by the network.
+    /// Datagrams that the network lost.
     pub datagrams_lost: u64,
     /// Ranges that were asked for again.
     pub resends: u64,

@@ -1,4 +1,5 @@
-//! Disks: what a journal and event files hold when their process is gone. They may be slow, full, broken, or hang.
+//! Simulated disks: the journal and event files, which outlive their process. A disk may be slow,
+//! full or broken, or it may hang.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,22 +13,22 @@ use evb_core::{
     wire::journal::Entry,
 };
 
-/// How long a write to the journal takes on a disk that is well.
+/// Time that a write to the journal takes on a healthy disk.
 pub(crate) const WRITE: Duration = Duration::from_micros(100);
 
-/// How a disk is.
+/// The state of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskState {
     /// It takes what it is given.
     #[default]
     Well,
-    /// The same, and each write takes that much longer.
+    /// It takes everything, but each write takes that much longer.
     Slow(Duration),
-    /// It takes nothing now, and says so.
+    /// It reports that it takes nothing for now.
     Full,
-    /// It loses what it is given, and says so.
+    /// It loses what it is given, and reports the failure.
     Failing,
-    /// It says nothing.
+    /// It does not answer.
     Hanging,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct EventRecord {
 }
 
 impl EventRecord {
-    /// Of an event whose content was checked.
+    /// Creates the record of an event whose content was checked.
     pub(crate) fn of(event: &Event) -> Self {
         Self {
             epoch: event.epoch.number(),
@@ -56,23 +57,23 @@ impl EventRecord {
     }
 }
 
-/// What all builders' files hold, by run and event, in the order of writing.
+/// The event records of all builders' files, by run and event, in the order of writing.
 pub(crate) type Files = BTreeMap<(RunNumber, EventId), Vec<EventRecord>>;
 
 /// The supervisor's journal, as encoded entries.
 #[derive(Debug, Default)]
 pub(crate) struct JournalFile {
     entries: Vec<Vec<u8>>,
-    /// What stands behind them: the beginning of an entry.
+    /// Torn end of the file: the beginning of an entry.
     torn: Vec<u8>,
 }
 
-/// A journal on which nobody can go on.
+/// A journal from which no supervisor can go on.
 #[derive(Debug)]
 pub(crate) struct Damaged;
 
 impl JournalFile {
-    /// All entries that are whole; what is torn is cut off.
+    /// Returns all whole entries, and cuts off a torn end.
     pub(crate) fn read(&mut self) -> Result<Vec<Entry>, Damaged> {
         self.torn.clear();
         self.entries.iter().map(|bytes| Entry::decode(bytes).map_err(|_| Damaged)).collect()
@@ -91,7 +92,7 @@ impl JournalFile {
         self.entries.extend(entries.iter().map(Encoding::encode_to_vec));
     }
 
-    /// A process was killed while it wrote these: some are there, and the next in part.
+    /// Writes some of these entries and a part of the next, as if the process was killed meanwhile.
     pub(crate) fn tear(&mut self, entries: &[Entry], rng: &mut Rng) {
         let whole = rng.below(entries.len() as u64 + 1) as usize;
         self.append(&entries[..whole]);
@@ -107,10 +108,10 @@ impl JournalFile {
     }
 }
 
-/// Where a write leads.
+/// Result of a look at a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// Not done yet: look again then, or when the disk has changed.
+    /// It is not done yet: look again at that time, or when the disk's state has changed.
     Later(Option<Instant>),
     /// It is done.
     Done,
@@ -121,7 +122,7 @@ pub(crate) enum Written {
 }
 
 impl DiskState {
-    /// What has become of a write that began at `since` and takes `length` on a disk that is well.
+    /// Returns the state of a write that began at `since` and takes `length` on a healthy disk.
     pub(crate) fn look(self, since: Instant, length: Duration, now: Instant) -> Written {
         let ends = match self {
             Self::Hanging => return Written::Later(None),

@@ -1,11 +1,11 @@
-//! [`Failure`]: which check failed, and how.
+//! [`Failure`]: a failed check and its description.
 
 use core::{any::Any, fmt};
 
-/// What is checked.
+/// A property that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// What always holds of a machine did not, or it panicked.
+    /// An invariant of a machine was broken, or the machine panicked.
     Invariant,
     /// A machine found that another one broke the protocol.
     Protocol,
@@ -15,7 +15,7 @@ pub enum Check {
     Budget,
     /// The run does not end.
     Hang,
-    /// The ledger does not close, or says that it is wrong.
+    /// The ledger does not close, or reports an error in itself.
     Ledger,
     /// An event is in the ledger and on no disk, or on a disk and not in the ledger.
     Disk,
@@ -29,12 +29,12 @@ pub enum Check {
     Content,
     /// Datagrams were sent again that had not been lost.
     Spurious,
-    /// What a person asked for was refused.
+    /// An operator's request was refused.
     Steering,
 }
 
 impl Check {
-    /// One word.
+    /// Returns the check's name in one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Invariant => "invariant",
@@ -57,9 +57,9 @@ impl Check {
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// The check.
     pub check: Check,
-    /// How, with the host and what it did.
+    /// Description of the failure, with the host and what it did.
     pub what: String,
 }
 
@@ -68,7 +68,7 @@ impl Failure {
         Self { check, what: what.into() }
     }
 
-    /// Of a machine that panicked.
+    /// Creates the failure of a machine that panicked.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Self::new(
@@ -77,7 +77,7 @@ impl Failure {
         )
     }
 
-    /// Of a machine that says that another one broke the protocol.
+    /// Creates the failure of a machine that reports a breach of the protocol.
     pub(crate) fn protocol(what: impl fmt::Display) -> Self {
         Self::new(Check::Protocol, what.to_string())
     }

@@ -1,4 +1,4 @@
-//! [`Fault`]: what goes wrong in a scenario, and what people do meanwhile.
+//! [`Fault`]: faults of a scenario, and what operators do meanwhile.
 
 use core::{fmt, time::Duration};
 
@@ -6,101 +6,101 @@ use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::{disk::DiskState, weather::Weather};
 
-/// What goes wrong, or what people do.
+/// A fault, or an action of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A process is killed, and another one is started.
     Kill {
-        /// Whose.
+        /// Peer whose process is killed.
         who: Peer,
-        /// So much later.
+        /// Time until the next process is started.
         down: Duration,
     },
-    /// A host loses its power. Nobody hears of it, and its clock begins anew.
+    /// A host loses its power. Its peers are not notified, and its clock restarts.
     Reboot {
-        /// Whose.
+        /// Peer whose host it is.
         who: Peer,
-        /// For so long.
+        /// Time until it is back.
         down: Duration,
     },
     /// A process does nothing; its connections stay.
     Freeze {
-        /// Whose.
+        /// Peer whose process freezes.
         who: Peer,
-        /// For so long.
+        /// Duration.
         length: Duration,
     },
     /// A host is off the network.
     Cut {
-        /// Whose.
+        /// Peer whose host it is.
         who: Peer,
-        /// For so long.
+        /// Duration.
         length: Duration,
     },
-    /// A source and a builder do not reach each other; the supervisor they do.
+    /// A source and a builder do not reach each other, but both reach the supervisor.
     Split {
-        /// Which source.
+        /// The source.
         source: SourceId,
-        /// Which builder.
+        /// The builder.
         builder: BuilderId,
-        /// For so long.
+        /// Duration.
         length: Duration,
     },
-    /// The datagrams of a source's present lanes get nowhere any more, though their connections live.
+    /// The datagrams of a source's present lanes are all lost, although their connections stay.
     Deaf {
-        /// Whose.
+        /// The source.
         who: Peer,
     },
     /// One connection of a host is reset.
     Reset {
-        /// Whose.
+        /// Peer whose host it is.
         who: Peer,
-        /// Which, counted over those that are open.
+        /// Number that picks one of the open connections.
         pick: u64,
     },
-    /// What the supervisor and a peer say to each other is held up.
+    /// Messages between the supervisor and a peer are delayed.
     Stall {
-        /// Whose.
+        /// The peer.
         who: Peer,
-        /// For so long.
+        /// Duration.
         length: Duration,
     },
-    /// A disk is not well: a builder's, or the supervisor's with the journal.
+    /// A disk has a fault: a builder's, or the supervisor's with the journal.
     Disk {
-        /// Whose.
+        /// Peer whose disk it is.
         who: Peer,
-        /// How it is.
+        /// State of the disk.
         state: DiskState,
-        /// For so long.
+        /// Duration.
         length: Duration,
     },
     /// The network is worse than usual.
     Storm {
-        /// How it is.
+        /// State of the network.
         weather: Weather,
-        /// For so long.
+        /// Duration.
         length: Duration,
     },
-    /// So many triggers come at once.
+    /// Many triggers arrive at once.
     Triggers {
-        /// How many.
+        /// Number of triggers.
         count: u64,
     },
     /// A builder is added to the run.
     Add {
-        /// Which.
+        /// The builder.
         builder: BuilderId,
     },
     /// A builder is removed from the run, and added again.
     Remove {
-        /// Which.
+        /// The builder.
         builder: BuilderId,
-        /// So much later.
+        /// Time until it is added again.
         back: Duration,
     },
     /// The run is paused.
     Pause {
-        /// For so long.
+        /// Duration of the pause.
         length: Duration,
     },
     /// The run is stopped before its end.
@@ -108,7 +108,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// One word for its kind.
+    /// Returns the fault's kind in one word.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Kill { .. } => "kill",
@@ -132,7 +132,7 @@ impl Fault {
         }
     }
 
-    /// How long it lasts.
+    /// Returns its duration.
     pub fn length(&self) -> Duration {
         match *self {
             Self::Kill { down: length, .. }
@@ -153,7 +153,7 @@ impl Fault {
         }
     }
 
-    /// The same, and it lasts so long, if it lasts at all.
+    /// Returns the same fault with another duration, if it has one.
     #[must_use]
     pub fn lasting(mut self, new: Duration) -> Self {
         match &mut self {
@@ -176,7 +176,7 @@ impl Fault {
         self
     }
 
-    /// Whose host or process it is about.
+    /// Returns the peer whose host or process it concerns.
     pub fn who(&self) -> Option<Peer> {
         match *self {
             Self::Kill { who, .. }
@@ -194,14 +194,14 @@ impl Fault {
     }
 }
 
-/// A fault, and when it begins.
+/// A fault and the time at which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// After the run was opened.
+    /// Time after the run was opened.
     pub at: Duration,
-    /// In which run of the scenario, from 0.
+    /// The run of the scenario, counted from 0.
     pub run: u32,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 

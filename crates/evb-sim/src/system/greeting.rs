@@ -27,7 +27,7 @@ pub(crate) fn write_greeting(kind: ConnectionKind, message: &impl Encoding, into
 /// Takes a greeting, once it is whole.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// A description of the error in the bytes.
 pub(crate) fn read_greeting<M: Encoding>(
     kind: ConnectionKind,
     from: &mut BytesMut,
@@ -42,12 +42,12 @@ pub(crate) fn read_greeting<M: Encoding>(
     Ok(Some(message))
 }
 
-/// An answer that lets somebody in.
+/// Returns an answer that accepts a peer.
 pub(crate) fn welcomed(welcome: Welcome) -> HelloReply {
     HelloReply { reply: Some(Reply::Welcome(welcome)) }
 }
 
-/// One that does not.
+/// Returns an answer that refuses a peer.
 pub(crate) fn refused(refusal: Refusal) -> HelloReply {
     HelloReply { reply: Some(Reply::Refusal(refusal)) }
 }

@@ -1,4 +1,4 @@
-//! Hosts: one process each, which drives its machine by its law, with the simulated network and disks as its world.
+//! Hosts: one process each, which drives its machine with the simulated network and disks.
 
 mod line;
 mod joining;
@@ -28,12 +28,12 @@ pub(crate) use builder::BuilderHost;
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::{Command, NotStarted, SupervisorHost};
 
-/// All that a process has around it.
+/// The environment of a process.
 pub(crate) struct Surroundings<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) network: &'a mut Network,
     pub(crate) node: NodeIndex,
-    /// By how much the host's clock is ahead.
+    /// Time by which the host's clock is ahead.
     pub(crate) clock: i64,
     pub(crate) boot_id: &'a str,
     pub(crate) disk: DiskState,
@@ -43,7 +43,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) workload: &'a Workload,
 }
 
-/// What is noted for the checks at the end.
+/// Records for the checks at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) counts: Counts,
@@ -51,22 +51,22 @@ pub(crate) struct Records {
     pub(crate) failed: BTreeSet<(RunNumber, EventId)>,
 }
 
-/// How a process ends by itself.
+/// Reason for which a process ended by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The run is over.
     Over,
-    /// It cannot go on; whoever keeps it running starts another one.
+    /// It cannot go on; its service manager starts another one.
     Failed(String),
 }
 
 impl Surroundings<'_> {
-    /// The host's own time.
+    /// Returns the host's own time.
     pub(crate) fn now(&self) -> Instant {
         self.network.now().shifted(self.clock)
     }
 
-    /// The process wants to run then, by the host's own time.
+    /// Schedules the process to run at that time of the host's clock.
     pub(crate) fn wake_at(&mut self, at: Option<Instant>) {
         if let Some(at) = at {
             self.network.wake_at(self.node, at.shifted(-self.clock));
@@ -80,7 +80,8 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether a process would spin: its machine did all that was to do, and has a timer that is due, again and again.
+/// Detects a process that would spin: its machine has done all its work and still has a timer that
+/// is due, again and again.
 #[derive(Debug, Default)]
 struct Spinning {
     at: Instant,

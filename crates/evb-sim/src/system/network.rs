@@ -1,4 +1,5 @@
-//! [`Network`]: hosts, their connections and datagrams, and the queue of everything that is going to happen.
+//! [`Network`]: hosts, their connections and datagrams, and the queue of everything that is going
+//! to happen.
 
 mod connection;
 mod datagrams;
@@ -26,12 +27,12 @@ use connection::Connection;
 /// A host, by its position: the supervisor's is 0, then sources, then builders.
 pub(crate) type NodeIndex = usize;
 
-/// What the scenario has in store.
+/// A scheduled act of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
     /// A fault begins.
     Begin(usize),
-    /// It is over.
+    /// A fault ends.
     End(usize),
     /// A process is started, if none is there.
     Start(NodeIndex),
@@ -45,10 +46,10 @@ pub(crate) enum Act {
     Open { run: u32 },
 }
 
-/// What is going to happen.
+/// A scheduled event of the simulation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Happening {
-    /// A host's process wants to run, or something came for it.
+    /// A host's process has asked to run, or something arrived for it.
     Wake(NodeIndex),
     /// The next piece of a connection's direction arrives at that end.
     Piece(EndId),
@@ -56,28 +57,28 @@ pub(crate) enum Happening {
     Datagram { from: Address, to: Address, bytes: Bytes },
     /// A connection has got nothing across for as long as kernels try.
     TimedOut { connection: usize, cuts: u32 },
-    /// Something of the scenario, which the world carries out.
+    /// An act of the scenario, which the world carries out.
     World(Act),
 }
 
 /// A host as the network sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// Nothing crosses its link.
+    /// True if nothing crosses its link.
     pub(crate) is_cut: bool,
-    /// A process takes connections.
+    /// True if a process accepts connections.
     pub(crate) listens: bool,
-    /// Connections that nobody has looked at.
+    /// Connections that the process has not taken yet.
     pub(crate) accepted: Vec<EndId>,
     ports: BTreeMap<u32, VecDeque<(Address, Bytes)>>,
     wake_at: Option<Instant>,
-    /// When its link has sent everything.
+    /// Time at which its link has sent everything.
     free_at: Instant,
-    /// When the switch's port towards it is empty.
+    /// Time at which the switch's port towards it is empty.
     drained_at: Instant,
 }
 
-/// What the network did to datagrams.
+/// Counts of datagrams by what the network did to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
     pub(crate) sent: u64,
@@ -94,15 +95,15 @@ pub(crate) struct Network {
     order: u64,
     rng: Rng,
     pub(crate) weather: Weather,
-    /// What a switch's port holds, in bytes; more is dropped.
+    /// Bytes that a switch's port holds; what exceeds them is dropped.
     port: usize,
     pub(crate) nodes: Vec<Node>,
     connections: Vec<Connection>,
     /// Pairs of hosts that do not reach each other, the lower one first.
     splits: BTreeSet<(NodeIndex, NodeIndex)>,
-    /// Sockets whose datagrams get nowhere any more, though streams do.
+    /// Sockets whose datagrams are all lost, although streams work.
     dead: BTreeSet<Address>,
-    /// Counts cuts, so that what was to happen in an earlier one does not.
+    /// Counter of cuts, which invalidates events that were scheduled in an earlier cut.
     cuts: u32,
     next_port: u32,
     pub(crate) fates: Fates,
@@ -136,13 +137,13 @@ impl Network {
         self.now
     }
 
-    /// Something is going to happen then.
+    /// Schedules an event at that time.
     pub(crate) fn schedule(&mut self, at: Instant, what: Happening) {
         self.order += 1;
         self.queue.push(Reverse((at.max(self.now), self.order, what)));
     }
 
-    /// The next thing that happens, of which the network has done its part; time goes on to it.
+    /// Advances time to the next event, does the network's part of it, and returns it.
     pub(crate) fn advance(&mut self) -> Option<Happening> {
         loop {
             let Reverse((at, order, what)) = self.queue.pop()?;
@@ -163,7 +164,7 @@ impl Network {
         }
     }
 
-    /// The host's process is to run then, if it has nothing to do before.
+    /// Schedules the host's process to run at that time, unless it runs earlier.
     pub(crate) fn wake_at(&mut self, node: NodeIndex, at: Instant) {
         let at = at.max(self.now);
         if self.nodes[node].wake_at.is_none_or(|due| at < due) {
@@ -172,7 +173,7 @@ impl Network {
         }
     }
 
-    /// Something came for a host: its process runs a moment later.
+    /// Lets a host's process run a moment after something arrived for it.
     fn stir(&mut self, node: NodeIndex) {
         let at = self.now + below(Duration::from_micros(20), &mut self.rng);
         self.wake_at(node, at);
@@ -184,19 +185,19 @@ impl Network {
         self.begin_timeouts(|connection| connection.touches(node));
     }
 
-    /// Two hosts do not reach each other any more; others they do.
+    /// Separates two hosts from each other, but not from others.
     pub(crate) fn split(&mut self, a: NodeIndex, b: NodeIndex) {
         self.splits.insert((a.min(b), a.max(b)));
         self.begin_timeouts(|connection| connection.touches(a) && connection.touches(b));
     }
 
-    /// They do again.
+    /// Lets two hosts reach each other again.
     pub(crate) fn join(&mut self, a: NodeIndex, b: NodeIndex) {
         self.splits.remove(&(a.min(b), a.max(b)));
         self.end_timeouts(|connection| connection.touches(a) && connection.touches(b));
     }
 
-    /// The datagrams of a host's present sockets get nowhere any more.
+    /// Makes the network lose all datagrams of a host's present sockets.
     pub(crate) fn kill_sockets(&mut self, node: NodeIndex) {
         let ports = self.nodes[node].ports.keys().map(|port| Address::new(node, *port));
         self.dead.extend(ports);
@@ -223,7 +224,7 @@ impl Network {
         }
     }
 
-    /// Brings a host back to the network; what waits follows when kernels try again.
+    /// Brings a host back to the network; waiting traffic follows when kernels retry.
     pub(crate) fn heal(&mut self, node: NodeIndex) {
         self.nodes[node].is_cut = false;
         self.end_timeouts(|connection| connection.touches(node));
@@ -245,7 +246,7 @@ impl Network {
         }
     }
 
-    /// The next random number: for what the world decides by chance.
+    /// Returns a random number for the world's decisions.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.rng.below(bound)
     }

@@ -20,103 +20,103 @@ use super::{
 };
 use crate::{scenario::Transport, workload::Readout};
 
-/// As many turns at one instant a host may take, where bytes come in pieces.
+/// The most turns that a host may take at one instant, since bytes come in pieces.
 pub(crate) const TURNS: u32 = 1000;
 
-/// How long a role tries to join: the configuration's to say.
+/// Time for which a role tries to join, which a configuration would set.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The largest packet.
 pub(crate) const MTU: u32 = 1500;
 
-/// What a port needs beyond the budget, in bytes: announcements and other records go outside of it.
+/// Bytes that a port needs beyond the budget, which does not cover announcements and other records.
 const CONTROL: usize = 16 << 10;
 
-/// How readout comes by its fragments.
+/// The way in which readout produces its fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushes {
-    /// It makes what the source asks for, and makes it again.
+    /// It makes fragments when the source asks for them, again if asked again.
     OnDemand,
-    /// It pushes what was assigned, some time later, without being asked.
+    /// It pushes the fragments of assigned events some time later, without being asked.
     Late,
-    /// It pushes before anybody has decided, as far as its backlog lets it.
+    /// It pushes before the decision, as far as its backlog permits.
     Ahead,
 }
 
-/// When a run ends.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// When so many events are assigned.
+    /// After that number of assigned events.
     Events(u64),
-    /// After so long.
+    /// After that time.
     Duration(Duration),
-    /// When somebody stops it.
+    /// On an operator's request.
     Stop,
 }
 
-/// Runs of a whole system, with everything that goes wrong in them. Equal scenarios give equal traces.
+/// Runs of a whole system, with their faults. Equal scenarios give equal traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Fixes what is left to chance.
+    /// Seed of everything random.
     pub seed: u64,
-    /// How lanes go over the network.
+    /// Transport of the lanes.
     pub transport: Transport,
-    /// How many sources, with the ids from 1, each on its own host.
+    /// Number of sources, with ids from 1, each on its own host.
     pub sources: u16,
-    /// How many builders take part from the beginning, alike.
+    /// Number of builders that take part from the beginning, all alike.
     pub builders: u16,
-    /// How many more may be added.
+    /// Number of builders that may be added.
     pub spares: u16,
     /// Events outstanding per builder.
     pub slots: u32,
-    /// So many consecutive events go to one builder.
+    /// Number of consecutive events that go to one builder.
     pub run_length: u32,
-    /// Which builder gets the next event.
+    /// Policy that assigns events to builders.
     pub policy: AssignmentPolicy,
-    /// What may be under way to a builder.
+    /// Shaping, which bounds the bytes under way to a builder.
     pub shaping: Shaping,
-    /// What sources push.
+    /// Sizes and delays of the sources' fragments.
     pub readout: Readout,
-    /// And when.
+    /// The time at which readout pushes.
     pub pushes: Pushes,
-    /// How far before decisions, where it does.
+    /// Number of events by which readout runs ahead of decisions, if it does.
     pub ahead: u64,
-    /// What makes events happen.
+    /// Kind of trigger.
     pub trigger: TriggerKind,
-    /// When a run ends.
+    /// The end of a run.
     pub end: End,
-    /// A run that does not end by itself is stopped then.
+    /// Time after which a run that does not end by itself is stopped.
     pub stop_after: Duration,
-    /// How many runs, one after the other, by the same hosts.
+    /// Number of successive runs of the same hosts.
     pub runs: u32,
-    /// How long builders wait for fragments that are not announced.
+    /// Time for which builders wait for fragments that are not announced.
     pub deadline: Duration,
-    /// How long a drain waits beyond it.
+    /// Time for which a drain waits beyond the deadline.
     pub drain_grace: Duration,
-    /// What becomes of events when a source goes away.
+    /// Policy for events whose source is lost.
     pub on_source_loss: SourceLoss,
-    /// Whether the supervisor keeps a journal.
+    /// True if the supervisor keeps a journal.
     pub has_journal: bool,
-    /// From so many entries on it is replaced by what it amounts to.
+    /// Number of entries from which the journal is replaced by a snapshot.
     pub compact_at: usize,
-    /// Whether both ends of a lane over datagrams know a round trip from its connection.
+    /// True if both ends of a lane over datagrams know a round trip from its connection.
     pub knows_round_trip: bool,
-    /// How the network is while it is well.
+    /// State of the network without faults.
     pub weather: Weather,
-    /// How long a sink takes for an event.
+    /// Time that a sink takes for an event.
     pub write: Duration,
-    /// And to commit.
+    /// Time that a sink takes to commit.
     pub commit: Duration,
-    /// How long a sink that takes nothing is tried at the end of a run.
+    /// Time for which a failing sink is retried at the end of a run.
     pub give_up: Duration,
-    /// The filter rejects one event of so many; 0: none.
+    /// The filter rejects every event whose id is a multiple of this; 0: none.
     pub filter: u64,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Planned>,
 }
 
 impl Scenario {
-    /// The scenario of a seed; `transport`: over that one only.
+    /// Returns the scenario of a seed, over that transport if one is given.
     pub fn of_seed(seed: u64, transport: Option<Transport>) -> Self {
         draw::draw(seed, transport)
     }
@@ -154,7 +154,7 @@ impl Scenario {
         self.transport.cost(MTU)
     }
 
-    /// The most that may be under way to a builder.
+    /// Returns the most bytes that may be under way to a builder.
     pub(crate) fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
@@ -163,7 +163,8 @@ impl Scenario {
         }
     }
 
-    /// What a switch's port holds, in bytes: 4 ms of its link, and no less than a configuration needs that is admitted.
+    /// Returns the bytes that a switch's port holds: 4 ms of its link, and at least what an
+    /// admitted configuration needs.
     pub(crate) fn port(&self) -> usize {
         let usual = self.weather.bandwidth as usize / 250;
         let needed = match self.budget() {
@@ -173,7 +174,7 @@ impl Scenario {
         usual.max(needed)
     }
 
-    /// How long full queues delay what waits there, as evbd computes it from the configuration.
+    /// Returns the delay of full queues, as evbd computes it from the configuration.
     pub(crate) fn queue(&self) -> Duration {
         let link = Rate::from_bits_per_second(self.weather.bandwidth * 8);
         let held = Bytes::new(self.port() as u64);
@@ -184,7 +185,7 @@ impl Scenario {
         self.filter > 0 && event.number().is_multiple_of(self.filter)
     }
 
-    /// The plan of a run, counted from 0; the epoch is fresh.
+    /// Returns the plan of a run, counted from 0, with a fresh epoch.
     pub(crate) fn plan(&self, run: u32, epoch: Epoch, boot_id: &str) -> RunPlan {
         let sources = (1..=self.sources).map(SourceId::new).collect();
         let builders = (1..=self.builders).map(BuilderId::new).collect();
@@ -198,7 +199,7 @@ impl Scenario {
             drain_grace: self.drain_grace,
             on_source_loss: self.on_source_loss,
             journal: self.has_journal,
-            // Longer than faults last: nobody is given up for good.
+            // This is longer than any fault, so that no peer is given up for good.
             give_up_after: Duration::from_secs(120),
             start_timeout: Duration::from_secs(60),
             // Readout that pushes ahead waits for its triggers, however rare they are.
@@ -215,31 +216,31 @@ impl Scenario {
         }
     }
 
-    /// How long all faults of a run last together, what people do left out.
+    /// Returns the total duration of all faults of a run, without the actions of operators.
     pub(crate) fn outages(&self, run: u32) -> Duration {
         let of_run = self.faults.iter().filter(|planned| planned.run == run);
         of_run.map(|planned| outage(&planned.fault)).sum()
     }
 }
 
-/// For how long nothing may move because of a fault.
+/// Returns the time for which a fault may stop all progress.
 fn outage(fault: &Fault) -> Duration {
     match fault {
-        // Builders settle without what does not come; a batch takes that much longer.
+        // Builders settle without the missing fragments; a slow disk delays a batch by that much.
         Fault::Split { .. } | Fault::Pause { .. } => Duration::ZERO,
         Fault::Disk { state: DiskState::Slow(more), .. } => *more,
-        // Until a lane is taken for silent, and connected anew.
+        // This is the time until a lane counts as silent and is connected again.
         Fault::Deaf { .. } => Duration::from_secs(7),
         other => other.length(),
     }
 }
 
-/// Where sources reach a builder.
+/// Returns the address at which sources reach a builder.
 pub(crate) fn address_of_node(node: NodeIndex) -> String {
     format!("node-{node}:7101")
 }
 
-/// Which host that is.
+/// Returns the host of an address.
 pub(crate) fn node_of_address(address: &str) -> Option<NodeIndex> {
     address.strip_prefix("node-")?.strip_suffix(":7101")?.parse().ok()
 }

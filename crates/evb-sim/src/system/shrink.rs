@@ -1,13 +1,14 @@
-//! A scenario that fails, made smaller while the same check fails.
+//! Reduction of a failing scenario, as far as the same check still fails.
 
 use core::time::Duration;
 
 use super::{Outcome, failure::Check, run, scenario::Scenario};
 
-/// How many scenarios are tried at most.
+/// The most scenarios that are tried.
 const TRIES: usize = 200;
 
-/// Returns the smallest scenario that was found in which the same check fails, and what comes of it.
+/// Returns the smallest scenario that was found in which the same check fails, and what comes of
+/// it.
 pub fn shrink(scenario: &Scenario, check: Check) -> (Scenario, Option<Outcome>) {
     let (mut best, mut outcome) = (scenario.clone(), None);
     let mut left = TRIES;
@@ -28,7 +29,7 @@ pub fn shrink(scenario: &Scenario, check: Check) -> (Scenario, Option<Outcome>) 
     }
 }
 
-/// Scenarios that are a little smaller, the boldest steps first.
+/// Returns smaller scenarios, the largest steps first.
 fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     let mut smaller = Vec::new();
     let mut add = |change: &dyn Fn(&mut Scenario)| {
@@ -62,7 +63,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     smaller
 }
 
-/// Half of it, in whole milliseconds; short ones stay.
+/// Returns half of a duration, in whole milliseconds; short ones stay.
 fn halved(duration: Duration) -> Duration {
     match duration.as_millis() {
         0..200 => duration,

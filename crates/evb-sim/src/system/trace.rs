@@ -1,16 +1,16 @@
-//! [`Trace`]: what happened, as a hash that two runs can be compared by, and as lines for people.
+//! [`Trace`]: a run's events, as a hash by which two runs are compared, and as lines for a reader.
 
 use evb_core::time::Instant;
 
-/// What happened in a run so far.
+/// The trace of a run so far.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
-    /// Only where somebody wants to read it.
+    /// Lines for a reader; `None` if only the hash is wanted.
     lines: Option<Vec<String>>,
 }
 
-/// From there on lines are not kept: nobody reads so many.
+/// The most lines that are kept, more than a person can read.
 const MOST_LINES: usize = 2_000_000;
 
 impl Trace {
@@ -33,7 +33,7 @@ impl Trace {
         self.mix([bytes.len() as u64]);
     }
 
-    /// Adds a line; it is made only if somebody reads it.
+    /// Adds a line, which is formatted only if lines are kept.
     pub(crate) fn line(&mut self, now: Instant, text: impl FnOnce() -> String) {
         if let Some(lines) = self.lines.as_mut().filter(|lines| lines.len() < MOST_LINES) {
             let nanos = now.as_nanos();

@@ -1,15 +1,15 @@
-//! [`Weather`]: what a network does to what crosses it.
+//! [`Weather`]: how a network treats its traffic.
 
 use core::time::Duration;
 
 use evb_core::rng::Rng;
 
-/// What a network does to what crosses it, in parts of a million where it is chance.
+/// A network's treatment of its traffic; chances are in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weather {
-    /// How long everything takes at least.
+    /// Least time that anything takes.
     pub latency: Duration,
-    /// By how much more, uniformly from zero; datagrams overtake each other by it.
+    /// Additional time, uniform from zero, by which datagrams overtake each other.
     pub jitter: Duration,
     /// Bytes per second that leave a host.
     pub bandwidth: u64,
@@ -19,7 +19,7 @@ pub struct Weather {
     pub repeat: u32,
     /// Datagrams that come late, by up to [`Self::late`].
     pub delay: u32,
-    /// How late.
+    /// The longest delay of a late datagram.
     pub late: Duration,
     /// Datagrams with a wrong bit.
     pub damage: u32,
@@ -31,7 +31,7 @@ pub struct Weather {
 pub(crate) const MILLION: u64 = 1_000_000;
 
 impl Weather {
-    /// A network that delays everything alike and spoils nothing.
+    /// Returns a network that delays everything equally and has no faults.
     pub const fn steady(latency: Duration, bandwidth: u64) -> Self {
         Self {
             latency,
@@ -46,7 +46,7 @@ impl Weather {
         }
     }
 
-    /// Returns whether a chance of so many in a million came true.
+    /// Returns true with a probability of `chance` in a million.
     pub(crate) fn strikes(chance: u32, rng: &mut Rng) -> bool {
         chance > 0 && rng.below(MILLION) < u64::from(chance)
     }

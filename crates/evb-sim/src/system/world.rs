@@ -33,11 +33,11 @@ struct Host {
     process: Option<Process>,
     clock: i64,
     boot_id: String,
-    /// Whether its builder takes part in the run, or may.
+    /// True if its builder takes part in the run, or may.
     is_member: bool,
-    /// Somebody wanted to add its builder, and was told that it takes part.
+    /// True if an operator asked to add its builder and was told that it takes part already.
     is_claimed: bool,
-    /// What is wrong with it, until when.
+    /// Faults and the times at which they end.
     down_until: Instant,
     frozen_until: Instant,
     cut_until: Instant,
@@ -52,30 +52,31 @@ pub(super) struct World<'a> {
     files: Files,
     journal: JournalFile,
     records: Records,
-    /// Of the run that is under way: fragments of another run are other ones.
+    /// The fragments of the current run; those of another run differ.
     workload: Workload,
     rng: Rng,
     run: u32,
-    /// How many runs have a closed ledger.
+    /// Number of runs whose ledger is closed.
     closed: u32,
     is_over: bool,
     epoch: u64,
     storm_until: Instant,
-    /// Since when nothing is wrong any more, and the run has been stopped: it has to end.
+    /// Time since which there is no fault and the run has been stopped, so that it has to end.
     calm_from: Instant,
     failure: Option<Failure>,
 }
 
-/// So long after all faults are over and the run was stopped, it must have ended: peers look for a supervisor for 90 s.
+/// Time after the last fault and the stop within which a run must have ended: peers look for a
+/// supervisor for 90 s.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// How long after a process failed another one is started, as service managers do.
+/// Time after which a failed process is restarted, as service managers do.
 const RESTART: Duration = Duration::from_millis(500);
 
-/// How long after a run the next one is opened.
+/// Time between the end of a run and the opening of the next one.
 const BETWEEN: Duration = Duration::from_millis(300);
 
-/// More turns than that are no progress.
+/// Number of turns above which a run counts as making no progress.
 const MOST_TURNS: u64 = 20_000_000;
 
 impl<'a> World<'a> {
@@ -113,7 +114,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets everything happen; what was counted, the trace, and what failed.
+    /// Runs the simulation to its end. Returns the counts, the trace, and the failure if there is
+    /// one.
     pub(super) fn turn(mut self) -> (Counts, Trace, Option<Failure>) {
         self.open(0);
         while self.failure.is_none() && !self.is_over {
@@ -165,7 +167,7 @@ impl<'a> World<'a> {
         self.hosts[node].frozen_until > self.network.now()
     }
 
-    /// A process runs, unless it is frozen.
+    /// Runs a process, unless it is frozen.
     fn wake(&mut self, node: NodeIndex) {
         if self.is_frozen(node) {
             let at = self.hosts[node].frozen_until;
@@ -215,7 +217,7 @@ impl<'a> World<'a> {
         self.network.trace.line(now, text);
     }
 
-    /// A process has ended by itself.
+    /// Handles a process that has ended by itself.
     fn exit(&mut self, node: NodeIndex, exit: &Exit) {
         let peer = self.scenario.peer(node);
         self.say(|| format!("{peer} ends: {exit:?}"));
@@ -248,7 +250,7 @@ impl<'a> World<'a> {
                 let plan = self.scenario.plan(self.run, Epoch::new(self.epoch << 32 | 1), &boot_id);
                 match Process::lead(plan, &mut self.around(node)) {
                     Ok(process) => process,
-                    // The ledger was closed, and whoever closed it was killed before anybody heard.
+                    // The ledger was closed, and the supervisor was killed before it reported this.
                     Err(NotStarted::Over) => return self.open_next(),
                     Err(NotStarted::Failed(failure)) => return self.fail(failure),
                 }
@@ -260,13 +262,13 @@ impl<'a> World<'a> {
         self.network.wake_at(node, now);
     }
 
-    /// Opens a run: a new journal, a supervisor, and everybody who is not there.
+    /// Opens a run: a new journal, a supervisor, and all processes that are missing.
     fn open(&mut self, run: u32) {
         self.say(|| format!("run {} is opened", run + 1));
         self.run = run;
         self.journal.clear();
         self.workload = Workload::new(self.scenario.readout, self.scenario.seed + u64::from(run));
-        // Its process, if it is not dead, has closed the run before.
+        // The supervisor's process, if it lives, has closed the previous run.
         self.hosts[0].process = None;
         self.network.drop_all_of(0);
         let spares =
@@ -282,7 +284,7 @@ impl<'a> World<'a> {
         self.plan_run(run);
     }
 
-    /// A ledger is closed: it is held against what the disks have.
+    /// Handles a closed ledger, which is compared with the contents of the disks.
     fn close(&mut self, report: &RunReport) {
         self.say(|| format!("the ledger is closed: {:?} {:?}", report.events, report.problems));
         let events = report.events;

@@ -22,7 +22,7 @@ fn journal(parts: &[&[u8]]) -> Vec<u8> {
     [&[&HEADER[..]], parts].concat().concat()
 }
 
-/// The entries, and how many bytes are torn off; or what is wrong.
+/// Returns the entries and the number of torn bytes, or the fault.
 fn read(bytes: &[u8]) -> Result<(Vec<Entry>, u64), Fault> {
     let mut entries = Entries::new(Cursor::new(bytes))?;
     let found = entries.by_ref().collect::<Result<_, _>>()?;
@@ -41,7 +41,7 @@ fn garbage(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| rng.next_u64() as u8).collect()
 }
 
-/// Every kind of entry, with the smallest content and with a larger one.
+/// Returns every kind of entry, with the smallest content and with a larger one.
 fn of_every_kind() -> Vec<Entry> {
     let things = [
         What::Begun(Default::default()),
@@ -113,7 +113,7 @@ fn zeros_and_garbage_behind_the_last_entry_are_torn_off() {
     assert!(matches!(read(&[0; 20]), Err(Fault::Foreign)));
 }
 
-/// Wherever it lies in what is held of the file at once.
+/// A whole entry is found at any place in the window of the file that is held.
 #[test]
 fn a_whole_entry_is_found_at_any_distance() {
     let first = framed(&[entry(1)]);
@@ -124,7 +124,7 @@ fn a_whole_entry_is_found_at_any_distance() {
         for hole in [1, 2, 7, 8, 9].into_iter().chain(WINDOW - FRAME - START - 2..WINDOW + 3) {
             let bytes = journal(&[&first, &vec![0; hole], &behind]);
             assert_eq!(damaged_at(&bytes), Some(begins), "{hole} bytes");
-            // Only the start of it: that was torn off.
+            // Only the start of the entry is there, so it is a torn end.
             assert_eq!(damaged_at(&bytes[..bytes.len() - 1]), None, "{hole} bytes");
         }
     }
@@ -155,7 +155,8 @@ fn lengths_are_not_believed() {
     assert_eq!(read(&bytes).unwrap().0.len(), 1);
 }
 
-/// Thousands of entries inside each other, none of which is whole: nobody sums them all up.
+/// Thousands of nested entries, none of which is whole: the search gives up before it has summed
+/// all of them.
 #[test]
 fn the_search_has_an_end() {
     let mut bytes = journal(&[]);
@@ -165,7 +166,7 @@ fn the_search_has_an_end() {
         let inner = left - 6;
         bytes.extend_from_slice(&(left as u32).to_le_bytes());
         bytes.extend_from_slice(&[1, 2, 3, 4, 15 << 3 | 2]);
-        // The length within, as a varint of five bytes.
+        // The inner length is a varint of five bytes.
         bytes.extend((0..5).map(|byte| (inner >> (7 * byte)) as u8 & 0x7f | if byte < 4 { 0x80 } else { 0 }));
     }
     bytes.resize(total, 0);

@@ -1,7 +1,7 @@
 use super::*;
 
 fn found(path: &str, text: &str) -> Vec<String> {
-    // Short files besides, so that the median is not what is found.
+    // The short files keep the median low, so that only the rule under test is violated.
     let repo = Repo::of(&[(path, text), ("src/a.rs", ""), ("src/b.rs", ""), ("src/c.rs", "")]);
     check(&repo).iter().map(ToString::to_string).collect()
 }

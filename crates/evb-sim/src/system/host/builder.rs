@@ -42,7 +42,7 @@ enum State {
     Running(Box<Running>),
 }
 
-/// A role that takes part.
+/// A role that takes part in a run.
 struct Running {
     role: BuilderRole,
     line: Line,
@@ -93,7 +93,7 @@ impl BuilderHost {
         Ok(None)
     }
 
-    /// The process is killed.
+    /// Applies the death of the process to its files.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let State::Running(running) = &self.state {
             running.stage.tear(around, rng);
@@ -124,7 +124,7 @@ impl Running {
         while let Some(heard) = self.line.poll(around)? {
             note(&heard, around);
             self.role.handle_supervisor(heard, now);
-            // A connection that it gives up is not read any more.
+            // A connection that the role gives up is no longer read.
             if let Some(exit) = self.drain(around)? {
                 return Ok(Some(exit));
             }
@@ -142,7 +142,7 @@ impl Running {
         earlier(role, self.stage.next_timeout(around))
     }
 
-    /// What must hold at every step, beside what the machine itself checks.
+    /// Checks what must hold at every step besides the machine's own invariants.
     fn check(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
         let core = self.role.core();
         let (outstanding, budget) = (core.policy().outstanding(), around.scenario.budget());
@@ -202,7 +202,7 @@ impl Running {
         }
     }
 
-    /// Gives back what the sink is done with.
+    /// Takes back the events that the sink has finished with.
     fn take_fates(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
         for (event, fate) in self.stage.poll(around) {
@@ -214,7 +214,7 @@ impl Running {
         }
     }
 
-    /// Does what the role wants done.
+    /// Carries out the role's outputs.
     fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         while let Some(output) = self.role.poll(around.now()) {
             match output {

@@ -1,4 +1,4 @@
-//! A process on its way into a run.
+//! A process that is joining a run.
 
 use evb_core::{
     session::{Joining, JoiningOutput, Member, RoleFault, RunOutcome, Start},
@@ -15,7 +15,7 @@ pub(crate) struct Applicant {
     pub(crate) line: Line,
 }
 
-/// What came of joining.
+/// Result of joining.
 #[derive(Debug)]
 pub(crate) enum Joined {
     Begin(Box<Start>),
@@ -57,7 +57,8 @@ impl Applicant {
     }
 }
 
-/// What the end of a role means to its process. Nobody breaks the protocol here.
+/// Returns what the end of a role means for its process. Simulated hosts never break the protocol,
+/// so any other error is a failure.
 pub(crate) fn exit(ended: Result<RunOutcome, RoleFault>) -> Result<Exit, Failure> {
     match ended {
         Ok(_) => Ok(Exit::Over),

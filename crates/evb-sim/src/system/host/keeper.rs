@@ -1,5 +1,5 @@
-//! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as `src/supervisor/journal/keeper.rs` has it
-//! on a thread.
+//! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as
+//! `src/supervisor/journal/keeper.rs` has it on a thread.
 
 use core::mem;
 
@@ -33,7 +33,7 @@ struct Job {
     since: Instant,
 }
 
-/// What came of writing.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Written,
@@ -55,7 +55,8 @@ impl Keeper {
         self.written
     }
 
-    /// Begins to write what is to be written; `snapshot` is what all entries amount to.
+    /// Begins to write waiting entries; `snapshot` returns entries that can replace all earlier
+    /// ones.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
         if self.job.is_some() || !is_due {
@@ -67,7 +68,7 @@ impl Keeper {
         self.job = Some(Job { entries, up_to: self.added, instead, since: now });
     }
 
-    /// What has come of the write by now.
+    /// Returns the result of the write, if it is done.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Option<Done> {
         let now = around.now();
         let job = self.job.as_ref()?;
@@ -85,7 +86,7 @@ impl Keeper {
                 Some(Done::Written)
             }
             Written::Full | Written::Failed => {
-                // What could not be written stays with those that come.
+                // Entries that could not be written precede those that follow.
                 if let Some(job) = self.job.take() {
                     let later = mem::replace(&mut self.pending, job.entries);
                     self.pending.extend(later);
@@ -96,13 +97,14 @@ impl Keeper {
         }
     }
 
-    /// Whether the run has to wait for the disk.
+    /// Returns true if the run has to wait for the disk.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
         self.stalled = self.waiting.is_some_and(|since| now.since(since) >= JOURNAL_STALL);
         self.stalled
     }
 
-    /// The process is killed: of what it writes, some is on the disk, and the next entry in part.
+    /// Applies the death of the process: some of the entries being written are on the disk, and the
+    /// next one in part.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let Some(job) = &self.job {
             around.journal.tear(&job.entries, rng);

@@ -28,12 +28,12 @@ pub(crate) struct Greeted {
     limit: Duration,
 }
 
-/// What came of a greeting.
+/// Answer to a greeting.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Welcome(Welcome),
     Refusal(Refusal),
-    /// Nobody answers.
+    /// The peer does not answer.
     Failed(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl Greeted {
         Self { end, dial, since: around.now(), limit }
     }
 
-    /// What came of it, once something has.
+    /// Returns the answer, once there is one.
     pub(crate) fn poll(
         &self,
         kind: ConnectionKind,
@@ -98,7 +98,7 @@ impl Line {
         }
     }
 
-    /// The next that comes.
+    /// Returns the next message or event of the connection.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Heard>, Failure> {
         let failed = |fault, words: &str| Heard::Failed(DialFailure { fault, words: words.to_owned() });
         match self {
@@ -136,7 +136,7 @@ impl Line {
         }
     }
 
-    /// Says something; without a connection it is not said. Returns how many bytes went.
+    /// Sends a message, or drops it if there is no connection. Returns the number of bytes sent.
     pub(crate) fn send(&self, message: &Control, around: &mut Surroundings<'_>) -> u64 {
         let Self::Up(end) = self else { return 0 };
         let outgoing = around.network.outgoing(*end);

@@ -36,18 +36,18 @@ enum State {
     Running(Box<Running>),
 }
 
-/// A role that takes part.
+/// A role that takes part in a run.
 struct Running {
     id: SourceId,
     role: SourceRole,
     line: Line,
-    /// By the role's index.
+    /// Lanes by the role's index.
     lanes: Vec<SourceLane>,
-    /// What readout is about to push.
+    /// Events that readout is about to push, by time.
     readout: BTreeSet<(Instant, EventId)>,
-    /// Of a readout that is asked by nobody, what it has read out or is about to.
+    /// Events that readout has read out or is about to; only where readout pushes on its own.
     read_out: BTreeSet<EventId>,
-    /// Of a readout that runs ahead of decisions, the next event.
+    /// The next event of a readout that runs ahead of decisions.
     next: EventId,
 }
 
@@ -114,7 +114,7 @@ impl Running {
         while let Some(heard) = self.line.poll(around)? {
             self.note(&heard, around)?;
             self.role.handle_supervisor(heard, now);
-            // A connection that it gives up is not read any more.
+            // A connection that the role gives up is no longer read.
             if let Some(exit) = self.drain(around)? {
                 return Ok(Some(exit));
             }
@@ -134,7 +134,7 @@ impl Running {
         earlier(earlier(role, lanes), readout)
     }
 
-    /// A readout that is asked by nobody reads out what was assigned, some time later.
+    /// Lets a readout that pushes on its own read out assigned events, some time later.
     fn note(&mut self, heard: &Heard, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let message = match heard {
             Heard::Message(message) => &message.message,
@@ -180,7 +180,7 @@ impl Running {
 
     fn push_due(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         if around.scenario.pushes == Pushes::Ahead {
-            // As far as its backlog lets it.
+            // Readout pushes as far as the backlog permits.
             let undecided = self.role.core().undecided();
             let until = undecided.number() + around.scenario.ahead;
             while self.next.number() < until {

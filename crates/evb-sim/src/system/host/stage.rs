@@ -11,7 +11,7 @@ use crate::system::{
     failure::{Check, Failure},
 };
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Written,
@@ -22,28 +22,28 @@ pub(crate) enum Fate {
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     waiting: VecDeque<Event>,
-    /// Events that the sink is at, since when.
+    /// Events that the sink is writing.
     batch: Vec<Event>,
     since: Instant,
-    /// The run is ending: a sink that takes no events is tried until then.
+    /// Time until which a failing sink is retried, once the run is ending.
     until: Option<Instant>,
 }
 
 impl Stage {
-    /// Hands an event over, whose content is checked here.
+    /// Checks an event's content and hands it over.
     pub(crate) fn submit(&mut self, event: Event, around: &Surroundings<'_>) -> Result<(), Failure> {
         check_content(&event, around)?;
         self.waiting.push_back(event);
         Ok(())
     }
 
-    /// The run is ending.
+    /// Notes that the run is ending.
     pub(crate) fn expect_end(&mut self, around: &Surroundings<'_>) {
         let until = around.now() + around.scenario.give_up;
         self.until.get_or_insert(until);
     }
 
-    /// What is done with by now.
+    /// Returns the events that are finished by now.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Vec<(Event, Fate)> {
         let now = around.now();
         if self.batch.is_empty() && !self.waiting.is_empty() {
@@ -81,7 +81,8 @@ impl Stage {
             .collect()
     }
 
-    /// The process is killed: of what the sink was at, some is on the disk, and nobody was told.
+    /// Applies the death of the process: part of the sink's batch is on the disk, and no fate was
+    /// reported.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         let is_at_it = matches!(
             around.disk.look(self.since, self.length(around), around.now()),
@@ -116,7 +117,8 @@ fn keep(event: &Event, around: &mut Surroundings<'_>) {
     around.files.entry((event.run, event.id)).or_default().push(EventRecord::of(event));
 }
 
-/// Whether each fragment is what its source pushed, and none is there twice or of nobody.
+/// Checks that each fragment is what its source pushed, and that none is duplicated or from an
+/// unknown source.
 fn check_content(event: &Event, around: &Surroundings<'_>) -> Result<(), Failure> {
     let wrong = |what: String| Err(Failure::new(Check::Content, format!("event {}: {what}", event.id)));
     let mut last = 0;

@@ -1,4 +1,5 @@
-//! The supervisor's process: its machine, its journal, the connections of its peers, and what people ask for.
+//! The supervisor's process: its machine, its journal, the connections of its peers, and operators'
+//! requests.
 
 use core::mem;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ use crate::{
     },
 };
 
-/// What people ask for.
+/// A request of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Trigger(u64),
@@ -43,17 +44,17 @@ pub(crate) enum Command {
 pub(crate) struct SupervisorHost {
     role: SupervisorRole,
     keeper: Option<Keeper>,
-    /// Connections of peers that are registered and not told yet.
+    /// Connections of peers that are registered but not answered yet.
     joining: BTreeMap<Peer, (EndId, Welcome)>,
     greetings: Vec<(EndId, Instant)>,
     links: BTreeMap<Peer, EndId>,
-    /// By id, in the roster's order.
+    /// Ids of the sources, in the roster's order.
     sources: Vec<SourceId>,
     report: Option<Box<RunReport>>,
     spinning: Spinning,
 }
 
-/// Why no supervisor was started.
+/// Reason for which no supervisor was started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// The journal says that the run is over.
@@ -62,7 +63,7 @@ pub(crate) enum NotStarted {
 }
 
 impl SupervisorHost {
-    /// Leads a run, from its beginning or by its journal.
+    /// Leads a run, from its beginning or from its journal.
     pub(crate) fn new(plan: RunPlan, around: &mut Surroundings<'_>) -> Result<Self, NotStarted> {
         let failed = |what: String| NotStarted::Failed(Failure::new(Check::Ledger, what));
         let (now, seed, has_journal) = (around.now(), around.scenario.seed, plan.journal);
@@ -94,7 +95,7 @@ impl SupervisorHost {
         })
     }
 
-    /// What the ledger says, once.
+    /// Takes the run's report, once.
     pub(crate) fn take_report(&mut self) -> Option<Box<RunReport>> {
         self.report.take()
     }
@@ -103,14 +104,14 @@ impl SupervisorHost {
         self.role.core().progress()
     }
 
-    /// The process is killed.
+    /// Applies the death of the process to its journal.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let Some(keeper) = &self.keeper {
             keeper.tear(around, rng);
         }
     }
 
-    /// Carries out what somebody asks for; what was refused.
+    /// Carries out an operator's request; an error is the reason for its refusal.
     pub(crate) fn command(&mut self, command: Command, around: &mut Surroundings<'_>) -> Result<(), String> {
         let (core, now) = (self.role.run_mut(), around.now());
         around.say(|| format!("is asked for {command:?}"));
@@ -165,7 +166,7 @@ impl SupervisorHost {
         let accepted = mem::take(&mut around.network.nodes[around.node].accepted);
         self.greetings.extend(accepted.into_iter().map(|end| (end, now)));
         if stalled {
-            // Nobody could be told before it is written down.
+            // Peers are not answered before their registration can be written down.
             return Ok(());
         }
         for (end, since) in mem::take(&mut self.greetings) {
@@ -213,7 +214,7 @@ impl SupervisorHost {
         Ok(())
     }
 
-    /// Carries out what the machine wants, and lets leave what is written.
+    /// Carries out the machine's outputs, and releases messages whose entries are written.
     fn drain(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
         self.carry_out(around);
@@ -240,7 +241,7 @@ impl SupervisorHost {
                     write_greeting(ConnectionKind::Control, &welcomed(welcome), around.network.outgoing(end));
                     self.links.insert(peer, end);
                 }
-                // Nobody asks in a way that waits for an answer.
+                // No request of the simulation waits for a confirmation.
                 SupervisorOutput::Confirmed(_) => {}
                 SupervisorOutput::Drop { peer, reason } => {
                     around.say(|| format!("closes on {peer}: {reason}"));
@@ -283,7 +284,7 @@ impl SupervisorHost {
         if let Some(end) = self.links.remove(&peer) {
             around.network.close(end);
         }
-        // A connection that waits to be welcomed.
+        // The peer's connection may still wait for its welcome.
         if let Some((end, _)) = self.joining.remove(&peer) {
             around.network.close(end);
         }

@@ -9,7 +9,7 @@ use evb_core::time::Instant;
 use super::{Happening, Network, NodeIndex, RETRANSMIT};
 use crate::system::weather::{Weather, below};
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionKind {
     Control,
@@ -29,7 +29,7 @@ impl EndId {
     }
 }
 
-/// What goes over a connection.
+/// An item that a connection carries.
 #[derive(Debug)]
 enum Piece {
     Begin,
@@ -49,15 +49,15 @@ pub(super) struct Connection {
 #[derive(Debug)]
 struct End {
     node: NodeIndex,
-    /// What the process wrote and has not flushed.
+    /// Bytes that the process wrote and has not flushed.
     outgoing: BytesMut,
-    /// What came and is not read.
+    /// Bytes that have arrived and are not read yet.
     incoming: BytesMut,
-    /// Nothing more comes.
+    /// True if no more bytes arrive.
     is_ended: bool,
-    /// The process has closed it.
+    /// True if the process has closed it.
     is_closed: bool,
-    /// What is on its way to here.
+    /// Pieces on their way to this end.
     pipe: VecDeque<(Instant, Piece)>,
     is_scheduled: bool,
 }
@@ -71,7 +71,8 @@ impl Connection {
         self.ends.iter().all(|end| end.is_closed)
     }
 
-    /// Delays what is on its way to an end; whether anything is.
+    /// Delays the pieces on their way to an end. Returns true if its next arrival must be
+    /// scheduled.
     pub(super) fn stall(&mut self, side: usize, until: Instant) -> bool {
         let end = &mut self.ends[side];
         end.pipe.iter_mut().for_each(|(at, _)| *at = until.max(*at));
@@ -84,7 +85,8 @@ impl Connection {
 }
 
 impl Network {
-    /// Dials a host; what is written at once leaves when the connection is there, if it ever is.
+    /// Dials a host; bytes that are written at once leave when the connection is open, if it ever
+    /// is.
     pub(crate) fn dial(&mut self, from: NodeIndex, to: NodeIndex, kind: ConnectionKind) -> EndId {
         let end = |node| End {
             node,
@@ -104,17 +106,17 @@ impl Network {
         here
     }
 
-    /// What came and is not read.
+    /// Returns the bytes that have arrived and are not read yet.
     pub(crate) fn incoming(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).incoming
     }
 
-    /// Where to write; [`Self::flush`] sends it.
+    /// Returns the buffer to write to; [`Self::flush`] sends it.
     pub(crate) fn outgoing(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).outgoing
     }
 
-    /// Whether nothing more comes behind what [`Self::incoming`] has.
+    /// Returns true if no bytes follow those of [`Self::incoming`].
     pub(crate) fn is_ended(&self, end: EndId) -> bool {
         self.connections[end.connection].ends[end.side].is_ended
     }
@@ -164,7 +166,8 @@ impl Network {
         self.put(end.other(), at, by);
     }
 
-    /// All connections of a host's process end: by their end or by a reset, as chance has it; silently if the host is off.
+    /// Ends all connections of a host's process, each by a close or a reset at random; silently if
+    /// the host is off.
     pub(crate) fn drop_all_of(&mut self, node: NodeIndex) {
         for connection in 0..self.connections.len() {
             for side in 0..2 {
@@ -181,7 +184,8 @@ impl Network {
         of_node.ports.clear();
     }
 
-    /// Resets one connection between two hosts, picked by a number; both sides hear of it. Whether there was one.
+    /// Resets one connection of a host, picked by a number, at both ends. Returns true if there was
+    /// one.
     pub(crate) fn reset_one(&mut self, node: NodeIndex, pick: u64) -> bool {
         let open = |(_, one): &(usize, &Connection)| {
             one.touches(node) && one.ends.iter().all(|end| !end.is_closed && !end.is_ended)
@@ -197,13 +201,13 @@ impl Network {
         true
     }
 
-    /// Holds back what goes over the control connections of a host.
+    /// Delays the traffic of a host's control connections.
     pub(crate) fn stall_control(&mut self, node: NodeIndex, until: Instant) {
         for connection in &mut self.connections {
             if connection.kind == ConnectionKind::Control && connection.touches(node) {
                 for end in connection.ends.iter_mut().filter(|end| !end.is_ended) {
                     let at = end.pipe.back().map_or(until, |(at, _)| until.max(*at));
-                    // What follows comes behind it.
+                    // Later pieces arrive after this one.
                     end.pipe.push_back((at, Piece::Bytes(Bytes::new())));
                 }
             }
@@ -215,7 +219,7 @@ impl Network {
         }
     }
 
-    /// A piece arrives: not while either host is cut off.
+    /// Delivers a piece, unless either host is cut off.
     pub(super) fn arrive(&mut self, end: EndId) {
         let (node, other) = (self.end(end).node, self.end(end.other()).node);
         self.end(end).is_scheduled = false;
@@ -235,7 +239,7 @@ impl Network {
             }
             Piece::Bytes(bytes) if is_closed => {
                 if !bytes.is_empty() && !self.end(end.other()).is_ended {
-                    // Nobody reads it, which the sender hears.
+                    // The end is closed, so a reset goes back to the sender.
                     let at = self.now + self.weather.flight(&mut self.rng);
                     self.put(end.other(), at, Piece::Reset);
                 }
@@ -261,7 +265,7 @@ impl Network {
         }
     }
 
-    /// A reset reached this end: what is on its way is gone, and so may be what was not read.
+    /// Resets this end: bytes on their way are lost, and unread bytes may be.
     fn break_end(&mut self, end: EndId) {
         let loses = self.rng.below(2) == 0;
         let own = self.end(end);
@@ -281,7 +285,7 @@ impl Network {
         if own.is_ended {
             return;
         }
-        // Never before what was sent earlier.
+        // A piece never arrives before an earlier one.
         let at = own.pipe.back().map_or(at, |(last, _)| at.max(*last));
         own.pipe.push_back((at, piece));
         self.arm(end);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Happening, Network, NodeIndex};
 use crate::system::weather::{Weather, below};
 
-/// Where a datagram goes, or comes from.
+/// Source or destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     pub(crate) node: NodeIndex,
@@ -18,7 +18,8 @@ impl Address {
         Self { node, port }
     }
 
-    /// Where a builder takes datagrams: as known as its port for connections.
+    /// Returns the address at which a builder receives datagrams; it is as well known as the
+    /// builder's port for connections.
     pub(crate) const fn of_builder(node: NodeIndex) -> Self {
         Self { node, port: 0 }
     }
@@ -33,19 +34,19 @@ impl Network {
         Address { node, port }
     }
 
-    /// Opens the socket that a builder is known by.
+    /// Opens a builder's well-known socket.
     pub(crate) fn bind(&mut self, node: NodeIndex) -> Address {
         let address = Address::of_builder(node);
         self.nodes[node].ports.insert(address.port, Default::default());
         address
     }
 
-    /// Closes it: what comes then is nobody's.
+    /// Closes a socket; datagrams that arrive later are dropped.
     pub(crate) fn close_socket(&mut self, address: Address) {
         self.nodes[address.node].ports.remove(&address.port);
     }
 
-    /// The next datagram that came, and where from.
+    /// Returns the next datagram and its source.
     pub(crate) fn receive(&mut self, at: Address) -> Option<(Address, Bytes)> {
         self.nodes[at.node].ports.get_mut(&at.port)?.pop_front()
     }

@@ -22,16 +22,16 @@ use crate::{
     workload::{FragmentSize, Readout},
 };
 
-/// What kind of thing goes wrong.
+/// Kind of faults in a scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Nothing.
+    /// No faults.
     Calm,
     /// Datagrams are lost, and nothing else.
     Lossy,
-    /// Builders, sinks and the supervisor; sources and their lanes are well.
+    /// Faults of builders, sinks and the supervisor, but not of sources and their lanes.
     Builders,
-    /// Anything.
+    /// Faults of any kind.
     Anything,
 }
 
@@ -54,7 +54,7 @@ impl Chance {
         self.0.below(100) < percent
     }
 
-    /// Short ones more often than long ones.
+    /// Draws a duration; short ones are more frequent than long ones.
     fn duration(&mut self, low: u64, high: u64) -> Duration {
         let high = if self.percent(50) { low + (high - low) / 5 } else { high };
         millis(self.between(low, high))
@@ -85,7 +85,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
                 let before =
                     scenario.faults.last().filter(|planned| planned.run == run).map(|planned| planned.at);
                 let at = match chance.between(0, 9) {
-                    // Together with another one, or about the end.
+                    // The fault coincides with another one, or with the end of the run.
                     0..3 => before.unwrap_or(stop),
                     3 => stop.saturating_sub(millis(500)),
                     _ => millis(chance.between(0, last)),
@@ -169,7 +169,7 @@ fn events(scenario: &mut Scenario, kind: Kind, chance: &mut Chance) {
     scenario.spares = u16::from(kind != Kind::Calm && chance.percent(20));
 }
 
-/// The same network, with what chance adds to it.
+/// Returns the network with random additional faults.
 fn worse(mut weather: Weather, transport: Transport, chance: &mut Chance) -> Weather {
     weather.jitter = chance.of(&[Duration::ZERO, weather.latency / 2, weather.latency * 2]);
     weather.stall = chance.of(&[0, 0, 500]);
@@ -189,7 +189,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
     let only_builders = kind == Kind::Builders;
     let peer =
         if only_builders || chance.percent(50) { Peer::Builder(builder) } else { Peer::Source(source) };
-    // Without a journal, a supervisor that dies takes its run along.
+    // Without a journal, the death of the supervisor ends its run.
     let with_supervisor = scenario.has_journal && chance.percent(25);
     let who = if with_supervisor { Peer::Supervisor } else { peer };
     let fault = match chance.between(0, 24) {
@@ -224,7 +224,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
 fn disk(scenario: &Scenario, builder: BuilderId, chance: &mut Chance) -> Fault {
     let slow = DiskState::Slow(chance.duration(10, 4500));
     if scenario.has_journal && chance.percent(25) {
-        // Shorter than the run waits for its journal.
+        // The fault is shorter than the run waits for its journal.
         let state = chance.of(&[slow, DiskState::Full, DiskState::Failing, DiskState::Hanging]);
         return Fault::Disk { who: Peer::Supervisor, state, length: chance.duration(50, 4000) };
     }

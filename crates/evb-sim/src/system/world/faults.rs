@@ -1,4 +1,4 @@
-//! What goes wrong, carried out.
+//! Execution of a scenario's faults.
 
 use core::time::Duration;
 
@@ -44,7 +44,8 @@ impl World<'_> {
             Act::Trigger { run } => self.trigger(run),
             Act::Stop { run } => self.stop(run),
             Act::Return { run, node } => self.add(run, node),
-            // A supervisor that was killed after it had closed its ledger is started again, and opens the next run as well.
+            // A supervisor that was killed after it had closed its ledger is started again, and
+            // opens the next run as well.
             Act::Open { run } if run == self.run => {}
             Act::Open { run } => self.open(run),
         }
@@ -137,7 +138,7 @@ impl World<'_> {
         }
     }
 
-    /// The host's clock begins anew, while nothing runs there.
+    /// Restarts the host's clock while no process runs there.
     fn reset_clock(&mut self, node: NodeIndex, back: Instant, index: usize) {
         let up = Duration::from_secs(1) + below(Duration::from_secs(10), &mut self.rng);
         self.hosts[node].clock = up.as_nanos() as i64 - back.as_nanos() as i64;

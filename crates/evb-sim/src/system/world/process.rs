@@ -46,7 +46,7 @@ impl Process {
         }
     }
 
-    /// It is killed: its disk keeps what chance has it.
+    /// Applies the death of the process: its disk keeps a random part of what was being written.
     pub(super) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         match self {
             Self::Supervisor(host) => host.tear(around, rng),

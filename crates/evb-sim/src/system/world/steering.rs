@@ -1,4 +1,4 @@
-//! What people ask of the supervisor.
+//! Operators' requests to the supervisor.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::system::{
     network::{Act, Happening, NodeIndex},
 };
 
-/// When somebody asks again who found nobody, or was told to wait.
+/// Time after which an operator repeats a request that found no supervisor or was told to wait.
 const AGAIN: Duration = Duration::from_millis(100);
 
 impl World<'_> {
@@ -24,7 +24,7 @@ impl World<'_> {
         self.scenario.trigger == TriggerKind::External
     }
 
-    /// Asks the supervisor; `None`: there is none.
+    /// Sends a request to the supervisor; `None` if there is none.
     fn ask(&mut self, command: Command) -> Option<Result<(), String>> {
         if !self.is_supervised() {
             return None;
@@ -43,7 +43,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether a run takes triggers.
+    /// Returns true if the run takes triggers.
     pub(super) fn goes_on(&self) -> bool {
         matches!(self.state(), Some(RunState::Running | RunState::Paused))
     }
@@ -54,7 +54,7 @@ impl World<'_> {
             Fault::Stop => self.stop(self.run),
             Fault::Pause { .. } => drop(self.ask(Command::Pause)),
             Fault::Add { builder } => self.add(self.run, self.scenario.node_of(Peer::Builder(builder))),
-            // That it is the last one is a reason not to.
+            // The supervisor may refuse to remove the last builder.
             Fault::Remove { builder, .. } if self.ask(Command::Remove(builder)) == Some(Ok(())) => {
                 let node = self.scenario.node_of(Peer::Builder(builder));
                 self.hosts[node].is_claimed = false;
@@ -69,12 +69,13 @@ impl World<'_> {
         }
     }
 
-    /// Somebody wants the run to stop, and asks until its ledger is closed.
+    /// Stops the run on an operator's behalf, who repeats the request until the ledger is closed.
     pub(super) fn stop(&mut self, run: u32) {
         if run != self.run || self.closed > run {
             return;
         }
-        // A supervisor that is killed before it has written it down has not heard it, however far it has come itself.
+        // A supervisor that is killed before it has written the stop down does not know it after
+        // its recovery.
         if !matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
             drop(self.ask(Command::Stop));
         }
@@ -82,7 +83,7 @@ impl World<'_> {
         self.network.schedule(at, Happening::World(Act::Stop { run }));
     }
 
-    /// External triggers come, some at a time, as long as there is a run.
+    /// Sends external triggers, some at a time, for the duration of the run.
     pub(super) fn trigger(&mut self, run: u32) {
         if run != self.run || self.state() == Some(RunState::Ended) {
             return;
@@ -93,7 +94,7 @@ impl World<'_> {
         self.network.schedule(at, Happening::World(Act::Trigger { run }));
     }
 
-    /// A builder is to take part, again or for the first time; who is leaving has to leave first.
+    /// Adds a builder, again or for the first time; one that is leaving has to leave first.
     pub(super) fn add(&mut self, run: u32, node: NodeIndex) {
         let Peer::Builder(builder) = self.scenario.peer(node) else { return };
         if run != self.run {
@@ -106,7 +107,7 @@ impl World<'_> {
                 self.hosts[node].is_claimed = true;
             }
             None if !self.is_over => self.later(Act::Return { run, node }),
-            // It is there already, or no run goes on.
+            // The builder takes part already, or no run goes on.
             _ => {}
         }
     }
@@ -119,7 +120,7 @@ impl World<'_> {
         self.hosts[node].is_member = true;
         let at = self.network.now();
         self.network.schedule(at, Happening::World(Act::Start(node)));
-        // The process of before may be on its way out.
+        // The previous process may be about to leave.
         self.network.schedule(at + 3 * AGAIN, Happening::World(Act::Start(node)));
     }
 

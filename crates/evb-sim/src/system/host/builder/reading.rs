@@ -27,7 +27,7 @@ pub(super) struct BuilderLane {
     end: Option<EndId>,
     /// Bytes still to come of the data record that was begun.
     data_left: usize,
-    /// Where its datagrams come from.
+    /// Address from which its datagrams come.
     peer: Option<Address>,
 }
 

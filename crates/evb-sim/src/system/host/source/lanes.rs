@@ -39,7 +39,7 @@ pub(super) enum SourceLane {
     Up(Up),
 }
 
-/// A connection that is there.
+/// An open connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Up {
     pub(super) end: EndId,
@@ -184,7 +184,7 @@ impl Running {
     ) -> Result<(), Failure> {
         let now = around.now();
         while let Some((_, datagram)) = around.network.receive(own) {
-            // Damaged ones are repeated like lost ones.
+            // Damaged datagrams are repeated like lost ones.
             let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
             match self.role.records().handle_datagram(lane, &header, body, now) {
                 Ok(()) | Err(DatagramFault::Stale) => {}

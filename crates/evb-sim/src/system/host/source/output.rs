@@ -1,4 +1,4 @@
-//! What a source's role wants done.
+//! The outputs of a source's role.
 
 use core::ops::Range;
 use std::io::IoSlice;
@@ -24,7 +24,7 @@ use crate::system::{
 };
 
 impl Running {
-    /// Does what the role wants done.
+    /// Carries out the role's outputs.
     pub(super) fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
         loop {
@@ -63,7 +63,7 @@ impl Running {
                 break;
             }
         }
-        // Announcements that found no data to share packets with.
+        // This sends announcements that found no data with which to share packets.
         for lane in &self.lanes {
             if let Some(up) = lane.up().filter(|up| up.sockets.is_none()) {
                 around.network.flush(up.end);
