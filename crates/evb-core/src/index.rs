@@ -1,4 +1,4 @@
-//! Positions as types, so that a lane is not taken for a slot, and [`Per`], a list with one value
+//! Positions as types, so that a lane is not taken for a slot, and `Per`, a list with one value
 //! for each peer.
 
 #[cfg(test)]

@@ -7,29 +7,29 @@ fn messages(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn bare_clauses_at_the_head_of_item_docs_are_found() {
     for head in ["What a source knows.", "Whether it is over.", "How long it takes,", "When it ends"] {
-        let found = messages("plain/a.rs", &format!("/// {head}\npub const A: u8 = 1;\n"));
-        assert!(found.len() == 1 && found[0].contains("plain/a.rs:1: a bare clause"), "{found:?}");
+        let found = messages("src/a.rs", &format!("/// {head}\npub const A: u8 = 1;\n"));
+        assert!(found.len() == 1 && found[0].contains("src/a.rs:1: a bare clause"), "{found:?}");
     }
     for fine in ["Returns what a source knows.", "What does a source know?", "Whatever is left."] {
-        assert_eq!(messages("plain/a.rs", &format!("/// {fine}\npub const A: u8 = 1;\n")), [""; 0], "{fine}");
+        assert_eq!(messages("src/a.rs", &format!("/// {fine}\npub const A: u8 = 1;\n")), [""; 0], "{fine}");
     }
     // Only the head counts.
     let later = "/// The lane's bytes.\n/// What is more, they are sorted.\npub const A: u8 = 1;\n";
-    assert_eq!(messages("plain/a.rs", later), [""; 0]);
+    assert_eq!(messages("src/a.rs", later), [""; 0]);
 }
 
 #[test]
 fn wide_comments_are_found() {
     let wide = format!("// {}\n", "word ".repeat(20));
-    assert!(messages("plain/a.rs", &wide)[0].contains("103 columns"), "{:?}", messages("plain/a.rs", &wide));
-    assert_eq!(messages("plain/a.rs", &format!("// {}\n", "word ".repeat(19))), [""; 0]);
+    assert!(messages("src/a.rs", &wide)[0].contains("103 columns"), "{:?}", messages("src/a.rs", &wide));
+    assert_eq!(messages("src/a.rs", &format!("// {}\n", "word ".repeat(19))), [""; 0]);
     let link = format!("// https://example.org/{}\n", "a".repeat(100));
-    assert_eq!(messages("plain/a.rs", &link), [""; 0], "a link has no place to break");
+    assert_eq!(messages("src/a.rs", &link), [""; 0], "a link has no place to break");
 }
 
 #[test]
 fn banned_turns_are_found_in_comments_and_pages() {
-    assert!(messages("plain/a.rs", "// It begins anew.\n")[0].contains("\"anew\""));
+    assert!(messages("src/a.rs", "// It begins anew.\n")[0].contains("\"anew\""));
     assert!(messages("docs/a.md", "Whoever asks is told.\n")[0].contains("docs/a.md:1: \"whoever\""));
     assert_eq!(messages("docs/a.md", "`whoever`\n\n```\nwhoever\n```\nA renewal.\n"), [""; 0]);
 }
