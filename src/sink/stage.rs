@@ -188,8 +188,7 @@ async fn write<S: Sink>(
     left: &mut Vec<usize>,
     fates: &mut [Fate],
 ) -> Result<(), SinkError> {
-    // Any error here holds the events: a sink that cannot begin at all has failed before the first
-    // of them.
+    // After an error here, all events are kept for another try: the sink has not seen any of them.
     sink.begin().await?;
     let sink = &mut sink.sink;
     let mut written = Vec::with_capacity(left.len());

@@ -114,8 +114,8 @@ impl Lane {
     }
 }
 
-/// Returns the sums over all lanes: segments that the kernel had to send again, and the report on
-/// trains.
+/// Returns what all lanes together have sent: the number of segments that the kernel retransmitted,
+/// and the report on trains.
 pub(super) fn sent(lanes: &mut [Lane]) -> (u64, TrainReport) {
     let each = lanes.iter_mut().map(Lane::sent);
     each.fold(Default::default(), |(again, all), one| (again + one.0, sum(all, one.1)))

@@ -183,7 +183,7 @@ pub struct SourceSummary {
     pub reported: bool,
     /// Fragments pushed.
     pub pushed: u64,
-    /// Their payload.
+    /// Payload bytes of the fragments pushed.
     pub pushed_bytes: u64,
     /// Lane bytes sent, resends included.
     pub sent_bytes: u64,

@@ -183,8 +183,8 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
     let _claim = on_loopback(arguments, &config)?;
-    // Run control waits for faults that pass by themselves, such as a disk that is not mounted yet.
-    // It takes the key for something that the operator must mend.
+    // Under run control, only a missing key ends the program: an operator must provide it. Other
+    // faults may pass by themselves, such as a disk that is not mounted yet.
     let needed = if config.control.is_some() { &[][..] } else { &hosted[..] };
     let missing = needs::missing(&config, &admitted.origin, needed);
     if missing.are_fatal() {

@@ -29,7 +29,7 @@ pub use report::{
 };
 use tally::Tally;
 
-/// Facts about a run that are known from elsewhere.
+/// Facts about a run that the files themselves do not state, such as the expected run number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The run to which all files must belong; without it, the files of each run found are verified

@@ -97,8 +97,9 @@ const EXCESS_LAG: u64 = 10_000_000;
 /// any train on any link.
 const GUARANTEE_LAG: Duration = Duration::from_millis(100);
 
-/// Order among the lanes that may go at one time: within its guarantee, by priority, by share, by
-/// the lane's share, by time.
+/// Rank of a lane that wants to send; the lowest goes first. The fields are compared from the left:
+/// departure time, true if it exceeds its class's guarantee, priority, share of the class, share of
+/// the lane, and the time at which it became due.
 type Rank = (Instant, bool, u8, u64, u64, Instant);
 
 struct Candidate {

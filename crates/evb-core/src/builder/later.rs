@@ -42,7 +42,7 @@ impl Later {
         self.fresh.is_empty() && self.seen.is_empty()
     }
 
-    /// Returns the time at which to call [`Self::take_due`], as of its last call.
+    /// Returns the time at which to call [`Self::take_due`] again, as its last call found.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }

@@ -43,7 +43,7 @@ const SOCKET_BUFFER: Bytes = Bytes::mib(8);
 pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) -> Result<Facts, Unavailable> {
     let links = link::links()?;
     let chosen = devices(&links, peers, named)?;
-    // Timers come first, while this process does nothing else.
+    // The lateness of timers is measured first, while this process does nothing else.
     let clock = ClockFacts {
         lateness: clocks::timer_lateness(WATCHED),
         source: clocks::source(),

@@ -55,7 +55,7 @@ pub(super) enum Stroke {
     Both,
 }
 
-/// Points of a plane, joined or not.
+/// A series of points of a chart, with or without a line through them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     pub(super) name: String,

@@ -27,7 +27,7 @@ pub(crate) struct DumpArguments {
     /// This event alone, with its fragments.
     #[arg(long, value_name = "N")]
     event: Option<EventId>,
-    /// The payloads of that event in hexadecimal.
+    /// Print the payloads of the event given by `--event` in hexadecimal.
     #[arg(long, requires = "event")]
     hex: bool,
 }

@@ -49,7 +49,7 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
     let built_in = format!("{option}=y");
     match configuration() {
         Some(text) => Ok(text.lines().any(|line| line == built_in)),
-        // Both lists are there, and it is in none.
+        // Both lists of modules could be read, and neither has the module.
         None if lists.iter().all(Result::is_ok) => Ok(false),
         None => {
             Err(Unavailable::new(format!("no list of this kernel's modules tells whether it has {module}")))

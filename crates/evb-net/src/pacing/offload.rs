@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Means by which trains depart on time.
+/// The component that makes each train of packets wait for its departure time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Offload {
     /// This program, by a timer or by spinning.

@@ -91,7 +91,7 @@ impl fmt::Display for Proof {
     }
 }
 
-/// A time as people read it.
+/// Returns the time rounded down to whole microseconds, for a message.
 fn rounded(time: Duration) -> Duration {
     Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }

@@ -141,7 +141,8 @@ impl DatagramSender {
     ) -> Result<usize, SendError> {
         checked_length(slices, segment)?;
         match self.attempt(slices, segment, at) {
-            // The device's queue is full; it drains as the socket's buffer does.
+            // The device's queue is full. That passes like a full socket buffer, and is
+            // reported as one.
             Err(SendError::Io(error)) if no_room(&error) => Err(SendError::Full),
             outcome => outcome,
         }
