@@ -145,8 +145,8 @@ impl OutgoingDatagrams {
         let is_news = offset > self.acknowledged;
         self.acknowledged = self.acknowledged.max(offset);
         if offset >= lane.announced() && (is_news || !undo::is_undone(Fix::Cccd56c)) {
-            // This holds for an old offset too, as announcements that were known already may have
-            // been repeated.
+            // Nothing is unanswered, also if the offset is an old one: the announcements that were
+            // repeated may have been known already.
             self.unanswered_since = None;
             self.repeat_at = None;
         } else if is_news {

@@ -171,8 +171,9 @@ impl Assigner {
         self.outstanding.accept(builder, answer)
     }
 
-    /// Requests an answer for all assigned events before sources are told of their builders: it is
-    /// unknown which messages arrived.
+    /// Assigns all outstanding events to their builders once more, and has the builders confirm
+    /// them. Sources learn of the builders only after that, as it is unknown which messages of the
+    /// previous supervisor arrived.
     pub(super) fn ask_for_answers(&mut self) {
         self.answer = 1;
         let held: Vec<Place> =
@@ -266,7 +267,7 @@ impl Assigner {
         held
     }
 
-    /// Takes the outstanding events of a builder, or unassigned ones, from the journal.
+    /// Restores events that the journal lists as outstanding at a builder, or as not assigned yet.
     pub(super) fn recall_held(
         &mut self,
         held: &Held,

@@ -269,7 +269,7 @@ impl SupervisorRole {
     /// Returns the report with the facts that only the role knows.
     fn closed(&self, mut report: Box<RunReport>) -> Box<RunReport> {
         if self.unannounced > 0 {
-            // The cost, if any, is among the problems.
+            // Events that were lost by it, if any, are in the report's problems already.
             report.remarks.push(format!(
                 "{} trigger announcements did not come; their events were made up for",
                 self.unannounced

@@ -137,7 +137,8 @@ impl Course<'_> {
         Ok(working)
     }
 
-    /// Returns the rate that this host carries without shaping, in buffer bytes, as bit/s.
+    /// Returns the rate that this host carries without shaping, in bit/s. Each packet counts with
+    /// the bytes that it takes in a port's buffer.
     fn most(&self, shape: Shape) -> Result<f64, BenchError> {
         let load = Load::Unshaped { fragment: system::LARGEST, events_per_s: None };
         let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)))?;
