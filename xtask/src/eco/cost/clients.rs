@@ -1,10 +1,7 @@
 //! The clients that watch a run: a Prometheus that scrapes, and browsers that show the page.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+    sync::mpsc::{self, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -15,47 +12,52 @@ use crate::eco::daemon;
 
 /// Interval at which each client polls.
 const EVERY: Duration = Duration::from_secs(1);
-/// Interval at which clients check that the run is over.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 const BROWSERS: usize = 3;
 
-/// One client that scrapes and three that poll, each in its own thread.
-pub(super) struct Clients {
-    over: Arc<AtomicBool>,
-    answers: Arc<AtomicU64>,
-    threads: Vec<JoinHandle<()>>,
+/// One client that scrapes and three that poll, each in its own thread. Between two requests they
+/// sleep, so that what they cost is what their requests cost.
+pub(super) struct Clients(Vec<Client>);
+
+struct Client {
+    /// Dropped to stop the client.
+    stop: Sender<()>,
+    /// The thread, which returns the number of answers.
+    thread: JoinHandle<u64>,
 }
 
 impl Clients {
     pub(super) fn start() -> Self {
-        let (over, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let thread = |look: fn(&mut u64) -> Result<()>| {
-            let (over, answers) = (Arc::clone(&over), Arc::clone(&answers));
-            thread::spawn(move || {
-                let mut newest = 0;
-                while !over.load(Relaxed) {
-                    let next = Instant::now() + EVERY;
-                    if look(&mut newest).is_ok() {
-                        answers.fetch_add(1, Relaxed);
-                    }
-                    while !over.load(Relaxed) && Instant::now() < next {
-                        thread::sleep(LOOK_EVERY);
-                    }
-                }
-            })
-        };
-        let mut threads = vec![thread(scrape)];
-        threads.extend((0..BROWSERS).map(|_| thread(show)));
-        Self { over, answers, threads }
+        let looks: [fn(&mut u64) -> Result<()>; 1 + BROWSERS] = [scrape, show, show, show];
+        Self(looks.map(Client::start).into())
     }
 
     /// Stops the clients, and returns the number of answers they got.
     pub(super) fn stop(self) -> u64 {
-        self.over.store(true, Relaxed);
-        for thread in self.threads {
-            let _ = thread.join();
-        }
-        self.answers.load(Relaxed)
+        self.0
+            .into_iter()
+            .map(|client| {
+                drop(client.stop);
+                client.thread.join().unwrap_or_default()
+            })
+            .sum()
+    }
+}
+
+impl Client {
+    fn start(look: fn(&mut u64) -> Result<()>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let (mut newest, mut answers, mut next) = (0, 0, Instant::now());
+            loop {
+                answers += u64::from(look(&mut newest).is_ok());
+                next += EVERY;
+                let left = next.saturating_duration_since(Instant::now());
+                if stopped.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
+                    return answers;
+                }
+            }
+        });
+        Self { stop, thread }
     }
 }
 
