@@ -75,7 +75,7 @@ impl System {
         let plan = RunPlan { slots: 64, ..support::plan(self.sources, self.builders, events) };
         let supervisor =
             Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await.expect("loopback has a port");
-        let address = supervisor.addr().to_string();
+        let address = supervisor.address().to_string();
         let run = tokio::spawn(supervisor.run());
         let (transport, size) = (self.transport, self.size);
         let mut builders = Vec::new();

@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = RunPlan::new(RunNumber::new(1), epoch, sources.to_vec(), vec![builder]);
     let plan = RunPlan { events: Some(1000), ..plan };
     let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
-    let address = supervisor.addr().to_string();
+    let address = supervisor.address().to_string();
     let run = tokio::spawn(supervisor.run());
 
     Builder::connect(BuilderConfig::new(builder, &address), Table::new(&path)).await?;

@@ -2,37 +2,23 @@
 //!
 //!     cargo run --example hello_event
 
-use evb::builder::{Builder, BuilderConfig};
-use evb::event::Event;
-use evb::fragment::{Fragment, Timestamp};
-use evb::id::{BuilderId, EventId, RunNumber, SourceId};
-use evb::sink::FnSink;
-use evb::source::{Source, SourceConfig};
-use evb::supervisor::{RunPlan, Supervisor, SupervisorConfig};
+use evb::prelude::*;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (sources, builder) = ([1, 2].map(SourceId::new), BuilderId::new(1));
-    let epoch = SupervisorConfig::fresh_epoch();
-    let plan = RunPlan::new(RunNumber::new(1), epoch, sources.to_vec(), vec![builder]);
-    let plan = RunPlan { events: Some(3), ..plan };
-    let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
-    let address = supervisor.addr().to_string();
-    let run = tokio::spawn(supervisor.run());
-
-    let print = FnSink(|event: &Event| {
-        let texts = event.fragments().map(|fragment| String::from_utf8_lossy(fragment.payload).into_owned());
-        println!("event {}: {}", event.id, texts.collect::<Vec<_>>().join(" + "));
-        Ok(())
-    });
-    Builder::connect(BuilderConfig::new(builder, &address), print).await?;
-    for id in sources {
-        let source = Source::connect(SourceConfig::new(id, &address)).await?;
+    let run = LocalSystem::new(2, 1).events(3).start(|_| FnSink(print)).await?;
+    for (source, name) in run.sources().iter().zip(["tracker", "calorimeter"]) {
         for event in (1..=3).map(EventId::new) {
-            let data = format!("source {id}'s part of {event}");
+            let data = format!("{name} data of {event}");
             source.push(Fragment::new(event, Timestamp::new(0), data)).await?;
         }
     }
-    println!("{}", run.await??.verdict);
+    println!("{}", run.finished().await?.verdict);
+    Ok(())
+}
+
+fn print(event: &Event) -> Result<(), SinkError> {
+    let texts = event.fragments().map(|fragment| String::from_utf8_lossy(fragment.payload).into_owned());
+    println!("event {}: {}", event.id, texts.collect::<Vec<_>>().join(" + "));
     Ok(())
 }

@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Access, Beats, Ending, Entry, RoleError, RunOutcome, StopRequest},
+    role::{self, Access, Beats, Entry, RoleError, RoleHandle, RunOutcome},
     sink::Sink,
 };
 
@@ -135,17 +135,18 @@ impl BuilderConfig {
     }
 }
 
-/// A running builder. It lives on a thread of its own, its sink on another.
+/// A running builder. It lives on a thread of its own, its sink on another. Dropping all handles
+/// changes nothing: it builds until the run is over, or [`Self::abort`].
 #[derive(Clone, Debug)]
 pub struct Builder {
-    ending: Ending,
-    stop: StopRequest,
+    role: RoleHandle,
     address: SocketAddr,
 }
 
 impl Builder {
     /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
-    /// Dropping the future before it is ready gives the attempt up.
+    ///
+    /// Cancel safety: dropping the future before it is ready gives the attempt up.
     ///
     /// # Errors
     /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or
@@ -163,9 +164,8 @@ impl Builder {
         filter: impl Filter,
         sink: impl Sink,
     ) -> Result<Self, RoleError> {
-        let (stop, stopping) = StopRequest::new();
         let name = format!("builder {}", config.id);
-        let (address, ending) = role::on_own_thread(name, config.core, |mut joined| async move {
+        let (address, role) = RoleHandle::start(name, config.core, |mut joined, run_ends| async move {
             let (listener, address) = bind(&config).await?;
             let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
             let hello = Hello {
@@ -185,11 +185,11 @@ impl Builder {
             };
             role::hand_over(joined, address).await?;
             let (beats, name) = (config.beats.clone(), format!("builder {}", config.id));
-            let run = begin::run(config, listener, entry, Box::new(filter), sink, stopping);
+            let run = begin::run(config, listener, entry, Box::new(filter), sink, run_ends);
             beats.count(name, run).await
         })
         .await?;
-        Ok(Self { ending, stop, address })
+        Ok(Self { role, address })
     }
 
     /// Returns the address at which it listens for sources.
@@ -199,16 +199,24 @@ impl Builder {
 
     /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
     /// named in the ledger.
-    pub fn stop(&self, cause: &str) {
-        self.stop.send(cause);
+    pub fn request_run_end(&self, cause: &str) {
+        self.role.request_run_end(cause);
     }
 
     /// Waits until the run is over, when every event is with the sink or named in the ledger.
     ///
+    /// Cancel safety: a call that is dropped changes nothing, and any number may wait.
+    ///
     /// # Errors
     /// The reason for which the builder could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
-        role::ended(&mut self.ending.clone()).await
+        self.role.finished().await
+    }
+
+    /// Ends the builder at once, as if its process were killed: other builders get the events that
+    /// its sink has not accepted. [`Self::finished`] returns [`RoleError::Aborted`] then.
+    pub fn abort(&self) {
+        self.role.abort();
     }
 }
 

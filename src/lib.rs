@@ -46,7 +46,7 @@
 //! let mut plan = RunPlan::new(RunNumber::new(1), epoch, vec![source], vec![builder]);
 //! plan.events = Some(3);
 //! let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
-//! let address = supervisor.addr().to_string();
+//! let address = supervisor.address().to_string();
 //! let run = tokio::spawn(supervisor.run());
 //!
 //! let sink = FnSink(|event: &evb::event::Event| {
@@ -77,11 +77,16 @@ pub mod trigger_feed;
 pub mod input;
 pub mod supervisor;
 pub mod run_control;
+pub mod local;
+pub mod prelude;
+mod watch;
 
 pub use builder::Builder;
 pub use evb_core::{event, fragment, id, ledger, units};
 pub use evb_net::security::{PresharedKey, Security};
+pub use local::LocalSystem;
 pub use run_control::RunControl;
 pub use sink::Sink;
 pub use source::Source;
 pub use supervisor::Supervisor;
+pub use watch::Watch;

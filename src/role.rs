@@ -6,8 +6,9 @@ pub(crate) mod facts;
 mod link;
 mod entry;
 mod greetings;
+mod handle;
 
-use std::{future::Future, io, time::Duration};
+use std::{io, time::Duration};
 
 use evb_core::{lane::LaneError, session::RoleFault, units::Bytes, wire::control::MalformedMessage};
 use evb_net::{
@@ -18,13 +19,13 @@ use evb_net::{
     security::{PARCEL_OVERHEAD, tag::TAG_LENGTH},
 };
 use evb_shaper::cost::PacketCost;
-use tokio::sync::{mpsc, oneshot, watch};
 
 pub use beats::Beats;
 pub(crate) use busy_poll::BusyPoll;
 pub(crate) use entry::{Beginning, Entry};
 pub use evb_core::session::RunOutcome;
 pub(crate) use greetings::Greetings;
+pub(crate) use handle::{RoleHandle, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
 
 /// Control messages that a role takes in before it acts on them; bounds what a flood of them can
@@ -48,26 +49,9 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     awake.ok()
 }
 
-/// A request to a role that it ask for the end of the run.
-#[derive(Clone, Debug)]
-pub(crate) struct StopRequest(mpsc::Sender<String>);
-
-impl StopRequest {
-    /// Creates a request and the driver's end of it.
-    pub(crate) fn new() -> (Self, mpsc::Receiver<String>) {
-        let (sender, receiver) = mpsc::channel(1);
-        (Self(sender), receiver)
-    }
-
-    /// Sends the request; repeated requests have no effect.
-    pub(crate) fn send(&self, cause: &str) {
-        // The channel is full after an earlier request, and closed when the role is over.
-        let _ = self.0.try_send(cause.to_owned());
-    }
-}
-
 /// Reason for which a role could not go on.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RoleError {
     /// The supervisor could not be reached, or refused us.
     #[error("cannot join the run: {0}")]
@@ -127,8 +111,11 @@ pub enum RoleError {
         limit: Bytes,
     },
     /// The task that started it did not wait until it had joined.
-    #[error("nobody waits for it any more")]
+    #[error("the program stopped waiting for it to join")]
     Unwanted,
+    /// The program aborted it.
+    #[error("the program aborted it")]
+    Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
     #[error("the role ended without saying why")]
     Vanished,
@@ -148,73 +135,6 @@ impl From<RoleFault> for RoleError {
     }
 }
 
-/// The end of a role's run, for the tasks that wait for it.
-pub(crate) type Ending = watch::Receiver<Option<Result<RunOutcome, std::sync::Arc<RoleError>>>>;
-
-/// Waits until the role has ended.
-pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::Arc<RoleError>> {
-    let ended = ending.wait_for(Option::is_some).await;
-    let vanished = || Err(std::sync::Arc::new(RoleError::Vanished));
-    ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
-}
-
-/// The value that a role hands to its starter once it has joined, and the channel that confirms the
-/// receipt: see [`hand_over`].
-pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
-
-/// Runs a role on a thread and runtime of its own, pinned to `core` if given, so that it shares no
-/// core with others and no blocking readout or sink can delay it. Waits until it has joined;
-/// returns the value that it handed over and a watch of its end.
-///
-/// # Errors
-/// The reason for which it ended before it had joined.
-pub(crate) async fn on_own_thread<T, F>(
-    name: String,
-    core: Option<usize>,
-    role: impl FnOnce(oneshot::Sender<Joined<T>>) -> F + Send + 'static,
-) -> Result<(T, Ending), RoleError>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<RunOutcome, RoleError>>,
-{
-    let (joined, has_joined) = oneshot::channel();
-    let (early, ended_early) = oneshot::channel();
-    let (end, ending) = watch::channel(None);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(name.clone()).spawn(move || {
-        if let Some(core) = core
-            && let Err(error) = host::pin_to_core(core)
-        {
-            tracing::warn!(role = name.as_str(), core, %error, "cannot pin to that core; running on any");
-        }
-        let outcome = runtime.block_on(role(joined));
-        if let Err(error) = &outcome {
-            match error {
-                RoleError::Unwanted => tracing::debug!(role = name.as_str(), "not wanted any more"),
-                // The ledger states what this costs.
-                _ => tracing::warn!(role = name.as_str(), %error, "ended by an error"),
-            }
-        }
-        let shared = match outcome {
-            Ok(outcome) => Ok(outcome),
-            // A task that still waits for the role to join gets the error itself, and no other task
-            // can ask for it.
-            Err(error) => match early.send(error) {
-                Ok(()) => return,
-                Err(error) => Err(std::sync::Arc::new(error)),
-            },
-        };
-        end.send_replace(Some(shared));
-    })?;
-    let Ok((what, taken)) = has_joined.await else {
-        return Err(ended_early.await.unwrap_or(RoleError::Vanished));
-    };
-    // This must happen before the role goes on: its end is reported through `ending` from now on.
-    drop(ended_early);
-    let _ = taken.send(());
-    Ok((what, ending))
-}
-
 /// Returns the cost of lane bytes on the wire, including the tags that protect them if they are
 /// protected.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
@@ -224,14 +144,3 @@ pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bo
     };
     if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
 }
-
-/// Tells the starter of a role that it has joined, and waits until the starter has received this.
-/// Without the receipt, a starter that is gone would leave a role in the run that has no owner.
-pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
-    let (taken, is_taken) = oneshot::channel();
-    joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;
-    is_taken.await.map_err(|_| RoleError::Unwanted)
-}
-
-#[cfg(test)]
-mod tests;

@@ -26,6 +26,7 @@ use crate::{
     role::{RoleError, RunOutcome},
     source::Source,
     supervisor::{RunPlan, SupervisorConfig},
+    watch::Watch,
 };
 use leader::{Ask, Leader};
 
@@ -81,8 +82,8 @@ impl Role {
     /// Asks for the end of the run.
     pub fn stop(&self, cause: &str) {
         match self {
-            Self::Source(_, source) => source.stop(cause),
-            Self::Builder(_, builder) => builder.stop(cause),
+            Self::Source(_, source) => source.request_run_end(cause),
+            Self::Builder(_, builder) => builder.request_run_end(cause),
         }
     }
 
@@ -276,8 +277,8 @@ impl RunControl {
     }
 
     /// Returns a watch of the state, and of the last run's results.
-    pub fn watch(&self) -> watch::Receiver<Shown> {
-        self.shown.clone()
+    pub fn watch(&self) -> Watch<Shown> {
+        Watch::new(self.shown.clone())
     }
 
     /// Waits until no run is under way, and returns the ledger of the last run, if there was one.

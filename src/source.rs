@@ -1,7 +1,10 @@
 //! [`Source`]: a readout computer's end of the event builder.
 
+mod blocking;
+mod config;
 mod input;
 mod pacing;
+mod push_error;
 mod end;
 mod dialing;
 mod lanes;
@@ -9,119 +12,26 @@ mod feed;
 mod driver;
 mod begin;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use evb_core::{
     fragment::Fragment,
-    id::{EventId, Peer, SourceId},
+    id::{EventId, Peer},
     session::Member,
-    source::PushError as Refused,
     units::Bytes,
     wire::control::Hello,
 };
-use evb_net::{class::TrafficClass, host, lane::LaneOptions, pacing::Transport, security::Security};
-use evb_shaper::{
-    Shaping,
-    cost::{CELL, PacketCost},
-};
+use evb_net::host;
 
-use crate::role::{self, Access, Beats, Ending, Entry, RoleError, RunOutcome, StopRequest};
+use crate::role::{self, Access, Entry, RoleError, RoleHandle, RunOutcome};
+pub use blocking::BlockingSource;
+pub use config::SourceConfig;
+pub use evb_core::source::PushError as Refused;
+pub use input::Permit;
 pub use pacing::PacingConfig;
+pub use push_error::{PushError, TryPushError};
 
 use input::Intake;
-
-/// A source's configuration; the rest comes from the supervisor.
-#[derive(Clone, Debug)]
-pub struct SourceConfig {
-    /// The source's id, which must be in the supervisor's list.
-    pub id: SourceId,
-    /// The supervisor's address, `host:port`.
-    pub supervisor: String,
-    /// The local address to send from; `None` leaves it to routing.
-    pub bind: Option<IpAddr>,
-    /// The largest payload, by which builders reserve memory.
-    pub max_fragment: Bytes,
-    /// Payload bytes that may wait for a decision before `push` waits.
-    pub backlog: Bytes,
-    /// Time for which it tries to reach the supervisor.
-    pub start_timeout: Duration,
-    /// Shaping of departures; the builders do their half of it.
-    pub shaping: Shaping,
-    /// Pace towards each builder, in addition to any shaping, and the mechanism that keeps it.
-    pub pacing: PacingConfig,
-    /// Largest IP packet on the way, bytes.
-    pub mtu: u32,
-    /// Time that announcements may wait in full queues on their way, mostly that of a builder's
-    /// port: its buffer divided by its rate; zero if unknown. They keep this distance from each
-    /// other, and over datagrams none is repeated earlier.
-    pub queue: Duration,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it
-    /// ([`evb_net::host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
-    /// [`BRISK`](crate::role::BRISK).
-    pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
-    /// it sleeps at once. Its core is busy meanwhile: ask
-    /// [`prove_polling`](evb_net::pacing::prove_polling) first.
-    pub busy_poll: Option<Duration>,
-    /// Least space that a packet occupies in a switch port's buffer.
-    pub cell: Bytes,
-    /// Transport of the lanes; the same for all sources and builders of a run.
-    pub transport: Transport,
-    /// Options of the lanes' sockets.
-    pub lane: LaneOptions,
-    /// Traffic class of the packets of the supervisor connection.
-    pub control: TrafficClass,
-    /// Keys and certificates by which it and its peers authenticate each other.
-    pub security: Security,
-    /// Counter of the turns of its loop.
-    pub beats: Beats,
-    /// The core to run on; `None`: any.
-    pub core: Option<usize>,
-}
-
-impl SourceConfig {
-    /// Creates a configuration with defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no
-    /// pacing.
-    pub fn new(id: SourceId, supervisor: impl Into<String>) -> Self {
-        Self {
-            id,
-            supervisor: supervisor.into(),
-            bind: None,
-            max_fragment: Bytes::mib(4),
-            backlog: Bytes::mib(256),
-            start_timeout: Duration::from_secs(30),
-            shaping: Shaping::LOOPBACK,
-            pacing: PacingConfig::default(),
-            mtu: 1500,
-            queue: Duration::ZERO,
-            keep_awake: None,
-            busy_poll: None,
-            cell: CELL,
-            transport: Transport::Tcp,
-            lane: LaneOptions::default(),
-            control: TrafficClass::default(),
-            security: Security::None,
-            beats: Beats::default(),
-            core: None,
-        }
-    }
-
-    /// Returns the cost of lane bytes on the wire.
-    fn cost(&self) -> PacketCost {
-        role::packet_cost(self.transport, self.mtu, self.cell, self.security.is_protected())
-    }
-}
-
-/// Reason for which a fragment was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum PushError {
-    /// The caller's fragment was refused.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// The run is over, or the source failed: [`Source::finished`] returns the result.
-    #[error("the source has ended; nothing more is taken")]
-    Ended,
-}
 
 /// Makes the fragments of events when they are assigned: for readout that keeps its data until
 /// asked, for generators and replay. Runs on the source's own thread, so it must not block for
@@ -135,18 +45,19 @@ pub trait Readout: Send + 'static {
 /// A running source. Clones push into the same source.
 ///
 /// It connects to the supervisor, learns the builders, and keeps each fragment until the event's
-/// builder asks for it and the builder's sink has accepted the event.
+/// builder asks for it and the builder's sink has accepted the event. Dropping all handles changes
+/// nothing: the source delivers what was pushed until the run is over, or [`Self::abort`].
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,
     first: EventId,
-    ending: Ending,
-    stop: StopRequest,
+    role: RoleHandle,
 }
 
 impl Source {
-    /// Registers at the supervisor and starts the source on a thread of its own. Dropping the
-    /// future before it is ready gives the attempt up.
+    /// Registers at the supervisor and starts the source on a thread of its own.
+    ///
+    /// Cancel safety: dropping the future before it is ready gives the attempt up.
     ///
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
@@ -172,9 +83,8 @@ impl Source {
         let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
         let member = Member { supervisor, hello, start_timeout };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
-        let (stop, stopping) = StopRequest::new();
         let name = format!("source {}", config.id);
-        let (first, ending) = role::on_own_thread(name, config.core, |mut joined| async move {
+        let (first, role) = RoleHandle::start(name, config.core, |mut joined, run_ends| async move {
             let security = config.security.clone();
             let access = Access { bind: config.bind, class: config.control, security };
             let (entry, first) = tokio::select! {
@@ -184,20 +94,70 @@ impl Source {
             outlet.begin(first);
             role::hand_over(joined, first).await?;
             let (beats, name) = (config.beats.clone(), format!("source {}", config.id));
-            beats.count(name, begin::run(config, entry, outlet, readout, stopping)).await
+            beats.count(name, begin::run(config, entry, outlet, readout, run_ends)).await
         })
         .await?;
-        Ok(Self { intake, first, ending, stop })
+        Ok(Self { intake, first, role })
     }
 
     /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on
     /// readout.
+    ///
+    /// Cancel safety: a call that is dropped before it is ready has pushed nothing and holds no
+    /// room; the fragment is dropped with it. Where that would lose data, [`reserve`](Self::reserve)
+    /// first.
     ///
     /// # Errors
     /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no
     /// error: it is dropped and counted.
     pub async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         self.intake.push(fragment).await
+    }
+
+    /// Hands fragments over in their order, and removes from `fragments` what is handed over; waits
+    /// while the backlog is full. Per fragment it costs a fraction of [`push`](Self::push).
+    ///
+    /// Cancel safety: what is still in `fragments` when the call is dropped is not pushed, and
+    /// everything else is.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), for the fragment that is now the first of `fragments`.
+    pub async fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
+        self.intake.push_many(fragments).await
+    }
+
+    /// Hands a fragment over if the backlog has room at this moment.
+    ///
+    /// # Errors
+    /// [`TryPushError`], which returns the fragment.
+    pub fn try_push(&self, fragment: Fragment) -> Result<(), TryPushError> {
+        self.intake.try_push(fragment)
+    }
+
+    /// Reserves room for a fragment of up to `size` payload bytes; waits while the backlog is full.
+    /// The permit's `push` neither waits nor fails.
+    ///
+    /// Cancel safety: a call that is dropped before it is ready holds no room, and loses its place
+    /// in the queue.
+    ///
+    /// A permit waits for room like a fragment that nobody has asked for yet. A source whose
+    /// backlog is full of later events than the one that builders wait for makes no progress by it:
+    /// readout that pushes out of order uses [`push`](Self::push), which lets fragments of decided
+    /// events pass.
+    ///
+    /// ```no_run
+    /// # async fn readout(source: evb::Source) -> Result<(), evb::source::PushError> {
+    /// # fn read_hardware() -> evb::fragment::Fragment { unimplemented!() }
+    /// let permit = source.reserve(evb::units::Bytes::kib(64)).await?;
+    /// permit.push(read_hardware());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`PushError`]: more than `max_fragment`, or the run is over.
+    pub async fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
+        self.intake.reserve(size).await
     }
 
     /// Returns the first event that this source has a part in: 1, or in a run that goes on, the
@@ -209,39 +169,28 @@ impl Source {
 
     /// Returns a handle for readout threads that are not async.
     pub fn blocking(&self) -> BlockingSource {
-        BlockingSource { intake: self.intake.clone() }
+        BlockingSource::new(self.intake.clone())
     }
 
     /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
     /// named in the ledger.
-    pub fn stop(&self, cause: &str) {
-        self.stop.send(cause);
+    pub fn request_run_end(&self, cause: &str) {
+        self.role.request_run_end(cause);
     }
 
     /// Waits until the run is over.
     ///
+    /// Cancel safety: a call that is dropped changes nothing, and any number may wait.
+    ///
     /// # Errors
     /// The reason for which the source could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
-        role::ended(&mut self.ending.clone()).await
+        self.role.finished().await
     }
-}
 
-/// A [`Source`] for readout threads that are not async.
-#[derive(Clone, Debug)]
-pub struct BlockingSource {
-    intake: Intake,
-}
-
-impl BlockingSource {
-    /// Hands a fragment over; blocks while the backlog is full.
-    ///
-    /// # Errors
-    /// As [`Source::push`].
-    ///
-    /// # Panics
-    /// Inside an async task, where blocking would stop the others.
-    pub fn push(&self, fragment: Fragment) -> Result<(), PushError> {
-        self.intake.push_blocking(fragment)
+    /// Ends the source at once, as if its process were killed: events that lack its fragments are
+    /// incomplete. [`Self::finished`] returns [`RoleError::Aborted`] then.
+    pub fn abort(&self) {
+        self.role.abort();
     }
 }

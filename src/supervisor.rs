@@ -8,15 +8,16 @@ mod commands;
 mod onlookers;
 mod driver;
 mod farewell;
+mod handle;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use evb_core::{
-    id::{BuilderId, Epoch},
+    id::Epoch,
     supervisor::{RecoverError, Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
@@ -27,10 +28,10 @@ use evb_net::{
 };
 use tokio::{
     net::TcpListener,
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, mpsc, oneshot, watch},
 };
 
-use commands::{Change, Command, Commands};
+use commands::Commands;
 use door::Door;
 use driver::Driver;
 use journal::{Journal, keeper::Keeper};
@@ -48,6 +49,7 @@ pub use evb_core::{
     trigger::TriggerKind,
     units::Frequency,
 };
+pub use handle::{BeginError, RunOver, SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use trigger_port::TriggerInput;
 
@@ -79,6 +81,7 @@ pub struct SupervisorConfig {
 
 /// Reason for which a supervisor cannot work.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SupervisorError {
     /// The plan is contradictory.
     #[error(transparent)]
@@ -115,50 +118,21 @@ pub enum SupervisorError {
     /// The system refused a timer.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
+    /// The program aborted it, or dropped it before the run was over.
+    #[error("the program aborted the supervisor")]
+    Aborted,
 }
 
 /// A listening supervisor; [`run`](Self::run) leads its run.
+///
+/// Dropping it, or the future of [`run`](Self::run), ends the supervisor as if its process were
+/// killed.
 #[derive(Debug)]
 pub struct Supervisor {
     driver: Driver,
-    address: SocketAddr,
-    trigger_address: Option<SocketAddr>,
     handle: SupervisorHandle,
+    ended: watch::Sender<Option<Arc<RunReport>>>,
     beats: Beats,
-}
-
-/// A handle to a running supervisor. It is cheap to clone.
-#[derive(Clone, Debug)]
-pub struct SupervisorHandle {
-    commands: mpsc::Sender<Command>,
-    progress: watch::Receiver<Progress>,
-}
-
-/// The supervisor has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the run is over")]
-pub struct RunOver;
-
-/// Reason for which a run is not changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SteeringError {
-    /// The run cannot be changed like this.
-    #[error(transparent)]
-    Refused(#[from] ChangeError),
-    /// The supervisor has ended.
-    #[error(transparent)]
-    Over(#[from] RunOver),
-}
-
-/// Reason for which a run that its plan holds back does not begin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BeginError {
-    /// A source or builder is missing, or the run has begun already.
-    #[error(transparent)]
-    NotReady(#[from] NotReady),
-    /// The supervisor has ended.
-    #[error(transparent)]
-    Over(#[from] RunOver),
 }
 
 impl SupervisorConfig {
@@ -193,11 +167,37 @@ impl Supervisor {
         Self::on(listener, config).await
     }
 
-    /// Uses an existing listener, which may serve many runs. `config.listen` is not used.
+    /// Starts a supervisor on a thread of its own, as [`Source`](crate::Source) and
+    /// [`Builder`](crate::Builder) have one. Dropping all handles changes nothing: it leads the run
+    /// to its end, or until [`SupervisorHandle::abort`].
+    ///
+    /// Cancel safety: dropping the future before it is ready ends the supervisor.
     ///
     /// # Errors
     /// As [`Self::bind`].
-    pub async fn on(listener: TcpListener, mut config: SupervisorConfig) -> Result<Self, SupervisorError> {
+    pub async fn start(config: SupervisorConfig) -> Result<SupervisorHandle, SupervisorError> {
+        let (bound, has_bound) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("supervisor".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let supervisor = match Self::bind(config).await {
+                    Ok(supervisor) => supervisor,
+                    Err(error) => return drop(bound.send(Err(error))),
+                };
+                if bound.send(Ok(supervisor.handle())).is_ok() {
+                    // The handles have the result.
+                    let _ = supervisor.run().await;
+                }
+            });
+        })?;
+        has_bound.await.unwrap_or(Err(SupervisorError::Aborted))
+    }
+
+    /// Uses an existing listener, which may serve many runs. `config.listen` is not used.
+    pub(crate) async fn on(
+        listener: TcpListener,
+        mut config: SupervisorConfig,
+    ) -> Result<Self, SupervisorError> {
         if config.trigger_input.is_some() && config.plan.trigger != TriggerKind::External {
             return Err(SupervisorError::TriggerInput);
         }
@@ -223,18 +223,20 @@ impl Supervisor {
             Commands::new(command_queue),
             Onlookers::new(progress_sender),
         )?;
-        let handle = SupervisorHandle { commands, progress };
-        Ok(Self { driver, address, trigger_address, handle, beats: config.beats })
+        let (ended, report) = watch::channel(None);
+        let abort = Arc::new(Notify::new());
+        let handle = SupervisorHandle { commands, progress, address, trigger_address, report, abort };
+        Ok(Self { driver, handle, ended, beats: config.beats })
     }
 
     /// Returns the address at which it listens for sources and builders.
-    pub fn addr(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> SocketAddr {
+        self.handle.address()
     }
 
     /// Returns the address at which it listens for external triggers, if it does.
-    pub fn trigger_addr(&self) -> Option<SocketAddr> {
-        self.trigger_address
+    pub fn trigger_address(&self) -> Option<SocketAddr> {
+        self.handle.trigger_address()
     }
 
     /// Returns a handle that steers and observes the run.
@@ -242,13 +244,23 @@ impl Supervisor {
         self.handle.clone()
     }
 
-    /// Leads the run until its ledger is closed.
+    /// Leads the run until its ledger is closed, on the task of the caller.
+    ///
+    /// Cancel safety: dropping the future ends the supervisor as if its process were killed.
     ///
     /// # Errors
-    /// None at present: the report of a failed run states the failure.
+    /// [`SupervisorError::Aborted`]. The report of a failed run states the failure.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
-        drop(self.handle);
-        Ok(*self.beats.count("supervisor".to_owned(), farewell::lead(self.driver)).await)
+        let Self { driver, handle, ended, beats } = self;
+        let aborted = Arc::clone(&handle.abort);
+        drop(handle);
+        let report = tokio::select! {
+            biased;
+            report = beats.count("supervisor".to_owned(), farewell::lead(driver)) => report,
+            () = aborted.notified() => return Err(SupervisorError::Aborted),
+        };
+        ended.send_replace(Some(Arc::from(report.clone())));
+        Ok(*report)
     }
 }
 
@@ -274,103 +286,8 @@ fn begin(
 }
 
 /// Listens for sources and builders at `host:port`.
-///
-/// # Errors
-/// [`SupervisorError`]: the address.
-pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
+pub(crate) async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
     let addresses = resolve(address).await?;
     let fault = |reason| SupervisorError::Listen { address: address.to_owned(), reason };
     evb_net::control::listen(&addresses).await.map_err(fault)
-}
-
-impl SupervisorHandle {
-    /// Reports `count` external triggers that happened now. They are ignored unless the run takes
-    /// triggers and its trigger kind is external.
-    ///
-    /// # Errors
-    /// [`RunOver`].
-    pub async fn trigger(&self, count: u64) -> Result<(), RunOver> {
-        self.commands.send(Command::Trigger(count)).await.map_err(|_| RunOver)
-    }
-
-    /// Ends the run: there are no more triggers, and all outstanding events are settled.
-    ///
-    /// # Errors
-    /// [`RunOver`]: it has ended already.
-    pub async fn stop(&self, cause: impl Into<String>) -> Result<(), RunOver> {
-        self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
-    }
-
-    /// Lets a run begin that its plan holds back ([`RunPlan::hold`]).
-    ///
-    /// # Errors
-    /// [`BeginError`]: peers are missing, or the run is over.
-    pub async fn begin(&self) -> Result<(), BeginError> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Begin(answer)).await.map_err(|_| RunOver)?;
-        Ok(answered.await.map_err(|_| RunOver)??)
-    }
-
-    /// Pauses the run. External triggers are inhibited meanwhile, and the run's own trigger is
-    /// stopped.
-    ///
-    /// # Errors
-    /// [`SteeringError`]: it is not running, paused already, or over.
-    pub async fn pause(&self) -> Result<(), SteeringError> {
-        self.change(Change::Pause).await
-    }
-
-    /// Resumes the run: it takes triggers again.
-    ///
-    /// # Errors
-    /// [`SteeringError`]: it is not paused, or over.
-    pub async fn resume(&self) -> Result<(), SteeringError> {
-        self.change(Change::Resume).await
-    }
-
-    /// Sets the mean rate of the run's own trigger, from now on.
-    ///
-    /// # Errors
-    /// [`SteeringError`]: its trigger has no rate, or it is over.
-    pub async fn set_rate(&self, rate: Frequency) -> Result<(), SteeringError> {
-        self.change(Change::SetRate(rate)).await
-    }
-
-    /// Adds a builder to the run, which may be running already.
-    ///
-    /// # Errors
-    /// [`SteeringError`]: it takes part already, there are too many, or it is over.
-    pub async fn add_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
-        self.change(Change::AddBuilder(id)).await
-    }
-
-    /// Removes a builder: it gets no more events, and leaves when it has none left.
-    ///
-    /// # Errors
-    /// [`SteeringError`]: there is none of that number, it is the last one, or it is over.
-    pub async fn remove_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
-        self.change(Change::RemoveBuilder(id)).await
-    }
-
-    async fn change(&self, change: Change) -> Result<(), SteeringError> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Change(change, answer)).await.map_err(|_| RunOver)?;
-        Ok(answered.await.map_err(|_| RunOver)??)
-    }
-
-    /// Returns the state of every source and builder.
-    ///
-    /// # Errors
-    /// [`RunOver`].
-    pub async fn survey(&self) -> Result<Survey, RunOver> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Survey(answer)).await.map_err(|_| RunOver)?;
-        answered.await.map_err(|_| RunOver)
-    }
-
-    /// Returns a watch of the run's progress: a snapshot of its counters, updated some times a
-    /// second.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
-        self.progress.clone()
-    }
 }

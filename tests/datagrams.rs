@@ -95,7 +95,7 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
             }
             other => panic!("{other:?}"),
         }
-        system.sources[0].stop("enough");
+        system.sources[0].request_run_end("enough");
         let (_, report) = system.finish().await;
         assert_eq!(report.exit_code, 0, "{}", report.verdict);
     }

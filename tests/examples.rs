@@ -24,7 +24,7 @@ fn run(example: &str, arguments: &[&str]) -> String {
 fn hello_event_builds_three_events() {
     let told = run("hello_event", &[]);
     for event in 1..=3 {
-        let line = format!("event {event}: source 1's part of {event} + source 2's part of {event}\n");
+        let line = format!("event {event}: tracker data of {event} + calorimeter data of {event}\n");
         assert!(told.contains(&line), "{told}");
     }
     assert!(told.ends_with("3 of 3 assigned events complete\n"), "{told}");
@@ -32,7 +32,7 @@ fn hello_event_builds_three_events() {
 
 #[test]
 fn hello_event_fits_on_a_screen() {
-    assert!(include_str!("../examples/hello_event.rs").lines().count() <= 40);
+    assert!(include_str!("../examples/hello_event.rs").lines().count() <= 25);
 }
 
 #[test]

@@ -134,7 +134,7 @@ async fn a_filter_rejects_and_the_ledger_counts() {
         evb::supervisor::Supervisor::bind(evb::supervisor::SupervisorConfig::new("127.0.0.1:0", run))
             .await
             .expect("loopback has a port");
-    let address = supervisor.addr().to_string();
+    let address = supervisor.address().to_string();
     let run = tokio::spawn(supervisor.run());
     let mut prescale = Prescale::new(10);
     let filter = move |event: &evb::event::Event| -> FilterVerdict {
@@ -175,7 +175,7 @@ async fn triggers_beyond_the_slots_are_dead_time() {
 async fn a_stop_drains() {
     let system = start(plan(2, 2, u64::MAX), 5000).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    system.sources[0].stop("enough");
+    system.sources[0].request_run_end("enough");
     let (built, report) = system.finish().await;
     assert!(!built.is_empty());
     assert_exact(&built, 2, 5000);

@@ -81,7 +81,7 @@ async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost(
         let rate = Frequency::from_hertz(400.0).expect("that is a rate");
         let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(2, 2, EVENTS) };
         let first = supervisor("127.0.0.1:0", &path, &plan).await;
-        let address = first.addr().to_string();
+        let address = first.address().to_string();
         let handle = first.handle();
         let run = tokio::spawn(async move { first.run().await.expect("it leads the run") });
         let mut system = System::new(handle, address.clone(), run);
@@ -109,7 +109,7 @@ async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost(
             system.supervisor = next.handle();
             system.run = tokio::spawn(async move { next.run().await.expect("it leads the run") });
             let mut progress = system.supervisor.progress();
-            let before = progress.borrow().events.complete;
+            let before = progress.latest().events.complete;
             let resumed =
                 progress.wait_for(|now| now.state == RunState::Running && now.events.complete > before + 20);
             timeout(Duration::from_secs(10), resumed).await.expect("it goes on").expect("it runs");

@@ -56,7 +56,7 @@ async fn follow(
             match taker.take(fragment).await {
                 Ok(()) => {}
                 Err(PushError::Ended) => return,
-                Err(PushError::Refused(error)) => {
+                Err(error) => {
                     tracing::error!(event_id = event, %error, "a fragment is refused");
                 }
             }

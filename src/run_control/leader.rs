@@ -201,7 +201,7 @@ impl<S: System> Leader<S> {
                 resumed.map_err(|error| refused(&"the supervisor", &error, "look at the status"))?;
             }
             (Command::Stop, Some(run)) => {
-                let stopped = run.handle.stop("stopped by run control").await;
+                let stopped = run.handle.request_run_end("stopped by run control").await;
                 stopped.map_err(|error| refused(&"the supervisor", &error, "nothing is to be done"))?;
             }
             (Command::Start, _) | (_, None) => {}
@@ -411,7 +411,7 @@ impl<S: System> Leader<S> {
         }
         if let Some(run) = self.run.take() {
             // If the run is over already, nothing is left to stop.
-            let _ = run.handle.stop(cause).await;
+            let _ = run.handle.request_run_end(cause).await;
             run.over().await;
         }
     }
@@ -422,7 +422,7 @@ impl<S: System> Leader<S> {
         match (&self.run, self.state) {
             (Some(run), State::Running | State::Paused) => {
                 // If the run is over already, nothing is left to stop.
-                let _ = run.handle.stop(cause).await;
+                let _ = run.handle.request_run_end(cause).await;
                 self.enter(State::Stopping);
             }
             (Some(_), State::Stopping) => {}

@@ -12,15 +12,13 @@ use evb_core::{
     ledger::RunReport,
     supervisor::Progress,
 };
-use tokio::{
-    sync::watch,
-    task::{JoinHandle, JoinSet},
-};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Joining, Role, SystemError};
 use crate::{
     role::{RoleError, RunOutcome},
     supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle},
+    watch::Watch,
 };
 
 pub(super) struct OpenRun {
@@ -29,7 +27,7 @@ pub(super) struct OpenRun {
     /// Address at which its supervisor listens.
     pub(super) address: SocketAddr,
     pub(super) plan: RunPlan,
-    progress: watch::Receiver<Progress>,
+    progress: Watch<Progress>,
     /// The supervisor's task, until it has ended.
     supervisor: Option<JoinHandle<Result<RunReport, SupervisorError>>>,
     report: Option<RunReport>,
@@ -67,7 +65,7 @@ impl OpenRun {
         let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
         let plan = config.plan.clone();
         let supervisor = Supervisor::on(listener, config).await?;
-        let (handle, address) = (supervisor.handle(), supervisor.addr());
+        let (handle, address) = (supervisor.handle(), supervisor.address());
         let mut joining = JoinSet::new();
         for role in join(address, &plan) {
             joining.spawn(role);
@@ -97,7 +95,7 @@ impl OpenRun {
     }
 
     pub(super) fn progress(&self) -> Progress {
-        *self.progress.borrow()
+        self.progress.latest()
     }
 
     pub(super) fn is_hosting(&self) -> bool {
@@ -144,8 +142,8 @@ impl OpenRun {
                     }
                     Err(error) => return News::Broken(error.to_string()),
                 },
-                Ok(()) = self.progress.changed(), if self.supervisor.is_some() => {
-                    return News::Progress(*self.progress.borrow_and_update());
+                Some(progress) = self.progress.next(), if self.supervisor.is_some() => {
+                    return News::Progress(progress);
                 }
             }
         }

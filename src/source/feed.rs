@@ -40,11 +40,12 @@ impl Feed {
             count = received;
         }
         for pushed in self.pushed.drain(..) {
-            let fragment = self.outlet.take(pushed);
-            // `push` has checked the fragment; the remaining error is a readout that runs far ahead
-            // of the run. The machine counts it.
-            if let Err(error) = role.push(fragment, now) {
-                tracing::error!(%error, "a fragment is refused");
+            for fragment in self.outlet.take(pushed) {
+                // `push` has checked the fragment, a permit has not. The machine counts what it
+                // refuses.
+                if let Err(error) = role.push(fragment, now) {
+                    tracing::error!(%error, "a fragment is refused");
+                }
             }
         }
         count == BATCH

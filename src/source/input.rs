@@ -1,14 +1,25 @@
 //! From `push` to the driver: a bounded channel, and the backlog as permits.
 
+mod permit;
+
 use std::sync::Arc;
 
-use evb_core::{fragment::Fragment, id::EventId, source::PushError as Refused, units::Bytes};
-use tokio::sync::{Semaphore, mpsc, watch};
+use evb_core::{
+    fragment::Fragment,
+    id::EventId,
+    source::{MAX_AHEAD, PushError as Refused},
+    units::Bytes,
+};
+use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, watch};
 
-use super::PushError;
+use super::{PushError, TryPushError};
+pub use permit::Permit;
 
-/// Fragments that may be between `push` and the driver, in addition to what the backlog bounds.
+/// Places between `push` and the driver, in addition to what the backlog bounds.
 const CHANNEL: usize = 1024;
+
+/// The most fragments that take one place.
+const BATCH: usize = 32;
 
 /// Backlog bytes that a fragment occupies besides its payload.
 const OVERHEAD: u64 = 64;
@@ -22,6 +33,8 @@ pub(super) struct Intake {
     /// full.
     undecided: watch::Receiver<EventId>,
     max_fragment: Bytes,
+    /// Permits that one batch may take, so that it can always get them.
+    batch_cost: u32,
 }
 
 /// The driver's side.
@@ -34,20 +47,55 @@ pub(super) struct Outlet {
     charged: u64,
 }
 
-/// A fragment on its way to the driver, and its permits of the backlog.
+/// Fragments on their way to the driver, and their permits of the backlog.
 #[derive(Debug)]
 pub(super) struct Pushed {
-    fragment: Fragment,
+    fragments: Batch,
     permits: u32,
 }
 
+/// One fragment, or some that are pushed together.
+#[derive(Debug)]
+enum Batch {
+    One(Fragment),
+    Many(Vec<Fragment>),
+}
+
+/// Room for fragments: a place in the channel, and permits of the backlog unless the fragments
+/// belong to decided events. Dropping it gives both back.
+#[derive(Debug)]
+struct Room<'a> {
+    place: mpsc::Permit<'a, Pushed>,
+    permits: Option<SemaphorePermit<'a>>,
+}
+
+impl Room<'_> {
+    fn fill(self, fragments: Batch) {
+        let permits = self.permits.map_or(0, |permits| {
+            let count = permits.num_permits();
+            permits.forget();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        });
+        self.place.send(Pushed { fragments, permits });
+    }
+}
+
+/// Reason for which there is no room at this moment.
+#[derive(Debug)]
+enum NoRoom {
+    Full,
+    Ended,
+}
+
 pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
-    let limit = backlog.count().clamp(1, Semaphore::MAX_PERMITS as u64).max(cost(max_fragment).into());
+    let largest = cost(max_fragment);
+    let limit = backlog.count().clamp(1, Semaphore::MAX_PERMITS as u64).max(largest.into());
     let (sender, receiver) = mpsc::channel(CHANNEL);
     let permits = Arc::new(Semaphore::new(limit as usize));
     let (decided, undecided) = watch::channel(EventId::FIRST);
+    let batch_cost = u32::try_from(limit / 8).unwrap_or(u32::MAX).max(largest);
     (
-        Intake { fragments: sender, permits: Arc::clone(&permits), undecided, max_fragment },
+        Intake { fragments: sender, permits: Arc::clone(&permits), undecided, max_fragment, batch_cost },
         Outlet { fragments: receiver, permits, undecided: decided, charged: 0 },
     )
 }
@@ -59,45 +107,125 @@ fn cost(size: Bytes) -> u32 {
 
 impl Intake {
     pub(super) async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
+        let first = *self.undecided.borrow();
+        self.check(&fragment, first)?;
+        let room = self.room_for(&fragment, first).await?;
+        room.fill(Batch::One(fragment));
+        Ok(())
+    }
+
+    pub(super) fn try_push(&self, fragment: Fragment) -> Result<(), TryPushError> {
+        let first = *self.undecided.borrow();
+        if let Err(reason) = self.check(&fragment, first) {
+            return Err(TryPushError::Refused { reason, fragment });
+        }
+        match self.try_room(fragment.event, cost(fragment.size()), first) {
+            Ok(room) => room.fill(Batch::One(fragment)),
+            Err(NoRoom::Full) => return Err(TryPushError::Full(fragment)),
+            Err(NoRoom::Ended) => return Err(TryPushError::Ended(fragment)),
+        }
+        Ok(())
+    }
+
+    /// Pushes and removes the first fragments of `fragments` until it is empty.
+    pub(super) async fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
+        while let Some(head) = fragments.first() {
+            let first = *self.undecided.borrow();
+            self.check(head, first)?;
+            let (count, cost) = self.batch(fragments, first);
+            let room = match self.try_room(head.event, cost, first) {
+                Ok(room) => room,
+                Err(NoRoom::Ended) => return Err(PushError::Ended),
+                Err(NoRoom::Full) => {
+                    // The first fragment alone waits, so that its event does not wait for room that
+                    // later events of the batch need.
+                    let room = self.room_for(head, first).await?;
+                    room.fill(Batch::One(fragments.remove(0)));
+                    continue;
+                }
+            };
+            room.fill(Batch::Many(fragments.drain(..count).collect()));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
+        if size > self.max_fragment {
+            return Err(PushError::Reservation { size, limit: self.max_fragment });
+        }
+        let permits = self.permits.acquire_many(cost(size)).await.map_err(|_| PushError::Ended)?;
+        let place = self.fragments.reserve().await.map_err(|_| PushError::Ended)?;
+        Ok(Permit::new(Room { place, permits: Some(permits) }, size))
+    }
+
+    /// Checks a fragment; `first` is the first undecided event.
+    fn check(&self, fragment: &Fragment, first: EventId) -> Result<(), Refused> {
         let (event, size) = (fragment.event, fragment.size());
         if event.number() == 0 {
-            return Err(Refused::EventZero.into());
+            return Err(Refused::EventZero);
         }
         if size > self.max_fragment {
-            return Err(Refused::Oversize { event, size, limit: self.max_fragment }.into());
+            return Err(Refused::Oversize { event, size, limit: self.max_fragment });
         }
-        let first = *self.undecided.borrow();
-        if event.number() >= first.number().saturating_add(evb_core::source::MAX_AHEAD) {
-            return Err(Refused::TooFarAhead { event, first }.into());
+        if event.number() >= first.number().saturating_add(MAX_AHEAD) {
+            return Err(Refused::TooFarAhead { event, first });
+        }
+        Ok(())
+    }
+
+    /// Returns the number of fragments at the head of `fragments` that can be pushed together, and
+    /// their cost: they pass the check, and all or none of them belong to decided events.
+    fn batch(&self, fragments: &[Fragment], first: EventId) -> (usize, u32) {
+        let is_decided = fragments.first().is_some_and(|head| head.event < first);
+        let (mut count, mut total) = (0, 0);
+        for fragment in fragments.iter().take(BATCH) {
+            let with_it = cost(fragment.size()).saturating_add(total);
+            let fits = count == 0 || with_it <= self.batch_cost;
+            if !fits || (fragment.event < first) != is_decided || self.check(fragment, first).is_err() {
+                break;
+            }
+            (count, total) = (count + 1, with_it);
+        }
+        (count, total)
+    }
+
+    /// Waits for room for a fragment that has passed the check. A fragment of a decided event does
+    /// not wait for the backlog. A call that is cancelled returns its permits.
+    async fn room_for(&self, fragment: &Fragment, first: EventId) -> Result<Room<'_>, PushError> {
+        let (event, cost) = (fragment.event, cost(fragment.size()));
+        match self.try_room(event, cost, first) {
+            Ok(room) => return Ok(room),
+            Err(NoRoom::Ended) => return Err(PushError::Ended),
+            Err(NoRoom::Full) => {}
         }
         let mut backlog = None;
         if event >= first {
             let mut undecided = self.undecided.clone();
             tokio::select! {
                 biased;
-                permits = self.permits.acquire_many(cost(size)) => {
+                permits = self.permits.acquire_many(cost) => {
                     backlog = Some(permits.map_err(|_| PushError::Ended)?);
                 }
                 decided = undecided.wait_for(|first| event < *first) => drop(decided.map_err(|_| PushError::Ended)?),
             }
         }
-        // A call that is cancelled here returns its permits to the backlog.
         let place = self.fragments.reserve().await.map_err(|_| PushError::Ended)?;
-        let permits = backlog.map_or(0, |permits| {
-            permits.forget();
-            cost(size)
-        });
-        place.send(Pushed { fragment, permits });
-        Ok(())
+        Ok(Room { place, permits: backlog })
     }
 
-    pub(super) fn push_blocking(&self, fragment: Fragment) -> Result<(), PushError> {
-        let in_async = tokio::runtime::Handle::try_current().is_ok();
-        assert!(
-            !in_async,
-            "BlockingSource::push inside an async task would stop the others: use Source::push there"
-        );
-        pollster::block_on(self.push(fragment))
+    /// Returns room for fragments of events from `event` on, if there is any now.
+    fn try_room(&self, event: EventId, cost: u32, first: EventId) -> Result<Room<'_>, NoRoom> {
+        let permits = match self.permits.try_acquire_many(cost) {
+            _ if event < first => None,
+            Ok(permits) => Some(permits),
+            Err(TryAcquireError::NoPermits) => return Err(NoRoom::Full),
+            Err(TryAcquireError::Closed) => return Err(NoRoom::Ended),
+        };
+        match self.fragments.try_reserve() {
+            Ok(place) => Ok(Room { place, permits }),
+            Err(mpsc::error::TrySendError::Full(())) => Err(NoRoom::Full),
+            Err(mpsc::error::TrySendError::Closed(())) => Err(NoRoom::Ended),
+        }
     }
 }
 
@@ -107,19 +235,24 @@ impl Outlet {
         self.undecided.send_replace(undecided);
     }
 
-    /// Takes a fragment that came out of the channel; its permits belong to the driver now.
-    pub(super) fn take(&mut self, pushed: Pushed) -> Fragment {
+    /// Takes what came out of the channel, fragment by fragment; its permits belong to the driver
+    /// now.
+    pub(super) fn take(&mut self, pushed: Pushed) -> impl Iterator<Item = Fragment> + use<> {
         self.charged += u64::from(pushed.permits);
-        pushed.fragment
+        let (one, many) = match pushed.fragments {
+            Batch::One(fragment) => (Some(fragment), Vec::new()),
+            Batch::Many(fragments) => (None, fragments),
+        };
+        one.into_iter().chain(many)
     }
 
     /// Tells the waiting calls which events are decided, and returns permits for the free part of
     /// the backlog: `held` payload bytes in `count` fragments wait for a decision.
     pub(super) fn update(&mut self, undecided: EventId, held: Bytes, count: usize) {
         self.undecided.send_if_modified(|known| {
-            let news = *known != undecided;
+            let is_new = *known != undecided;
             *known = undecided;
-            news
+            is_new
         });
         let used = held.count() + count as u64 * OVERHEAD;
         let free = self.charged.saturating_sub(used);

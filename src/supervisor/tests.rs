@@ -135,8 +135,8 @@ struct Running {
 async fn running(config: SupervisorConfig) -> Running {
     let (sources, builders) = (config.plan.sources.clone(), config.plan.builders.clone());
     let supervisor = Supervisor::bind(config).await.unwrap();
-    let address = supervisor.addr().to_string();
-    let (handle, triggers) = (supervisor.handle(), supervisor.trigger_addr());
+    let address = supervisor.address().to_string();
+    let (handle, triggers) = (supervisor.handle(), supervisor.trigger_address());
     let run = tokio::spawn(async { supervisor.run().await.unwrap() });
     let spawn_source = |id: &SourceId| tokio::spawn(fake_source(address.clone(), id.number()));
     let sources = sources.iter().map(spawn_source).collect();
@@ -175,7 +175,9 @@ async fn a_run_ends_complete_and_everybody_hears_of_it() {
         report.rates.events_per_s,
         events as f64 / batches as f64
     );
-    assert!(running.handle.trigger(1).await.is_err() && running.handle.stop("late").await.is_err());
+    assert!(
+        running.handle.trigger(1).await.is_err() && running.handle.request_run_end("late").await.is_err()
+    );
 }
 
 #[tokio::test]
@@ -199,7 +201,7 @@ async fn a_script_triggers_by_lines_and_bad_lines_cost_the_connection() {
     feed.tell(4).await.unwrap();
     running.handle.trigger(10).await.unwrap();
     triggered(&running.handle, 20).await;
-    running.handle.stop("enough").await.unwrap();
+    running.handle.request_run_end("enough").await.unwrap();
     assert_eq!(running.run.await.unwrap().events.triggered, 20);
 }
 
@@ -218,7 +220,7 @@ async fn announcements_that_are_lost_are_made_up_for() {
         socket.send_to(&announcement.encode(), to).await.unwrap();
     }
     triggered(&running.handle, 5).await;
-    running.handle.stop("enough").await.unwrap();
+    running.handle.request_run_end("enough").await.unwrap();
     let report = running.run.await.unwrap();
     assert_eq!((report.events.triggered, report.events.lost), (5, 0));
     assert!(report.remarks.iter().any(|remark| remark.starts_with("2 trigger announcements")));
@@ -246,7 +248,7 @@ async fn who_may_not_take_part_is_told_why() {
     }
     running.handle.trigger(3).await.unwrap();
     triggered(&running.handle, 3).await;
-    running.handle.stop("enough").await.unwrap();
+    running.handle.request_run_end("enough").await.unwrap();
     assert_eq!(running.run.await.unwrap().exit_code, 0, "the others were not disturbed");
 }
 

@@ -65,7 +65,7 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
     let plan = plan(1, 1, u64::MAX);
     let bound = SupervisorConfig::new("127.0.0.1:0", plan);
     let supervisor = Supervisor::bind(bound).await.expect("loopback has a port");
-    let (address, handle) = (supervisor.addr().to_string(), supervisor.handle());
+    let (address, handle) = (supervisor.address().to_string(), supervisor.handle());
     let run = tokio::spawn(supervisor.run());
     let builder = ByHand::register(&address).await;
     let source = SourceId::new(1);
@@ -97,7 +97,7 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
     // The source waits longer each time: a builder that lies for ever costs it one connection a
     // second.
     assert!(began.elapsed() > Duration::from_secs(5), "12 connections within {:?}", began.elapsed());
-    handle.stop("seen enough").await.expect("it runs");
+    handle.request_run_end("seen enough").await.expect("it runs");
     // The source is unharmed, and the events are the builder's, which settles none.
     assert!(timeout(Duration::from_millis(200), source.finished()).await.is_err(), "the source left the run");
     run.abort();

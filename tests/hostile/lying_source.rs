@@ -271,9 +271,9 @@ async fn a_source_that_lies_harms_itself_alone() {
     tell_lies(&mut liar).await;
     let (damaged, swapped) = break_promises(&mut liar).await;
     flood(&mut liar).await;
-    let before = progress.borrow().events.incomplete;
+    let before = progress.latest().events.incomplete;
     progress.wait_for(|now| now.events.incomplete > before + 50).await.expect("it still goes on");
-    handle.stop("seen enough").await.expect("it runs");
+    handle.request_run_end("seen enough").await.expect("it runs");
     let (events, report) = finishing.await.expect("no panic");
 
     for (event, number) in events.iter().zip(1..) {

@@ -232,9 +232,9 @@ async fn a_registered_peer_that_babbles_is_cut_off_and_the_others_go_on() {
     }
     assert!(said > 300, "{said} wrong messages came through");
     // Events that are assigned while source 2 is down are not expected to have it.
-    let before = progress.borrow().events.complete;
+    let before = progress.latest().events.complete;
     progress.wait_for(|now| now.events.complete > before + 100).await.expect("the run goes on");
-    handle.stop("seen enough").await.expect("it runs");
+    handle.request_run_end("seen enough").await.expect("it runs");
     let (mut events, report) = finishing.await.expect("no panic");
     assert_eq!(
         (report.events.open(), report.events.lost, report.exit_code),

@@ -198,7 +198,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     }
     let mut from: Vec<u16> =
         silent.iter().map(|stream| stream.local_addr().expect("a socket").port()).collect();
-    let (before, knocking) = (progress.borrow().events.complete, Instant::now());
+    let (before, knocking) = (progress.latest().events.complete, Instant::now());
     let (control, lane) = (ConnectionKind::Control, ConnectionKind::Lane);
     for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(epoch)) {
         from.push(knock(supervisor, control, stranger).await);
@@ -210,7 +210,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     progress.wait_for(|now| now.events.complete > before + 100).await.expect("it still runs");
     sleep(Duration::from_millis(200)).await;
     drop(silent);
-    handle.stop("seen enough").await.expect("it runs");
+    handle.request_run_end("seen enough").await.expect("it runs");
     let (events, report) = finishing.await.expect("no panic");
 
     assert_whole(&events, 3, 2000);

@@ -130,7 +130,7 @@ impl System {
     /// Starts a supervisor without any peers.
     pub async fn lead(config: SupervisorConfig) -> Self {
         let supervisor = Supervisor::bind(config).await.expect("loopback has a port");
-        let address = supervisor.addr().to_string();
+        let address = supervisor.address().to_string();
         let handle = supervisor.handle();
         let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
         Self::new(handle, address, run)

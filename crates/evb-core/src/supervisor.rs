@@ -66,7 +66,7 @@ use crate::{
 pub use change::{ChangeError, NotReady};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
-pub use plan::{AssignmentPolicy, PlanError, RunPlan, SourceLoss};
+pub use plan::{AssignmentPolicy, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE, SourceLoss};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};

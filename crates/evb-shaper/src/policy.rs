@@ -65,6 +65,15 @@ impl Shaping {
         }
     }
 
+    /// Returns the bytes that a builder's sources together may have under way, where the mode limits
+    /// them.
+    pub const fn budget(&self) -> Option<Bytes> {
+        match *self {
+            Self::Credit { budget, .. } => Some(budget),
+            Self::Window { .. } | Self::TokenBucket(_) | Self::None => None,
+        }
+    }
+
     /// Returns the source's half: the pace that the mode gives every lane. Other paces may be added
     /// in any mode.
     pub fn pace(&self) -> Option<Pace> {

@@ -167,7 +167,7 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
         (directory.path().join("journal"), Arc::new(Gate::default()), Arc::new(Heard::default()));
     let _opens = Opens(Arc::clone(&gate));
     let supervisor = begin(&path, &gate).await;
-    let (address, handle) = (supervisor.addr().to_string(), supervisor.handle());
+    let (address, handle) = (supervisor.address().to_string(), supervisor.handle());
     let run = tokio::spawn(supervisor.run());
     let peers = [Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1))]
         .map(|of| tokio::spawn(peer(address.clone(), of, Arc::clone(&heard))));
@@ -197,9 +197,9 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
     complete(&handle, during.events.complete + 50).await;
     gate.set(true);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    handle.stop("enough").await.unwrap();
+    handle.request_run_end("enough").await.unwrap();
     tokio::time::sleep(HANG).await;
-    assert_eq!(handle.progress().borrow().state, RunState::Stopping);
+    assert_eq!(handle.progress().latest().state, RunState::Stopping);
     gate.set(false);
     let report = tokio::time::timeout(Duration::from_secs(10), run).await.expect("it ends").unwrap().unwrap();
     assert_eq!((report.exit_code, report.events.lost), (0, 0), "{:?}", report.problems);

@@ -6,7 +6,7 @@ use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     set::MAX_SOURCES,
     trigger::TriggerKind,
-    units::Frequency,
+    units::{Bytes, Frequency},
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome},
 };
 
@@ -49,7 +49,8 @@ pub struct RunPlan {
     pub policy: AssignmentPolicy,
     /// Number of consecutive events that go to one builder while it has slots.
     pub run_length: u32,
-    /// Events outstanding per builder.
+    /// Events outstanding per builder. The default of 16 suits events of unknown size; where the
+    /// size is known, [`Self::usual_slots`] has the number that keeps a builder busy.
     pub slots: u32,
     /// Time that builders wait for fragments that are not announced.
     pub deadline: Duration,
@@ -175,6 +176,24 @@ impl RunPlan {
         }
     }
 
+    /// Returns the number of slots that keeps a builder busy when triggers come as fast as possible:
+    /// events of the size `event` that fill the bytes `under_way` towards it, one that arrives, and
+    /// one at the sink. Larger events need fewer slots, and with fewer slots more of the bytes stay
+    /// in processor caches.
+    ///
+    /// ```
+    /// use evb_core::{supervisor::RunPlan, units::Bytes};
+    ///
+    /// // The default budget of a builder is 8 MiB.
+    /// assert_eq!(RunPlan::usual_slots(Bytes::kib(4), Bytes::mib(8)), 256);
+    /// assert_eq!(RunPlan::usual_slots(Bytes::mib(1), Bytes::mib(8)), 10);
+    /// ```
+    pub fn usual_slots(event: Bytes, under_way: Bytes) -> u32 {
+        let events = under_way.count().div_ceil(event.count().max(1));
+        let slots = events.saturating_add(SLOTS_BESIDE).clamp(FEWEST_SLOTS.into(), MOST_SLOTS.into());
+        u32::try_from(slots).unwrap_or(MOST_SLOTS)
+    }
+
     /// Checks that the plan can be carried out.
     ///
     /// # Errors
@@ -215,6 +234,15 @@ impl RunPlan {
         zeros.into_iter().find(|(_, zero)| *zero).map_or(Ok(()), |(key, _)| Err(PlanError::Zero { key }))
     }
 }
+
+/// The fewest usual slots: one event that arrives, one at the sink, and two under way.
+const FEWEST_SLOTS: u32 = 4;
+
+/// The most usual slots; more would only add to the wait in queues.
+pub const MOST_SLOTS: u32 = 256;
+
+/// Events beyond those under way: one that arrives, and one at the sink.
+pub const SLOTS_BESIDE: u64 = 2;
 
 /// Batches into which a builder's slots are divided: while one is free, the other keeps its lanes
 /// busy.

@@ -2,25 +2,21 @@
 
 use std::time::Duration;
 
-use evb_core::units::Bytes;
+use evb_core::{
+    supervisor::{MOST_SLOTS, RunPlan, SLOTS_BESIDE},
+    units::Bytes,
+};
 
 use super::{Config, TriggerConfig};
 
 /// Number of slots where sizes or the rate are not known before the run.
 const USUAL: u64 = 16;
-/// The most slots by default; more would only add to the wait in queues.
-const MOST: u64 = 256;
-/// The fewest slots as fast as possible: one event that arrives, one at the sink, and two under
-/// way.
-const FEWEST: u64 = 4;
 /// Time for which a message may wait while programs share a machine's cores.
 const HANDS: Duration = Duration::from_millis(50);
 /// Time that an event is under way through a full port, as a multiple of a budget's time. The port
 /// delays it twice: its announcements and its bytes. The supervisor hears of it as late again, and
 /// the sum is doubled because events do not come evenly.
 const PASSES: u64 = 8;
-/// Events beyond those that are counted: one that arrives, and one at the sink.
-const BESIDE: u64 = 2;
 
 /// Returns enough slots to hide an event's way through its builder's port and through busy programs
 /// behind other events.
@@ -36,21 +32,20 @@ pub(super) fn usual(config: &Config) -> u32 {
     u32::try_from(slots.min(bearable(config)).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns the slots for triggers as fast as possible. Larger events need fewer slots, and with
-/// fewer slots more of the bytes stay in processor caches.
+/// Returns the slots for triggers as fast as possible.
 fn of_bytes(config: &Config, event: Bytes) -> u64 {
     let passes = if config.network.port_buffer.is_some() { PASSES } else { 1 };
     let budget = config.builders.iter().map(|builder| builder.budget).max().unwrap_or_default();
     let in_hands = config.network.link_rate.map_or(Bytes::ZERO, |link| link * HANDS);
     let held = (budget * passes).max(in_hands);
-    held.count().div_ceil(event.count().max(1)).saturating_add(BESIDE).clamp(FEWEST, MOST)
+    RunPlan::usual_slots(event, held).into()
 }
 
 /// Returns the slots for a known rate by Little's law, and no more: when a source hangs, the events
 /// in the slots are built without it.
 fn of_rate(config: &Config, rate: f64) -> u64 {
     let under_way = rate / config.builders.len().max(1) as f64 * HANDS.as_secs_f64();
-    (under_way.ceil() as u64).saturating_add(BESIDE).clamp(USUAL, MOST)
+    (under_way.ceil() as u64).saturating_add(SLOTS_BESIDE).clamp(USUAL, MOST_SLOTS.into())
 }
 
 /// Returns the number of slots for which all builders with a stated memory have room.

@@ -6,9 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use evb::run_control::{Refusal, RunControl, Shown, Status};
+use evb::{
+    Watch,
+    run_control::{Refusal, RunControl, Shown, Status},
+};
 use serde::Serialize;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
 use super::{guard::Access, metrics};
 
@@ -28,7 +31,7 @@ pub(super) struct Rendered {
 
 struct Pages {
     /// Signal that a command or the run itself changed something.
-    shown: watch::Receiver<Shown>,
+    shown: Watch<Shown>,
     at: Option<Instant>,
     status: Status,
     /// Rendered on the first request; `None` after the status has changed.
@@ -67,7 +70,7 @@ pub(super) enum MetricsFormat {
 impl Rendered {
     pub(super) fn new(lead: RunControl) -> Self {
         let mut shown = lead.watch();
-        shown.mark_unchanged();
+        shown.see();
         let pages = Pages {
             shown,
             at: None,
@@ -123,10 +126,9 @@ impl Rendered {
 
     async fn refresh(&self, pages: &mut Pages) -> Result<(), Refusal> {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
-        // An error means that the leader may have gone; the request to it will tell.
-        let has_changed = pages.shown.has_changed().unwrap_or(true);
-        if is_old || has_changed {
-            pages.shown.mark_unchanged();
+        // It also has changed when the leader is gone; the request to it will tell.
+        if is_old || pages.shown.has_changed() {
+            pages.shown.see();
             pages.status = self.lead.status().await?;
             (pages.operator, pages.viewer) = (None, None);
             (pages.open_metrics, pages.plain_metrics) = (None, None);

@@ -81,7 +81,7 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
         _ = watch.wait_for(|_| false) => {}
         () = async {
             // An error means that leading has ended, which the other branch sees.
-            if hosting.wait_for(|shown| shown.is_hosting).await.is_ok() {
+            if hosting.wait_for(|shown| shown.is_hosting).await.is_some() {
                 service.ready();
             }
             pending::<()>().await;
@@ -89,15 +89,15 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
     }
     service.stopping();
     let was_running =
-        !matches!(watch.borrow().state, State::Unconfigured | State::Configured | State::Failed);
+        !matches!(watch.latest().state, State::Unconfigured | State::Configured | State::Failed);
     // An error means that leading is over already.
     let _ = lead.close("interrupted by a signal").await;
     tokio::select! {
-        () = async { while watch.changed().await.is_ok() {} } => {}
+        () = async { while watch.next().await.is_some() {} } => {}
         // The second signal ends the process in there.
         () = signals.next() => {}
     }
-    let code = watch.borrow().last_run.as_ref().map_or(0, |report| report.exit_code);
+    let code = watch.latest().last_run.as_ref().map_or(0, |report| report.exit_code);
     if was_running { code } else { 0 }
 }
 
@@ -125,7 +125,7 @@ async fn show(lead: RunControl) {
     let mut before = (State::Unconfigured, None);
     loop {
         let now = {
-            let shown = shown.borrow_and_update();
+            let shown = shown.see();
             (shown.state, shown.last_error.clone())
         };
         if now.0 != before.0 {
@@ -139,7 +139,7 @@ async fn show(lead: RunControl) {
             eprintln!("  {error}");
         }
         before = now;
-        if shown.changed().await.is_err() {
+        if shown.next().await.is_none() {
             return;
         }
     }

@@ -149,7 +149,7 @@ impl Host {
     pub(super) fn look(&self) -> impl Fn() -> String + use<> {
         let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
         move || match &progress {
-            Some(progress) => progress::line(&progress.borrow()),
+            Some(progress) => progress::line(&progress.latest()),
             None => "taking part in a run".to_owned(),
         }
     }
@@ -169,7 +169,7 @@ impl Host {
             return failures.into_iter().next().map_or(Ok(Ended::Part(parts)), Err);
         };
         let progress = handle.progress();
-        let has_begun = || progress.borrow().state != RunState::Configured;
+        let has_begun = || progress.latest().state != RunState::Configured;
         let (_, failures) = tokio::select! {
             error = fails_before(has_begun, &self.joined) => return Err(error),
             ended = finished(&self.joined) => ended,
@@ -186,7 +186,7 @@ impl Host {
     pub(super) async fn stop(&self, cause: &str) -> bool {
         match &self.supervisor {
             // An error means that the run is over already.
-            Some((handle, _)) => drop(handle.stop(cause).await),
+            Some((handle, _)) => drop(handle.request_run_end(cause).await),
             None if self.joined.is_empty() => return false,
             // One request would do during a run, but before it begins each role asks for itself.
             None => self.joined.iter().for_each(|role| role.stop(cause)),

@@ -26,7 +26,7 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     let progress = handle.progress();
     loop {
         ticks.tick().await;
-        let now = *progress.borrow();
+        let now = progress.latest();
         let settled = now.events.complete + now.events.incomplete + now.events.rejected + now.events.lost;
         let rate = (settled - before.min(settled)) as f64 / INTERVAL.as_secs_f64();
         before = settled;

@@ -13,7 +13,7 @@ fn refused() -> Result<RunOutcome, RoleError> {
 async fn who_waits_for_a_role_that_cannot_join_sleeps_and_gets_the_error_itself() {
     let (go, gone) = mpsc::channel::<()>();
     let mut starting =
-        pin!(on_own_thread("early".to_owned(), None, |_joined: oneshot::Sender<Joined<()>>| async {
+        pin!(RoleHandle::start("early".to_owned(), None, |_joined: oneshot::Sender<Joined<()>>, _| async {
             tokio::task::spawn_blocking(move || gone.recv_timeout(Duration::from_secs(2)));
             refused()
         }));
@@ -34,12 +34,12 @@ async fn who_waits_for_a_role_that_cannot_join_sleeps_and_gets_the_error_itself(
 #[tokio::test]
 async fn what_ends_a_role_that_has_just_joined_is_found_at_its_end() {
     for _ in 0..100 {
-        let role = |joined| async {
+        let role = |joined, _| async {
             hand_over(joined, 7).await?;
             refused()
         };
-        let (what, mut ending) = on_own_thread("late".to_owned(), None, role).await.expect("it joins");
-        let error = ended(&mut ending).await.expect_err("it fails");
+        let (what, handle) = RoleHandle::start("late".to_owned(), None, role).await.expect("it joins");
+        let error = handle.finished().await.expect_err("it fails");
         assert!(what == 7 && matches!(*error, RoleError::Roster(_)), "{error}");
     }
 }
@@ -54,7 +54,7 @@ async fn a_role_that_ends_well_before_it_joins_has_vanished() {
         report: None,
         took_part: None,
     };
-    let role = |_joined: oneshot::Sender<Joined<()>>| async { Ok(outcome) };
-    let started = on_own_thread("none".to_owned(), None, role).await;
+    let role = |_joined: oneshot::Sender<Joined<()>>, _| async { Ok(outcome) };
+    let started = RoleHandle::start("none".to_owned(), None, role).await;
     assert!(matches!(started, Err(RoleError::Vanished)));
 }

@@ -1,0 +1,243 @@
+//! [`LocalSystem`]: a whole event builder in one process.
+
+use std::sync::Arc;
+
+use evb_core::{
+    id::{BuilderId, Peer, RunNumber, SourceId},
+    ledger::RunReport,
+    trigger::TriggerKind,
+    units::Bytes,
+};
+use evb_net::pacing::Transport;
+
+use crate::{
+    builder::{Builder, BuilderConfig},
+    role::RoleError,
+    sink::Sink,
+    source::{Readout, Source, SourceConfig},
+    supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle},
+};
+
+/// The address at which all roles listen: any free port of loopback.
+const ANY_PORT: &str = "127.0.0.1:0";
+
+/// Sources, builders and a supervisor in one process, connected over loopback: for tests, examples
+/// and notebooks, and for readout that has but one computer.
+///
+/// ```
+/// use evb::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let run = LocalSystem::new(2, 1).events(1).start(|_| NullSink).await?;
+/// for source in run.sources() {
+///     source.push(Fragment::new(EventId::FIRST, Timestamp::new(0), "detector data")).await?;
+/// }
+/// assert_eq!(run.finished().await?.events.complete, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalSystem {
+    plan: RunPlan,
+    /// Configuration of every source and every builder; they differ by their ids alone.
+    source: SourceConfig,
+    builder: BuilderConfig,
+    /// Expected size of fragments, if known.
+    fragment: Option<Bytes>,
+}
+
+/// The run of a [`LocalSystem`]. Dropping it changes nothing: the run goes on to its end, or to
+/// [`Self::abort`].
+#[derive(Clone, Debug)]
+pub struct LocalRun {
+    supervisor: SupervisorHandle,
+    sources: Vec<Source>,
+    builders: Vec<Builder>,
+}
+
+/// Reason for which a [`LocalSystem`] does not start, or its run has no ledger.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalError {
+    /// The supervisor failed.
+    #[error("the supervisor: {0}")]
+    Supervisor(#[from] SupervisorError),
+    /// A source or builder failed to join.
+    #[error("{peer}: {reason}")]
+    Role {
+        /// The source or builder.
+        peer: Peer,
+        /// The reason.
+        #[source]
+        reason: RoleError,
+    },
+}
+
+impl LocalSystem {
+    /// Describes a system with sources 1 to `sources` and builders 1 to `builders`, over TCP, whose
+    /// triggers come as fast as possible until the run is stopped.
+    pub fn new(sources: u16, builders: u16) -> Self {
+        let sources = (1..=sources).map(SourceId::new).collect();
+        let builders = (1..=builders).map(BuilderId::new).collect();
+        let epoch = SupervisorConfig::fresh_epoch();
+        Self {
+            plan: RunPlan::new(RunNumber::new(1), epoch, sources, builders),
+            source: SourceConfig::new(SourceId::new(1), ""),
+            builder: BuilderConfig::new(BuilderId::new(1), ""),
+            fragment: None,
+        }
+    }
+
+    /// Ends the run after that number of events.
+    pub fn events(mut self, count: u64) -> Self {
+        self.plan.events = Some(count);
+        self
+    }
+
+    /// Sets the kind of trigger. With [`TriggerKind::External`], [`SupervisorHandle::trigger`] gives
+    /// the triggers.
+    pub fn trigger(mut self, kind: TriggerKind) -> Self {
+        self.plan.trigger = kind;
+        self
+    }
+
+    /// States the usual size of a fragment. The builders get as many slots as evbd would give them
+    /// for events of that size: [`RunPlan::usual_slots`].
+    pub fn fragments_of(mut self, size: Bytes) -> Self {
+        self.fragment = Some(size);
+        self
+    }
+
+    /// Sets the transport of the lanes.
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.source.transport = transport;
+        self.builder.transport = transport;
+        self
+    }
+
+    /// Changes the rest of the run's plan.
+    pub fn with_plan(mut self, change: impl FnOnce(&mut RunPlan)) -> Self {
+        change(&mut self.plan);
+        self
+    }
+
+    /// Changes the configuration of the sources. Ids and addresses are the system's.
+    pub fn with_sources(mut self, change: impl FnOnce(&mut SourceConfig)) -> Self {
+        change(&mut self.source);
+        self
+    }
+
+    /// Changes the configuration of the builders. Ids and addresses are the system's.
+    pub fn with_builders(mut self, change: impl FnOnce(&mut BuilderConfig)) -> Self {
+        change(&mut self.builder);
+        self
+    }
+
+    /// Starts the system; the program pushes the fragments of [`LocalRun::sources`]. `sink` makes
+    /// the sink of each builder.
+    ///
+    /// Cancel safety: dropping the future gives the start up; roles that have joined by then wait
+    /// for the others and end with an error.
+    ///
+    /// # Errors
+    /// [`LocalError`]: the plan, or the system refuses a thread or a port.
+    pub async fn start<S: Sink>(self, sink: impl FnMut(BuilderId) -> S) -> Result<LocalRun, LocalError> {
+        let mut run = self.begin(sink).await?;
+        for id in self.plan.sources.clone() {
+            let source = Source::connect(self.source(id, &run)).await;
+            run.sources.push(source.map_err(|reason| LocalError::Role { peer: Peer::Source(id), reason })?);
+        }
+        Ok(run)
+    }
+
+    /// Starts the system with readout that makes fragments when they are wanted.
+    ///
+    /// Cancel safety: as [`Self::start`].
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_on_demand<S: Sink, R: Readout>(
+        self,
+        mut readout: impl FnMut(SourceId) -> R,
+        sink: impl FnMut(BuilderId) -> S,
+    ) -> Result<LocalRun, LocalError> {
+        let mut run = self.begin(sink).await?;
+        for id in self.plan.sources.clone() {
+            let source = Source::on_demand(self.source(id, &run), readout(id)).await;
+            run.sources.push(source.map_err(|reason| LocalError::Role { peer: Peer::Source(id), reason })?);
+        }
+        Ok(run)
+    }
+
+    /// Starts the supervisor and the builders.
+    async fn begin<S: Sink>(&self, mut sink: impl FnMut(BuilderId) -> S) -> Result<LocalRun, LocalError> {
+        let mut plan = self.plan.clone();
+        if let Some(size) = self.fragment {
+            let event = size * plan.sources.len() as u64;
+            plan.slots = RunPlan::usual_slots(event, self.builder.shaping.budget().unwrap_or(event));
+        }
+        let supervisor = Supervisor::start(SupervisorConfig::new(ANY_PORT, plan)).await?;
+        let mut builders = Vec::new();
+        for id in self.plan.builders.clone() {
+            let supervisor = supervisor.address().to_string();
+            let config =
+                BuilderConfig { id, supervisor, rotation: id.number().into(), ..self.builder.clone() };
+            let builder = Builder::connect(config, sink(id)).await;
+            builders.push(builder.map_err(|reason| LocalError::Role { peer: Peer::Builder(id), reason })?);
+        }
+        Ok(LocalRun { supervisor, sources: Vec::new(), builders })
+    }
+
+    fn source(&self, id: SourceId, run: &LocalRun) -> SourceConfig {
+        SourceConfig { id, supervisor: run.supervisor.address().to_string(), ..self.source.clone() }
+    }
+}
+
+impl LocalRun {
+    /// Returns the sources, in the order of their ids from 1.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Returns the builders, in the order of their ids from 1.
+    pub fn builders(&self) -> &[Builder] {
+        &self.builders
+    }
+
+    /// Returns the handle that steers and observes the run.
+    pub fn supervisor(&self) -> &SupervisorHandle {
+        &self.supervisor
+    }
+
+    /// Ends the run: there are no more triggers, then every event is built or named in the ledger.
+    pub async fn request_run_end(&self, cause: &str) {
+        // An error means that it has ended already.
+        let _ = self.supervisor.request_run_end(cause).await;
+    }
+
+    /// Waits until the ledger is closed and every sink has closed, and returns the ledger. What a
+    /// failed source or builder cost stands in the ledger.
+    ///
+    /// Cancel safety: a call that is dropped changes nothing.
+    ///
+    /// # Errors
+    /// [`LocalError::Supervisor`]: the supervisor was aborted.
+    pub async fn finished(&self) -> Result<Arc<RunReport>, LocalError> {
+        let report = self.supervisor.finished().await;
+        for builder in &self.builders {
+            let _ = builder.finished().await;
+        }
+        for source in &self.sources {
+            let _ = source.finished().await;
+        }
+        Ok(report?)
+    }
+
+    /// Ends all roles at once, as if the process were killed.
+    pub fn abort(&self) {
+        self.supervisor.abort();
+        self.builders.iter().for_each(Builder::abort);
+        self.sources.iter().for_each(Source::abort);
+    }
+}

@@ -1,0 +1,13 @@
+//! What most programs that embed evb need: `use evb::prelude::*;`.
+
+pub use crate::{
+    builder::{Builder, BuilderConfig},
+    event::Event,
+    fragment::{Fragment, Timestamp},
+    id::{BuilderId, EventId, RunNumber, SourceId},
+    local::{LocalRun, LocalSystem},
+    sink::{ChannelSink, FileSink, FnSink, NullSink, Sink, SinkError},
+    source::{BlockingSource, PushError, Readout, Source, SourceConfig},
+    supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorHandle, TriggerKind},
+    units::{Bytes, Frequency, Rate},
+};

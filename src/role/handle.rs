@@ -1,0 +1,125 @@
+//! [`RoleHandle`]: the common part of the handles to sources and builders.
+
+use std::{future::Future, sync::Arc};
+
+use evb_core::session::RunOutcome;
+use evb_net::host;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::RoleError;
+
+/// The result of a role, once it has ended.
+type Ending = Option<Result<RunOutcome, Arc<RoleError>>>;
+
+/// A handle to a role that runs on a thread of its own. Dropping it does not end the role.
+#[derive(Clone, Debug)]
+pub(crate) struct RoleHandle {
+    ending: watch::Receiver<Ending>,
+    run_end: mpsc::Sender<String>,
+    abort: Arc<Notify>,
+}
+
+/// The value that a role hands to its starter once it has joined, and the channel that confirms the
+/// receipt: see [`hand_over`].
+pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
+
+impl RoleHandle {
+    /// Runs a role on a thread and runtime of its own, pinned to `core` if given, so that it shares
+    /// no core with others and no blocking readout or sink can delay it. Waits until it has joined;
+    /// returns the value that it handed over, and a handle. The role gets the requests to end the
+    /// run through the receiver.
+    ///
+    /// # Errors
+    /// The reason for which it ended before it had joined.
+    pub(crate) async fn start<T, F>(
+        name: String,
+        core: Option<usize>,
+        role: impl FnOnce(oneshot::Sender<Joined<T>>, mpsc::Receiver<String>) -> F + Send + 'static,
+    ) -> Result<(T, Self), RoleError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<RunOutcome, RoleError>>,
+    {
+        let (joined, has_joined) = oneshot::channel();
+        let (early, ended_early) = oneshot::channel();
+        let (end, ending) = watch::channel(None);
+        let (run_end, run_ends) = mpsc::channel(1);
+        let handle = Self { ending, run_end, abort: Arc::default() };
+        let aborted = Arc::clone(&handle.abort);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name(name.clone()).spawn(move || {
+            if let Some(core) = core
+                && let Err(error) = host::pin_to_core(core)
+            {
+                tracing::warn!(role = name.as_str(), core, %error, "cannot pin to that core; running on any");
+            }
+            let outcome = runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    outcome = role(joined, run_ends) => outcome,
+                    () = aborted.notified() => Err(RoleError::Aborted),
+                }
+            });
+            log(&name, &outcome);
+            let shared = match outcome {
+                Ok(outcome) => Ok(outcome),
+                // A task that still waits for the role to join gets the error itself, and no other
+                // task can ask for it.
+                Err(error) => match early.send(error) {
+                    Ok(()) => return,
+                    Err(error) => Err(Arc::new(error)),
+                },
+            };
+            end.send_replace(Some(shared));
+        })?;
+        let Ok((what, taken)) = has_joined.await else {
+            return Err(ended_early.await.unwrap_or(RoleError::Vanished));
+        };
+        // This must happen before the role goes on: its end is reported through `ending` from now
+        // on.
+        drop(ended_early);
+        let _ = taken.send(());
+        Ok((what, handle))
+    }
+
+    /// Asks the supervisor, through the role, to end the run. Repeated requests have no effect.
+    pub(crate) fn request_run_end(&self, cause: &str) {
+        // The channel is full after an earlier request, and closed when the role is over.
+        let _ = self.run_end.try_send(cause.to_owned());
+    }
+
+    /// Ends the role at once.
+    pub(crate) fn abort(&self) {
+        self.abort.notify_one();
+    }
+
+    /// Waits until the role has ended.
+    pub(crate) async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
+        let mut ending = self.ending.clone();
+        let ended = ending.wait_for(Option::is_some).await;
+        let vanished = || Err(Arc::new(RoleError::Vanished));
+        ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
+    }
+}
+
+fn log(name: &str, outcome: &Result<RunOutcome, RoleError>) {
+    match outcome {
+        Ok(_) => {}
+        Err(error @ (RoleError::Unwanted | RoleError::Aborted)) => {
+            tracing::debug!(role = name, %error, "ended early");
+        }
+        // The ledger states what this costs.
+        Err(error) => tracing::warn!(role = name, %error, "ended by an error"),
+    }
+}
+
+/// Tells the starter of a role that it has joined, and waits until the starter has received this.
+/// Without the receipt, a starter that is gone would leave a role in the run that has no owner.
+pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
+    let (taken, is_taken) = oneshot::channel();
+    joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;
+    is_taken.await.map_err(|_| RoleError::Unwanted)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! [`PushError`] and [`TryPushError`]: the reasons for which a fragment is not taken.
+
+use evb_core::{fragment::Fragment, source::PushError as Refused, units::Bytes};
+
+/// Reason for which a fragment was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The caller's fragment was refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The caller asked for more room than a fragment may need.
+    #[error("{size} cannot be reserved: max_fragment = {limit}; raise max_fragment of this source")]
+    Reservation {
+        /// The size asked for.
+        size: Bytes,
+        /// The largest fragment agreed with the builders.
+        limit: Bytes,
+    },
+    /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns
+    /// the result.
+    #[error("the source has ended; nothing more is taken")]
+    Ended,
+}
+
+/// Reason for which a fragment was not taken at once, and the fragment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TryPushError {
+    /// The backlog is full: builders are behind.
+    #[error("the backlog is full")]
+    Full(Fragment),
+    /// The caller's fragment was refused.
+    #[error("{reason}")]
+    Refused {
+        /// The reason.
+        #[source]
+        reason: Refused,
+        /// The fragment.
+        fragment: Fragment,
+    },
+    /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns
+    /// the result.
+    #[error("the source has ended; nothing more is taken")]
+    Ended(Fragment),
+}
+
+impl TryPushError {
+    /// Returns the fragment that was not taken.
+    pub fn into_fragment(self) -> Fragment {
+        match self {
+            Self::Full(fragment) | Self::Refused { fragment, .. } | Self::Ended(fragment) => fragment,
+        }
+    }
+}

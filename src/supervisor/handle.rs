@@ -1,0 +1,181 @@
+//! [`SupervisorHandle`]: steers and observes a run.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use evb_core::{
+    id::BuilderId,
+    ledger::RunReport,
+    supervisor::{ChangeError, NotReady, Progress, Survey},
+    units::Frequency,
+};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::{
+    SupervisorError,
+    commands::{Change, Command},
+};
+use crate::watch::Watch;
+
+/// A handle to a running supervisor. It is cheap to clone, and usable from any thread and runtime.
+/// Dropping it changes nothing.
+///
+/// Cancel safety: a call that is dropped before it is ready may have been carried out.
+#[derive(Clone, Debug)]
+pub struct SupervisorHandle {
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) progress: watch::Receiver<Progress>,
+    pub(super) address: SocketAddr,
+    pub(super) trigger_address: Option<SocketAddr>,
+    pub(super) report: watch::Receiver<Option<Arc<RunReport>>>,
+    pub(super) abort: Arc<Notify>,
+}
+
+/// The supervisor has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run is over")]
+pub struct RunOver;
+
+/// Reason for which a run is not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SteeringError {
+    /// The run cannot be changed like this.
+    #[error(transparent)]
+    Refused(#[from] ChangeError),
+    /// The supervisor has ended.
+    #[error(transparent)]
+    Over(#[from] RunOver),
+}
+
+/// Reason for which a run that its plan holds back does not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BeginError {
+    /// A source or builder is missing, or the run has begun already.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// The supervisor has ended.
+    #[error(transparent)]
+    Over(#[from] RunOver),
+}
+
+impl SupervisorHandle {
+    /// Reports `count` external triggers that happened now. They are ignored unless the run takes
+    /// triggers and its trigger kind is external.
+    ///
+    /// # Errors
+    /// [`RunOver`].
+    pub async fn trigger(&self, count: u64) -> Result<(), RunOver> {
+        self.commands.send(Command::Trigger(count)).await.map_err(|_| RunOver)
+    }
+
+    /// Ends the run: there are no more triggers, and all outstanding events are settled. Returns
+    /// when the request is on its way; [`Self::finished`] waits for the end.
+    ///
+    /// # Errors
+    /// [`RunOver`]: it has ended already.
+    pub async fn request_run_end(&self, cause: impl Into<String>) -> Result<(), RunOver> {
+        self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
+    }
+
+    /// Lets a run begin that its plan holds back ([`RunPlan::hold`]).
+    ///
+    /// # Errors
+    /// [`BeginError`]: peers are missing, or the run is over.
+    pub async fn begin(&self) -> Result<(), BeginError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Begin(answer)).await.map_err(|_| RunOver)?;
+        Ok(answered.await.map_err(|_| RunOver)??)
+    }
+
+    /// Pauses the run. External triggers are inhibited meanwhile, and the run's own trigger is
+    /// stopped.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: it is not running, paused already, or over.
+    pub async fn pause(&self) -> Result<(), SteeringError> {
+        self.change(Change::Pause).await
+    }
+
+    /// Resumes the run: it takes triggers again.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: it is not paused, or over.
+    pub async fn resume(&self) -> Result<(), SteeringError> {
+        self.change(Change::Resume).await
+    }
+
+    /// Sets the mean rate of the run's own trigger, from now on.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: its trigger has no rate, or it is over.
+    pub async fn set_rate(&self, rate: Frequency) -> Result<(), SteeringError> {
+        self.change(Change::SetRate(rate)).await
+    }
+
+    /// Adds a builder to the run, which may be running already.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: it takes part already, there are too many, or it is over.
+    pub async fn add_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
+        self.change(Change::AddBuilder(id)).await
+    }
+
+    /// Removes a builder: it gets no more events, and leaves when it has none left.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: there is none of that number, it is the last one, or it is over.
+    pub async fn remove_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
+        self.change(Change::RemoveBuilder(id)).await
+    }
+
+    async fn change(&self, change: Change) -> Result<(), SteeringError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Change(change, answer)).await.map_err(|_| RunOver)?;
+        Ok(answered.await.map_err(|_| RunOver)??)
+    }
+
+    /// Returns the state of every source and builder.
+    ///
+    /// # Errors
+    /// [`RunOver`].
+    pub async fn survey(&self) -> Result<Survey, RunOver> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Survey(answer)).await.map_err(|_| RunOver)?;
+        answered.await.map_err(|_| RunOver)
+    }
+
+    /// Returns a watch of the run's progress: a snapshot of its counters, updated some times a
+    /// second.
+    pub fn progress(&self) -> Watch<Progress> {
+        Watch::new(self.progress.clone())
+    }
+
+    /// Returns the address at which the supervisor listens for sources and builders.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the address at which it listens for external triggers, if it does.
+    pub fn trigger_address(&self) -> Option<SocketAddr> {
+        self.trigger_address
+    }
+
+    /// Waits until the ledger is closed, and returns it.
+    ///
+    /// Cancel safety: a call that is dropped changes nothing, and any number may wait.
+    ///
+    /// # Errors
+    /// [`SupervisorError::Aborted`].
+    pub async fn finished(&self) -> Result<Arc<RunReport>, SupervisorError> {
+        let mut report = self.report.clone();
+        let closed = report.wait_for(Option::is_some).await.map_err(|_| SupervisorError::Aborted)?;
+        closed.clone().ok_or(SupervisorError::Aborted)
+    }
+
+    /// Ends the supervisor at once, as if its process were killed: no ledger is closed. With a
+    /// journal, another supervisor can go on with the run.
+    pub fn abort(&self) {
+        self.abort.notify_one();
+    }
+}

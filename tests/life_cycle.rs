@@ -1,0 +1,155 @@
+//! The life of the handles: what dropping, aborting and cancelling does to a run.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use evb::{
+    prelude::*,
+    role::RoleError,
+    supervisor::{RunState, SupervisorError},
+};
+
+fn fragment(event: u64) -> Fragment {
+    Fragment::new(EventId::new(event), Timestamp::new(0), vec![7; 1000])
+}
+
+async fn within<T>(seconds: u64, call: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(seconds), call).await.expect("it ends in time")
+}
+
+/// Waits until all peers take part.
+async fn begun(run: &LocalRun) {
+    let mut progress = run.supervisor().progress();
+    within(30, progress.wait_for(|now| now.state == RunState::Running)).await.expect("it begins");
+}
+
+#[tokio::test]
+async fn a_run_goes_on_without_its_handles() {
+    let run = LocalSystem::new(2, 2).events(100).start(|_| NullSink).await.expect("it starts");
+    for source in run.sources() {
+        for event in 1..=100 {
+            source.push(fragment(event)).await.expect("it is taken");
+        }
+    }
+    let supervisor = run.supervisor().clone();
+    drop(run);
+    let report = within(30, supervisor.finished()).await.expect("the ledger is closed");
+    assert_eq!(report.events.complete, 100);
+}
+
+#[tokio::test]
+async fn other_builders_build_what_an_aborted_one_had() {
+    let run = LocalSystem::new(1, 2).events(400).start(|_| NullSink).await.expect("it starts");
+    let (source, builder) = (&run.sources()[0], &run.builders()[0]);
+    for event in 1..=100 {
+        source.push(fragment(event)).await.expect("it is taken");
+    }
+    begun(&run).await;
+    builder.abort();
+    let end = within(30, builder.finished()).await.expect_err("it was aborted");
+    assert!(matches!(*end, RoleError::Aborted), "{end}");
+    for event in 101..=400 {
+        source.push(fragment(event)).await.expect("it is taken");
+    }
+    let report = within(60, run.finished()).await.expect("the ledger is closed");
+    let events = report.events;
+    // Events that the aborted builder's sink had taken before it could say so are built twice, and
+    // counted once.
+    assert_eq!((events.complete, events.lost), (400, 0), "{}", report.verdict);
+}
+
+#[tokio::test]
+async fn a_run_goes_on_without_an_aborted_source() {
+    let run = LocalSystem::new(2, 1)
+        .events(50)
+        .with_plan(|plan| plan.deadline = Duration::from_millis(200))
+        .start(|_| NullSink)
+        .await
+        .expect("it starts");
+    begun(&run).await;
+    run.sources()[1].abort();
+    let end = within(30, run.sources()[1].finished()).await.expect_err("it was aborted");
+    assert!(matches!(*end, RoleError::Aborted), "{end}");
+    for event in 1..=50 {
+        run.sources()[0].push(fragment(event)).await.expect("it is taken");
+    }
+    let report = within(60, run.finished()).await.expect("the ledger is closed");
+    // Events that were assigned before its end lack its fragment; later ones do without it.
+    let events = report.events;
+    assert_eq!((events.complete + events.incomplete, events.lost), (50, 0), "{}", report.verdict);
+    assert!(events.incomplete > 0 && report.verdict.contains("source 2 was down"), "{}", report.verdict);
+}
+
+#[tokio::test]
+async fn an_aborted_supervisor_closes_no_ledger() {
+    let run = LocalSystem::new(1, 1)
+        .with_plan(|plan| plan.patience = Duration::from_millis(300))
+        .start(|_| NullSink)
+        .await
+        .expect("it starts");
+    run.supervisor().abort();
+    let end = within(30, run.supervisor().finished()).await.expect_err("it was aborted");
+    assert!(matches!(end, SupervisorError::Aborted), "{end}");
+    for end in [within(30, run.builders()[0].finished()).await, within(30, run.sources()[0].finished()).await]
+    {
+        let end = end.expect_err("it has lost its supervisor");
+        assert!(matches!(*end, RoleError::Abandoned { .. }), "{end}");
+    }
+    let refused = run.sources()[0].push(fragment(1)).await;
+    assert_eq!(refused, Err(PushError::Ended));
+}
+
+/// Calls that are given up at random while a slow sink keeps the backlog full: every fragment that
+/// a call has taken is built, and every event is pushed again until a call takes it.
+#[tokio::test]
+async fn what_cancelled_calls_have_taken_is_built() {
+    const EVENTS: u64 = 3000;
+    let slow = |_: &Event| {
+        std::thread::sleep(Duration::from_micros(50));
+        Ok(())
+    };
+    let run = LocalSystem::new(1, 1)
+        .events(EVENTS)
+        .with_plan(|plan| plan.slots = 16)
+        .with_sources(|config| (config.max_fragment, config.backlog) = (Bytes::new(1000), Bytes::kib(20)))
+        .start(|_| FnSink(slow))
+        .await
+        .expect("it starts");
+    let source = &run.sources()[0];
+    let (mut event, mut cancelled, mut turn) = (1, 0_u32, 0_u32);
+    let started = Instant::now();
+    while event <= EVENTS {
+        assert!(started.elapsed() < Duration::from_secs(60), "at event {event}");
+        turn += 1;
+        let polls = turn % 3;
+        let taken = match turn % 2 {
+            0 => cancel_after(polls, source.push(fragment(event))).await.map(Result::unwrap),
+            _ => cancel_after(polls, source.reserve(Bytes::new(1000)))
+                .await
+                .map(|permit| permit.unwrap().push(fragment(event))),
+        };
+        match taken {
+            Some(()) => event += 1,
+            None => cancelled += 1,
+        }
+    }
+    let report = within(60, run.finished()).await.expect("the ledger is closed");
+    assert_eq!(report.events.complete, EVENTS, "{}", report.verdict);
+    assert!(cancelled > 1000, "only {cancelled} calls were cancelled");
+}
+
+/// Polls a call that many times and once more, and then drops it.
+async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -> Option<T> {
+    let mut call = pin!(call);
+    for _ in 0..=polls {
+        if let Poll::Ready(result) = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+            return Some(result);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
