@@ -28,16 +28,26 @@
 //! every sink; their handles can be used from any runtime. One process may host as many roles as it
 //! likes.
 //!
+//! A whole system in one process:
+//!
 //! ```
-//! use evb::{
-//!     Builder, Source, Supervisor,
-//!     builder::BuilderConfig,
-//!     fragment::{Fragment, Timestamp},
-//!     id::{BuilderId, EventId, RunNumber, SourceId},
-//!     sink::FnSink,
-//!     source::SourceConfig,
-//!     supervisor::{RunPlan, SupervisorConfig},
-//! };
+//! use evb::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let run = LocalSystem::new(1, 1).events(3).start(|_| NullSink).await?;
+//! for event in (1..=3).map(EventId::new) {
+//!     run.sources()[0].push(Fragment::new(event, Timestamp::new(0), "detector data")).await?;
+//! }
+//! assert_eq!(run.finished().await?.events.complete, 3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same role by role, as programs on several hosts have it:
+//!
+//! ```
+//! use evb::prelude::*;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,29 +55,41 @@
 //! let epoch = SupervisorConfig::fresh_epoch();
 //! let mut plan = RunPlan::new(RunNumber::new(1), epoch, vec![source], vec![builder]);
 //! plan.events = Some(3);
-//! let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
+//! let supervisor = Supervisor::start(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
 //! let address = supervisor.address().to_string();
-//! let run = tokio::spawn(supervisor.run());
 //!
-//! let sink = FnSink(|event: &evb::event::Event| {
+//! let sink = FnSink(|event: &Event| {
 //!     println!("event {} has {}", event.id, event.payload_size());
 //!     Ok(())
 //! });
 //! let _builder = Builder::connect(BuilderConfig::new(builder, &address), sink).await?;
 //! let source = Source::connect(SourceConfig::new(source, &address)).await?;
-//! for number in 1..=3 {
-//!     source.push(Fragment::new(EventId::new(number), Timestamp::new(0), "detector data")).await?;
+//! for event in (1..=3).map(EventId::new) {
+//!     source.push(Fragment::new(event, Timestamp::new(0), "detector data")).await?;
 //! }
-//! let report = run.await??;
-//! assert_eq!(report.events.complete, 3);
+//! assert_eq!(supervisor.finished().await?.events.complete, 3);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | module | has |
+//! |---|---|
+//! | [`prelude`] | what most programs need |
+//! | [`local`] | a whole system in one process |
+//! | [`source`], [`input`] | readout pushes fragments, or makes, replays or receives them |
+//! | [`builder`], [`filter`], [`sink`] | where events are built, chosen and written |
+//! | [`supervisor`], [`trigger_feed`] | the run's plan, its triggers, and its ledger |
+//! | [`run_control`] | run after run in one process |
+//! | [`event`], [`fragment`], [`id`], [`ledger`], [`units`] | the types that all of them share |
+//! | [`network`], [`shaping`], [`security`] | transport, traffic shaping, and keys |
+//! | [`file`](mod@file) | event files: write, read, verify, merge |
+//! | [`role`] | how a role ends, and why |
 //!
 //! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the
 //! repository describes the structure of the code, `docs/reference/protocol.md` every byte on the
 //! wire.
 
+mod watch;
 pub mod role;
 pub mod filter;
 pub mod sink;
@@ -78,15 +100,37 @@ pub mod input;
 pub mod supervisor;
 pub mod run_control;
 pub mod local;
+pub mod network;
+pub mod shaping;
+pub mod security;
 pub mod prelude;
-mod watch;
 
 pub use builder::Builder;
 pub use evb_core::{event, fragment, id, ledger, units};
-pub use evb_net::security::{PresharedKey, Security};
+pub use evb_file as file;
 pub use local::LocalSystem;
 pub use run_control::RunControl;
+pub use security::{PresharedKey, Security};
 pub use sink::Sink;
 pub use source::Source;
 pub use supervisor::Supervisor;
 pub use watch::Watch;
+
+/// Runs a future to its end on the calling thread, with a tokio runtime of its own: for programs
+/// that have none. Roles that have been started go on when it returns; a [`RunControl`] makes
+/// progress only inside.
+///
+/// ```
+/// let answer = evb::block_on(async { 42 })?;
+/// # assert_eq!(answer, 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// The system refuses a runtime.
+///
+/// # Panics
+/// Inside an async task.
+pub fn block_on<F: Future>(future: F) -> std::io::Result<F::Output> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}

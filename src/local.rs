@@ -95,8 +95,8 @@ impl LocalSystem {
         self
     }
 
-    /// Sets the kind of trigger. With [`TriggerKind::External`], [`SupervisorHandle::trigger`] gives
-    /// the triggers.
+    /// Sets the kind of trigger. With [`TriggerKind::External`], [`SupervisorHandle::trigger`]
+    /// gives the triggers.
     pub fn trigger(mut self, kind: TriggerKind) -> Self {
         self.plan.trigger = kind;
         self

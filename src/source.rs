@@ -1,10 +1,10 @@
 //! [`Source`]: a readout computer's end of the event builder.
 
-mod blocking;
-mod config;
-mod input;
-mod pacing;
 mod push_error;
+mod input;
+mod blocking;
+mod pacing;
+mod config;
 mod end;
 mod dialing;
 mod lanes;
@@ -104,8 +104,8 @@ impl Source {
     /// readout.
     ///
     /// Cancel safety: a call that is dropped before it is ready has pushed nothing and holds no
-    /// room; the fragment is dropped with it. Where that would lose data, [`reserve`](Self::reserve)
-    /// first.
+    /// room; the fragment is dropped with it. Where that would lose data,
+    /// [`reserve`](Self::reserve) first.
     ///
     /// # Errors
     /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no

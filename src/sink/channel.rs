@@ -9,14 +9,50 @@ use super::{Sink, SinkError};
 pub struct ChannelSink(mpsc::Sender<Event>);
 
 /// The consumer's end of a [`ChannelSink`].
-pub type EventReceiver = mpsc::Receiver<Event>;
+///
+/// ```no_run
+/// # use evb::prelude::*;
+/// # async fn analyse() -> Result<(), evb::local::LocalError> {
+/// let (sink, mut events) = ChannelSink::new(64);
+/// let run = LocalSystem::new(4, 1).start(|_| sink.clone()).await?;
+/// while let Some(event) = events.recv().await {
+///     println!("event {} has {}", event.id, event.payload_size());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct EventReceiver(mpsc::Receiver<Event>);
+
+impl EventReceiver {
+    /// Waits for the next event; `None` when all its sinks are gone, as after a run, and every
+    /// event is taken.
+    ///
+    /// Cancel safety: a call that is dropped has taken no event.
+    pub async fn recv(&mut self) -> Option<Event> {
+        self.0.recv().await
+    }
+
+    /// Waits for the next event, on a thread that is not async.
+    ///
+    /// # Panics
+    /// Inside an async task.
+    pub fn blocking_recv(&mut self) -> Option<Event> {
+        self.0.blocking_recv()
+    }
+
+    /// Returns the next event if there is one now.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        self.0.try_recv().ok()
+    }
+}
 
 impl ChannelSink {
     /// Creates a sink and its receiver, with room for `capacity` events (at least one) between
     /// them.
     pub fn new(capacity: usize) -> (Self, EventReceiver) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
-        (Self(sender), receiver)
+        (Self(sender), EventReceiver(receiver))
     }
 }
 

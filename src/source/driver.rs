@@ -56,7 +56,12 @@ impl Driver {
             role,
             link,
             lanes: Vec::new(),
-            rates: SocketRates::new(config),
+            rates: SocketRates::new(
+                config.pacing.clone(),
+                config.shaping.pace(),
+                config.transport,
+                config.cost(),
+            ),
             dialing: Dialing::new(config),
             timer: Arc::clone(&config.pacing.executor).timer()?,
             busy_poll: BusyPoll::new(config.busy_poll, now),

@@ -7,8 +7,6 @@ use evb_core::{id::BuilderId, units::Rate};
 use evb_net::pacing::{Executor, Offload, Software, Transport};
 use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost, role::Paces};
 
-use super::SourceConfig;
-
 /// The pace at which a source sends to each builder, and the mechanism that keeps it.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
@@ -78,9 +76,14 @@ pub(super) struct SocketRates {
 }
 
 impl SocketRates {
-    pub(super) fn new(config: &SourceConfig) -> Self {
-        let (usual, transport) = (config.shaping.pace(), config.transport);
-        Self { config: config.pacing.clone(), usual, cost: config.cost(), transport }
+    /// Creates the rates of lanes over `transport`; `usual` is the shaping mode's pace.
+    pub(super) fn new(
+        config: PacingConfig,
+        usual: Option<Pace>,
+        transport: Transport,
+        cost: PacketCost,
+    ) -> Self {
+        Self { config, usual, cost, transport }
     }
 
     /// Returns the rate of the lane to one builder.

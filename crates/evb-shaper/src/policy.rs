@@ -65,8 +65,8 @@ impl Shaping {
         }
     }
 
-    /// Returns the bytes that a builder's sources together may have under way, where the mode limits
-    /// them.
+    /// Returns the bytes that a builder's sources together may have under way, where the mode
+    /// limits them.
     pub const fn budget(&self) -> Option<Bytes> {
         match *self {
             Self::Credit { budget, .. } => Some(budget),

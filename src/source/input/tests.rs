@@ -70,7 +70,7 @@ impl Dice {
     }
 }
 
-/// What one call has pushed, if it was ready.
+/// A call, and the events that it pushes.
 enum Called {
     Push(u64),
     Reserve(u64),

@@ -13,10 +13,11 @@ const README_TEST: &str = "cargo test --workspace";
 /// The README's command that builds the first events.
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
 /// The benches that need nothing but cargo.
-const BENCHES: &str = "--bench machines --bench shaper --bench loopback";
+const BENCHES: &str = "--bench machines --bench shaper --bench loopback --bench push";
 /// Manifests that do not belong to the workspace.
 const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
+const OUTSIDE: &str = "examples/outside/Cargo.toml";
 /// Seconds for each fuzz target: enough to find what any input finds.
 const FUZZ_SECONDS: u64 = 10;
 
@@ -38,6 +39,8 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
         msrv(&root)?,
         Step::xtask("tidy", 60, "tidy"),
         Step::xtask("package", 600, "package"),
+        Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")),
+        Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(no_deny()),
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
@@ -160,8 +163,8 @@ fn beside_others(required: bool) -> Vec<Step> {
 }
 
 /// Checks the format of the packages outside of the workspace.
-fn forms(root: &Path) -> [Step; 2] {
-    [("fuzz format", FUZZ), ("peers format", PEERS)].map(|(name, manifest)| {
+fn forms(root: &Path) -> [Step; 3] {
+    [("fuzz format", FUZZ), ("peers format", PEERS), ("outside format", OUTSIDE)].map(|(name, manifest)| {
         Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))
             .unless(absent(root, manifest))
     })
@@ -190,6 +193,12 @@ fn peers(root: &Path) -> [Step; 2] {
         step("peers compared", 300, format!("cargo run --release --manifest-path {PEERS} {compare}"))
             .informative(),
     ]
+}
+
+fn no_deny() -> Option<String> {
+    repo::said("cargo", &["deny", "--version"])
+        .is_none()
+        .then(|| "there is no cargo-deny: cargo install --locked cargo-deny".to_owned())
 }
 
 fn no_benches(root: &Path) -> Option<String> {

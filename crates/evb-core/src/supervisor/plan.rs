@@ -176,10 +176,10 @@ impl RunPlan {
         }
     }
 
-    /// Returns the number of slots that keeps a builder busy when triggers come as fast as possible:
-    /// events of the size `event` that fill the bytes `under_way` towards it, one that arrives, and
-    /// one at the sink. Larger events need fewer slots, and with fewer slots more of the bytes stay
-    /// in processor caches.
+    /// Returns the number of slots that keeps a builder busy when triggers come as fast as
+    /// possible: events of the size `event` that fill the bytes `under_way` towards it, one that
+    /// arrives, and one at the sink. Larger events need fewer slots, and with fewer slots more of
+    /// the bytes stay in processor caches.
     ///
     /// ```
     /// use evb_core::{supervisor::RunPlan, units::Bytes};

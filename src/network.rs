@@ -1,0 +1,22 @@
+//! How lanes and connections use the network: transport, sockets, marks on packets, and the
+//! mechanism that paces departures.
+//!
+//! ```
+//! use evb::{
+//!     network::{TrafficClass, Transport},
+//!     prelude::*,
+//! };
+//!
+//! let mut config = SourceConfig::new(SourceId::new(1), "daq0:7000");
+//! config.transport = Transport::Udp;
+//! config.control = TrafficClass { dscp: Some(10), priority: None };
+//! ```
+
+pub use evb_core::{lane::LaneError, session::RoleFault, wire::control::MalformedMessage};
+pub use evb_net::{
+    class::TrafficClass,
+    control::{ConnectError, LinkError},
+    lane::LaneOptions,
+    pacing::{Choice, Etf, Executor, NotProved, Software, Transport, Txtime, choose},
+    resolve::ResolveError,
+};
