@@ -1,7 +1,6 @@
 //! evbd as a service: tells systemd by datagrams when it is ready, what state it is in, that it is
 //! alive, and when it ends (sd_notify(3)).
 
-mod notify;
 mod watch;
 #[cfg(test)]
 mod tests;
@@ -12,8 +11,8 @@ use std::{
 };
 
 use evb::role::Beats;
+use sd_notify::NotifyState;
 
-pub(crate) use notify::Notifier;
 use watch::Watch;
 
 /// Time between messages about the state, if it has changed.
@@ -22,7 +21,8 @@ const TELL: Duration = Duration::from_secs(1);
 /// The service manager's view of this process, if there is a service manager.
 #[derive(Debug)]
 pub(crate) struct Service {
-    notifier: Option<Notifier>,
+    /// False without a service manager.
+    is_managed: bool,
     beats: Beats,
 }
 
@@ -30,7 +30,7 @@ impl Service {
     /// Reads the environment. The watchdog supervises loops that count their turns in these
     /// counters.
     pub(crate) fn from_environment(beats: Beats) -> Self {
-        Self { notifier: Notifier::from_environment(), beats }
+        Self { is_managed: std::env::var_os("NOTIFY_SOCKET").is_some(), beats }
     }
 
     /// Returns the counters of turns for the roles of this process.
@@ -40,20 +40,22 @@ impl Service {
 
     /// Tells that all roles of this process listen and have joined.
     pub(crate) fn ready(&self) {
-        self.tell("READY=1");
+        tell(NotifyState::Ready);
     }
 
     /// Tells that the process is ending.
     pub(crate) fn stopping(&self) {
-        self.tell("STOPPING=1");
+        tell(NotifyState::Stopping);
     }
 
     /// Tells the state of the process, and that it is alive while no loop hangs. Never returns. It
     /// must run on the same thread as the roles' tasks, so that it stops when the thread is
     /// blocked.
     pub(crate) async fn attend<F: Future<Output = String>>(&self, mut status: impl FnMut() -> F) {
-        let Some(notifier) = &self.notifier else { return std::future::pending().await };
-        let limit = notifier.watchdog();
+        if !self.is_managed {
+            return std::future::pending().await;
+        }
+        let limit = sd_notify::watchdog_enabled();
         let mut watch = Watch::new(limit.unwrap_or(Duration::MAX) / 2);
         let interval = limit.map_or(TELL, |limit| TELL.min(limit / 4));
         let mut told = String::new();
@@ -62,7 +64,7 @@ impl Service {
             let now = Instant::now();
             if limit.is_some() {
                 match watch.look(self.beats.turns(), now) {
-                    Ok(()) => self.tell("WATCHDOG=1"),
+                    Ok(()) => tell(NotifyState::Watchdog),
                     Err(hanging) => tracing::warn!(
                         hanging = hanging.join(", "),
                         "no turn for half of the watchdog's time: it hears nothing until they turn again"
@@ -72,7 +74,7 @@ impl Service {
             if told_at.is_none_or(|at| now - at >= TELL) {
                 let text = status().await.replace('\n', "; ");
                 if text != told {
-                    self.tell(&format!("STATUS={text}"));
+                    tell(NotifyState::Status(&text));
                     told = text;
                 }
                 told_at = Some(now);
@@ -80,10 +82,12 @@ impl Service {
             tokio::time::sleep(interval).await;
         }
     }
+}
 
-    fn tell(&self, message: &str) {
-        if let Some(notifier) = &self.notifier {
-            notifier.send(message);
-        }
+/// Tells the service manager, if there is one. An error has no remedy here: the manager acts on
+/// messages that it misses.
+fn tell(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::debug!(%error, "the service manager was not told");
     }
 }

@@ -77,7 +77,8 @@ impl Systemd {
         while !enough(&heard) {
             assert!(Instant::now() < until, "{heard:?}");
             if let Ok(length) = self.socket.recv(&mut bytes) {
-                heard.push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+                // Each line of a message is an assignment (sd_notify(3)).
+                heard.extend(str::from_utf8(&bytes[..length]).unwrap().lines().map(str::to_owned));
             }
         }
         heard

@@ -1,82 +1,43 @@
-//! [`Lateness`]: how late departures are, in a histogram that costs a few nanoseconds.
+//! [`Lateness`]: a histogram of how late departures are.
 
 use core::time::Duration;
 
-/// Bins per doubling, as a power of two: a quantile is right to an eighth.
-const SUB_BITS: u32 = 3;
-/// Number of bins, for latenesses up to 2⁴⁰ ns, a quarter of an hour.
-const BINS: usize = ((40 - SUB_BITS as usize) << SUB_BITS) + (1 << SUB_BITS);
+use hdrhistogram::Histogram;
 
-/// Logarithmic histogram of latenesses, after HdrHistogram (G. Tene): eight bins per doubling,
-/// exact below 8 ns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lateness {
-    counts: [u64; BINS],
-    count: u64,
-    max: Duration,
-}
+/// A quarter of an hour in ns. Later departures count as so late.
+const LIMIT: u64 = 900_000_000_000;
+
+/// A histogram of latenesses in ns, with a resolution of a tenth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lateness(Histogram<u64>);
 
 impl Default for Lateness {
     fn default() -> Self {
-        Self { counts: [0; BINS], count: 0, max: Duration::ZERO }
+        Self(Histogram::new_with_bounds(1, LIMIT, 1).expect("the bounds are constants that fit"))
     }
 }
 
 impl Lateness {
-    /// One departure was so late.
+    /// Counts a departure that was so late.
     #[inline]
     pub fn record(&mut self, late: Duration) {
-        let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        self.counts[bin(nanos)] += 1;
-        self.count += 1;
-        self.max = self.max.max(late);
+        self.0.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Returns the number of latenesses recorded.
     pub fn count(&self) -> u64 {
-        self.count
+        self.0.len()
     }
 
-    /// The latest.
+    /// Returns the longest, rounded up to the resolution.
     pub fn max(&self) -> Duration {
-        self.max
+        Duration::from_nanos(self.0.max())
     }
 
-    /// Returns the lateness that this part of them did not exceed, rounded up to the end of a bin;
+    /// Returns the lateness that this part of them did not exceed, rounded up to the resolution;
     /// zero where there are none.
     pub fn quantile(&self, part: f64) -> Duration {
-        let rank = ((part.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        let bin = self.counts.iter().position(|count| {
-            seen += count;
-            seen >= rank
-        });
-        bin.map_or(Duration::ZERO, |bin| Duration::from_nanos(last_of(bin)).min(self.max))
-    }
-
-    /// Takes in what another one recorded.
-    pub fn add(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(&other.counts).for_each(|(own, count)| *own += count);
-        self.count += other.count;
-        self.max = self.max.max(other.max);
-    }
-}
-
-fn bin(nanos: u64) -> usize {
-    if nanos < 1 << SUB_BITS {
-        return nanos as usize;
-    }
-    let shift = 63 - nanos.leading_zeros() - SUB_BITS;
-    let within = (nanos >> shift) as usize & ((1 << SUB_BITS) - 1);
-    (((shift as usize + 1) << SUB_BITS) + within).min(BINS - 1)
-}
-
-/// The largest that falls into a bin.
-fn last_of(bin: usize) -> u64 {
-    let within = bin as u64 & ((1 << SUB_BITS) - 1);
-    match (bin >> SUB_BITS) as u32 {
-        0 => within,
-        doubling => ((1 << SUB_BITS) + within + 1).checked_shl(doubling - 1).map_or(u64::MAX, |end| end - 1),
+        Duration::from_nanos(self.0.value_at_quantile(part))
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Departure {
 }
 
 /// Counters of a source's adherence to its paces.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PacingCounters {
     /// Trains.
     pub departures: u64,

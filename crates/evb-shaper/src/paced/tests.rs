@@ -268,11 +268,9 @@ fn lanes_share_wake_ups() {
     }
     let counters = source.counters();
     assert_eq!(counters.forfeited, Duration::ZERO);
-    assert!(
-        counters.lateness.max() <= spacing / 2 + Duration::from_micros(30),
-        "{:?}",
-        counters.lateness.max()
-    );
+    let late = counters.lateness.quantile(1.0);
+    // The histogram rounds up by a tenth at most.
+    assert!(late <= (spacing / 2 + Duration::from_micros(30)) * 11 / 10, "{late:?}");
 }
 
 #[test]
