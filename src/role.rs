@@ -95,14 +95,16 @@ pub enum RoleError {
     #[error("the sink cannot begin: {0}")]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
-    #[error("the sink's thread is gone: the sink panicked; this builder ends, and others build what it had")]
+    #[error(
+        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
+    )]
     SinkGone,
     /// The system refused a thread, a timer or a runtime.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
     /// Builder memory would exceed its limit.
     #[error(
-        "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "this builder needs {needed} for slots × Σ max_fragment (and over UDP for data that may come out of order), more than its memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
         /// Memory for full slots and for bytes that arrive out of order.

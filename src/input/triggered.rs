@@ -48,7 +48,11 @@ async fn follow(
             }
         };
         if number.saturating_sub(last) > MAX_COUNT {
-            tracing::warn!(number, after = last, "ignored a leap in the trigger numbers");
+            tracing::warn!(
+                number,
+                after = last,
+                "ignored a trigger announcement whose number is too far ahead"
+            );
             continue;
         }
         for event in last + 1..=number {

@@ -202,7 +202,7 @@ impl<S: System> Leader<S> {
             }
             (Command::Stop, Some(run)) => {
                 let stopped = run.handle.request_run_end("stopped by run control").await;
-                stopped.map_err(|error| refused(&"the supervisor", &error, "nothing is to be done"))?;
+                stopped.map_err(|error| refused(&"the supervisor", &error, "nothing needs to be done"))?;
             }
             (Command::Start, _) | (_, None) => {}
         }

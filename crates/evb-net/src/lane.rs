@@ -63,6 +63,8 @@ pub enum LaneEnd {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// A record that only the other side may send (docs/reference/protocol.md LANE-3).
-    #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
+    #[error(
+        "the peer broke the protocol: it sent a record that only the other end of a lane may send: {0:?}"
+    )]
     WrongDirection(RecordHeader),
 }

@@ -39,7 +39,7 @@ impl<S: System> Leader<S> {
         let mut builders = run.plan.builders.clone();
         let place = builders.binary_search(&id);
         let problem = match (request, place) {
-            ("add-builder", Ok(_)) => Some(("it takes part already", "nothing is to be done")),
+            ("add-builder", Ok(_)) => Some(("it takes part already", "nothing needs to be done")),
             ("remove-builder", Err(_)) => Some(("it does not take part", "the status lists those that do")),
             ("remove-builder", Ok(_)) if builders.len() == 1 => {
                 Some(("it is the last one, and somebody has to build", "add another one first"))
