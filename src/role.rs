@@ -44,7 +44,7 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     }
     let awake = host::keep_awake();
     if let Err(error) = &awake {
-        tracing::info!(%error, "cores may sleep between packets, and grants are late by what it takes to wake them; allow writing to /dev/cpu_dma_latency");
+        tracing::info!(%error, "cannot keep cores awake between packets, so each grant is late by the time that a core takes to wake; allow writing to /dev/cpu_dma_latency");
     }
     awake.ok()
 }
@@ -113,13 +113,13 @@ pub enum RoleError {
         limit: Bytes,
     },
     /// The task that started it did not wait until it had joined.
-    #[error("the program stopped waiting for it to join")]
+    #[error("the caller stopped waiting before the role had joined the run")]
     Unwanted,
     /// The program aborted it.
-    #[error("the program aborted it")]
+    #[error("the program aborted the role")]
     Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
-    #[error("the role ended without saying why")]
+    #[error("the role's thread ended without a result, which is a defect of evb")]
     Vanished,
 }
 

@@ -41,7 +41,7 @@ async fn follow(
             Asked::Count(_) => {
                 if !std::mem::replace(&mut warned, true) {
                     tracing::warn!(
-                        "triggers are announced without their numbers: this source cannot follow them"
+                        "trigger messages carry no trigger numbers, so this source cannot know the events and ignores them"
                     );
                 }
                 continue;
@@ -61,7 +61,7 @@ async fn follow(
                 Ok(()) => {}
                 Err(PushError::Ended) => return,
                 Err(error) => {
-                    tracing::error!(event_id = event, %error, "a fragment is refused");
+                    tracing::error!(event_id = event, %error, "the source refused a fragment of its readout");
                 }
             }
         }

@@ -48,9 +48,9 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
 /// Raises the priority of this thread, which is the supervisor's.
 fn take_precedence() {
     match host::take_precedence() {
-        Ok(how) => tracing::debug!(?how, "the supervisor goes before other programs"),
+        Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
         }
     }
 }
