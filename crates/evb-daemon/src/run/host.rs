@@ -41,7 +41,7 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     })?;
     match ended {
         Ended::Closed(report) => Ok(*report),
-        Ended::Part(_) => Err(RunError::Supervisor("it was not hosted".to_owned())),
+        Ended::Part(_) => Err(RunError::Supervisor("this process does not host the supervisor".to_owned())),
     }
 }
 
@@ -133,7 +133,7 @@ impl Host {
             }
             service.stopping();
             if !self.stop("interrupted by a signal").await {
-                eprintln!("nothing had begun");
+                eprintln!("the run had not begun");
                 break Ok(Ended::Part(Vec::new()));
             }
         };

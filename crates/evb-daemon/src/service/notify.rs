@@ -25,7 +25,7 @@ impl Notifier {
         match Self::open(&address, watchdog.map(Duration::from_micros)) {
             Ok(notifier) => Some(notifier),
             Err(error) => {
-                tracing::warn!(address, %error, "the service manager cannot be told anything");
+                tracing::warn!(address, %error, "cannot reach the service manager (NOTIFY_SOCKET)");
                 None
             }
         }
@@ -57,7 +57,7 @@ impl Notifier {
     /// Sends a message. An error is not the sender's concern: the manager acts on missing messages.
     pub(crate) fn send(&self, message: &str) {
         if let Err(error) = self.socket.send_to_addr(message.as_bytes(), &self.manager) {
-            tracing::debug!(%error, message, "the service manager was not told");
+            tracing::debug!(%error, message, "could not notify the service manager");
         }
     }
 }
