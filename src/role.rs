@@ -44,7 +44,7 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     }
     let awake = host::keep_awake();
     if let Err(error) = &awake {
-        tracing::info!(%error, "cores may sleep between packets, and grants are late by what it takes to wake them; allow writing to /dev/cpu_dma_latency");
+        tracing::info!(%error, "cannot keep cores awake between packets, so each grant is late by the time that a core takes to wake; allow writing to /dev/cpu_dma_latency");
     }
     awake.ok()
 }
@@ -95,14 +95,16 @@ pub enum RoleError {
     #[error("the sink cannot begin: {0}")]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
-    #[error("the sink's thread is gone: the sink panicked; this builder ends, and others build what it had")]
+    #[error(
+        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
+    )]
     SinkGone,
     /// The system refused a thread, a timer or a runtime.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
     /// Builder memory would exceed its limit.
     #[error(
-        "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "this builder needs {needed} for slots × Σ max_fragment (and over UDP for data that may come out of order), more than its memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
         /// Memory for full slots and for bytes that arrive out of order.
@@ -111,13 +113,13 @@ pub enum RoleError {
         limit: Bytes,
     },
     /// The task that started it did not wait until it had joined.
-    #[error("the program stopped waiting for it to join")]
+    #[error("the caller stopped waiting before the role had joined the run")]
     Unwanted,
     /// The program aborted it.
-    #[error("the program aborted it")]
+    #[error("the program aborted the role")]
     Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
-    #[error("the role ended without saying why")]
+    #[error("the role's thread ended without a result, which is a defect of evb")]
     Vanished,
 }
 

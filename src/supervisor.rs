@@ -87,7 +87,9 @@ pub enum SupervisorError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// There is a trigger input, but the trigger is not external.
-    #[error("a trigger input needs the trigger kind `external` or `multicast`; leave one of them out")]
+    #[error(
+        "a trigger input needs a trigger of kind `external` or `multicast`; change the trigger, or leave the input out"
+    )]
     TriggerInput,
     /// An address that cannot be resolved.
     #[error(transparent)]

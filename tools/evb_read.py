@@ -193,26 +193,26 @@ class EventFile:
         if prefix[:4] != RECORD_MAGIC[: len(prefix)]:
             raise Damaged(offset, 0, "no record begins here")
         if len(prefix) < _RECORD_PREFIX.size:
-            raise Damaged(offset, 0, "the record is longer than what is left of the file")
+            raise Damaged(offset, 0, "the record is longer than the rest of the file")
         (_, head, length, event, epoch, triggered, run, builder, flags, fragments, missing) = (
             _RECORD_PREFIX.unpack(prefix)
         )
         # Nothing is read by a length that contradicts the others (FILE-31).
         tables = _RECORD_PREFIX.size + _FRAGMENT.size * fragments
         if max(fragments, missing) > 65536 or head != tables + _aligned(2 * missing) + 8:
-            raise Damaged(offset, 0, "its lengths contradict each other")
+            raise Damaged(offset, 0, "the lengths in the record's head contradict each other")
         if length < head or length % 8 or length > MAX_RECORD:
-            raise Damaged(offset, 0, "its lengths contradict each other")
+            raise Damaged(offset, 0, "the lengths in the record's head contradict each other")
         if length > available:
-            raise Damaged(offset, 0, "the record is longer than what is left of the file")
+            raise Damaged(offset, 0, "the record is longer than the rest of the file")
         data = self._read(offset, head)
         if len(data) < head or crc64(data[:-8]) ^ self._tag != int.from_bytes(data[-8:], "little"):
-            raise Damaged(offset, 0, "the checksum of its head is wrong")
+            raise Damaged(offset, 0, "the checksum of the record's head is wrong")
         parts = []
         for source, _, size, timestamp, crc in _FRAGMENT.iter_unpack(data[_RECORD_PREFIX.size : tables]):
             parts.append(Fragment(source, timestamp, size, crc, None))
         if head + _aligned(sum(part.length for part in parts)) != length:
-            raise Damaged(offset, 0, "its lengths contradict each other")
+            raise Damaged(offset, 0, "the lengths in the record's head contradict each other")
         absent = struct.unpack_from("<%dH" % missing, data, tables)
         if flags != (1 if missing else 0):
             raise Damaged(offset, 0, "a flag contradicts the rest")
@@ -233,7 +233,7 @@ class EventFile:
             parts.append(part._replace(payload=payload))
             at += part.length
         if any(data[at:]):
-            raise Damaged(event.offset, event.length, "event %d: its padding is not zero" % event.id, event.id)
+            raise Damaged(event.offset, event.length, "event %d: the record's padding is not zero" % event.id, event.id)
         return event._replace(fragments=tuple(parts))
 
     def _resume(self, start):
@@ -314,7 +314,7 @@ class EventFile:
                 if index == "ends":
                     return
                 if index == "wrong":
-                    damage = Damaged(offset, 0, "an index begins here that is not of the records before it")
+                    damage = Damaged(offset, 0, "an index begins here that does not match the records before it")
                 resumed, entries = self._resume(offset + 8), None
                 damage.length = (self._end if resumed is None else resumed) - offset
                 damage.torn = resumed is None and self.index_state == "absent" and index == "no"

@@ -79,7 +79,7 @@ impl Entrance {
     /// the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
-            tracing::warn!(%error, "cannot set the lane's options");
+            tracing::warn!(%error, "cannot set the socket options of a lane");
         }
         self.forget(lane);
         let answer = async move {

@@ -48,9 +48,11 @@ pub(super) async fn run<S: Sink>(
     // The sink's thread runs already; otherwise it would inherit the precedence.
     if config.is_urgent() {
         match host::take_precedence() {
-            Ok(how) => tracing::debug!(builder = %config.id, ?how, "goes before other programs"),
+            Ok(how) => {
+                tracing::debug!(builder = %config.id, ?how, "the builder has precedence over other programs")
+            }
             Err(error) => {
-                tracing::info!(builder = %config.id, %error, "no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+                tracing::info!(builder = %config.id, %error, "the builder has no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
             }
         }
     }

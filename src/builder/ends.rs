@@ -50,7 +50,7 @@ impl Ends {
             tracing::warn!(
                 %budget,
                 %room,
-                "less is granted than configured: the socket's buffer holds no more; raise the sysctl net.core.rmem_max"
+                "the builder grants less than its budget, because the socket's receive buffer holds no more; raise the sysctl net.core.rmem_max"
             );
             *chunk = (*chunk).min(room / 4);
             *budget = room;
@@ -58,7 +58,7 @@ impl Ends {
             tracing::warn!(
                 may_be_under_way = %wanted,
                 %room,
-                "the socket's buffer may overflow; raise the sysctl net.core.rmem_max"
+                "the socket's receive buffer may overflow; raise the sysctl net.core.rmem_max"
             );
         }
         Ok(Self::Datagrams(Box::new(BuilderDatagrams::new(socket, sources.to_vec()))))

@@ -56,7 +56,11 @@ impl Lanes {
                     self.ends.open(lane, channel);
                     role.handle_lane_up(lane);
                 }
-                Knock::Failed(lane) => role.handle_lane_down(lane, &"its source went away", now),
+                Knock::Failed(lane) => role.handle_lane_down(
+                    lane,
+                    &"the source closed the connection before the builder answered",
+                    now,
+                ),
             }
         }
     }

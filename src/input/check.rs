@@ -76,12 +76,14 @@ fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Re
     let wrong = |problem| WrongContent { source_id: fragment.source, problem };
     if !stamp.is_on(payload) {
         let (found, length) = (&payload[..payload.len().min(STAMP)], payload.len());
-        return Err(wrong(format!("the stamp of its {length} B is not this fragment's: {found:02x?}")));
+        return Err(wrong(format!(
+            "the fragment of {length} B does not begin with the generator's stamp for this event and source: {found:02x?}"
+        )));
     }
     if extent == ContentCheck::Full
         && let Some(at) = place.first_difference(payload)
     {
-        return Err(wrong(format!("byte {at} of {} is not as generated", payload.len())));
+        return Err(wrong(format!("byte {at} of {} is not what the generator wrote", payload.len())));
     }
     Ok(())
 }

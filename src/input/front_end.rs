@@ -39,7 +39,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Reason for which a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrontEndError {
-    #[error("a fragment of {length} B, more than max_fragment ({limit}): not a front-end, or out of step")]
+    #[error(
+        "it announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
+    )]
     Length { length: u32, limit: Bytes },
     #[error("the connection ended inside a fragment")]
     CutShort,
@@ -129,14 +131,14 @@ impl FrontEndListener {
             };
             match accepted {
                 Ok((_, peer)) if connections.len() >= CONNECTIONS => {
-                    tracing::warn!(%peer, "a front-end is refused: {CONNECTIONS} are connected");
+                    tracing::warn!(%peer, "refused a front end: {CONNECTIONS} are connected already");
                 }
                 Ok((stream, peer)) => {
                     let (taker, limit) = (taker.clone(), self.max_fragment);
                     connections.spawn(async move { connection(stream, peer, limit, taker).await });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a front-end");
+                    tracing::warn!(%error, "cannot accept the connection of a front end");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -185,15 +187,15 @@ impl fmt::Display for FrontEnd {
 }
 
 async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Taker) {
-    tracing::debug!(%peer, "a front-end connects");
+    tracing::debug!(%peer, "a front end has connected");
     let ended = match stream {
         Stream::Tcp(stream) => receive(stream, limit, &taker).await,
         Stream::Unix(stream) => receive(stream, limit, &taker).await,
     };
     match ended {
-        Ok(fragments) => tracing::debug!(%peer, fragments, "a front-end is done"),
+        Ok(fragments) => tracing::debug!(%peer, fragments, "a front end has closed its connection"),
         Err(FrontEndError::Push(PushError::Ended)) => {}
-        Err(reason) => tracing::warn!(%peer, %reason, "a front-end's connection is closed"),
+        Err(reason) => tracing::warn!(%peer, %reason, "closed the connection of a front end"),
     }
 }
 

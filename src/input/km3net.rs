@@ -28,10 +28,12 @@ const TICKS: u64 = 62_500_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
     /// The file is empty.
-    #[error("it is empty")]
+    #[error("the file is empty")]
     Empty,
     /// A length field does not fit the file.
-    #[error("timeslice {slice} at byte {offset} states {stated} B, of which {available} are there")]
+    #[error(
+        "timeslice {slice} at byte {offset} says that it has {stated} B, but the file has {available} B from there on"
+    )]
     SliceLength {
         /// The timeslice's number.
         slice: usize,
@@ -67,7 +69,7 @@ pub enum Km3netFlaw {
     /// The timeslice's modules are in another order than in earlier timeslices, so that no order of
     /// sources reproduces it.
     #[error(
-        "in timeslice {slice}, module {module} is out of order: modules must stand as in the timeslices before"
+        "in timeslice {slice}, module {module} is out of order: the modules must have the order of the earlier timeslices"
     )]
     Order {
         /// The timeslice's number.
@@ -191,10 +193,13 @@ fn parse_slice(
         begin += length;
     }
     if frames.is_empty() {
-        return flaw(1, "a timeslice without frames has nothing for any source");
+        return flaw(1, "the timeslice has no frames, so no source has data");
     }
     if usize::try_from(count) != Ok(frames.len()) {
-        return flaw(frames.len(), "the last one that is there is not the last one stated");
+        return flaw(
+            frames.len(),
+            "it is the last one, but the timeslice's header says another number of frames",
+        );
     }
     Ok(Slice { range: offset..end, timestamp, frames })
 }

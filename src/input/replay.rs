@@ -34,7 +34,7 @@ pub enum ReplayError {
         reason: std::io::Error,
     },
     /// It does not fit into memory.
-    #[error("{} holds more than {LIMIT} for one source, which replay keeps in memory: cut it", path.display())]
+    #[error("{} holds more than {LIMIT} for one source, too much for replay to keep in memory: use a shorter file", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,

@@ -41,14 +41,18 @@ async fn follow(
             Asked::Count(_) => {
                 if !std::mem::replace(&mut warned, true) {
                     tracing::warn!(
-                        "triggers are announced without their numbers: this source cannot follow them"
+                        "trigger messages carry no trigger numbers, so this source cannot know the events and ignores them"
                     );
                 }
                 continue;
             }
         };
         if number.saturating_sub(last) > MAX_COUNT {
-            tracing::warn!(number, after = last, "ignored a leap in the trigger numbers");
+            tracing::warn!(
+                number,
+                after = last,
+                "ignored a trigger announcement whose number is too far ahead"
+            );
             continue;
         }
         for event in last + 1..=number {
@@ -57,7 +61,7 @@ async fn follow(
                 Ok(()) => {}
                 Err(PushError::Ended) => return,
                 Err(error) => {
-                    tracing::error!(event_id = event, %error, "a fragment is refused");
+                    tracing::error!(event_id = event, %error, "the source refused a fragment of its readout");
                 }
             }
         }

@@ -51,7 +51,7 @@ impl RoleHandle {
             if let Some(core) = core
                 && let Err(error) = host::pin_to_core(core)
             {
-                tracing::warn!(role = name.as_str(), core, %error, "cannot pin to that core; running on any");
+                tracing::warn!(role = name.as_str(), core, %error, "cannot bind the role's thread to that core; it runs on any core");
             }
             let outcome = runtime.block_on(async {
                 tokio::select! {
@@ -106,10 +106,10 @@ fn log(name: &str, outcome: &Result<RunOutcome, RoleError>) {
     match outcome {
         Ok(_) => {}
         Err(error @ (RoleError::Unwanted | RoleError::Aborted)) => {
-            tracing::debug!(role = name, %error, "ended early");
+            tracing::debug!(role = name, %error, "the role ended early");
         }
         // The ledger states what this costs.
-        Err(error) => tracing::warn!(role = name, %error, "ended by an error"),
+        Err(error) => tracing::warn!(role = name, %error, "the role ended with an error"),
     }
 }
 

@@ -141,7 +141,7 @@ impl SupervisorLink {
 /// because nothing depends on it.
 pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     if let Err(error) = link.classify(class) {
-        tracing::warn!(%error, "control packets are not marked as the configuration has it");
+        tracing::warn!(%error, "cannot mark control packets with the configured traffic class");
     }
 }
 

@@ -128,7 +128,7 @@ impl<S: System> Leader<S> {
             tokio::select! {
                 ask = self.asks.recv() => match ask {
                     Some(ask) => self.take(ask).await,
-                    None => self.close("nobody leads it any more").await,
+                    None => self.close("the last handle of run control was dropped").await,
                 },
                 news = next(&mut self.run) => self.hear(news).await,
                 () = until(self.start.as_ref().map(|(until, _)| *until)) => self.try_start(true).await,
@@ -151,7 +151,7 @@ impl<S: System> Leader<S> {
             Ask::Command(command, answer) => {
                 let outcome = self.command(command).await;
                 if let Err(refusal) = &outcome {
-                    tracing::info!(%refusal, "refused");
+                    tracing::info!(%refusal, "a command was refused");
                 }
                 drop(answer.send(outcome));
             }
@@ -177,11 +177,11 @@ impl<S: System> Leader<S> {
         match (command, &self.run) {
             (Command::Configure, _) => {
                 self.system.configure().map_err(|error| refusal(command.name(), error))?;
-                self.give_up_open_run("configured anew").await;
+                self.give_up_open_run("configured again").await;
                 self.changes = Changes::default();
                 if let Err(error) = self.open().await {
                     // The previous run is closed by now, so there is nothing that could be started.
-                    self.fail(format!("it cannot be opened to sources and builders: {error}")).await;
+                    self.fail(format!("the run cannot be opened to sources and builders: {error}")).await;
                     return Err(refusal(command.name(), error));
                 }
                 if self.autostart {
@@ -202,7 +202,7 @@ impl<S: System> Leader<S> {
             }
             (Command::Stop, Some(run)) => {
                 let stopped = run.handle.request_run_end("stopped by run control").await;
-                stopped.map_err(|error| refused(&"the supervisor", &error, "nothing is to be done"))?;
+                stopped.map_err(|error| refused(&"the supervisor", &error, "nothing needs to be done"))?;
             }
             (Command::Start, _) | (_, None) => {}
         }
@@ -217,7 +217,7 @@ impl<S: System> Leader<S> {
             return drop(answer.send(Err(too_long())));
         }
         if let Err(refusal) = self.state.command(Command::Start) {
-            tracing::info!(%refusal, "refused");
+            tracing::info!(%refusal, "a command was refused");
             return drop(answer.send(Err(refusal)));
         }
         if matches!(&self.start, Some((_, Some(_)))) {
@@ -277,7 +277,7 @@ impl<S: System> Leader<S> {
             News::Hosting => self.try_start(false).await,
             // A recovered run goes on without the roles that this process cannot start.
             News::NotJoined(error) if self.is_under_way() => {
-                tracing::warn!(%error, "the run goes on without");
+                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start");
                 self.last_error = Some(error.to_string());
             }
             News::NotJoined(error) => self.fail(error.to_string()).await,
@@ -326,7 +326,7 @@ impl<S: System> Leader<S> {
     /// Logs that a source or builder of this process is gone; the others go on without it.
     fn lament(&mut self, peer: Peer, error: &dyn Display) {
         self.last_error = Some(format!("{peer}: {error}"));
-        tracing::warn!(%peer, %error, "ended before its run");
+        tracing::warn!(%peer, %error, "a source or builder of this process ended before its run");
     }
 
     async fn settle(&mut self, mut report: RunReport) {
@@ -361,11 +361,11 @@ impl<S: System> Leader<S> {
     }
 
     async fn fail(&mut self, cause: String) {
-        tracing::warn!(cause, "failed");
+        tracing::warn!(cause, "run control has failed");
         let failed = self.state.occur(Occurrence::Failure);
         if let Some((_, Some(answer))) = self.start.take() {
             let error =
-                SystemError::new("the system", cause.clone(), "mend the cause, then reset and configure");
+                SystemError::new("the system", cause.clone(), "fix the cause, then reset and configure");
             drop(answer.send(Err(refusal("start", error))));
         }
         self.last_error = Some(cause.clone());
@@ -381,7 +381,7 @@ impl<S: System> Leader<S> {
             config.plan.builders.clone_from(builders);
         }
         let supervisor = |error: &dyn Display| {
-            SystemError::new("the supervisor", error.to_string(), "mend the configuration, then configure")
+            SystemError::new("the supervisor", error.to_string(), "correct the configuration, then configure")
         };
         if self.listener.as_ref().is_none_or(|(address, _)| *address != config.listen) {
             self.listener = None;
@@ -399,7 +399,7 @@ impl<S: System> Leader<S> {
             drop(run.handle.set_rate(rate).await);
         }
         self.speed = Speedometer::default();
-        tracing::info!(run = %number, "open to sources and builders");
+        tracing::info!(run = %number, "the run is open to sources and builders");
         Ok(())
     }
 
@@ -436,7 +436,7 @@ impl<S: System> Leader<S> {
     fn enter(&mut self, state: State) {
         if self.state != state {
             let run = self.run.as_ref().map(|run| run.number.number());
-            tracing::info!(from = %self.state, to = %state, run, "state");
+            tracing::info!(from = %self.state, to = %state, run, "the state of run control has changed");
             self.state = state;
         }
     }

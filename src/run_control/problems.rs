@@ -65,8 +65,8 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
     let more = found.len().saturating_sub(LISTED);
     if more > 0 {
         found.truncate(LISTED);
-        let text = format!("and {more} problems more");
-        found.push(Problem::new(Severity::Warning, "the system", text, "mend those above first"));
+        let text = format!("and {more} more problems");
+        found.push(Problem::new(Severity::Warning, "the system", text, "fix the problems above first"));
     }
     found
 }
@@ -77,14 +77,14 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         Presence::Absent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            format!("not there; {} events were closed without it", source.missing),
+            format!("absent; {} events were closed without it", source.missing),
             "start it again; its log says why it left",
         )),
         Presence::Silent => found.push(Problem::new(
             Severity::Bad,
             &subject,
             format!("silent; {} events were closed without it", source.missing),
-            "look whether its process and its host run",
+            "check that its process and its host are running",
         )),
         Presence::Connecting => found.push(Problem::new(
             Severity::Warning,
@@ -108,21 +108,21 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
         Presence::Absent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            "not there; the others build its events",
+            "absent; the other builders build its events",
             "start it again; its log says why it left",
         )),
         Presence::Silent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            "silent; it gets no events",
-            "look whether its process and its host run",
+            "silent; it gets no new events",
+            "check that its process and its host are running",
         )),
         Presence::Connecting | Presence::Up => {}
     }
     let Some(live) = &builder.live else { return };
     if builder.presence == Presence::Up && live.age_s > OLD_REPORT {
         let text = format!("has not reported for {:.0} s", live.age_s);
-        found.push(Problem::new(Severity::Warning, &subject, text, "look whether its host is overloaded"));
+        found.push(Problem::new(Severity::Warning, &subject, text, "check if its host is overloaded"));
     }
     if let (Some(free), Some(size)) = (live.sink_free_bytes, live.sink_size_bytes)
         && fraction(free as f64, size as f64) < NEARLY_FULL
@@ -138,12 +138,17 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
             Severity::Bad,
             &subject,
             text,
-            "look at its disk; its log says what the sink says",
+            "check its disk; its log has the error of the sink",
         ));
     }
     if live.crc_errors > 0 {
-        let text = format!("{} fragments with a wrong checksum", live.crc_errors);
-        found.push(Problem::new(Severity::Bad, &subject, text, "suspect memory or network of its hosts"));
+        let text = format!("received {} fragments with a wrong checksum", live.crc_errors);
+        found.push(Problem::new(
+            Severity::Bad,
+            &subject,
+            text,
+            "check the memory and the network of the hosts",
+        ));
     }
 }
 
@@ -155,14 +160,19 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
     }
     if events.incomplete > 0 {
         let text = format!("{} events were built with sources missing", events.incomplete);
-        found.push(Problem::new(Severity::Warning, "the run", text, "see which source was missing"));
+        found.push(Problem::new(
+            Severity::Warning,
+            "the run",
+            text,
+            "see which sources are missing in events",
+        ));
     }
 }
 
 fn of_dead_time(sample: &Sample, found: &mut Vec<Problem>) {
     for cause in sample.dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
         let text = format!("{:.1} % of the triggers are inhibited", cause.fraction * 100.0);
-        let remedy = "the cause holds the others up: relieve it, or trigger less often";
+        let remedy = "this limits the rate of the run: relieve it, or trigger less often";
         found.push(Problem::new(Severity::Warning, &cause.cause, text, remedy));
     }
 }

@@ -176,7 +176,7 @@ async fn run<S: Sink>(
         }
     }
     if let Err(error) = sink.sink.close().await {
-        tracing::warn!(%error, "the sink failed to close; what it accepted is not touched by that");
+        tracing::warn!(%error, "the sink failed to close; the events that it accepted are not affected");
     }
 }
 

@@ -79,7 +79,7 @@ fn block_on<T>(method: &str, call: impl Future<Output = T>) -> T {
     let in_async = tokio::runtime::Handle::try_current().is_ok();
     assert!(
         !in_async,
-        "BlockingSource::{method} inside an async task would stop the others: use Source::{method} there"
+        "BlockingSource::{method} would block the other async tasks of this thread: use Source::{method} in async tasks"
     );
     let mut call = pin!(call);
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

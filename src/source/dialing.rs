@@ -115,7 +115,7 @@ impl Dialing {
                 builder = association.builder.number(),
                 packets = path.mtu,
                 mtu = self.mtu,
-                "larger packets do not get through; set network.mtu to that, so that grants are counted right"
+                "packets of the configured MTU do not reach the builder; set network.mtu to the size of `packets`, so that grants count the right bytes"
             );
         }
         socket.prepare(&*self.executor, rate).map_err(unreachable)?;

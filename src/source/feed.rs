@@ -44,7 +44,7 @@ impl Feed {
                 // `push` has checked the fragment, a permit has not. The machine counts what it
                 // refuses.
                 if let Err(error) = role.push(fragment, now) {
-                    tracing::error!(%error, "a fragment is refused");
+                    tracing::error!(%error, "the source refused a fragment of its readout");
                 }
             }
         }
@@ -61,7 +61,7 @@ impl Feed {
             let Some(fragment) = readout.fragment(event) else { continue };
             made += fragment.payload.len() + FRAGMENT_COST;
             if let Err(error) = role.push(fragment, now) {
-                tracing::error!(%error, "readout made a fragment that is refused");
+                tracing::error!(%error, "the source refused a fragment that its readout made");
             }
         }
         made > 0

@@ -19,7 +19,7 @@ pub enum PushError {
     },
     /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns
     /// the result.
-    #[error("the source has ended; nothing more is taken")]
+    #[error("the source has ended and takes no more fragments")]
     Ended,
 }
 
@@ -41,7 +41,7 @@ pub enum TryPushError {
     },
     /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns
     /// the result.
-    #[error("the source has ended; nothing more is taken")]
+    #[error("the source has ended and takes no more fragments")]
     Ended(Fragment),
 }
 

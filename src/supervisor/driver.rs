@@ -108,7 +108,7 @@ impl Driver {
     fn admit(&mut self, incoming: Incoming, now: Instant) {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {
-                tracing::debug!(%peer, address = %incoming.peer(), "connected");
+                tracing::debug!(%peer, address = %incoming.peer(), "a peer has connected");
                 let link = incoming.welcome(welcome);
                 self.door.classify(&link);
                 self.links.drop_link(peer);

@@ -56,16 +56,16 @@ pub enum JournalError {
         reason: io::Error,
     },
     /// Two supervisors at once would contradict each other.
-    #[error("another supervisor has the journal {0}; stop it, or give each its own `journal`")]
+    #[error("another supervisor uses the journal {0}; stop it, or give each supervisor its own `journal`")]
     Taken(PathBuf),
     /// The file is not a journal of this version.
-    #[error("{0} is no journal of this version of evb; name another file, or move it away")]
+    #[error("{0} is not a journal of this version of evb; name another file, or move it away")]
     Foreign(PathBuf),
     /// The file was changed by something else: cutting it at the damage would lose the entries
     /// behind it.
     #[error(
-        "the journal {path} is damaged: what begins at byte {offset} cannot be read, and it does not end there; restore the file \
-         from a copy, or move it away to begin a new run, which does not know the events of the old one"
+        "the journal {path} is damaged: the entry at byte {offset} cannot be read, and more entries follow it; restore \
+         the file from a copy, or move it away to begin a new run, which does not know the events of the old one"
     )]
     Damaged {
         /// The file.
@@ -265,7 +265,7 @@ impl Journal {
 }
 
 fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::FileTooLarge, "an entry is longer than a journal may have")
+    io::Error::new(io::ErrorKind::FileTooLarge, "the entry is longer than a journal allows")
 }
 
 /// Passes all entries to `show`, and returns the length of the whole part.
@@ -274,7 +274,7 @@ fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fa
     entries.by_ref().try_for_each(|entry| entry.map(&mut show))?;
     let (torn, at) = (entries.torn(), entries.whole());
     if torn > 0 && at > 0 {
-        tracing::warn!(path = %path.display(), bytes = torn, at, "the journal's torn end is cut off");
+        tracing::warn!(path = %path.display(), bytes = torn, at, "cut off an incomplete entry at the end of the journal");
     }
     Ok(at)
 }

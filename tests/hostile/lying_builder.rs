@@ -49,7 +49,10 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
         ),
         record("is not a range", commit(0, Some(Range { start: 9, end: 8 }))),
         record("unknown lane record kind 77", [&[77][..], &[0; 63]].concat()),
-        record("not its to send", RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec()),
+        record(
+            "only the other end of a lane may send",
+            RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec(),
+        ),
         record("claims 65535 items", [&[4, 0, 255, 255][..], &[255; 12]].concat()),
         lane("received up to offset 50", held(50, 10, 0)),
         lane("announced up to offset 1000000", held(0, 1_000_000, 0)),

@@ -179,16 +179,19 @@ fn lies(held: LaneState) -> Vec<(&'static str, Vec<u8>)> {
         ("leave a gap", announce(held.announced + 16, first, 10)),
         ("leave a gap", announce(u64::MAX - 5, first, 10)),
         ("event ids start at 1", announce(held.announced, EventId::default(), 10)),
-        ("was granted", RecordHeader::Data { length: 50, offset: held.received }.encode().to_vec()),
-        ("was to come", RecordHeader::Data { length: 50, offset: held.received + 1 }.encode().to_vec()),
-        ("was to come", RecordHeader::Data { length: 50, offset: u64::MAX }.encode().to_vec()),
+        ("granted only up to", RecordHeader::Data { length: 50, offset: held.received }.encode().to_vec()),
+        ("was expected next", RecordHeader::Data { length: 50, offset: held.received + 1 }.encode().to_vec()),
+        ("was expected next", RecordHeader::Data { length: 50, offset: u64::MAX }.encode().to_vec()),
         ("unknown lane record kind 9", raw(9, 0, 0, 0)),
         ("flags 0x80", raw(1, 0x80, 1, 24)),
         ("claims 2 items in 24 bytes", raw(1, 0, 2, 24)),
         ("claims 65535 items", raw(1, 0, u16::MAX, u32::MAX)),
         ("claims 0 items in 4294967295 bytes", raw(2, 0, 0, u32::MAX)),
-        ("not its to send", RecordHeader::Grant { end: 1 << 40 }.encode().to_vec()),
-        ("not its to send", RecordHeader::Commit { count: 0, offset: 0 }.encode().to_vec()),
+        ("only the other end of a lane may send", RecordHeader::Grant { end: 1 << 40 }.encode().to_vec()),
+        (
+            "only the other end of a lane may send",
+            RecordHeader::Commit { count: 0, offset: 0 }.encode().to_vec(),
+        ),
     ]
 }
 

@@ -79,7 +79,7 @@ fn to_anybody() -> Vec<Lie> {
         parameters(RunParameters { heartbeat_ns: 0, ..honest() }),
         parameters(RunParameters { decided: u64::MAX, ..honest() }),
         noise(&[255; 64], "a message of 4294967295 bytes"),
-        noise(&[8, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255], "no control message"),
+        noise(&[8, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255], "not a control message"),
         noise(b"HTTP/1.1 400 Bad Request\r\n\r\n", "a message of"),
     ]
 }
@@ -95,7 +95,7 @@ fn to_a_source() -> Vec<Lie> {
     let batch = |n: u64| Message::Decisions(Decisions { first: 1 + n * 65_536, runs: vec![65_536, 3] });
     endless.messages.extend_from_slice(&lie((1..400).map(batch), "").messages);
     vec![
-        lie([Message::Roster(roster(1, 300))], "too many"),
+        lie([Message::Roster(roster(1, 300))], "more parts than any run needs"),
         lie(
             [Message::Roster(Roster {
                 builders: vec![BuilderAddress {
@@ -110,8 +110,8 @@ fn to_a_source() -> Vec<Lie> {
         decisions(1, &[1, 9], "not in the roster"),
         decisions(0, &[1, 3], "event ids start at 1"),
         decisions(1, &[1], "odd number"),
-        decisions(1, &[0, 3], "a run of no events"),
-        decisions(1, &[1, u32::MAX], "no such verdict"),
+        decisions(1, &[0, 3], "a decision covers no events"),
+        decisions(1, &[1, u32::MAX], "a verdict is unknown"),
         decisions(1, &[u32::MAX, 3], "more events than one message may cover"),
         decisions(u64::MAX, &[2, 3], "event ids overflow"),
         decisions(1, &[1, 0].repeat(200_000), "more events than one message may cover"),
@@ -126,7 +126,7 @@ fn to_a_builder() -> Vec<Lie> {
         lie([Message::Roster(roster(1, 1)), Message::Assignments(assignments)], words)
     };
     let later = |sources, up| Message::Roster(Roster { version: 2, up, ..roster(sources, 1) });
-    let mut flood = assignments(1, vec![1; 4], 4, "wait to be accounted for");
+    let mut flood = assignments(1, vec![1; 4], 4, "has not accounted for");
     let more = Assignments {
         roster_version: 1,
         events: vec![5, 1, 1, 1],
@@ -150,7 +150,7 @@ fn to_a_builder() -> Vec<Lie> {
         assignments(1, vec![1, 1], 1, "differ in number"),
         assignments(1, vec![0], 1, "malformed Assignments"),
         assignments(1, vec![1; 70_000], 70_000, "too many"),
-        assignments(1, vec![1; 5], 5, "5 events are assigned at once to a builder with 4 slots"),
+        assignments(1, vec![1; 5], 5, "it assigned 5 events at once to a builder with 4 slots"),
         flood,
     ]
 }

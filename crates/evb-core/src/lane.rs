@@ -55,7 +55,9 @@ pub enum DatagramFault {
     #[error("the peer broke the protocol: a segment of no bytes")]
     Empty,
     /// Only the other side may send such a record or datagram. The connection ends.
-    #[error("the peer broke the protocol: it sent what is not its to send")]
+    #[error(
+        "the peer broke the protocol: it sent a record or datagram that only the other end of a lane may send"
+    )]
     WrongDirection,
 }
 
@@ -63,7 +65,7 @@ pub enum DatagramFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
     /// Announcements leave a hole in the lane.
-    #[error("announcements from offset {offset} leave a gap: the lane is announced up to {announced}")]
+    #[error("announcements from lane offset {offset} leave a gap: the lane is announced up to {announced}")]
     AnnouncementGap {
         /// Offset of the record.
         offset: u64,
@@ -71,7 +73,7 @@ pub enum LaneError {
         announced: u64,
     },
     /// An announcement does not fit the lane's earlier ones.
-    #[error("announcements from offset {offset} do not fit those before")]
+    #[error("announcements from lane offset {offset} contradict earlier ones")]
     AnnouncementMismatch {
         /// Offset of the record.
         offset: u64,
@@ -92,7 +94,7 @@ pub enum LaneError {
     #[error("event ids start at 1")]
     EventZero,
     /// Data does not continue where earlier data ended.
-    #[error("data from offset {offset}: {expected} was to come")]
+    #[error("data begins at lane offset {offset}, but offset {expected} was expected next")]
     DataOffset {
         /// Offset of the record.
         offset: u64,
@@ -100,7 +102,7 @@ pub enum LaneError {
         expected: u64,
     },
     /// Data was not granted.
-    #[error("data up to offset {end}: only {granted} was granted")]
+    #[error("data was sent up to lane offset {end}, but granted only up to {granted}")]
     NotGranted {
         /// Lane offset of the record's end.
         end: u64,

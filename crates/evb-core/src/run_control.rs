@@ -133,23 +133,26 @@ impl State {
         match (self, command) {
             (Unconfigured | Configured, Command::Configure) => Becomes(Configured),
             (Running | Paused, Command::Configure) => {
-                refused("a run is under way", "stop it first: its events are settled, then configure")
+                refused("a run is under way", "stop it first; when its events are settled, configure")
             }
             (Configured, Command::Start) => Becomes(Running),
             (Running, Command::Start) => {
                 refused("a run is under way already", "stop it first, or leave it running")
             }
-            (Paused, Command::Start) => refused("the run is only paused", "resume goes on with it"),
+            (Paused, Command::Start) => refused("the run is only paused", "use resume to continue it"),
             (Running, Command::Pause) => Becomes(Paused),
-            (Paused, Command::Pause) => refused("the run is paused already", "resume goes on with it"),
+            (Paused, Command::Pause) => refused("the run is paused already", "use resume to continue it"),
             (Paused, Command::Resume) => Becomes(Running),
-            (Running, Command::Resume) => refused("the run is not paused", "nothing is to be done"),
+            (Running, Command::Resume) => refused("the run is not paused", "nothing needs to be done"),
             (Running | Paused, Command::Stop) => Becomes(Stopping),
             (Configured, Command::Pause | Command::Resume | Command::Stop) => {
-                refused("no run is under way", "start begins the next one")
+                refused("no run is under way", "use start to begin the next one")
             }
             (Configured | Failed, Command::Reset) => Becomes(Unconfigured),
-            (Unconfigured, Command::Reset) => refused("there is nothing to give up", "configure comes next"),
+            (Unconfigured, Command::Reset) => refused(
+                "no configuration is in force, so there is nothing to reset",
+                "use configure to put one in force",
+            ),
             (Running | Paused, Command::Reset) => {
                 refused("a run is under way, and its events would be lost", "stop it first")
             }
@@ -162,7 +165,7 @@ impl State {
             ),
             (Failed, _) => refused(
                 "the last run failed; the status says why",
-                "mend the cause, then reset, configure and start",
+                "fix the cause, then reset, configure and start",
             ),
         }
     }
@@ -262,7 +265,7 @@ impl Stimulus {
 
 /// Error for a text that is not the name of a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no command; there are configure, start, pause, resume, stop and reset")]
+#[error("`{0}` is not a command; use configure, start, pause, resume, stop or reset")]
 pub struct UnknownCommand(String);
 
 impl FromStr for Command {

@@ -163,7 +163,7 @@ impl SupervisorCore {
             }
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
-                self.expel(peer, "it sent triggers, and this run's trigger is not external", now);
+                self.expel(peer, "it sent triggers, but this run's trigger is not external", now);
             }
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
@@ -209,7 +209,7 @@ impl SupervisorCore {
                 let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
                 if until.is_some_and(over) {
-                    self.stop_running("its duration is over", now);
+                    self.stop_running("the run's duration is over", now);
                 }
             }
             Phase::Recovering { until } if self.is_over(until, now) => self.go_on(now),
@@ -333,7 +333,7 @@ impl SupervisorCore {
     }
 
     fn set_paused(&mut self, paused: bool, now: Instant) {
-        tracing::info!(run = %self.plan.run, paused, "triggers");
+        tracing::info!(run = %self.plan.run, paused, "triggers were paused or resumed");
         self.intake.set_paused(paused);
         self.outbox.journal(What::Paused(paused), now);
     }
@@ -346,7 +346,7 @@ impl SupervisorCore {
         if !self.intake.set_rate(rate) {
             return Err(ChangeError::NoRate);
         }
-        tracing::info!(run = %self.plan.run, %rate, "trigger rate");
+        tracing::info!(run = %self.plan.run, %rate, "the trigger rate was changed");
         self.outbox.journal(What::Rate(rate.hertz()), now);
         self.intake.restart(self.books.triggered(), now);
         Ok(())

@@ -37,14 +37,14 @@ pub struct CheckArguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Say which roles `evbd run --here` hosts on this host, and where the others are.
+    /// Show which roles `evbd run --here` hosts on this host, and where the others are.
     #[arg(long)]
     here: bool,
     /// The time from a grant to its data, if it is known; 20, 60 and 200 µs are assumed by default.
     #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
-    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd
-    /// doctor --json` printed.
+    /// File with a measured grant path: the summary of a run, or the output of `evbd doctor
+    /// --json`.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
 }

@@ -29,11 +29,11 @@ struct Cli {
 enum Command {
     /// Run the system that a configuration describes, or some of its roles.
     Run(run::RunArguments),
-    /// Give commands to a running evbd and see how it is: run control.
+    /// Give commands to a running evbd and show its status (run control).
     Ctl(ctl::CtlArguments),
     /// Read a configuration, apply admission control and show the sums behind it.
     Check(check::CheckArguments),
-    /// The sums of planning from numbers on the command line, and a configuration to begin with.
+    /// Plan a system from numbers on the command line, and print a configuration to begin with.
     Plan(plan::PlanArguments),
     /// Tell what this host can do for an event builder, and what to change.
     Doctor(doctor::DoctorArguments),
@@ -54,7 +54,7 @@ enum Command {
         #[command(subcommand)]
         end: probe_buffer::ProbeBufferCommand,
     },
-    /// Measure.
+    /// Measure evb on this host or on a simulated switch.
     Bench {
         #[command(subcommand)]
         what: bench::BenchCommand,

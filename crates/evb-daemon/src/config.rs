@@ -196,7 +196,7 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
     let opened = std::fs::File::open(path).map_err(unreadable)?;
     opened.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > LONGEST {
-        return Err(unreadable(Error::new(ErrorKind::FileTooLarge, "it has more than 4 MiB")));
+        return Err(unreadable(Error::new(ErrorKind::FileTooLarge, "the file has more than 4 MiB")));
     }
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(&file, &error))?;
     Ok(read(&text, &file)?)
@@ -219,7 +219,7 @@ pub fn read(text: &str, file: &str) -> Result<Loaded, Problems> {
             "",
             span,
             format!("not TOML: {}", error.message()),
-            "mend the syntax here; see https://toml.io",
+            "fix the syntax here; see https://toml.io",
         );
     }
     let config = if errors.is_empty() { read_root(&notes, table.get_ref()) } else { None };
@@ -278,7 +278,7 @@ fn refuse_shared_addresses(
     let mut taken: BTreeMap<&Endpoint, String> = BTreeMap::new();
     let mut take = |listen, who: &dyn std::fmt::Display, span: Range<usize>, key: &str| {
         if let Some(other) = taken.insert(listen, who.to_string()) {
-            let reason = format!("{who} listens where {other} does, at {listen}");
+            let reason = format!("{who} and {other} both listen at {listen}");
             let remedy = "give each its own port; with `ids`, write for example \"127.0.0.1:{7100+id}\"";
             notes.error(key, span, reason, remedy);
         }

@@ -51,10 +51,10 @@ pub(crate) struct CtlArguments {
 enum Ask {
     /// Show state, run, events, rates, sources and builders.
     Status {
-        /// Show it again and again, until interrupted.
+        /// Show the status again and again, until interrupted.
         #[arg(long)]
         watch: bool,
-        /// Time between two looks, with --watch.
+        /// Time between two requests, with --watch.
         #[arg(long, value_parser = parse_duration, default_value = "1 s")]
         every: Duration,
     },
@@ -62,38 +62,38 @@ enum Ask {
     Configure,
     /// Begin the run.
     Start {
-        /// Remark on the run, for its status and its summary.
+        /// Comment on the run, for its status and its summary.
         #[arg(long, default_value = "")]
         comment: String,
-        /// Kind of the run, as physics or calibration.
+        /// Kind of the run, such as physics or calibration.
         #[arg(long, default_value = "")]
         kind: String,
     },
-    /// Take no triggers for a while.
+    /// Take no triggers until `resume`.
     Pause,
     /// Take triggers again.
     Resume,
     /// End the run, and wait until every event is settled.
     Stop {
-        /// Do not wait.
+        /// Do not wait until every event is settled.
         #[arg(long)]
         no_wait: bool,
     },
-    /// Give the configuration up, after a failure too.
+    /// Give up the configuration, also after a failure.
     Reset,
-    /// Let a builder take part; start it by `evbd run CONFIG --role builder:ID`.
+    /// Let a builder take part; start it with `evbd run CONFIG --role builder:ID`.
     AddBuilder {
-        /// Its id.
+        /// Id of the builder.
         id: u16,
     },
     /// Give a builder no more events; it leaves when it has settled those it has.
     RemoveBuilder {
-        /// Its id.
+        /// Id of the builder.
         id: u16,
     },
-    /// Set the rate of the triggers, as "2 kHz".
+    /// Set the rate of the triggers.
     Rate {
-        /// With its unit.
+        /// Rate with its unit, such as "2 kHz".
         rate: Frequency,
     },
 }

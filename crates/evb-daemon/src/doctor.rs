@@ -29,12 +29,12 @@ use crate::{
 #[derive(clap::Args, Debug)]
 pub(crate) struct DoctorArguments {
     /// The configuration that this host shall run; with it, verdicts say whether the host is good
-    /// enough for that.
+    /// enough for this configuration.
     config: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Look at this network device (repeatable), not at those that lead to the peers.
+    /// Examine this network device (repeatable) in place of those that lead to the peers.
     #[arg(long = "device", value_name = "DEV")]
     devices: Vec<String>,
     /// Another host to ping and to time departures to (repeatable), beside those of the
@@ -104,7 +104,7 @@ fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &
 
 fn title(arguments: &DoctorArguments, config: Option<&Config>, peers: &Peers, release: &str) -> String {
     let Some((config, path)) = config.zip(arguments.config.as_deref()) else {
-        return format!("kernel {release}; no configuration: nothing is judged by what it needs");
+        return format!("kernel {release}; no configuration, so verdicts do not depend on what one needs");
     };
     let roles = config.sources.len() + config.builders.len() + 1;
     format!("kernel {release}, for {}: {} of {roles} roles are here", path.display(), peers.here.len())

@@ -7,7 +7,7 @@ use evb::PresharedKey;
 /// Arguments of `evbd keygen`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct KeygenArguments {
-    /// The file to make; only its owner may read it. One that exists is left as it is.
+    /// The file to make; only its owner may read it. An existing file is not changed.
     file: PathBuf,
 }
 

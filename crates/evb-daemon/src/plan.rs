@@ -23,22 +23,23 @@ use allocation::Allocation;
 /// Arguments of `evbd plan`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PlanArguments {
-    /// Number of sources; each sends a fragment of every event. With --hosts one for each host but
-    /// the first.
+    /// Number of sources; each sends a fragment of every event. The default with --hosts: one for
+    /// each host but the first.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
     sources: Option<u16>,
-    /// Number of builders, each behind a switch port of its own. With --hosts one for each host but
-    /// the first.
+    /// Number of builders, each behind a switch port of its own. The default with --hosts: one for
+    /// each host but the first.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
     builders: Option<u16>,
-    /// Mean payload of a whole event: all fragments together. With --hosts 1 kB from each source.
+    /// Mean payload of a whole event: all fragments together. The default with --hosts: 1 kB from
+    /// each source.
     #[arg(long, required_unless_present = "hosts")]
     event_size: Option<Bytes>,
-    /// Mean rate of the triggers; without it as fast as possible.
+    /// Mean rate of the triggers; without it, triggers come as fast as possible.
     #[arg(long, value_parser = frequency)]
     trigger_rate: Option<Frequency>,
-    /// The rate of every link, in line bytes. With --hosts, what follows from it is left out where
-    /// it is not given.
+    /// The rate of every link, in line bytes. It may be left out with --hosts; then the
+    /// configuration lacks the values that follow from it.
     #[arg(long, required_unless_present = "hosts")]
     link_rate: Option<Rate>,
     /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures
@@ -52,8 +53,8 @@ pub(crate) struct PlanArguments {
     /// decides.
     #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
-    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd
-    /// doctor --json` printed. Its p99 decides.
+    /// File with a measured grant path: the summary of a run, or the output of `evbd doctor
+    /// --json`. Its p99 decides.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
     /// Print JSON.
@@ -69,16 +70,16 @@ pub(crate) struct PlanArguments {
 /// Arguments of `evbd plan` for a configuration with known hosts.
 #[derive(clap::Args, Clone, Debug)]
 struct AllocationArguments {
-    /// Print a configuration that is complete, for these hosts: the supervisor on the first,
-    /// sources and builders on the others, for `evbd run --here` on each. Several arguments, or
-    /// separated by commas, blanks or lines; `-` reads them from standard input.
+    /// Print a complete configuration for these hosts: the supervisor on the first, sources and
+    /// builders on the others, for `evbd run --here` on each. Give several arguments, or one list
+    /// separated by commas, blanks or lines; `-` reads the list from standard input.
     #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
     hosts: Vec<String>,
-    /// The run ends after that many events; without it when it is stopped.
+    /// The run ends after this many events; without it, the run ends when it is stopped.
     #[arg(long, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
     /// Builders write their events to this directory, on their hosts or on a file system that these
-    /// share; without it nowhere.
+    /// share; without it, events are not written.
     #[arg(long, requires = "hosts", value_name = "DIR")]
     out: Option<PathBuf>,
     /// The key that all hosts have (`evbd keygen`); without it every peer that reaches the ports is

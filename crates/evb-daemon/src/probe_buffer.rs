@@ -30,10 +30,11 @@ use crate::check::BAD_CONFIGURATION;
 /// Either end of the measurement.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProbeBufferCommand {
-    /// On the builder's host: gathers the senders, measures, and prints the line for the
-    /// configuration.
+    /// Run this on the builder's host: waits for the senders, measures, and prints the line for
+    /// the configuration.
     Listen(ListenArguments),
-    /// On two or more sources' hosts: sends as the listener orders, and ends with it.
+    /// Run this on the hosts of two or more sources: sends as the listener orders, and ends when
+    /// the listener ends.
     Send(SendArguments),
 }
 
@@ -50,13 +51,13 @@ pub(crate) struct ListenArguments {
     /// Number of senders to wait for.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     senders: u16,
-    /// The largest IP packet, on the whole path.
+    /// The largest IP packet that passes the whole path.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
     mtu: u16,
     /// The largest burst of all senders together.
     #[arg(long, value_name = "BYTES", default_value = "32 MiB")]
     burst: Bytes,
-    /// Bursts beyond the smallest that loses; the median counts.
+    /// Number of bursts that are larger than the smallest with loss; their median counts.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
     /// Time to wait for the senders.
@@ -90,7 +91,7 @@ pub(crate) fn main(command: &ProbeBufferCommand) -> ExitCode {
     };
     let Some(address) = socket_address(address) else {
         eprintln!(
-            "error: `{address}` is no address known here: write for example 10.0.0.7 or 10.0.0.7:{PORT}"
+            "error: `{address}` is not an address that this host knows: write for example 10.0.0.7 or 10.0.0.7:{PORT}"
         );
         return BAD_CONFIGURATION.into();
     };

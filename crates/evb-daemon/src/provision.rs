@@ -33,7 +33,7 @@ pub(crate) struct ProvisionArguments {
     /// The configuration.
     config: PathBuf,
     /// Action: print the commands; apply them (as root; all or nothing); remove them, which brings
-    /// the kernel's default back; or show what is there and whether it is equal.
+    /// the kernel's default back; or show what is set up and whether it matches the plan.
     #[arg(value_enum, default_value = "print")]
     action: Action,
     /// The network device towards the switch.
@@ -50,26 +50,26 @@ pub(crate) struct ProvisionArguments {
     /// rate of a lane for every source here.
     #[arg(long = "rate", value_name = "BUILDER=RATE")]
     rates: Vec<BuilderRate>,
-    /// The most that leaves towards a builder back to back; without it, `[shaping] burst`, else ten
-    /// milliseconds of the rate, within the lanes' part of `port_buffer`.
+    /// The most bytes that leave towards a builder back to back; without it, `[shaping] burst`,
+    /// else ten milliseconds of the rate, within the lanes' part of `port_buffer`.
     #[arg(long, value_name = "BYTES")]
     burst: Option<Bytes>,
-    /// Changes a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`,
+    /// Change a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`,
     /// `ceiling=`, `prio=`, `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by commas.
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<ClassOption>,
-    /// The bytes that the rates given here count: `line` ones are converted to what tc counts.
+    /// The bytes that the rates on this command line count; `line` bytes are converted to what tc
+    /// counts.
     #[arg(long, value_parser = request::measure(), default_value = "line")]
     bytes: ByteMeasure,
     /// The mechanism that keeps a builder's rate.
     #[arg(long, value_enum, default_value = "htb")]
     bucket: Bucket,
-    /// Delete a root qdisc that was set up by another program or by hand. It cannot be brought
-    /// back.
+    /// Delete a root qdisc that was set up by another program or by hand. evbd cannot restore it.
     #[arg(long)]
     replace: bool,
-    /// Use the network card's own means where it has them: HTB offload, and the limit of an only
-    /// transmit queue.
+    /// Use the network card's own functions where it has them: HTB offload, and the rate limit of
+    /// a single transmit queue.
     #[arg(long)]
     nic: bool,
 }
@@ -141,7 +141,7 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
     match before {
         Root::Default(kind) => say!("{}: applied, where the kernel's {kind} was", plan.device),
         Root::Ours => say!("{}: applied, where an earlier evbd provision was", plan.device),
-        Root::Foreign(root) => say!("{}: applied; the {root} that was there is gone", plan.device),
+        Root::Foreign(root) => say!("{}: applied; the {root} that was there is deleted", plan.device),
     }
     for note in wanted.notes.iter().chain(&plan.notes) {
         say!("note: {note}");
@@ -164,7 +164,7 @@ fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
             Ok(()) => format!("{}: {limit} Mbit/s", file.display()),
             Err(error) => format!("{}: not used: {error}", file.display()),
         },
-        _ => format!("{}: somebody has set {now:?} Mbit/s; left as it is", file.display()),
+        _ => format!("{}: another program has set {now:?} Mbit/s, which stays", file.display()),
     }
 }
 
@@ -196,7 +196,7 @@ fn status(plan: &Plan) -> ExitCode {
             return ExitCode::FAILURE;
         }
         Ok(Root::Foreign(root)) => {
-            say!("{}: different: somebody's {root} is there", plan.device);
+            say!("{}: different: another program's {root} is there", plan.device);
             return ExitCode::FAILURE;
         }
         Err(error) => return failed(&error),

@@ -58,7 +58,7 @@ pub struct RunArguments {
     /// `{host}` for the name of this host.
     #[arg(long)]
     summary: Option<PathBuf>,
-    /// No progress on the terminal, and no table at the end.
+    /// Print no progress and no table at the end.
     #[arg(long)]
     quiet: bool,
     /// Stay after the run and take commands (`evbd ctl`), as with a section `[control]` in the
@@ -118,7 +118,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The run is over and accounted for, but its summary could not be written.
-    #[error("the summary could not be written to {}: {reason}; what the run built is not touched by that", path.display())]
+    #[error("the summary could not be written to {}: {reason}; the events of the run are not affected", path.display())]
     Summary {
         /// Path of the summary.
         path: PathBuf,

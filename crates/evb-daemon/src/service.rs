@@ -67,7 +67,7 @@ impl Service {
                     Ok(()) => tell(NotifyState::Watchdog),
                     Err(hanging) => tracing::warn!(
                         hanging = hanging.join(", "),
-                        "no turn for half of the watchdog's time: it hears nothing until they turn again"
+                        "these roles have made no progress for half of the watchdog's time: the service manager gets no WATCHDOG=1 until they go on"
                     ),
                 }
             }

@@ -141,7 +141,7 @@ fn count(summary: &Value, key: &str) -> u64 {
 #[test]
 fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     let mut run = Run::start(Some(400), "events = 3000", "30 s", None);
-    let line = run.says("does not take events");
+    let line = run.says("the sink accepts no events");
     assert!(line.contains("WARN") && line.contains("os error 27"), "{line}");
     assert!(line.contains("run000001_b0") && line.contains("builder="), "{line}");
     std::thread::sleep(Duration::from_millis(500));
@@ -153,7 +153,7 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
     let cause = &summary["dead_time_causes"][0]["cause"];
     assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
-    run.says("takes events again");
+    run.says("accepts events again");
     assert!(!run.log().contains("ERROR"), "nothing was lost: {}", run.log());
     assert_eq!(verified(&run.path("out")), 3000);
 }
@@ -161,7 +161,7 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
 #[test]
 fn a_disk_that_is_full_at_the_start_is_waited_for() {
     let mut run = Run::start(Some(0), "events = 500", "30 s", None);
-    let line = run.says("does not take events");
+    let line = run.says("the sink accepts no events");
     assert!(line.contains("WARN") && line.contains("os error 27") && line.contains("run000001_b0"), "{line}");
     std::thread::sleep(Duration::from_secs(1));
     run.room();
@@ -171,14 +171,14 @@ fn a_disk_that_is_full_at_the_start_is_waited_for() {
     assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
     let cause = &summary["dead_time_causes"][0]["cause"];
     assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
-    run.says("takes events again");
+    run.says("accepts events again");
     assert_eq!(verified(&run.path("out")), 500);
 }
 
 #[test]
 fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     let mut run = Run::start(Some(400), "", "1 s", None);
-    run.says("does not take events");
+    run.says("the sink accepts no events");
     std::thread::sleep(Duration::from_millis(500));
     run.stop();
     let (code, summary) = run.ends();
@@ -188,7 +188,7 @@ fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     assert_eq!(complete + lost, count(&summary, "assigned"));
     let problems = summary["problems"].to_string();
     for part in [
-        "builder 1: the sink did not take it within 1 s after the stop",
+        "builder 1: the sink did not accept the event within 1 s after the stop",
         "run000001_b01_0000.evb",
         "os error 27",
     ] {
@@ -210,9 +210,9 @@ fn a_directory_that_is_removed_is_made_again() {
     }
     fs::rename(out.join("run000001_b02_0000.evb"), run.path("kept.evb")).unwrap();
     fs::remove_dir_all(&out).unwrap();
-    let line = run.says("does not take events");
+    let line = run.says("the sink accepts no events");
     assert!(line.contains("run000001_b01_0000.evb") && line.contains("os error 2"), "{line}");
-    run.says("takes events again");
+    run.says("accepts events again");
     std::thread::sleep(Duration::from_millis(200));
     run.stop();
     let (code, summary) = run.ends();
@@ -238,7 +238,7 @@ fn a_full_file_system_is_waited_for() {
     let outcome = std::panic::catch_unwind(|| {
         let mut run = Run::start(None, "events = 1500", "30 s", Some(&out));
         // 1500 events of 1.2 kB do not fit.
-        let line = run.says("does not take events");
+        let line = run.says("the sink accepts no events");
         assert!(line.contains("os error 28"), "{line}");
         fs::remove_file(&ballast).unwrap();
         let remounted = Command::new("mount").args(["-o", "remount,size=8m"]).arg(mount.path()).status();

@@ -46,7 +46,7 @@ pub enum CreateError {
         run: RunNumber,
     },
     /// The list has more sources than there are source ids.
-    #[error("{count} sources; source ids have 16 bits, so list each source once")]
+    #[error("the list has {count} sources, more than there are source ids (16 bits); list each source once")]
     Sources {
         /// The length of the list.
         count: usize,
@@ -104,7 +104,7 @@ impl WriteError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The event belongs to another run than the file.
-    #[error("it is of run {event}, the file of run {file}")]
+    #[error("the event is of run {event}, but the file is of run {file}")]
     Run {
         /// The event's run.
         event: RunNumber,
@@ -112,7 +112,7 @@ pub enum Refusal {
         file: RunNumber,
     },
     /// The event was built by another builder.
-    #[error("builder {event} built it, the file is of builder {file}")]
+    #[error("builder {event} built the event, but the file is of builder {file}")]
     Builder {
         /// The event's builder.
         event: BuilderId,
@@ -120,7 +120,9 @@ pub enum Refusal {
         file: BuilderId,
     },
     /// A payload has 4 GiB or more, or there are more fragments than source ids.
-    #[error("it exceeds the format: payloads stay below 4 GiB, events below 1 TiB and 65536 fragments")]
+    #[error(
+        "the event exceeds the limits of the format: payloads must be below 4 GiB, events below 1 TiB with at most 65536 fragments"
+    )]
     Size,
 }
 
@@ -183,7 +185,7 @@ pub enum ReadError {
         limit: Bytes,
     },
     /// The index passes its checksum but points to a wrong place: the writing program is at fault.
-    #[error("{}: its index points to byte {offset} for event {event}, where another record stands", path.display())]
+    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there", path.display())]
     WrongIndex {
         /// The file.
         path: PathBuf,

@@ -53,16 +53,16 @@ pub enum Flaw {
     #[error("no record begins here")]
     Magic,
     /// The mark of an index stands here, but what follows does not match the records before it.
-    #[error("an index begins here that is not of the records before it")]
+    #[error("an index begins here that does not match the records before it")]
     Index,
     /// The lengths in the first bytes contradict each other or exceed the limits of the format.
-    #[error("its lengths contradict each other")]
+    #[error("the lengths in the record's head contradict each other")]
     Lengths,
     /// The bytes end before the record does.
-    #[error("it is longer than what is left of the file")]
+    #[error("the record is longer than the rest of the file")]
     PastEnd,
     /// The checksum of the head is wrong.
-    #[error("the checksum of its head is wrong")]
+    #[error("the checksum of the record's head is wrong")]
     HeadChecksum,
     /// A bit is set that has no meaning in this version.
     #[error("a reserved bit is set, or a flag contradicts the rest")]
@@ -71,7 +71,7 @@ pub enum Flaw {
     #[error("the checksum of the payload of source {0} is wrong")]
     PayloadChecksum(SourceId),
     /// The bytes after the last payload are not zero.
-    #[error("its padding is not zero")]
+    #[error("the record's padding is not zero")]
     Padding,
 }
 

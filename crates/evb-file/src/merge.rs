@@ -47,7 +47,7 @@ pub enum MergeError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The inputs belong to several runs: merge one at a time.
-    #[error("{} is of run {found}, but the files before it of run {run}; merge one run at a time", path.display())]
+    #[error("{} is of run {found}, but the files before it are of run {run}; merge one run at a time", path.display())]
     Runs {
         /// The file.
         path: PathBuf,

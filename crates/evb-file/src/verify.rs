@@ -196,7 +196,7 @@ impl Verification {
         match file.index_state() {
             IndexState::Present if !walk.comparable || walk.agrees(file)? => {}
             IndexState::Present => {
-                self.report.damaged.add(damage("the index names other records than there are"))
+                self.report.damaged.add(damage("the index does not match the records of the file"))
             }
             IndexState::Damaged => self.report.damaged.add(damage("the checksum of the index is wrong")),
             IndexState::Absent if walk.index_is_wrong => {}

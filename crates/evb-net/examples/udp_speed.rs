@@ -161,5 +161,5 @@ fn iperf3(seconds: usize, size: usize) -> Result<[f64; 2], String> {
         let (packets, lost, seconds) = (field("packets")?, field("lost_packets")?, field("seconds")?);
         Some([packets / seconds, (packets - lost) / seconds])
     };
-    rates().ok_or_else(|| "it says nothing".to_owned())
+    rates().ok_or_else(|| "it printed no error".to_owned())
 }

@@ -36,7 +36,10 @@ impl TrafficClass {
             if error.kind() != io::ErrorKind::PermissionDenied {
                 return Err(error);
             }
-            tracing::warn!(priority, "not permitted without CAP_NET_ADMIN: 0 to 6 are");
+            tracing::warn!(
+                priority,
+                "cannot set this socket priority without CAP_NET_ADMIN; priorities 0 to 6 need no privilege"
+            );
         }
         Ok(())
     }

@@ -58,10 +58,10 @@ pub enum LinkError {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// All numbers of parcels are used up.
-    #[error("this connection's keys are used up; it is to be made anew")]
+    #[error("this connection's keys are used up; the connection must be opened again")]
     UsedUp,
     /// The peer does not read.
-    #[error("the peer is too slow: {OUTGOING_LIMIT} bytes wait for it")]
+    #[error("the peer reads too slowly: more than {OUTGOING_LIMIT} bytes wait to be sent to it")]
     Overflow,
 }
 

@@ -52,17 +52,17 @@ pub enum HandshakeError {
     Malformed(String),
     /// A peer without a key, where there must be one.
     #[error(
-        "the peer has no key, and only peers with this system's key are let in: give it [security] mode = \"psk\" and key_file with a copy of the key"
+        "the peer has no key, but this system accepts only peers with its key: give the peer [security] mode = \"psk\" and key_file with a copy of the key"
     )]
     NoKey,
     /// A peer with a key, where there is none.
     #[error(
-        "the peer speaks with a key and this side has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
+        "the peer uses a key, but this process has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
     )]
     UnexpectedKey,
     /// A peer that let us in without a word of the key.
     #[error(
-        "the peer answers in the clear, though this side has a key: it is not of this system, or has no key"
+        "the peer answers without a key, though this process has one: the peer does not belong to this system, or its configuration has no key"
     )]
     UnexpectedClear,
     /// A peer with another key.
@@ -72,10 +72,10 @@ pub enum HandshakeError {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// A refusal from a peer that has not shown that it has the key.
-    #[error("turned away by a peer that did not show that it has the key: {}", words(.0))]
+    #[error("refused by a peer that did not prove that it has the key: {}", words(.0))]
     Unauthenticated(Refusal),
     /// The system gives no randomness, or the cipher does not work.
-    #[error("no keys can be agreed on: {0}")]
+    #[error("cannot agree on keys with the peer: {0}")]
     Cipher(#[from] snow::Error),
     /// The peer understood and said no.
     #[error("refused: {}", words(.0))]
@@ -148,7 +148,9 @@ where
         match reply.reply {
             Some(Reply::Welcome(welcome)) => Ok((session, welcome)),
             Some(Reply::Refusal(refusal)) => Err(HandshakeError::Refused(refusal)),
-            None => Err(HandshakeError::Malformed("neither welcome nor refusal".to_owned())),
+            None => {
+                Err(HandshakeError::Malformed("the answer is neither a welcome nor a refusal".to_owned()))
+            }
         }
     };
     tokio::time::timeout(HANDSHAKE_TIMEOUT, exchange).await.map_err(|_| HandshakeError::Timeout)?
@@ -237,10 +239,10 @@ impl HandshakeError {
             Self::NoKey | Self::UnexpectedKey | Self::WrongKey => {
                 let words = match self {
                     Self::NoKey => {
-                        "only peers with this system's key are let in: give yours [security] mode = \"psk\" and key_file with a copy of the key"
+                        "this system accepts only peers with its key: give yours [security] mode = \"psk\" and key_file with a copy of the key"
                     }
                     Self::UnexpectedKey => {
-                        "this side has no key: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
+                        "your process uses a key, but this one has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
                     }
                     _ => "your key is not this system's key: copy the same key_file to all machines",
                 };

@@ -36,7 +36,7 @@ pub enum LaneEnd {
     Io(#[from] io::Error),
     /// The source does not read.
     #[error(
-        "the source is too slow: {} bytes of grants and commits wait for it",
+        "the source reads too slowly: more than {} bytes of grants and commits wait to be sent to it",
         builder_end::OUTGOING_LIMIT
     )]
     Overflow,
@@ -51,18 +51,24 @@ pub enum LaneEnd {
     Datagram(#[from] DatagramFault),
     /// The peer spoke on the connection of a lane that uses datagrams (docs/reference/protocol.md
     /// UDP-1).
-    #[error("the peer broke the protocol: it speaks by TCP on a lane that goes by datagrams")]
+    #[error("the peer broke the protocol: it sent bytes over TCP on a lane that uses datagrams")]
     NotSilent,
     /// Datagrams get nowhere any more.
-    #[error("no datagram gets through any more, though the TCP connection lives; looking for another path")]
+    #[error(
+        "no datagram gets through any more, though the TCP connection is alive; the lane connects again and looks for another path"
+    )]
     Silent,
     /// Packets of the size that got through do so no longer: the path must be probed again.
-    #[error("packets of {0} bytes do not get through any more; looking for the size that does")]
+    #[error(
+        "packets of {0} bytes do not get through any more; the lane connects again and looks for the largest size that does"
+    )]
     PathShrank(u32),
     /// The bytes are not those of a peer with the key.
     #[error(transparent)]
     Forged(#[from] Forged),
     /// A record that only the other side may send (docs/reference/protocol.md LANE-3).
-    #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
+    #[error(
+        "the peer broke the protocol: it sent a record that only the other end of a lane may send: {0:?}"
+    )]
     WrongDirection(RecordHeader),
 }

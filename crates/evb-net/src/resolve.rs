@@ -20,7 +20,9 @@ pub enum ResolveError {
         text: String,
     },
     /// The name is not known here.
-    #[error("the name `{host}` is not known here: {reason}; check its spelling, DNS, or /etc/hosts")]
+    #[error(
+        "the name `{host}` cannot be resolved on this host: {reason}; check its spelling, DNS, or /etc/hosts"
+    )]
     Unknown {
         /// The name.
         host: String,

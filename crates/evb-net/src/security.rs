@@ -39,5 +39,7 @@ impl Security {
 /// Bytes that differ from those that a peer with the key has sent in that place: forged, repeated,
 /// left out, or damaged on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("bytes that do not carry the tag of a peer with our key: forged, replayed or damaged on the way")]
+#[error(
+    "the bytes do not carry the tag of a peer with our key: they were forged, replayed or damaged on the way"
+)]
 pub struct Forged;

@@ -231,7 +231,7 @@ mod platform {
     use crate::ancillary::Ancillary;
 
     fn no<T>() -> io::Result<T> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "departure times need Linux"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "departure times are supported on Linux only"))
     }
 
     pub(crate) fn set_txtime(_: BorrowedFd<'_>, _: DepartureClock) -> io::Result<()> {

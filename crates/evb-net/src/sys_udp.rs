@@ -212,7 +212,7 @@ mod platform {
     use super::Arrival;
 
     fn no<T>() -> io::Result<T> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "lanes over UDP need Linux"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "lanes over UDP are supported on Linux only"))
     }
 
     impl Arrival {

@@ -115,7 +115,7 @@ mod platform {
         pub(super) fn set(&mut self, at: Option<Instant>) {
             // Fails only for an invalid descriptor or time, and both are ours.
             if let Err(error) = self.0.get_ref().set(at.map(Instant::as_nanos)) {
-                tracing::warn!(%error, "the timer cannot be armed");
+                tracing::warn!(%error, "cannot set a timer");
             }
         }
 

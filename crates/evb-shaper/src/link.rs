@@ -64,11 +64,11 @@ pub enum LinkPlanError {
 impl core::fmt::Display for LinkPlanError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::NoClass => write!(f, "a link needs at least one class"),
+            Self::NoClass => write!(f, "the link has no traffic class; it needs at least one"),
             Self::Overcommitted { guaranteed, link } => write!(
                 f,
-                "the classes' guarantees add up to {guaranteed}, and the link carries {link} (a class without one counts \
-                 a hundredth of the link): lower them"
+                "the guaranteed rates of the classes add up to {guaranteed}, but the link carries only {link} (a class \
+                 without a guaranteed rate counts a hundredth of the link): lower them"
             ),
             Self::AboveCeiling { class, guaranteed, ceiling } => write!(
                 f,

@@ -39,10 +39,10 @@ impl<S: System> Leader<S> {
         let mut builders = run.plan.builders.clone();
         let place = builders.binary_search(&id);
         let problem = match (request, place) {
-            ("add-builder", Ok(_)) => Some(("it takes part already", "nothing is to be done")),
+            ("add-builder", Ok(_)) => Some(("it takes part already", "nothing needs to be done")),
             ("remove-builder", Err(_)) => Some(("it does not take part", "the status lists those that do")),
             ("remove-builder", Ok(_)) if builders.len() == 1 => {
-                Some(("it is the last one, and somebody has to build", "add another one first"))
+                Some(("it is the last builder of the run", "add another builder first"))
             }
             (_, Ok(index)) => {
                 builders.remove(index);
@@ -59,7 +59,7 @@ impl<S: System> Leader<S> {
         if self.state == State::Configured {
             // The run has not begun: it is opened again, and all peers register again.
             self.changes.builders = Some(builders);
-            self.give_up_open_run("its builders have changed").await;
+            self.give_up_open_run("the builders of the run have changed").await;
             if let Err(error) = self.open().await {
                 self.fail(error.to_string()).await;
                 return Err(refusal(request, error));

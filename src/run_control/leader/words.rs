@@ -20,14 +20,16 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         NotReady::Missing(peers) => {
             let roles: Vec<String> =
                 peers.iter().map(|peer| format!("--role {}", peer.to_string().replace(' ', ":"))).collect();
-            let remedy =
-                format!("start it where it belongs, by `evbd run CONFIG {}`; then start", roles.join(" "));
+            let remedy = format!(
+                "start it on its host with `evbd run CONFIG {}`; then start the run",
+                roles.join(" ")
+            );
             SystemError::new(names(peers), "not registered", remedy)
         }
         NotReady::Unconnected(peers) => SystemError::new(
             names(peers),
             "not connected to all builders yet",
-            "see in its log why it does not reach them; then start",
+            "its log says why it cannot reach them; then start the run",
         ),
         NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
     }
@@ -36,11 +38,11 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
 /// Refuses an annotation that is too long to be read.
 pub(super) fn too_long() -> Refusal {
     let reason = format!(
-        "kind or comment are longer than {} and {} bytes",
+        "the kind is longer than {} bytes, or the comment is longer than {} bytes",
         Annotation::MAX_KIND,
         Annotation::MAX_COMMENT
     );
-    refusal("start", SystemError::new("the run", reason, "say it in fewer words"))
+    refusal("start", SystemError::new("the run", reason, "shorten it"))
 }
 
 /// Returns the peers that are missing or, if all are present, those whose lanes are not connected.

@@ -69,5 +69,5 @@ fn a_source_that_refuses_fragments_is_named() {
 fn the_list_has_an_end() {
     let sources = (0..100).map(|id| source(id, Presence::Absent)).collect();
     let found = problems(&Survey { running_s: 1.0, sources, ..Survey::default() }, None);
-    assert_eq!((found.len(), found[LISTED].text.as_str()), (LISTED + 1, "and 80 problems more"));
+    assert_eq!((found.len(), found[LISTED].text.as_str()), (LISTED + 1, "and 80 more problems"));
 }

@@ -34,7 +34,7 @@ impl Patience {
     pub(super) fn note(&mut self, error: &SinkError, held: usize) -> &mut Instant {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
-            tracing::warn!(builder, %error, held, "the sink does not take events: they are held and offered again");
+            tracing::warn!(builder, %error, held, "the sink accepts no events: the builder holds them and tries again");
             let now = Instant::now();
             (now, now)
         });
@@ -48,13 +48,13 @@ impl Patience {
         let told = self.note(error, held);
         if now - *told >= REMIND {
             *told = now;
-            tracing::warn!(builder, %error, held, "the sink does still not take events");
+            tracing::warn!(builder, %error, held, "the sink still accepts no events");
         }
         self.look_for_the_end();
         let again = sleep(SINK_RETRY);
         match self.until {
             Some(until) if until <= now => {
-                tracing::error!(builder, %error, events = held, "the sink is given up: these events are lost");
+                tracing::error!(builder, %error, events = held, "the builder gives up on its sink: these events are lost");
                 return false;
             }
             Some(until) => tokio::select! {
@@ -79,14 +79,17 @@ impl Patience {
             tracing::warn!(
                 builder = self.builder.number(),
                 seconds,
-                "the sink takes events again; none was lost"
+                "the sink accepts events again; no event was lost"
             );
         }
     }
 
     /// Returns the ledger's text about an event that was given up.
     pub(super) fn words(&self, error: &SinkError) -> String {
-        format!("the sink did not take it within {} s after the stop: {error}", self.give_up.as_secs_f64())
+        format!(
+            "the sink did not accept the event within {} s after the stop: {error}",
+            self.give_up.as_secs_f64()
+        )
     }
 
     fn look_for_the_end(&mut self) {

@@ -185,7 +185,7 @@ impl Keeper {
         let done = ready!(self.done.poll_recv(cx));
         self.is_at_work = false;
         let done =
-            done.unwrap_or_else(|| Done::Abandoned(Err(io::Error::other("the journal's thread is gone"))));
+            done.unwrap_or_else(|| Done::Abandoned(Err(io::Error::other("the journal's thread ended"))));
         match &done {
             Done::Written { up_to, is_long } => {
                 self.written = *up_to;
@@ -205,7 +205,7 @@ impl Keeper {
         let path = self.path.display();
         if waits >= HANG && !self.told {
             self.told = true;
-            tracing::warn!(%path, "the journal's disk does not answer: nothing is sent that depends on it, and triggers are inhibited");
+            tracing::warn!(%path, "the journal's disk does not answer: the supervisor holds back all messages that depend on it and inhibits triggers");
         } else if waits < JOURNAL_STALL && std::mem::take(&mut self.told) {
             tracing::warn!(%path, "the journal's disk answers again; the run goes on");
         }
@@ -223,7 +223,7 @@ impl Keeper {
         self.jobs = None;
         let end = async { while self.done.recv().await.is_some() {} };
         if tokio::time::timeout(LAST_WRITE, end).await.is_err() {
-            tracing::warn!(path = %self.path.display(), "the journal's disk does not answer; its file stays open");
+            tracing::warn!(path = %self.path.display(), "the journal's disk does not answer; the file of the journal stays open");
         }
     }
 }
@@ -261,7 +261,7 @@ fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sende
             Ok(()) => {
                 if let Some(error) = instead.and_then(|entries| store.replace(&entries).err()) {
                     let path = store.path().display();
-                    tracing::warn!(%path, %error, "the journal is long and cannot be made shorter");
+                    tracing::warn!(%path, %error, "cannot shorten the journal, so it keeps growing");
                 }
                 Done::Written { up_to, is_long: store.is_long() }
             }

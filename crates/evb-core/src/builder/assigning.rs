@@ -89,7 +89,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if !self.slots.assign(event, assigned, now, |ended| self.lanes.note_end(ended)) {
             self.counters.lost += 1;
             let event = Event { id: event, ..Event::default() };
-            let exception = exception_of(&event, Outcome::Lost, "assigned while no slot was free");
+            let exception = exception_of(
+                &event,
+                Outcome::Lost,
+                "the supervisor assigned the event while this builder had no free slot",
+            );
             self.unaccounted.except(exception, core::iter::empty());
         }
     }

@@ -13,11 +13,13 @@ const REMEMBERED: usize = 64;
 pub enum RosterError {
     /// The assignment's roster was never published, or is too old
     /// (docs/reference/protocol.md RUN-9).
-    #[error("assignment under roster version {0}, which was not published before")]
+    #[error(
+        "it assigned events under roster version {0}, which it never published or published too long ago"
+    )]
     UnknownVersion(u32),
     /// The message assigns more events at once than may be outstanding
     /// (docs/reference/protocol.md RUN-10).
-    #[error("{count} events are assigned at once to a builder with {slots} slots")]
+    #[error("it assigned {count} events at once to a builder with {slots} slots")]
     BeyondSlots {
         /// Events in the message.
         count: usize,
@@ -25,11 +27,11 @@ pub enum RosterError {
         slots: usize,
     },
     /// The assignment names a source that is not in the run.
-    #[error("assignment that expects source {0}, which is not of this run")]
+    #[error("it assigned events that expect source {0}, which is not part of this run")]
     UnknownSource(u32),
     /// The ledger does not keep up, and the builder keeps no more completions for it
     /// (docs/reference/protocol.md RUN-32).
-    #[error("{count} completions wait to be accounted for, at a builder with {slots} slots")]
+    #[error("it has not accounted for {count} completed events of this builder, too many for {slots} slots")]
     Unaccounted {
         /// Completions that wait for the ledger.
         count: usize,
@@ -37,7 +39,7 @@ pub enum RosterError {
         slots: usize,
     },
     /// The message accounts for more completions than there were.
-    #[error("{0} completions are accounted for, which is more than there were")]
+    #[error("it accounted for {0} completed events, more than this builder has completed")]
     NeverCompleted(u64),
     /// The numbers of the message do not make sense.
     #[error(transparent)]

@@ -117,7 +117,7 @@ fn a_refusal_says_who_why_and_what_to_do() {
     let refusal = Paused.command(Command::Start).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "start refused by state Paused: the run is only paused; resume goes on with it"
+        "start refused by state Paused: the run is only paused; use resume to continue it"
     );
 }
 

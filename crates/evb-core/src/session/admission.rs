@@ -60,17 +60,19 @@ impl Admission {
             let wanted = hello.to_peer().map_or_else(|| "nobody".to_owned(), |peer| peer.to_string());
             return because(
                 Reason::WrongId,
-                format!("this is {ours}; you wanted {wanted}: check the addresses"),
+                format!("this is {ours}, but you wanted {wanted}: check the addresses in the configuration"),
             );
         }
         let Peer::Source(source) = theirs else {
-            return because(Reason::WrongRole, format!("{ours} takes lanes of sources only"));
+            return because(Reason::WrongRole, format!("{ours} accepts lanes from sources only"));
         };
         if hello.datagrams != self.datagrams {
             let (wanted, has) = (transport(hello.datagrams), transport(self.datagrams));
             return because(
                 Reason::Configuration,
-                format!("{ours} takes lanes over {has}, you want {wanted}: transport must be the same"),
+                format!(
+                    "{ours} accepts lanes over {has}, but you want {wanted}: set the same network.transport for both"
+                ),
             );
         }
         let RunIdentity { run, epoch } = self.identity;
@@ -89,7 +91,8 @@ impl Admission {
         };
         if hello.to_incarnation != self.incarnation.number() {
             let (own, wanted) = (self.incarnation, hello.to_incarnation);
-            let detail = format!("this is life {own} of {ours} in the run, you want life {wanted}");
+            let detail =
+                format!("this is incarnation {own} of {ours} in the run, but you want incarnation {wanted}");
             return because(Reason::Epoch, detail);
         }
         Ok(lane)

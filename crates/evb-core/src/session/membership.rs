@@ -196,7 +196,7 @@ impl Membership {
         match &mut self.state {
             State::Up { heard } if self.is_watched && now.since(*heard) >= SILENCE => {
                 self.closes = true;
-                return Ok(Some(self.lose(format!("nothing was heard of it for {SILENCE:?}"), now)));
+                return Ok(Some(self.lose(format!("it sent nothing for {SILENCE:?}"), now)));
             }
             // The driver itself limits the time of a first attempt.
             State::Away(away) if !is_first => match away.dialing {
@@ -248,7 +248,7 @@ impl Membership {
         let identity = RunIdentity::of(welcome);
         if self.identity.is_some_and(|known| known != identity) {
             if let State::Away(away) = &mut self.state {
-                "another supervisor took its place, which leads another run".clone_into(&mut away.cause);
+                "another supervisor took its place and leads another run".clone_into(&mut away.cause);
             }
             return Err(self.give_up(now));
         }
@@ -259,7 +259,7 @@ impl Membership {
         };
         if is_again {
             let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
-            tracing::info!(supervisor, incarnation, "registered again");
+            tracing::info!(supervisor, incarnation, "registered with the supervisor again");
         }
         self.hello.epoch = identity.epoch.number();
         self.hello.run = identity.run.number();
@@ -296,7 +296,7 @@ impl Membership {
     fn give_up(&mut self, now: Instant) -> RoleFault {
         let fault = match &self.state {
             State::Away(Away { since, cause, last, .. }) => {
-                let last = last.clone().unwrap_or_else(|| "there was no answer".to_owned());
+                let last = last.clone().unwrap_or_else(|| "the supervisor did not answer".to_owned());
                 let (cause, tried, held) = (cause.clone(), now.since(*since), String::new());
                 match self.identity {
                     None => RoleFault::NotJoined(last),

@@ -111,7 +111,7 @@ pub enum RoleFault {
     Roster(String),
     /// A builder's memory would exceed its limit.
     #[error(
-        "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "this builder needs {needed} for slots × Σ max_fragment (and over UDP for data that may come out of order), more than its memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
         /// Memory for the slots and for out-of-order data.
@@ -121,7 +121,9 @@ pub enum RoleFault {
     },
     /// A builder's sink has failed: it takes no more events, and does not confirm those that it
     /// has.
-    #[error("the sink's thread is gone: the sink panicked; this builder ends, and others build what it had")]
+    #[error(
+        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
+    )]
     SinkGone,
 }
 

@@ -22,7 +22,7 @@ pub enum PushError {
     },
     /// The event is so far ahead of the decisions that its id must be wrong.
     #[error(
-        "event {event} is more than {MAX_AHEAD} ahead of event {first}, the first one open: are event ids dense, from 1?"
+        "event {event} is more than {MAX_AHEAD} events ahead of event {first}, the first one that is not over: event ids must count from 1 without gaps"
     )]
     TooFarAhead {
         /// Event of the fragment.

@@ -63,7 +63,7 @@ impl Seats {
         for (builder, incarnation) in roster {
             let Some(lane) = self.lane(*builder) else {
                 if self.seats.len() == MAX_BUILDERS {
-                    let problem = "more builders have come and gone than a run can have";
+                    let problem = "the run has had more builders than it can have";
                     return Err(MalformedMessage { message: "Roster", problem });
                 }
                 let rank = self.ranks.partition_point(|(id, _)| id < builder);

@@ -32,7 +32,10 @@ impl Admission<'_> {
     pub(super) fn check(&self, hello: &Hello, now: Instant) -> Result<(Peer, Seat), Refusal> {
         let peer = self.check_identity(hello)?;
         match (peer, self.roster.seat(peer)) {
-            (Peer::Supervisor, _) => Err(Refusal::because(Reason::WrongRole, "a run has one supervisor")),
+            (Peer::Supervisor, _) => Err(Refusal::because(
+                Reason::WrongRole,
+                "a run has only one supervisor, and this process is it",
+            )),
             (_, None) => Err(self.unknown(peer)),
             (_, Some(Seat::Source(index))) => {
                 let seat = self.roster.source(index);
@@ -62,12 +65,13 @@ impl Admission<'_> {
         }
         let (run, epoch) = (self.plan.run, self.plan.epoch);
         if let Some(theirs) = hello.known_run().filter(|theirs| *theirs != run) {
-            let detail =
-                format!("this supervisor leads run {run}, {peer} belongs to run {theirs}: restart it");
+            let detail = format!(
+                "this supervisor leads run {run}, but {peer} belongs to run {theirs}: restart {peer}"
+            );
             return Err(Refusal::because(Reason::Run, detail));
         }
         if hello.known_epoch().is_some_and(|theirs| theirs != epoch) {
-            let detail = format!("the supervisor of run {run} was started anew: restart {peer}");
+            let detail = format!("run {run} was begun again by a new supervisor process: restart {peer}");
             return Err(Refusal::because(Reason::Epoch, detail));
         }
         let open = match self.phase {
@@ -108,7 +112,7 @@ impl Admission<'_> {
             self.check_lease_over(seat, now)?;
         }
         if hello.listen.is_empty() || hello.listen.len() > MAX_LISTEN {
-            let detail = format!("{peer} must say at which host:port sources reach it");
+            let detail = format!("the hello of {peer} must contain the host:port at which sources reach it");
             return Err(Refusal::because(Reason::Configuration, detail));
         }
         Ok(())
@@ -138,7 +142,7 @@ impl Admission<'_> {
         }
         let left = self.plan.two_leases().saturating_sub(now.since(seat.last_heard)).as_secs_f64();
         let detail = format!(
-            "another process of builder {} was here and may still write, for at most {left:.1} s; try again then",
+            "another process of builder {} took part before and may still write events, for at most {left:.1} s; try again after that",
             seat.id
         );
         Err(Refusal::because(Reason::DuplicateId, detail))

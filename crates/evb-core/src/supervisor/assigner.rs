@@ -279,13 +279,13 @@ impl Assigner {
             Some(position) => {
                 let found = roster.builders().positions().nth(position as usize);
                 match found.filter(|index| roster.builder(*index).is_alive()) {
-                    None => return nonsense("no such builder, or it was not there"),
+                    None => return nonsense("the run has no such builder, or it takes no part"),
                     found => found,
                 }
             }
         };
         if held.events.len() != held.triggered_ns.len() {
-            return nonsense("events and trigger times differ in number");
+            return nonsense("outstanding events and trigger times differ in number");
         }
         for (event, triggered_ns) in sums(&held.events).zip(sums(&held.triggered_ns)) {
             let place = Place { event, triggered_ns, version: held.version, answer: 0, builder };
@@ -297,13 +297,13 @@ impl Assigner {
     /// Takes an outstanding event, which was not there before, from the journal.
     pub(super) fn recall(&mut self, place: Place, triggered: u64, roster: &Roster) -> Result<(), Nonsense> {
         if place.event == 0 || place.event > triggered {
-            return nonsense("an event that was not triggered");
+            return nonsense("an event is assigned that was not triggered");
         }
         if self.outstanding.get(place.event).is_some() {
-            return nonsense("an event was assigned twice");
+            return nonsense("an event is assigned twice");
         }
         if !roster.expected().contains_key(&place.version) {
-            return nonsense("an event of a roster that is not known");
+            return nonsense("an event is assigned under an unknown roster version");
         }
         self.outstanding.insert(place);
         if place.builder.is_none() {
@@ -315,7 +315,7 @@ impl Assigner {
     /// Gives an unassigned event to a builder, as the journal says.
     pub(super) fn recall_reassignment(&mut self, event: u64, builder: BuilderIndex) -> Result<(), Nonsense> {
         if !self.unassigned.remove(&event) {
-            return nonsense("an event has a builder already");
+            return nonsense("an event is assigned again that has a builder already");
         }
         self.outstanding.hand_over(event, Some(builder), 0);
         Ok(())
@@ -323,7 +323,9 @@ impl Assigner {
 
     /// Takes out an event that is lost, as the journal says; returns the builder that had it.
     pub(super) fn recall_loss(&mut self, event: u64) -> Result<Option<BuilderIndex>, Nonsense> {
-        let Some(place) = self.outstanding.get(event) else { return nonsense("no such event is lost") };
+        let Some(place) = self.outstanding.get(event) else {
+            return nonsense("an event is lost that is not outstanding");
+        };
         self.outstanding.take(event, place.builder);
         self.unassigned.remove(&event);
         Ok(place.builder)

@@ -75,7 +75,7 @@ struct BuilderBooks {
 /// A gap in a builder's numbered completions: some are missing, so none after them can be
 /// identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it numbered completions from {before}, and {accounted} are known")]
+#[error("it numbered its completions from {before}, but the supervisor has {accounted}: some are missing")]
 pub(super) struct Gap {
     before: u64,
     accounted: u64,

@@ -30,10 +30,10 @@ pub enum ChangeError {
     #[error("no run is under way; start one first")]
     NotRunning,
     /// The run takes no triggers already.
-    #[error("the run is paused already; resume goes on with it")]
+    #[error("the run is paused already; use resume to continue it")]
     Paused,
     /// The run takes triggers already.
-    #[error("the run is not paused; nothing is to be done")]
+    #[error("the run is not paused; nothing needs to be done")]
     NotPaused,
     /// The run's trigger has no rate.
     #[error(
@@ -57,7 +57,7 @@ pub enum ChangeError {
     TooManyBuilders,
     /// Sources are told of all outstanding events when one of their builders is lost.
     #[error(
-        "{0} slots of one more builder may hold too many events: a run has at most {MAX_OUTSTANDING} under construction"
+        "one more builder with {0} slots could hold too many events: a run has at most {MAX_OUTSTANDING} outstanding"
     )]
     TooManyOutstanding(u32),
 }

@@ -234,7 +234,7 @@ impl Dispatch<'_> {
         for (index, answer, events) in self.assigner.reassign(now) {
             self.books.take_over(index, events.len() as u64);
             let builder = self.roster.builder(index).id.number().into();
-            tracing::info!(builder, events = events.len(), "takes over");
+            tracing::info!(builder, events = events.len(), "builder takes over unassigned events");
             let what = Reassigned { builder, events: differences(events.into_iter()) };
             self.outbox.journal(What::Reassigned(what), now);
             self.assigner.send_again(index, answer, self.roster, self.outbox);

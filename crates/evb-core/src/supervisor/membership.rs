@@ -55,7 +55,7 @@ impl Membership<'_> {
                 // It is unknown which messages the old connection delivered, so the source goes
                 // down before it comes up again.
                 if !(self.roster.source(index).goes_on(hello) && self.phase.is_recovering()) {
-                    self.lower(index, "it registered anew", now);
+                    self.lower(index, "it registered again", now);
                 }
                 self.roster.connect_source(index, hello, connection, self.outbox.decided());
                 self.roster.source(index).incarnation
@@ -150,7 +150,7 @@ impl Membership<'_> {
         let (id, silence) = (seat.id, now.since(seat.heard_at()));
         if watch && silence >= self.plan.two_leases().max(self.plan.down_after) {
             let cause = match seat.connection {
-                Some(_) => format!("it was silent for {:.1} s", silence.as_secs_f64()),
+                Some(_) => format!("it sent nothing for {:.1} s", silence.as_secs_f64()),
                 None => seat.parting.clone(),
             };
             self.end_incarnation(index, &cause, now);
@@ -160,7 +160,7 @@ impl Membership<'_> {
         let falls_silent = watch && silence >= self.plan.down_after && !seat.suspended;
         self.outbox.send_ahead(Recipients::Builder(id), connection.heartbeat(now));
         if falls_silent {
-            tracing::warn!(builder = %id, "no heartbeat: it gets no more events");
+            tracing::warn!(builder = %id, "builder sends no heartbeat: it gets no more events");
             self.roster.suspend(index);
             self.offer_slots(index, now);
         }
@@ -173,7 +173,7 @@ impl Membership<'_> {
             return;
         }
         let awaited = self.roster.raise(index, self.books.assigned(), self.outbox, now);
-        tracing::info!(source = %self.roster.source(index).id, "up");
+        tracing::info!(source = %self.roster.source(index).id, "source is up");
         self.pulse.find_source();
         self.publish_roster(now);
         if awaited {
@@ -194,7 +194,7 @@ impl Membership<'_> {
         let is_awaited = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
         self.roster.note_absence(index, (!is_awaited).then(|| self.books.assigned()), now);
         let seat = self.roster.source(index);
-        tracing::warn!(source = %seat.id, cause, "down");
+        tracing::warn!(source = %seat.id, cause, "source is down");
         if self.roster.up().is_empty() {
             let limit = self.plan.absence_limit(seat.connection.is_some());
             self.pulse.lose_sources(now, limit);
@@ -220,13 +220,14 @@ impl Membership<'_> {
         self.outbox.journal(What::Over(id.number().into()), now);
         self.outbox.raise_epoch(now);
         self.books.take_away(index, moved);
-        tracing::warn!(builder = %id, cause, moved, "over");
+        tracing::warn!(builder = %id, cause, moved, "builder's incarnation is over: other builders get its events");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let remark =
-                format!("builder {id} left the run: {cause}; {moved} events of its were given to others");
+            let remark = format!(
+                "builder {id} left the run: {cause}; its {moved} outstanding events were given to other builders"
+            );
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
@@ -305,7 +306,7 @@ impl Membership<'_> {
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
             return Err(ChangeError::LastBuilder(id));
         }
-        tracing::info!(builder = %id, "is to leave");
+        tracing::info!(builder = %id, "builder is to leave the run");
         self.roster.set_leaving(index, Leaving::Asked);
         self.journal_membership(id, Change::Leaving, now);
         self.offer_slots(index, now);
@@ -333,7 +334,7 @@ impl Membership<'_> {
     /// Lets a builder leave that has reported; lanes to it end.
     pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
-        let end = RunEnd { exit_code: 0, verdict: "it has left the run".to_owned() };
+        let end = RunEnd { exit_code: 0, verdict: "the builder has left the run".to_owned() };
         self.outbox.send(Recipients::Builder(id), Message::RunEnd(end));
         self.roster.end_incarnation(index);
         self.assigner.set_slots(index, 0, now);
@@ -349,7 +350,7 @@ impl Membership<'_> {
     fn leave(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         self.roster.set_leaving(index, Leaving::Gone);
-        tracing::info!(builder = %id, "has left");
+        tracing::info!(builder = %id, "builder has left the run");
         self.journal_membership(id, Change::Gone, now);
     }
 
@@ -365,7 +366,7 @@ impl Membership<'_> {
         match seat {
             Seat::Source(index) if was_silent => self.raise(index, now),
             Seat::Builder(index) if was_silent => {
-                tracing::info!(%peer, "speaks again");
+                tracing::info!(%peer, "builder sends messages again and gets events again");
                 self.offer_slots(index, now);
             }
             _ => {}

@@ -42,7 +42,11 @@ pub(super) fn nonsense<T>(problem: impl Into<String>) -> Result<T, Nonsense> {
 
 /// Returns a number of events or the like, if a run can have that many.
 pub(super) fn count(value: u64) -> Result<u64, Nonsense> {
-    if value < BEYOND_ALL_RUNS { Ok(value) } else { nonsense(format!("{value} is beyond all counts")) }
+    if value < BEYOND_ALL_RUNS {
+        Ok(value)
+    } else {
+        nonsense(format!("{value} is larger than any possible count"))
+    }
 }
 
 /// Returns the sum of these counts.
@@ -52,18 +56,22 @@ pub(super) fn total(counts: impl IntoIterator<Item = u64>) -> Result<u64, Nonsen
 
 /// Returns the number of an incarnation or of a roster version.
 pub(super) fn ordinal(number: u32) -> Result<u32, Nonsense> {
-    if number < TOO_OFTEN { Ok(number) } else { nonsense(format!("{number} is beyond all counts")) }
+    if number < TOO_OFTEN {
+        Ok(number)
+    } else {
+        nonsense(format!("{number} is larger than any possible incarnation or roster version"))
+    }
 }
 
 /// Returns an epoch that can have successors.
 pub(super) fn epoch(number: u64) -> Result<Epoch, Nonsense> {
     let room = number.checked_add(BEYOND_ALL_RUNS).is_some();
-    if room { Ok(Epoch::new(number)) } else { nonsense("an epoch beyond all epochs") }
+    if room { Ok(Epoch::new(number)) } else { nonsense("the epoch is larger than any possible one") }
 }
 
 /// Returns the id of a builder, whether it takes part in the run or not.
 pub(super) fn builder_id(number: u32) -> Result<BuilderId, Nonsense> {
-    u16::try_from(number).map(BuilderId::new).or_else(|_| nonsense("no such builder"))
+    u16::try_from(number).map(BuilderId::new).or_else(|_| nonsense("a builder id is above 65535"))
 }
 
 /// Returns a text, shortened for reports.
@@ -73,14 +81,18 @@ pub(super) fn text(text: &str) -> String {
 
 /// Returns a builder's address.
 pub(super) fn listen(address: &str) -> Result<String, Nonsense> {
-    if address.len() <= MAX_LISTEN { Ok(address.to_owned()) } else { nonsense("an address without end") }
+    if address.len() <= MAX_LISTEN {
+        Ok(address.to_owned())
+    } else {
+        nonsense("the address of a builder is too long")
+    }
 }
 
 /// Returns an entry's content and time.
 pub(super) fn content(entry: &Entry) -> Result<(&What, Instant), Nonsense> {
-    let Some(what) = &entry.what else { return nonsense("it is empty, or of a later version") };
+    let Some(what) = &entry.what else { return nonsense("the entry is empty, or of a later version") };
     if entry.at_ns >= 1 << 62 {
-        return nonsense("a time beyond all clocks");
+        return nonsense("the time is later than any possible one");
     }
     Ok((what, Instant::from_nanos(entry.at_ns).max(EARLIEST)))
 }

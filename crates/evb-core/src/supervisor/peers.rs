@@ -48,7 +48,7 @@ impl SupervisorCore {
             // RUN-22).
             Seat::Builder(index) => self.membership().offer_slots(index, now),
         }
-        tracing::warn!(%peer, cause, "left");
+        tracing::warn!(%peer, cause, "lost the connection to a peer");
         self.close_if_all_reported(now);
     }
 
@@ -111,7 +111,7 @@ impl SupervisorCore {
         let finishes = |index: &BuilderIndex| self.roster.builder(*index).leaving == Leaving::Finishing;
         let leaving = seat.builder().filter(finishes);
         if is_final && !self.phase.is_reporting() && leaving.is_none() {
-            return self.expel(peer, "it reported before it was asked to", now);
+            return self.expel(peer, "it sent its final report before it was asked to", now);
         }
         if let Err(reason) = self.roster.keep_report(seat, report, now) {
             return self.expel(peer, reason, now);
@@ -132,7 +132,7 @@ impl SupervisorCore {
 
     /// Tells one peer that the run is over for it, so that it closes its connection.
     pub(super) fn let_go(&mut self, seat: Seat) {
-        let verdict = "it left before the run began".to_owned();
+        let verdict = "the peer left before the run began".to_owned();
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }

@@ -34,9 +34,9 @@ impl SupervisorCore {
         let limit = self.plan.start_timeout.as_secs_f64();
         let problem = if absent.is_empty() {
             let waiting = words(self.roster.unconnected());
-            format!("after {limit} s, lanes to the builders were still not connected by: {waiting}")
+            format!("after {limit} s, these sources had not connected to all builders: {waiting}")
         } else {
-            format!("after {limit} s, still missing: {}", words(absent))
+            format!("after {limit} s, these peers had not registered: {}", words(absent))
         };
         self.begin_draining(&problem, now);
         self.failure(problem, now);
@@ -46,7 +46,7 @@ impl SupervisorCore {
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } => {
-                self.problem(format!("stopped before it began: {cause}"), now);
+                self.problem(format!("the run was stopped before it began: {cause}"), now);
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),
@@ -67,7 +67,7 @@ impl SupervisorCore {
     /// Takes no more triggers; the drain begins when the run resumes.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
-            tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
+            tracing::info!(run = %self.plan.run, cause, "the run stops when its peers are back");
             self.outbox.journal(What::Stopping(cause.to_owned()), now);
             self.settle_pending(now);
             self.books.stop(Some(now));
@@ -98,11 +98,10 @@ impl SupervisorCore {
     /// Ends a drain that took too long: outstanding events are lost, and their builder is named.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
-        self.dispatch().lose_unassigned("no builder had a slot for them before the end", now);
+        self.dispatch().lose_unassigned("no builder had a slot for them before the run ended", now);
         for index in self.roster.builders().positions() {
             let id = self.roster.builder(index).id;
-            let cause =
-                format!("builder {id} settled nothing for the last {waited} s after the end of triggers");
+            let cause = format!("builder {id} settled no event for {waited} s after the end of triggers");
             self.dispatch().lose_events(index, cause, now);
         }
         self.finish(now);
@@ -141,7 +140,7 @@ impl SupervisorCore {
 
     /// Requirements: docs/reference/protocol.md RUN-23.
     pub(super) fn go_on(&mut self, now: Instant) {
-        const CAUSE: &str = "it did not come back to a new supervisor";
+        const CAUSE: &str = "it did not register with the new supervisor";
         self.outbox.close_batches();
         let stopped = self.books.times().last_trigger_possible;
         self.phase = Phase::Running { until: None };
@@ -166,9 +165,9 @@ impl SupervisorCore {
         }
         self.membership().offer_all_slots(now);
         self.intake.restart(self.books.triggered(), now);
-        tracing::info!(run = %self.plan.run, outstanding = self.assigner.outstanding(), "peers are back");
+        tracing::info!(run = %self.plan.run, outstanding = self.assigner.outstanding(), "the recovered run goes on");
         if stopped.is_some() {
-            self.begin_draining("triggers had ended before", now);
+            self.begin_draining("the triggers had ended before the supervisor was restarted", now);
             self.books.stop(stopped);
         } else if let Some((started, duration)) = self.books.times().started.zip(self.plan.duration) {
             self.phase = Phase::Running { until: Some((started + duration).max(now)) };
@@ -185,7 +184,7 @@ impl SupervisorCore {
     /// Ends triggers when all events of the run are assigned.
     pub(super) fn drain_if_over(&mut self, taken: Taken, now: Instant) {
         if taken.is_break() {
-            self.begin_draining("all its events are assigned", now);
+            self.begin_draining("all events of the run are assigned", now);
         }
     }
 }

@@ -14,19 +14,19 @@ use reading::Reading;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
     /// The journal has no entries: start a new run.
-    #[error("it has no entry")]
+    #[error("the journal has no entry")]
     Empty,
     /// The journal lacks its first entry.
-    #[error("it does not begin with the beginning of a run")]
+    #[error("the first entry of the journal is not the beginning of a run")]
     NoBeginning,
     /// The run is over: start a new one.
     #[error("run {0} is over")]
     Over(RunNumber),
     /// The journal is of a run with other sources.
-    #[error("it is of run {0}, which has other sources than are configured now")]
+    #[error("the journal is of run {0}, whose sources are not the ones that are configured now")]
     OtherSources(RunNumber),
     /// An entry contradicts those before it: it is damaged, or of another version.
-    #[error("entry {number} makes no sense: {problem}")]
+    #[error("entry {number} of the journal is damaged or of another version: {problem}")]
     Senseless {
         /// Number of the entry, from 1.
         number: usize,

@@ -151,7 +151,11 @@ impl SupervisorRole {
         };
         let new = number.saturating_sub(self.announced);
         if new > MAX_COUNT {
-            tracing::warn!(number, after = self.announced, "ignored a leap in the trigger numbers");
+            tracing::warn!(
+                number,
+                after = self.announced,
+                "ignored a trigger announcement whose number is too far ahead"
+            );
         } else if new > 0 && self.core.trigger(new, now) == new {
             self.announced = number;
             self.unannounced += new - 1;
@@ -196,7 +200,7 @@ impl SupervisorRole {
     pub fn handle_journal_failure(&mut self, error: String, now: Instant) {
         let Some(Journal { name, fails }) = &mut self.journal else { return };
         if fails.is_none() {
-            tracing::warn!(path = name, %error, "the journal cannot be written: nothing is sent that depends on it");
+            tracing::warn!(path = name, %error, "the journal cannot be written: the supervisor holds back all messages that depend on it");
         }
         let (since, _) = fails.get_or_insert((now, error));
         if now.since(*since) >= JOURNAL_PATIENCE {
@@ -207,7 +211,7 @@ impl SupervisorRole {
     /// Notes that the journal is gone, and the result of removing it: the run goes on without one.
     pub fn handle_journal_abandoned(&mut self, removed: Result<(), String>) {
         let Some(Journal { name, fails }) = self.journal.take() else { return };
-        let error = fails.map_or_else(|| "its thread ended".to_owned(), |(_, error)| error);
+        let error = fails.map_or_else(|| "the journal's thread ended".to_owned(), |(_, error)| error);
         let mut problem =
             format!("the journal {name} could not be written: {error}; the run went on without it");
         if let Err(error) = removed {
@@ -271,7 +275,7 @@ impl SupervisorRole {
         if self.unannounced > 0 {
             // Events that were lost by it, if any, are in the report's problems already.
             report.remarks.push(format!(
-                "{} trigger announcements did not come; their events were made up for",
+                "{} trigger announcements did not arrive; their triggers were taken with the next announcement",
                 self.unannounced
             ));
         }

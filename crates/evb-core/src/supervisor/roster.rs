@@ -351,8 +351,8 @@ impl Roster {
                     None => seat.report = Some(own),
                 }
             }
-            (_, _, Some(_)) => return Err("its report is of another role"),
-            (_, _, None) => return Err("its final report is of another role"),
+            (_, _, Some(_)) => return Err("it sent the report of another role"),
+            (_, _, None) => return Err("it sent the final report of another role"),
         }
         Ok(())
     }

@@ -247,7 +247,7 @@ impl<'a> Summary<'a> {
             let seat = self.roster.builder(index);
             let (id, faults) = (seat.id, self.books.total(index).faults);
             if faults > 0 {
-                problems.push(format!("builder {id} settled {faults} events that it did not have"));
+                problems.push(format!("builder {id} settled {faults} events that were not assigned to it"));
             }
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}

@@ -62,7 +62,7 @@ impl BuilderTally {
         let BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } =
             counts;
         if total([complete, incomplete, rejected, lost, moved, lost_with_it])? > count(assigned)? {
-            return nonsense("a builder has settled more events than it was given");
+            return nonsense("a builder has settled more events than were assigned to it");
         }
         let faults = count(faults)?;
         Ok(Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults })

@@ -505,7 +505,7 @@ fn what_a_builder_does_not_have_it_cannot_settle() {
     stage.poll();
     stage.reports(&[(1, complete(4)), (2, complete(1))]);
     let said = stage.report.unwrap().problems.join("\n");
-    assert!(said.contains("builder 1 settled 3 events that it did not have"), "{said}");
+    assert!(said.contains("builder 1 settled 3 events that were not assigned to it"), "{said}");
     assert!(said.contains("builder 1 reports 4 complete where the supervisor counted 1"), "{said}");
 }
 
@@ -560,7 +560,7 @@ fn a_start_that_fails_says_who_is_missing() {
     let report = stage.report.unwrap();
     assert_eq!(
         (report.exit_code, &report.verdict[..]),
-        (1, "failed: after 30 s, still missing: source 5, builder 1")
+        (1, "failed: after 30 s, these peers had not registered: source 5, builder 1")
     );
     let refusal = stage.core.register(&hello(source(5)), stage.now).unwrap_err();
     assert_eq!(refusal.reason, Reason::RunOver);

@@ -38,10 +38,10 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerMessageError {
     /// The bytes are neither a number nor an announcement.
-    #[error("neither an announcement (`evbt`, number, time) nor a number as text")]
+    #[error("the message is neither an announcement (`evbt`, number, time) nor a number as text")]
     Form,
     /// The message requests too many triggers at once.
-    #[error("more than {MAX_COUNT} triggers in one message")]
+    #[error("the message asks for more than {MAX_COUNT} triggers")]
     Count,
     /// Trigger numbers begin with 1.
     #[error("trigger numbers begin with 1")]

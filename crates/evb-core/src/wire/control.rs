@@ -107,9 +107,9 @@ impl Decisions {
         let mut verdicts = Vec::with_capacity(pairs.len().min(MAX_BATCH as usize));
         for [count, number] in pairs {
             if *count == 0 {
-                return Err(fault("a run of no events"));
+                return Err(fault("a decision covers no events"));
             }
-            let verdict = Verdict::from_number(*number).ok_or_else(|| fault("no such verdict"))?;
+            let verdict = Verdict::from_number(*number).ok_or_else(|| fault("a verdict is unknown"))?;
             verdicts.push((EventId::new(next), *count, verdict));
             next = next.checked_add(u64::from(*count)).ok_or_else(|| fault("event ids overflow"))?;
             if next - self.first > MAX_BATCH {
@@ -204,10 +204,10 @@ impl Holdings {
         let fault = |problem| Err(MalformedMessage { message: "Holdings", problem });
         let is_known = |held: &Holding| u16::try_from(held.builder).is_ok();
         if !self.held.iter().all(is_known) {
-            return fault("a builder id above 65535");
+            return fault("a builder id is above 65535");
         }
         if self.decided >= 1 << 63 || self.held.iter().any(|held| !held.is_ascending_to(self.decided)) {
-            return fault("events that do not ascend from 1, or were not decided");
+            return fault("the event ids do not ascend from 1, or an event was not decided");
         }
         Ok(self.held.iter().map(|held| {
             let builder = (held.builder != 0).then(|| BuilderId::new(held.builder as u16));
@@ -273,18 +273,18 @@ impl Welcome {
     /// (docs/reference/protocol.md CONN-12).
     pub fn checked_parameters(&self) -> Result<RunParameters, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
-        let Some(parameters) = self.parameters else { return fault("no run parameters") };
+        let Some(parameters) = self.parameters else { return fault("the run parameters are missing") };
         if self.epoch == 0 {
             return fault("epochs start at 1");
         }
         if !(1..=MAX_SLOTS).contains(&parameters.slots) {
-            return fault("no slots, or too many");
+            return fault("the number of slots is zero or too large");
         }
         if parameters.heartbeat_ns == 0 {
-            return fault("no time between heartbeats");
+            return fault("the time between heartbeats is zero");
         }
         if parameters.decided >= 1 << 63 {
-            return fault("event ids beyond all runs are decided");
+            return fault("the last decided event id is larger than any possible one");
         }
         Ok(parameters)
     }
@@ -296,13 +296,16 @@ impl Welcome {
         if (self.run, self.epoch) != (run.number(), epoch.number()) {
             return fault("the builder is in another run or epoch");
         }
-        self.lane.map_or_else(|| fault("no state of the lane"), Ok)
+        self.lane.map_or_else(|| fault("the state of the lane is missing"), Ok)
     }
 
     /// Returns the number of a lane's connection, which its datagrams carry
     /// (docs/reference/protocol.md UDP-1).
     pub fn checked_connection(&self) -> Result<u32, MalformedMessage> {
-        let fault = MalformedMessage { message: "Welcome", problem: "no connection number for datagrams" };
+        let fault = MalformedMessage {
+            message: "Welcome",
+            problem: "the connection number for datagrams is missing",
+        };
         if self.connection == 0 { Err(fault) } else { Ok(self.connection) }
     }
 }

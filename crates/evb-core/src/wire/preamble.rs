@@ -53,7 +53,7 @@ pub enum PreambleError {
     },
     /// The peer uses a protection that this version does not know.
     #[error(
-        "the peer protects its connection in way {0}, which this version does not know: install the same release on both"
+        "the peer protects its connection by method {0}, which this version does not know: install the same release on both"
     )]
     Protection(u8),
 }

@@ -76,13 +76,13 @@ pub enum PathError {
         reason: String,
     },
     /// The file is something else.
-    #[error("--path {file}: it has no object grant_path_us; {GIVE}")]
+    #[error("--path {file}: the file has no object grant_path_us; {GIVE}")]
     Foreign {
         /// Name of the file.
         file: String,
     },
     /// The file is damaged, or not by evb.
-    #[error("--path {file}: grant_path_us.{key} is no time in µs up to an hour; {GIVE}")]
+    #[error("--path {file}: grant_path_us.{key} is not a time in µs of at most an hour; {GIVE}")]
     Malformed {
         /// Name of the file.
         file: String,
@@ -91,7 +91,7 @@ pub enum PathError {
     },
     /// No grant was given in the run.
     #[error(
-        "--path {file}: no grant was measured; take the summary of a run that built events, of the process with the supervisor"
+        "--path {file}: no grant was measured in that run; give the summary of a run that built events, from the process with the supervisor"
     )]
     Nothing {
         /// Name of the file.
@@ -99,7 +99,7 @@ pub enum PathError {
     },
     /// Doctor had no peer to measure the network with.
     #[error(
-        "--path {file}: it leaves out the network, as no other host answered ping; name one: evbd doctor --peer ADDRESS --json"
+        "--path {file}: the measurement lacks the network, because no other host answered ping; name one: evbd doctor --peer ADDRESS --json"
     )]
     WithoutNetwork {
         /// Name of the file.
@@ -108,7 +108,7 @@ pub enum PathError {
 }
 
 /// Remedy: the files that have a grant path.
-const GIVE: &str = "give the summary of a run (evbd run --summary FILE) or what evbd doctor --json prints";
+const GIVE: &str = "give the summary of a run (evbd run --summary FILE) or the output of evbd doctor --json";
 
 /// Key, name and remedy of each stage.
 const STAGES: [(&str, &str, &str); 5] = [
@@ -206,7 +206,7 @@ impl MeasuredPath {
             .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_string(&mut text))
             .map_err(|error| error.to_string());
         let read = read.and_then(|length| match length as u64 > LONGEST_FILE {
-            true => Err("longer than any summary".to_owned()),
+            true => Err("the file is longer than any summary".to_owned()),
             false => Ok(()),
         });
         match read {
@@ -222,7 +222,9 @@ impl MeasuredPath {
     pub fn parse(file: String, text: &str) -> Result<Self, PathError> {
         match serde_json::from_str::<Value>(text) {
             Ok(value) => Self::of(file, &value["grant_path_us"]),
-            Err(error) => Err(PathError::Unreadable { file, reason: format!("not JSON: {error}") }),
+            Err(error) => {
+                Err(PathError::Unreadable { file, reason: format!("the file is not JSON: {error}") })
+            }
         }
     }
 

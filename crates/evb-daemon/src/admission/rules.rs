@@ -131,7 +131,7 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
         return None;
     }
-    let remedy = "leave it out for the usual part of the port buffer; the rest is for acknowledgements and what hosts send again";
+    let remedy = "leave it out to get the usual part of the port buffer; the rest is for acknowledgements and for what hosts send again";
     Some(if budget > port_buffer {
         let reason = format!(
             "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would drop"
@@ -183,7 +183,7 @@ fn paced_uplinks(config: &Config, uplinks: &[UplinkSum], link: Rate) -> Option<F
     let worst = paced(config, uplinks.iter().map(|uplink| (uplink.paced, &uplink.name)), link)?;
     let reason =
         format!("the lanes' rates add up to {} on the link from {}, which carries {link}", worst.0, worst.1);
-    Some(Finding::new("shaping.rate", reason, "lower the rate: a source pays it once for every builder"))
+    Some(Finding::new("shaping.rate", reason, "lower the rate: a source needs it once for every builder"))
 }
 
 fn paced<'a>(
@@ -217,7 +217,7 @@ fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding>
         let reason = format!(
             "unshaped, one event puts {burst} at once into a port buffer of {port_buffer}: packets will drop"
         );
-        let remedy = "use mode = \"credit\", unless this is to show what happens without it";
+        let remedy = "use mode = \"credit\", unless you want to see what happens without it";
         Finding { weight: Weight::Risk, ..Finding::new("shaping.mode", reason, remedy) }
     })
 }
@@ -231,8 +231,9 @@ fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     let largest = config.sources.iter().filter_map(|source| source.input.mean_size()).max()?;
     let needed = Rate::from_bits_per_second((largest.count() as f64 * factor) as u64);
     (needed > pace).then(|| {
-        let reason = format!("a lane needs {needed} at {} events/s and may send {pace}", per_builder.round());
-        Finding::new("shaping.rate", reason, "raise the rate, or lower the trigger's")
+        let reason =
+            format!("a lane needs {needed} at {} events/s, but may send only {pace}", per_builder.round());
+        Finding::new("shaping.rate", reason, "raise the rate of the lane, or lower the rate of the trigger")
     })
 }
 
@@ -242,7 +243,7 @@ fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
     let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
     let reason = format!(
-        "builder {} may need {} for {} slots of events up to {}, and has {}",
+        "builder {} may need {} for {} slots of events up to {}, but has {}",
         worst.builder,
         worst.needed,
         config.slots(),

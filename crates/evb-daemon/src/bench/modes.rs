@@ -45,8 +45,8 @@ pub struct ModesArguments {
     /// Events of each run.
     #[arg(long, default_value_t = 200)]
     events: u64,
-    /// For the latency: events come at this part of what the links carry. Goodput is measured with
-    /// events as fast as possible.
+    /// Load for the measurement of latency, as a part of what the links carry. Goodput is measured
+    /// with events as fast as possible.
     #[arg(long, default_value_t = 0.8)]
     load: f64,
     /// Seed of all randomness.

@@ -67,7 +67,7 @@ impl OutputArguments {
         draw: impl FnOnce() -> Result<String, FigureError>,
     ) -> Result<(), BenchError> {
         let json = serde_json::to_string_pretty(measurement)
-            .map_err(|error| BenchError::Operator(format!("no JSON: {error}")))?;
+            .map_err(|error| BenchError::Operator(format!("cannot write the result as JSON: {error}")))?;
         match &self.json {
             Some(path) if path.as_os_str() == "-" => say!("{json}"),
             Some(path) => {

@@ -49,11 +49,11 @@ pub struct RegularityArguments {
     /// The rate assigned in the overload, in buffer bytes (L2 frames, as tc's tbf counts).
     #[arg(long, default_value = "5 Mbit/s")]
     rate: Rate,
-    /// Loads of the underload: the assigned rate is the offered one divided by it.
+    /// Loads of the underload: the assigned rate is the offered rate divided by the load.
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.8, 0.9])]
     loads: Vec<f64>,
-    /// Executors that keep departure times: timerfd, spin, txtime (left out where the kernel does
-    /// not prove to keep them).
+    /// Executors that keep departure times: timerfd, spin, txtime (left out on a kernel that does
+    /// not keep them in a test).
     #[arg(long, value_delimiter = ',', default_values_t = ["timerfd", "spin", "txtime"].map(str::to_owned))]
     executors: Vec<String>,
     /// Messages of each run of the overload.
@@ -62,14 +62,14 @@ pub struct RegularityArguments {
     /// Messages of each run of the underload: few idle times make a poor estimate.
     #[arg(long, default_value_t = 20_000)]
     underload_messages: u32,
-    /// Number of times that the overload is repeated, and the underload at most, until it agrees:
-    /// the best counts, all are shown.
+    /// Number of rounds of the overload, and the most of the underload, which ends when it agrees
+    /// with theory. The best round counts; all are shown.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Seed of the triggers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only receive, at this address, for a sender on another host; until interrupted.
+    /// Only receive, at this address, for a sender on another host, until interrupted.
     #[arg(long, conflicts_with_all = ["send_to", "json", "svg"])]
     listen: Option<SocketAddr>,
     /// Send to a receiver on another host, started there with --listen.

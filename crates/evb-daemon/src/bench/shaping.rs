@@ -38,8 +38,8 @@ pub struct ShapingArguments {
         default_value = "10 Mbit/s,30 Mbit/s,100 Mbit/s,300 Mbit/s,1 Gbit/s,3 Gbit/s"
     )]
     rates: Vec<Rate>,
-    /// Executors that keep the rates; those that do not work on this host are left out, and it is
-    /// said why.
+    /// Executors that keep the rates. Those that do not work on this host are left out, with a
+    /// reason.
     #[arg(long, value_delimiter = ',', default_value = "timerfd,spin,pacing-rate,tbf")]
     executors: Vec<Keeper>,
     /// Time for which each point is measured.

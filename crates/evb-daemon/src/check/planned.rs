@@ -15,7 +15,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
     let mut page = String::new();
     let groups = alike(&planning.ports);
     if !groups.is_empty() {
-        page += "\nPlanning: what a port must bear, unless sources are held back\n";
+        page += "\nPlanning: what a port must hold, unless sources are held back\n";
         page += table("", &BEAR, &groups.iter().map(|group| bear(config, group)).collect::<Vec<_>>())
             .trim_start_matches('\n');
         page += &table(
@@ -67,7 +67,7 @@ fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {
         PathOrigin::Stated => "stated grant path",
         PathOrigin::Measured(_) => "measured grant path",
     };
-    ["port", "under way at most", "fills it up to", path, "part of the link", "a full link wants"]
+    ["port", "under way at most", "fills it up to", path, "part of the link", "a full link needs"]
 }
 
 fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Vec<String>> {

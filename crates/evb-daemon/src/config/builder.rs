@@ -132,7 +132,7 @@ fn read_sink(mut section: Section<'_>) -> Option<SinkEntry> {
         if rotate < LEAST_ROTATE {
             section.refuse(
                 "rotate",
-                format!("a file would end after {rotate}"),
+                format!("event files would end after only {rotate}"),
                 format!("give at least {LEAST_ROTATE}"),
             );
         }

@@ -89,7 +89,7 @@ impl Given {
     /// Fills in defaults, and refuses guarantees that the link cannot keep.
     pub(super) fn resolve(self, section: &Section<'_>, network: &NetworkConfig) -> Option<ClassesConfig> {
         let Some(link) = network.link_rate else {
-            let reason = "classes share a link, and its rate is not known";
+            let reason = "classes share a link, but the rate of the link is not configured";
             section.refuse("classes", reason, "add [network] link_rate");
             return None;
         };
@@ -118,8 +118,8 @@ impl Given {
         });
         if sum > link.bits_per_second() {
             let sum = Rate::from_bits_per_second(sum);
-            let reason = format!("the classes are guaranteed {sum} in all, and the link carries {link}");
-            section.refuse("classes", reason, "guarantee less: what is left over is borrowed anyway");
+            let reason = format!("the classes are guaranteed {sum} in all, but the link carries only {link}");
+            section.refuse("classes", reason, "guarantee less: classes borrow the unused rate anyway");
         }
         Some(ClassesConfig { data, control, monitoring, other })
     }

@@ -54,7 +54,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<ControlConfig> {
     let listen = if given { listen? } else { usual.listen };
     if !is_loopback(&listen.host) && token_file.is_none() {
         let reason =
-            format!("`{}` can be reached from other machines, and there is no `token_file`", listen.host);
+            format!("`{}` can be reached from other machines, but there is no `token_file`", listen.host);
         let remedy = "use 127.0.0.1, or add token_file = \"PATH\" with a secret that only its owner can read";
         section.refuse("listen", reason, remedy);
     }

@@ -21,7 +21,7 @@ pub enum EndpointError {
     #[error("no port")]
     NoPort,
     /// The port is no number from 0 to 65535.
-    #[error("the port is no number from 0 to 65535")]
+    #[error("the port is not a number from 0 to 65535")]
     BadPort,
     /// The host is empty, or has characters that no host has.
     #[error("the host is neither a name nor an address")]

@@ -43,7 +43,7 @@ pub(super) fn read<'t, T>(
             notes.error(
                 key,
                 table.span(),
-                format!("this {key} is no section"),
+                format!("this {key} is not a section"),
                 format!("write [[{key}]] sections"),
             );
             continue;
@@ -58,7 +58,7 @@ pub(super) fn read<'t, T>(
         if taken.len() + ids.len() > MOST {
             first.refuse(
                 place,
-                format!("more than {MOST} {key}s: a run has at most so many"),
+                format!("there are more than {MOST} {key}s, the most that a run can have"),
                 "give fewer ids",
             );
             break;

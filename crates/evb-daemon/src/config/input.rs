@@ -176,7 +176,7 @@ pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
     if text.is_empty() || text.contains('\0') {
         section.refuse(
             "path",
-            "this is no path",
+            "this is not a path",
             "write a path; a relative one starts at the current directory",
         );
         return None;
@@ -228,7 +228,11 @@ fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) ->
     let on = made_on(section, group)?;
     let format = if km3net? {
         let Some(module) = module.or_else(|| u64::from(id).checked_sub(1)) else {
-            section.refuse("module", "source 0 has no module before it", "say which with module = 0");
+            section.refuse(
+                "module",
+                "source 0 has no module before it",
+                "name the module, for example module = 0",
+            );
             return None;
         };
         ReplayFormat::Km3net { module: u32::try_from(module).ok()? }

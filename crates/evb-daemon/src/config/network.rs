@@ -80,7 +80,11 @@ fn congestion_control(section: &mut Section<'_>) -> Option<String> {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     if !good {
         let remedy = "see /proc/sys/net/ipv4/tcp_available_congestion_control for the names this host knows";
-        section.refuse("congestion_control", format!("`{name}` is no name of a congestion control"), remedy);
+        section.refuse(
+            "congestion_control",
+            format!("`{name}` is not the name of a congestion control"),
+            remedy,
+        );
     }
     good.then_some(name)
 }
@@ -89,7 +93,7 @@ fn congestion_control(section: &mut Section<'_>) -> Option<String> {
 fn socket_buffer(section: &mut Section<'_>, key: &'static str) -> Option<Bytes> {
     let size = section.some_bytes(key)?;
     if size > Bytes::new(i32::MAX as u64 / 2) {
-        section.refuse(key, format!("{size} is more than a socket can have"), "give less than 1 GiB");
+        section.refuse(key, format!("{size} is more than a socket buffer can have"), "give less than 1 GiB");
         return None;
     }
     Some(size)

@@ -203,7 +203,7 @@ impl<'t> Section<'t> {
     pub(super) fn some_bytes(&mut self, key: &'static str) -> Option<Bytes> {
         let bytes = self.bytes(key)?;
         if bytes == Bytes::ZERO {
-            self.refuse(key, format!("`{key}` is nothing"), "give a size above zero");
+            self.refuse(key, format!("`{key}` is zero"), "give a size above zero");
             return None;
         }
         Some(bytes)
@@ -223,7 +223,7 @@ impl<'t> Section<'t> {
     pub(super) fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let time = self.quantity(key, &format!("for example {key} = \"2 s\""), parse_duration)?;
         if time.is_zero() {
-            self.refuse(key, format!("`{key}` is no time at all"), "give a time above zero");
+            self.refuse(key, format!("`{key}` is zero"), "give a time above zero");
             return None;
         }
         Some(time)
@@ -243,7 +243,7 @@ impl<'t> Section<'t> {
         };
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {
-            self.refuse(key, format!("this is no value for `{key}`"), remedy);
+            self.refuse(key, format!("this is not a possible value of `{key}`"), remedy);
         }
         number
     }
@@ -272,7 +272,7 @@ impl<'t> Section<'t> {
         if chosen.is_none() {
             let remedy = nearest(&text, words)
                 .map_or_else(|| all.clone(), |word| format!("did you mean `{word}`? ({all})"));
-            self.refuse(key, format!("`{text}` is no {key} that evb knows"), remedy);
+            self.refuse(key, format!("`{text}` is not a {key} that evb knows"), remedy);
         }
         chosen.map(|(_, choice)| *choice)
     }
@@ -365,7 +365,7 @@ impl<'t> Section<'t> {
             Ok(endpoint) => Some(endpoint),
             Err(error) => {
                 let remedy = "write \"host:port\", as \"127.0.0.1:7000\", \"daq1:7000\" or \"[::1]:7000\"";
-                self.refuse(key, format!("`{text}` is no address: {error}"), remedy);
+                self.refuse(key, format!("`{text}` is not an address: {error}"), remedy);
                 None
             }
         }
@@ -377,7 +377,7 @@ impl<'t> Section<'t> {
         if endpoint.port == 0 {
             self.refuse(
                 key,
-                "port 0 leaves the choice to the system, and no peer would know it",
+                "port 0 lets the system choose a port, and no peer would know which",
                 "name a port",
             );
             return None;
@@ -395,7 +395,7 @@ impl<'t> Section<'t> {
         if self.notes.open.get() || endpoint::is_loopback(host) {
             return Some(());
         }
-        let reason = format!("`{host}` is not a loopback address, and there is no [security] section");
+        let reason = format!("`{host}` is not a loopback address, but there is no [security] section");
         let remedy =
             "use 127.0.0.1, or add a section [security] with mode = \"none\" if you trust this network";
         self.refuse(key, reason, remedy);

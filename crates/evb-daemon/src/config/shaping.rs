@@ -153,14 +153,14 @@ pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
     if given.offload == OffloadChoice::Only(Offload::Etf) && transport == Transport::Udp {
-        let reason = "`etf` drops what comes late, and what lanes have to say leaves at once";
+        let reason = "`etf` drops packets without a departure time in the future, but lanes send some of their messages at once";
         section.refuse("offload", reason, "write \"auto\", or \"txtime\" with the queueing discipline fq");
     }
     if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload
         && transport == Transport::Tcp
     {
         let reason =
-            format!("`{}` gives each datagram its departure time, and lanes are TCP", offload.word());
+            format!("`{}` gives each datagram its departure time, but the lanes use TCP", offload.word());
         let remedy = "write \"auto\", or network.transport = \"udp\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
         section.refuse("offload", reason, remedy);
     }
@@ -283,9 +283,11 @@ fn divide(
             }
         });
         if waiting.len() == before {
-            let reason =
-                format!("shared buffer `{}` is, by way of others, a member of itself", waiting[0].name);
-            let remedy = "list as members what is nearer to the builders";
+            let reason = format!(
+                "shared buffer `{}` is a member of itself through other shared buffers",
+                waiting[0].name
+            );
+            let remedy = "list as members only ports and shared buffers that are nearer to the builders";
             refuse_members(section.notes(), waiting[0], reason, remedy);
             break;
         }
@@ -310,7 +312,7 @@ fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[
     for shared in &network.shared {
         if let Some(stranger) = shared.members.iter().find(|member| !is_known(member)) {
             let reason = format!(
-                "`{stranger}`, a member of shared buffer `{}`, is no port and no shared buffer",
+                "`{stranger}`, a member of shared buffer `{}`, is neither a port nor a shared buffer",
                 shared.name
             );
             let ports: Vec<&str> = builders.iter().map(BuilderEntry::port_name).collect();

@@ -50,7 +50,7 @@ pub(super) fn read(network: &mut Section<'_>) -> Vec<SharedBuffer> {
     let (mut found, mut names, mut placed) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for table in tables.iter() {
         let DeValue::Table(entries) = table.get_ref() else {
-            network.refuse(KEY, "this is no section", "write [[network.shared]] sections");
+            network.refuse(KEY, "this is not a section", "write [[network.shared]] sections");
             continue;
         };
         let mut section = Section::new(notes, "network.shared", table.span(), Some(entries));

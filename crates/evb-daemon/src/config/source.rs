@@ -69,7 +69,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     let given = section.some_bytes("backlog");
     let backlog = given.unwrap_or_else(|| BACKLOG.max(max_fragment));
     if backlog < max_fragment {
-        let reason = format!("a backlog of {backlog} never holds a fragment of {max_fragment}");
+        let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
     let core = core(&mut section);

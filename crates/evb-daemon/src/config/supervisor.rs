@@ -89,7 +89,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
     if journal.is_none() && journal_fsync.is_some() {
         section.refuse(
             "journal_fsync",
-            "`journal_fsync` says how a journal is kept, and there is none".to_owned(),
+            "`journal_fsync` says how a journal is kept, but no journal is configured".to_owned(),
             "name its file with `journal`, or remove `journal_fsync`",
         );
     }

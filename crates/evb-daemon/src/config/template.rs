@@ -7,19 +7,19 @@ mod tests;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TemplateError {
     /// The text is no list of ids.
-    #[error("`{0}` is no id and no range of ids from 0 to 65535")]
+    #[error("`{0}` is neither an id nor a range of ids from 0 to 65535")]
     Ids(String),
     /// An id is in the list already.
     #[error("id {0} stands twice in the list")]
     Twice(u16),
     /// Braces hold something other than a sum over `id`.
-    #[error("`{{{0}}}` is no sum of `id` and whole numbers")]
+    #[error("`{{{0}}}` is not a sum of `id` and whole numbers")]
     Sum(String),
     /// A brace is not closed.
     #[error("a `{{` that is not closed by a `}}`")]
     Open,
     /// A sum is below zero or too large.
-    #[error("`{{{text}}}` gives no number of use for id {id}")]
+    #[error("`{{{text}}}` is below zero or too large for id {id}")]
     Value {
         /// Text between the braces.
         text: String,

@@ -159,12 +159,12 @@ pub(super) fn read_group(section: &mut Section<'_>, key: &'static str) -> Option
     let Some(group) = group else {
         let remedy =
             "write an address from 224.0.0.0/4 or [ff00::]/8 and a port, for example \"239.1.2.3:7002\"";
-        section.refuse(key, format!("`{text}` is no multicast group with a port"), remedy);
+        section.refuse(key, format!("`{text}` is not a multicast group with a port"), remedy);
         return None;
     };
     if interface.is_none() && !section.has("interface") && !section.notes().open.get() {
         let reason =
-            "without an interface the group reaches beyond this machine, and there is no [security] section";
+            "without an interface the group reaches beyond this machine, but there is no [security] section";
         let remedy = "add interface = \"127.0.0.1\", or a section [security] with mode = \"none\"";
         section.refuse(key, reason, remedy);
         return None;

@@ -33,9 +33,11 @@ impl Answer {
     pub(super) fn done(body: impl Serialize) -> Self {
         match serde_json::to_value(body) {
             Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
-            Err(error) => {
-                Self::turned_away(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), "report it")
-            }
+            Err(error) => Self::turned_away(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                &error.to_string(),
+                "this is a defect of evb: report it",
+            ),
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
         runtime.block_on(async {
             match TcpListener::from_std(bound) {
                 Ok(listener) => serve(listener, desk).await,
-                Err(error) => tracing::warn!(%error, "run control cannot be reached"),
+                Err(error) => tracing::warn!(%error, "run control cannot accept connections"),
             }
         });
     })?;
@@ -140,15 +140,15 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
         Ok(Err(_)) => {
             return Answer::turned_away(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "the body is broken or too long",
+                "the body of the request is broken or too long",
                 "send at most 16 KiB",
             );
         }
         Err(_) => {
             return Answer::turned_away(
                 StatusCode::REQUEST_TIMEOUT,
-                "the body did not come in time",
-                "send it at once",
+                "the body of the request did not arrive in time",
+                "send the body without a pause",
             );
         }
     };
@@ -157,7 +157,7 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     busy.set(false);
     if head.method != hyper::Method::GET {
         desk.rendered.forget().await;
-        tracing::info!(%peer, method = %head.method, path = head.uri.path(), status = answer.status.as_u16(), "asked");
+        tracing::info!(%peer, method = %head.method, path = head.uri.path(), status = answer.status.as_u16(), "answered a request");
     }
     answer
 }

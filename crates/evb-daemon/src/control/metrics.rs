@@ -140,7 +140,7 @@ impl Collector for Snapshot {
 
 fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-    families.gauges("build_info", "The program.", [(version, 1.0)])?;
+    families.gauges("build_info", "The version of the program.", [(version, 1.0)])?;
     let states = STATES.map(|state| {
         (vec![("state", state.to_string().to_lowercase())], f64::from(u8::from(state == status.state)))
     });
@@ -188,7 +188,11 @@ fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result
         let labels = vec![("severity", severity.to_owned()), ("subject", subject.to_owned())];
         (labels, f64::from(count))
     });
-    families.gauges("problems", "Problems that the status lists, by whose they are.", counts)
+    families.gauges(
+        "problems",
+        "Problems that the status lists, by the source, builder or part that they concern.",
+        counts,
+    )
 }
 
 fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {

@@ -61,7 +61,7 @@ fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
     query.strip_prefix("after=").and_then(|number| number.parse().ok()).ok_or_else(|| {
         Answer::turned_away(
             StatusCode::BAD_REQUEST,
-            "the query is not understood",
+            "the query is not after=N",
             "ask for /v1/history?after=N with the number of the last sample that you have",
         )
     })
@@ -101,7 +101,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
         _ if is_known(what) => {
             return Answer::turned_away(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "that is there, but not by this method",
+                "this path does not accept this method",
                 "GET status and history; POST commands and builders; PUT trigger; DELETE builders/ID",
             );
         }
@@ -148,7 +148,7 @@ fn parse_rate(body: &[u8]) -> Result<Frequency, Answer> {
 }
 
 fn unknown(path: &str) -> Answer {
-    let reason = format!("there is no {}", path.chars().take(80).collect::<String>());
+    let reason = format!("there is no path {}", path.chars().take(80).collect::<String>());
     Answer::turned_away(
         StatusCode::NOT_FOUND,
         &reason,

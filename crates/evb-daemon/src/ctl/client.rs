@@ -91,11 +91,11 @@ impl Client {
         let asked = self.runtime.block_on(async {
             timeout(PATIENCE, self.exchange(method, what, body))
                 .await
-                .unwrap_or_else(|_| Err(failed(format!("nothing within {} s", PATIENCE.as_secs()))))
+                .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", PATIENCE.as_secs()))))
         });
         let (status, text) = asked?;
         let answer: Value = serde_json::from_slice(&text)
-            .map_err(|_| failed("what came is not JSON; is that an evbd?".to_owned()))?;
+            .map_err(|_| failed("the answer is not JSON; is that an evbd?".to_owned()))?;
         if status.is_success() {
             return Ok(answer);
         }

@@ -45,7 +45,7 @@ pub(super) fn status(status: &Value) -> String {
     let said = ["kind", "comment"].map(|key| status["annotation"][key].as_str().unwrap_or_default());
     if said.iter().any(|words| !words.is_empty()) {
         let said = said.join(" ").replace(char::is_control, " ");
-        let _ = writeln!(text, "said         {}", said.trim());
+        let _ = writeln!(text, "comment      {}", said.trim());
     }
     let waiting = list(&status["waiting_for"]);
     if !waiting.is_empty() {

@@ -67,7 +67,7 @@ fn turn_facts() -> Fact<TurnFacts> {
     let turns = echo::loopback_turns(TURNS)?;
     let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
     let of = |part: fn(&TurnStages) -> Duration| {
-        let missing = || Unavailable::new("the kernel does not tell when it receives (SO_TIMESTAMPNS)");
+        let missing = || Unavailable::new("the kernel does not report when it receives (SO_TIMESTAMPNS)");
         Lateness::of(stages.iter().map(part).collect()).ok_or_else(missing)
     };
     let by_stage = || -> Fact<StageFacts> {
@@ -79,7 +79,7 @@ fn turn_facts() -> Fact<TurnFacts> {
         })
     };
     let whole = Lateness::of(turns.iter().map(|turn| turn.whole).collect());
-    let whole = whole.ok_or_else(|| Unavailable::new("no turn was measured"))?;
+    let whole = whole.ok_or_else(|| Unavailable::new("no round trip between threads was measured"))?;
     Ok(TurnFacts { whole, stages: by_stage() })
 }
 

@@ -121,8 +121,8 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
         (ShapingMode::TokenBucket, reason)
     } else {
         let reason = format!(
-            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: it takes a shorter way \
-             or a deeper buffer to do better",
+            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: only a \
+             shorter grant path or a deeper buffer does better",
             arguments.sources
         );
         (ShapingMode::Credit, reason)
@@ -142,7 +142,7 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
         Some(buffer) => {
             let budget = usual_budget(arguments, &measures.cost, buffer);
             let reason = format!(
-                "of the port buffer of {buffer}; the rest is for acknowledgements, announcements and what hosts send again on their own (a full link wants C·R = {least})"
+                "of the port buffer of {buffer}; the rest is for acknowledgements, announcements and what hosts send again on their own (a full link needs C·R = {least})"
             );
             (None, budget.to_string(), reason)
         }
@@ -207,7 +207,7 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
     let slots = of_chance.max(of_budget).clamp(2.0, MOST_SLOTS).ceil() as u32;
     match of_chance >= of_budget {
         true => (slots, reason),
-        false => (slots, format!("so many events fill a budget of {}", held.unwrap_or_default())),
+        false => (slots, format!("this many events fill a budget of {}", held.unwrap_or_default())),
     }
 }
 

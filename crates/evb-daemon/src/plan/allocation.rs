@@ -37,7 +37,7 @@ pub(super) enum AllocationError {
     #[error("--hosts: `{0}` is neither the name nor an address of a host")]
     NoHost(String),
     /// A list is abbreviated, as Slurm does it.
-    #[error("--hosts: `{0}` is a list in short; give its hosts: $(scontrol show hostnames '{0}')")]
+    #[error("--hosts: `{0}` is an abbreviated list; give its hosts: $(scontrol show hostnames '{0}')")]
     Short(String),
     /// The list is empty.
     #[error("--hosts: the list is empty; give for example $(scontrol show hostnames)")]
@@ -144,7 +144,7 @@ impl<'a> Allocation<'a> {
     fn security(&self) -> String {
         match self.arguments.allocation.key_file.as_deref() {
             Some(key) => format!("[security]\nmode     = \"psk\"\nkey_file = {}\n", quoted(key)),
-            None => "[security]\nmode = \"none\"  # whoever reaches the ports is trusted; --key-file names a key\n"
+            None => "[security]\nmode = \"none\"  # every peer that reaches the ports is trusted; --key-file names a key\n"
                 .to_owned(),
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     format!(
         "# {sources} sources, {builders} builders, events of {}. Fill in the hosts.\n\n\
          [supervisor]\nlisten  = \"supervisor.daq:7000\"\ntrigger = {}\nslots   = {}\n\n{}\
-         [security]\nmode = \"none\"  # whoever reaches the ports is trusted: a network of its own\n\n\
+         [security]\nmode = \"none\"  # every peer that reaches the ports is trusted: use a network of its own\n\n\
          [[source]]\nids          = \"{}\"\ninput        = {{ kind = \"generator\", size = \"{fragment} B\" }}  # later your readout\n\
          max_fragment = {}\n\n\
          [[builder]]\nids    = \"{}\"\nlisten = \"builder{{id}}.daq:7100\"\nsink   = \"null\"  # {{ kind = \"file\", path = \"out/\" }}\n",

@@ -51,28 +51,28 @@ pub(super) enum ListenError {
     Bind { address: SocketAddr, reason: io::Error },
     /// Too few senders came.
     #[error(
-        "only {came} of {wanted} senders came within {patience:?}; on each: evbd probe-buffer send {address} --bind ITS_ADDRESS"
+        "only {came} of {wanted} senders connected within {patience:?}; on each sender's host: evbd probe-buffer send {address} --bind ITS_ADDRESS"
     )]
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
     /// A sender left.
-    #[error("sender {sender}, {address}: {reason}; look at what it says")]
+    #[error("sender {sender}, {address}: {reason}; its output says more")]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
     /// A sender violated the protocol.
-    #[error("sender {sender}, {address}, answers what was not asked; is it of this version?")]
+    #[error("sender {sender}, {address}, sent an unexpected answer; is it of this version?")]
     Confused { sender: usize, address: SocketAddr },
     /// No datagram of a sender arrives, as if a firewall dropped them.
     #[error(
-        "no datagram of sender {sender}, {address}, comes: is UDP port {port} open on this host and on the way?"
+        "no datagram of sender {sender}, {address}, arrives: is UDP port {port} open on this host and on the way?"
     )]
     Closed { sender: usize, address: SocketAddr, port: u16 },
     /// Datagrams are lost although no queue can form.
     #[error(
-        "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams that have the network for themselves: \
-         this is no buffer; look for errors on links and in hosts"
+        "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams without any other traffic, so the \
+         cause is not a full buffer: look for errors on links and in hosts"
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
     /// The socket failed.
-    #[error("the UDP socket: {0}")]
+    #[error("the UDP socket failed: {0}")]
     Socket(io::Error),
 }
 

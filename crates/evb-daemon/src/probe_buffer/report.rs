@@ -64,7 +64,7 @@ pub(super) fn text(finding: &Finding) -> String {
 }
 
 fn not_reached(text: &mut String, finding: &Finding) {
-    let why = finding.not_reached.unwrap_or("too few datagrams came to tell");
+    let why = finding.not_reached.unwrap_or("too few datagrams arrived to tell");
     let _ = writeln!(text, "bursts      up to {} nothing lost", finding.largest_clean);
     let _ = writeln!(text, "\nport_buffer: not reached: {why}");
     if finding.most_waiting > Bytes::kib(1) {

@@ -42,10 +42,10 @@ pub(super) enum SendError {
     #[error("cannot send from {address}: {reason}; --bind takes an address of this host")]
     Bind { address: IpAddr, reason: io::Error },
     /// The connection failed.
-    #[error("the listener is gone: {0}; look at what it says")]
+    #[error("the connection to the listener ended: {0}; the listener's output says why")]
     Gone(#[from] io::Error),
     /// The peer is no listener, or of another version.
-    #[error("{0} is no `evbd probe-buffer listen` of this version: {1}")]
+    #[error("{0} is not an `evbd probe-buffer listen` of this version: {1}")]
     Stranger(SocketAddr, &'static str),
 }
 
@@ -58,10 +58,10 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
     control.write_all(&Message::Hello.encode())?;
     let stranger = |what| SendError::Stranger(listener, what);
     let Some(Message::Welcome { sender, port, payload, token }) = read(&mut control)? else {
-        return Err(stranger("its first words are others"));
+        return Err(stranger("it does not begin with a welcome"));
     };
     if !(HEADER as u16..=LARGEST).contains(&payload) {
-        return Err(stranger("it wants impossible datagrams"));
+        return Err(stranger("it asks for datagrams of an impossible size"));
     }
     let local = SocketAddr::new(control.local_addr()?.ip(), 0);
     // Datagrams go only to the listener's own address, so that a listener cannot make senders flood
@@ -79,9 +79,11 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
             }
             Some(Message::Order(order)) => {
                 let asked = u64::from(order.total()).saturating_mul(payload.into());
-                left = left.checked_sub(asked).ok_or_else(|| stranger("it asks for too much"))?;
+                left = left.checked_sub(asked).ok_or_else(|| {
+                    stranger("it asks for more datagrams or more time than a measurement needs")
+                })?;
                 if !is_moderate(&order) || began.elapsed() > LONGEST {
-                    return Err(stranger("it asks for too much"));
+                    return Err(stranger("it asks for more datagrams or more time than a measurement needs"));
                 }
                 let head = Numbered { sender, token, burst: order.burst, index: 0 };
                 let (times, errors) = obey(&socket, &order, head, &mut datagram);
@@ -91,7 +93,7 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
                 control.write_all(&answer)?;
             }
             Some(Message::End { bytes }) => return Ok(Bytes::new(bytes)),
-            _ => return Err(stranger("it says what only senders say")),
+            _ => return Err(stranger("it sent a message that only senders send")),
         }
     }
 }

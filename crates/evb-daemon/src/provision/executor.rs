@@ -83,8 +83,8 @@ pub(crate) enum ProvisionError {
     Tc(#[from] TcError),
     /// Another root qdisc was set up on purpose.
     #[error(
-        "{device} has a {root} that somebody has put there; evbd cannot restore it. With --replace it is deleted; \
-         `tc qdisc show dev {device}` shows it"
+        "{device} has a {root} that another program or a person has set up, and evbd could not restore it. --replace \
+         deletes it; `tc qdisc show dev {device}` shows it"
     )]
     Foreign {
         /// Name of the device.
@@ -93,7 +93,7 @@ pub(crate) enum ProvisionError {
         root: String,
     },
     /// A step failed, and all steps were undone.
-    #[error("{cause}; nothing of it is left: {device} has the kernel's default")]
+    #[error("{cause}; evbd has undone all steps: {device} has the kernel's default")]
     RolledBack {
         /// Name of the device.
         device: String,
@@ -102,7 +102,7 @@ pub(crate) enum ProvisionError {
     },
     /// A step failed, and the steps before it could not be undone.
     #[error(
-        "{cause}; and what was done could not be taken back: {second}; try `tc qdisc del dev {device} root`"
+        "{cause}; and the steps before it could not be undone: {second}; try `tc qdisc del dev {device} root`"
     )]
     LeftOver {
         /// Name of the device.

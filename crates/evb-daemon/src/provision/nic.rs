@@ -25,7 +25,7 @@ impl Means {
             Self::There => "on this device",
             Self::NotOnThisDevice => "not on this device",
             Self::NeedsRoot => "unknown: only root may find out",
-            Self::Unknown => "unknown: the system does not tell",
+            Self::Unknown => "unknown: the system does not report it",
         }
     }
 }

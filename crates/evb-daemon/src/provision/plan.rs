@@ -133,11 +133,11 @@ pub(crate) struct Plan {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanError {
     /// The name cannot be that of a device.
-    #[error("`{0}` is no name of a network device; `ip link` lists them")]
+    #[error("`{0}` is not the name of a network device; `ip link` lists them")]
     Device(String),
     /// The other classes leave no rate to the data.
     #[error(
-        "control, monitoring and other are guaranteed {taken}, and the link has {link}: nothing is left for the data; lower them with --class NAME,rate=…"
+        "control, monitoring and other are guaranteed {taken}, but the link has only {link}: nothing is left for the data; lower them with --class NAME,rate=…"
     )]
     NothingLeft {
         /// Rate that is guaranteed to the classes besides the data.
@@ -146,7 +146,7 @@ pub(crate) enum PlanError {
         link: Rate,
     },
     /// There are more builders than class numbers.
-    #[error("{0} builders are more than the {most} that one qdisc is given here", most = MOST_DESTINATIONS)]
+    #[error("{0} builders are more than the {most} that evbd can give one qdisc", most = MOST_DESTINATIONS)]
     TooMany(usize),
     /// The burst is smaller than a packet.
     #[error("a burst of {burst} is less than one full packet of {frame}; give at least that")]
@@ -243,13 +243,13 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
     let bits = |rate: Rate| u128::from(rate.bits_per_second());
     let wanted: u128 = request.destinations.iter().map(|destination| bits(ceiling(destination))).sum();
     if request.destinations.iter().any(|destination| destination.rate.is_some_and(|rate| rate > all_data)) {
-        notes.push(format!("a rate above {all_data}, which is the most for all data, is that"));
+        notes.push(format!("rates above {all_data}, the most for all data, are lowered to it"));
     }
     if wanted > bits(left) {
         let asked = Rate::from_bits_per_second(u64::try_from(wanted).unwrap_or(u64::MAX));
         notes.push(format!(
-            "all destinations together may ask for {asked}, data is guaranteed {left}: each is guaranteed its part of \
-             that and borrows up to its own rate"
+            "all destinations together may ask for {asked}, but data is guaranteed {left}: each is guaranteed its part \
+             of that and borrows up to its own rate"
         ));
     }
     let share = |rate: Rate| {

@@ -112,7 +112,7 @@ pub(crate) enum RequestError {
     #[error("the configuration has no source {0}")]
     UnknownSource(u16),
     /// The configuration has no such builder.
-    #[error("--rate names builder {0}, which the configuration has not")]
+    #[error("--rate names builder {0}, which the configuration does not have")]
     UnknownBuilder(BuilderId),
     /// A name cannot be resolved.
     #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
@@ -140,9 +140,9 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     // Rates of the configuration and of the driver are line rates.
     let link = wishes.link_rate.map_or_else(|| in_frames(given, ByteMeasure::Line), convert);
     notes.push(format!(
-        "tc counts L2 frames, evb's rates count the line unless they say otherwise: these are given to tc less the \
-         {LINE_OVERHEAD} bytes that every full packet has on the wire alone. The link ({origin}, {given}) carries {link} of \
-         frames. Small packets take more of the wire than tc sees"
+        "tc counts L2 frames, but evb's rates count line bytes unless they say otherwise: tc is given these rates \
+         without the {LINE_OVERHEAD} bytes that every full packet has only on the wire. The link ({origin}, {given}) \
+         carries {link} of frames. Small packets take more of the wire than tc sees"
     ));
     let sources = sources(config, wishes.sources)?;
     let frame = cost.packet_buffer();

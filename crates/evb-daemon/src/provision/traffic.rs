@@ -78,7 +78,7 @@ pub(crate) struct ClassOption {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClassOptionError {
     /// There is no such class.
-    #[error("`{0}` is no class: write control, monitoring or other")]
+    #[error("`{0}` is not a class: write control, monitoring or other")]
     Kind(String),
     /// There is no such key, or no `=`.
     #[error("`{0}` is not one of rate=…, ceiling=…, prio=…, dscp=…, priority=…")]

@@ -16,13 +16,13 @@ pub(super) fn open_doors(config: &Config) -> Vec<String> {
         && let Some(listen) = listeners.into_iter().find(|listen| is_open(listen))
     {
         doors.push(format!(
-            "security.mode = \"none\": whoever reaches {listen} and the like can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
+            "security.mode = \"none\": any program that reaches {listen} or the other ports of evb can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
         ));
     }
     if let TriggerConfig::External { listen, .. } = &config.supervisor.trigger
         && is_open(listen)
     {
-        doors.push(format!("triggers come from whoever reaches {listen}: no key protects that port"));
+        doors.push(format!("any program that reaches {listen} can send triggers: no key protects that port"));
     }
     for source in &config.sources {
         if let Input::Tcp { listen } = &source.input
@@ -30,7 +30,7 @@ pub(super) fn open_doors(config: &Config) -> Vec<String> {
         {
             let id = source.id;
             doors.push(format!(
-                "source {id} takes fragments from whoever reaches {listen}: no key protects that port"
+                "source {id} takes fragments from any program that reaches {listen}: no key protects that port"
             ));
         }
     }

@@ -41,16 +41,16 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     })?;
     match ended {
         Ended::Closed(report) => Ok(*report),
-        Ended::Part(_) => Err(RunError::Supervisor("it was not hosted".to_owned())),
+        Ended::Part(_) => Err(RunError::Supervisor("this process does not host the supervisor".to_owned())),
     }
 }
 
 /// Raises the priority of this thread, which is the supervisor's.
 fn take_precedence() {
     match host::take_precedence() {
-        Ok(how) => tracing::debug!(?how, "the supervisor goes before other programs"),
+        Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
         }
     }
 }
@@ -133,7 +133,7 @@ impl Host {
             }
             service.stopping();
             if !self.stop("interrupted by a signal").await {
-                eprintln!("nothing had begun");
+                eprintln!("the run had not begun");
                 break Ok(Ended::Part(Vec::new()));
             }
         };

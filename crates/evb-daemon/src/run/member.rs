@@ -59,7 +59,7 @@ impl Part {
         match renewed {
             Ok(part) => *self = part,
             Err(error) => {
-                tracing::warn!(%error, "the configuration is of no use now; the old one stays in force")
+                tracing::warn!(%error, "the changed configuration cannot be used; the old one stays in force")
             }
         }
     }
@@ -122,14 +122,14 @@ async fn take_part(
             // begun.
             Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
-                tracing::warn!(%error, "no summary");
+                tracing::warn!(%error, "cannot write the summary");
                 1
             }),
             Ok(Ended::Closed(report)) => report.exit_code,
             // Before the run began, leaving ends the connection, which is no failure.
             Err(_) if stopping => 0,
             Err(error) => {
-                tracing::warn!(%error, "joining the next run");
+                tracing::warn!(%error, "this process could not take part in the run to its end; it joins the next one");
                 tokio::time::sleep(RESPITE).await;
                 1
             }

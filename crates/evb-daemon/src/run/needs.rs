@@ -20,8 +20,7 @@ use crate::config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Seve
 pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
     let mut look = Look { origin, list: Vec::new() };
     if let Err(error) = config.security.load() {
-        let remedy =
-            "`evbd keygen FILE` makes a key file; all peers have the same, and only their users can read it";
+        let remedy = "`evbd keygen FILE` makes a key file; all peers need a copy of it, which only their users can read";
         look.refuse("security.key_file", None, error.to_string(), remedy);
     }
     for peer in hosted {

@@ -18,7 +18,7 @@ impl FromStr for RoleArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("`{text}` is no role; write `supervisor`, `source:3` or `builder:1`");
+        let fault = || format!("`{text}` is not a role; write `supervisor`, `source:3` or `builder:1`");
         let peer = match text.split_once(':') {
             None if text == "supervisor" => Peer::Supervisor,
             Some(("source", id)) => Peer::Source(id.parse::<SourceId>().map_err(|_| fault())?),

@@ -30,6 +30,8 @@ impl Signals {
             eprintln!("interrupted again: leaving at once; the ledger stays open");
             std::process::exit(LEFT);
         }
-        eprintln!("stopping: no more triggers, then what is under way is built (again to leave at once)");
+        eprintln!(
+            "stopping: no more triggers; events under way are built first (interrupt again to leave at once)"
+        );
     }
 }

@@ -54,7 +54,7 @@ impl FromFile {
             return Ok((Arc::clone(&self.config), origin));
         }
         let admitted = check::admit(&self.path, machine_memory());
-        let admitted = admitted.map_err(|error| refused(&error, "mend the file, then configure"))?;
+        let admitted = admitted.map_err(|error| refused(&error, "fix the file, then configure"))?;
         if !admitted.warnings.is_empty() {
             tracing::warn!(warnings = %admitted.warnings, "the configuration has warnings");
         }
@@ -67,7 +67,11 @@ impl FromFile {
         Box::pin(async move {
             let joined = build::join(&config, &shared, peer).await;
             joined.map_err(|error| {
-                SystemError::new(peer.to_string(), error.to_string(), "mend it, then reset and configure")
+                SystemError::new(
+                    peer.to_string(),
+                    error.to_string(),
+                    "fix the cause, then reset and configure",
+                )
             })
         })
     }
@@ -83,12 +87,12 @@ fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
 impl System for FromFile {
     fn configure(&mut self) -> Result<(), SystemError> {
         let (config, origin) = self.read()?;
-        let remedy = "mend the file, then configure";
+        let remedy = "fix the file, then configure";
         let fault = |error: RunError| refused(&error, remedy);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
         let shared = Shared::prove(&config, &hosted, self.shared.beats.clone()).map_err(fault)?;
         if let Some(choice) = &shared.executor {
-            tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "departures");
+            tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "chose the executor of departure times");
         }
         (self.config, self.hosted, self.shared) = (config, hosted, shared);
         Ok(())
@@ -119,7 +123,7 @@ impl System for FromFile {
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
         if let Err(error) = self.publisher.publish(report) {
-            tracing::warn!(%error, "no summary");
+            tracing::warn!(%error, "cannot write the summary");
         }
     }
 }

@@ -21,10 +21,10 @@ pub(crate) struct DumpArguments {
     /// Event files, or directories of them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// A line for each fragment too.
+    /// Print a line for each fragment, too.
     #[arg(long, conflicts_with = "event")]
     fragments: bool,
-    /// This event alone, with its fragments.
+    /// Print only this event, with its fragments.
     #[arg(long, value_name = "N")]
     event: Option<EventId>,
     /// Print the payloads of the event given by `--event` in hexadecimal.
@@ -40,7 +40,7 @@ pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
         Err(error) => return nothing_done(&error),
     };
     if files.is_empty() {
-        return nothing_done(&"no event files (*.evb) there");
+        return nothing_done(&"there are no event files (*.evb) at the given paths");
     }
     print(|out| match arguments.event {
         Some(event) => one(&files, event, arguments.hex, out),

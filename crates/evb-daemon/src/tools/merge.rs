@@ -17,7 +17,7 @@ pub(crate) struct MergeArguments {
     /// The event files of one run, or directories of them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The directory for the merged files; it must have none of that run.
+    /// The directory for the merged files; it must have no files of that run.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The size at which the next file is begun, for example "2 GB".

@@ -14,8 +14,8 @@ pub(crate) struct VerifyArguments {
     /// Event files, or directories of them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Number of events that each run must have. Without it, missing event ids are reported but are
-    /// no defect: inhibited triggers leave such gaps too.
+    /// Number of events that each run must have. Without it, missing event ids are reported but do
+    /// not count as errors, because inhibited triggers leave such gaps, too.
     #[arg(long, value_name = "N")]
     events: Option<u64>,
     /// All files must be of this run.

@@ -38,7 +38,7 @@ pub enum HeaderFlaw {
     #[error("it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)")]
     Magic,
     /// The file has a later version of the format.
-    #[error("its format is version {0}, this program reads version {FORMAT_VERSION}: use a newer evb")]
+    #[error("its format is version {0}, but this program reads version {FORMAT_VERSION}: use a newer evb")]
     Version(u16),
     /// The file ends inside its header: its writer died immediately, and the file holds no event.
     #[error("it ends inside its header, so it holds no event")]
@@ -48,7 +48,7 @@ pub enum HeaderFlaw {
     Checksum,
     /// The header contradicts itself although its checksum is right: the writing program is at
     /// fault.
-    #[error("its header contradicts itself")]
+    #[error("its header contradicts itself: the program that wrote it is at fault")]
     Content,
 }
 

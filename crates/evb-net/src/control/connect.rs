@@ -36,7 +36,7 @@ pub enum ConnectError {
     Resolve(#[from] ResolveError),
     /// No answer from that address.
     #[error(
-        "{address} cannot be reached: {reason}; is it running there, and does no firewall stand between?"
+        "{address} cannot be reached: {reason}; is evbd running there, and does a firewall block the connection?"
     )]
     Unreachable {
         /// Address that was tried.
@@ -64,7 +64,7 @@ pub enum ConnectError {
         refusal: Refusal,
     },
     /// An answer, but no handshake.
-    #[error("{address} is not the evb peer that it should be: {error}")]
+    #[error("the handshake with {address} failed: {error}")]
     Handshake {
         /// Address that was tried.
         address: SocketAddr,
@@ -130,7 +130,7 @@ async fn connect_any(
         address: addresses.first().map_or_else(String::new, ToString::to_string),
         reason: io::Error::new(
             io::ErrorKind::AddrNotAvailable,
-            "no address of the same family (IPv4, IPv6) as `bind`",
+            "the name has no address of the same family (IPv4 or IPv6) as `bind`",
         ),
     }))
 }

@@ -85,7 +85,9 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<[u8; A
     let mut length = [0; 2];
     stream.read_exact(&mut length).await?;
     if usize::from(u16::from_le_bytes(length)) != AGREEMENT {
-        return Err(HandshakeError::Malformed("no agreement on keys has that length".to_owned()));
+        return Err(HandshakeError::Malformed(
+            "the message for the agreement on keys has the wrong length".to_owned(),
+        ));
     }
     let mut bytes = [0; AGREEMENT];
     stream.read_exact(&mut bytes).await?;

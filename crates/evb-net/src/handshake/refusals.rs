@@ -85,7 +85,10 @@ impl RefusalLog {
         let admits = !is_barred && under_way < GREETINGS_OF_ONE;
         if !admits {
             self.counts.limited += 1;
-            self.say(peer, &"too many connections of that address fail, or wait");
+            self.say(
+                peer,
+                &"too many connections from that address failed or have not completed the handshake",
+            );
         }
         admits
     }
@@ -101,7 +104,7 @@ impl RefusalLog {
     pub fn record_silence(&mut self, peer: SocketAddr) {
         self.counts.silent += 1;
         self.fail(peer);
-        self.say(peer, &"it said no hello while others waited");
+        self.say(peer, &"the peer sent no hello while other connections waited");
     }
 
     /// A peer that speaks our protocol, and has the key if there is one, is turned away.

@@ -53,7 +53,7 @@ pub fn addresses() -> Fact<Vec<DeviceAddress>> {
 /// Read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn addresses() -> Fact<Vec<DeviceAddress>> {
-    Err(super::Unavailable::new("the addresses of this host are read on Linux only"))
+    Err(super::Unavailable::new("the addresses of this host can be read on Linux only"))
 }
 
 /// Returns true if packets to the address stay on this host, according to its routes. Where routes

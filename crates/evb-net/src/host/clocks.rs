@@ -90,5 +90,5 @@ pub fn timer_lateness(time: Duration) -> Fact<Lateness> {
         })
     };
     let delays = measure().map_err(|error| Unavailable::from_io("timers", &error))?;
-    Lateness::of(delays).ok_or_else(|| Unavailable::new("timers: none went off"))
+    Lateness::of(delays).ok_or_else(|| Unavailable::new("timers: no timer fired"))
 }

@@ -26,7 +26,7 @@ pub fn cores() -> Cores {
         |name: &str| text_of(format!("/sys/devices/system/cpu/{name}")).and_then(|text| ranges(&text));
     let allowed = text_of("/proc/self/status").and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.ok_or_else(|| Unavailable::new("/proc/self/status names no cores")).and_then(ranges)
+        line.ok_or_else(|| Unavailable::new("/proc/self/status lists no cores")).and_then(ranges)
     });
     Cores {
         online: system("online"),
@@ -52,7 +52,11 @@ pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
             }
         };
     }
-    if found.is_empty() { Err(Unavailable::new("no core is known")) } else { Ok(found) }
+    if found.is_empty() {
+        Err(Unavailable::new("the cores of this process are not known"))
+    } else {
+        Ok(found)
+    }
 }
 
 /// `0-3,8` as the kernel writes sets of cores; nothing is an empty set.
@@ -68,7 +72,7 @@ fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
     let ranges: Option<Vec<_>> = parts.map(range).collect();
     match ranges {
         Some(ranges) => Ok(ranges.into_iter().flatten().collect()),
-        None => Err(Unavailable::new(format!("`{}` is no list of cores", text.trim()))),
+        None => Err(Unavailable::new(format!("`{}` is not a list of cores", text.trim()))),
     }
 }
 

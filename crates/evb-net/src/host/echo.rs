@@ -179,7 +179,7 @@ impl TurnStages {
 /// # Errors
 /// No sockets, or no thread.
 pub fn loopback_turns(count: usize) -> Fact<Vec<Turn>> {
-    turns(count).map_err(|error| Unavailable::from_io("turns over the loopback", &error))
+    turns(count).map_err(|error| Unavailable::from_io("round trips over the loopback", &error))
 }
 
 /// Length of the payload: the time at which the kernel received the question, and that of its read.
@@ -217,7 +217,7 @@ fn turns(count: usize) -> io::Result<Vec<Turn>> {
     }
     // One byte ends the other thread.
     here.send(&word[..1])?;
-    answerer.join().map_err(|_| io::Error::other("the answering thread died"))?;
+    answerer.join().map_err(|_| io::Error::other("the answering thread ended"))?;
     Ok(times)
 }
 

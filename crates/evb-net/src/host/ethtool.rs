@@ -124,7 +124,7 @@ pub fn line(device: &str) -> Fact<Line> {
     let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
-        return Err(Unavailable::new("an answer that cannot be read"));
+        return Err(Unavailable::new("the driver's answer cannot be read"));
     }
     let room = u32::from_ne_bytes([0, 0, 0, words.unsigned_abs()]);
     let answer = ask(device, &[number::LINK_SETTINGS, 0, 0, room])?;
@@ -233,7 +233,9 @@ fn strings(device: &str, set: u32) -> Fact<Vec<String>> {
     // The kernel clears the bit of a set that the device does not have.
     let count = if answer[2] | answer[3] == 0 { 0 } else { answer[4] as usize };
     if count == 0 || count > MOST_STRINGS {
-        return Err(Unavailable::new(format!("the driver names {count} values")));
+        return Err(Unavailable::new(format!(
+            "the driver lists {count} names, which is not a possible number"
+        )));
     }
     let answer = ask(device, &[number::STRINGS, set, count as u32])?;
     let count = count.min(answer[2] as usize);

@@ -62,5 +62,7 @@ pub fn setting(name: &str) -> Fact<String> {
 pub fn setting_number<T: FromStr>(name: &str, index: usize) -> Fact<T> {
     let text = setting(name)?;
     let word = text.split_whitespace().nth(index).and_then(|word| word.parse().ok());
-    word.ok_or_else(|| Unavailable::new(format!("{name} is `{text}`, not the numbers expected")))
+    word.ok_or_else(|| {
+        Unavailable::new(format!("{name} is `{text}`, which does not have the expected numbers"))
+    })
 }

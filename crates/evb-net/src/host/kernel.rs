@@ -51,9 +51,9 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
         Some(text) => Ok(text.lines().any(|line| line == built_in)),
         // Both lists of modules could be read, and neither has the module.
         None if lists.iter().all(Result::is_ok) => Ok(false),
-        None => {
-            Err(Unavailable::new(format!("no list of this kernel's modules tells whether it has {module}")))
-        }
+        None => Err(Unavailable::new(format!(
+            "the lists of this kernel's modules cannot be read, so it is unknown if it has {module}"
+        ))),
     }
 }
 

@@ -104,5 +104,5 @@ fn from_message(message: &netlink_packet_route::link::LinkMessage) -> Link {
 /// Read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn links() -> Fact<Vec<Link>> {
-    Err(super::Unavailable::new("network devices are read on Linux only"))
+    Err(super::Unavailable::new("network devices can be read on Linux only"))
 }

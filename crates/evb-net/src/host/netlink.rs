@@ -43,15 +43,16 @@ fn ask(what: &str, question: RouteNetlinkMessage, flags: u16) -> Fact<Vec<RouteN
             return Ok(answers);
         }
     }
-    Err(Unavailable::new(format!("{what}: more than {MOST_ANSWERS} answers")))
+    Err(Unavailable::new(format!("{what}: the kernel gave more than {MOST_ANSWERS} answers")))
 }
 
 /// Takes the messages of one datagram; whether that was the end.
 fn take(what: &str, datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> Fact<bool> {
     let mut rest = datagram;
     while !rest.is_empty() {
-        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
-            .map_err(|error| Unavailable::new(format!("{what}: an answer that cannot be read: {error}")))?;
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(|error| {
+            Unavailable::new(format!("{what}: the kernel's answer cannot be read: {error}"))
+        })?;
         match message.payload {
             NetlinkPayload::InnerMessage(answer) => answers.push(answer),
             NetlinkPayload::Done(_) => return Ok(true),

@@ -115,7 +115,7 @@ fn source_of(message: &netlink_packet_route::route::RouteMessage) -> Option<IpAd
 /// Read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn route(_to: IpAddr, _from: Option<IpAddr>) -> Fact<Route> {
-    Err(super::Unavailable::new("routes are read on Linux only"))
+    Err(super::Unavailable::new("routes can be read on Linux only"))
 }
 
 /// The index of the device of the default route.
@@ -124,5 +124,5 @@ pub fn route(_to: IpAddr, _from: Option<IpAddr>) -> Fact<Route> {
 /// Read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn default_device() -> Fact<u32> {
-    Err(super::Unavailable::new("routes are read on Linux only"))
+    Err(super::Unavailable::new("routes can be read on Linux only"))
 }

@@ -81,7 +81,7 @@ pub fn congestion_control(asked: Option<&str>) -> Fact<String> {
 /// Read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn congestion_control(_asked: Option<&str>) -> Fact<String> {
-    Err(Unavailable::new("read on Linux only"))
+    Err(Unavailable::new("can be read on Linux only"))
 }
 
 /// Returns the largest IP packet that, as far as the kernel knows, reaches `to`: by device, route,

@@ -51,11 +51,11 @@ pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
 enum Unbelieved {
     #[error(transparent)]
     Datagram(#[from] DatagramError),
-    #[error("a datagram without the tag of a peer with our key: forged")]
+    #[error("a forged datagram: it lacks the tag of a peer with our key")]
     Forged,
-    #[error("a datagram of another connection, or of none")]
+    #[error("a datagram of another connection, or of a connection that does not exist")]
     Stale,
-    #[error("a datagram that came before: replayed, or repeated by the network")]
+    #[error("a datagram that arrived before: an attacker replayed it, or the network repeated it")]
     Replayed,
 }
 

@@ -33,7 +33,7 @@ pub struct Choice {
 
 /// Reason why the offload asked for is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" takes one that works".into(), |remedy| format!("to have it: {remedy}; or offload = \"auto\"")))]
+#[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" chooses one that works".into(), |remedy| format!("to make it work: {remedy}; or choose offload = \"auto\"")))]
 pub struct NotProved {
     /// The one asked for.
     pub offload: Offload,
@@ -198,7 +198,7 @@ fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     let tso = tso_train(trial);
     let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
     (burst > TAME).then(|| {
-        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); sysctl -w net.ipv4.tcp_tso_rtt_log=0 and a rate below 134 Mbit/s would tame them")
+        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); sysctl -w net.ipv4.tcp_tso_rtt_log=0 and a rate below 134 Mbit/s would shorten them")
     })
 }
 

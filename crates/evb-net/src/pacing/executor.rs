@@ -221,13 +221,15 @@ impl Executor for SocketRate {
     }
 
     fn prepare(&self, socket: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()> {
-        let asked =
-            rate.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a pacing rate is needed"))?;
+        let asked = rate
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the socket needs a pacing rate"))?;
         let asked = asked.bits_per_second().div_ceil(8);
         sys_txtime::set_max_pacing_rate(socket, asked)?;
         let got = sys_txtime::max_pacing_rate(socket)?;
         if got != asked {
-            return Err(io::Error::other(format!("asked for {asked} B/s, the kernel set {got} B/s")));
+            return Err(io::Error::other(format!(
+                "evb asked for a pacing rate of {asked} B/s, but the kernel set {got} B/s"
+            )));
         }
         let options = socket2::SockRef::from(&socket);
         if options.r#type()? == socket2::Type::STREAM {

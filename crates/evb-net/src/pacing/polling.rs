@@ -29,8 +29,7 @@ const MOST_ABSENT: u128 = 10;
 pub enum PollingRefused {
     /// The operator's fault: threads that poll would take the cores from those that they wait for.
     #[error(
-        "this process has {cores} cores for {threads} polling threads, and needs one core more than those, at least {SPIN_CORES}; \
-         host fewer roles here, or write `busy_poll = \"force\"`"
+        "this process has {cores} cores for {threads} polling threads, but needs one core more than it has polling threads, and at least {SPIN_CORES}; host fewer roles here, or write `busy_poll = \"force\"`"
     )]
     TooFewCores {
         /// The cores that this process may use.
@@ -40,8 +39,8 @@ pub enum PollingRefused {
     },
     /// The system's fault: other programs or virtual machines take the core.
     #[error(
-        "a thread that polled for {TRIAL:?} was off its core for {percent} % of it; stop what else runs here, give the roles cores \
-         of their own (`core`), or write `busy_poll = \"force\"`"
+        "other programs or virtual machines took the core from a thread that polled, for {percent} % of {TRIAL:?}; \
+         stop what else runs here, give the roles cores of their own (`core`), or write `busy_poll = \"force\"`"
     )]
     CoreTaken {
         /// The part of the trial for which the thread was off its core.

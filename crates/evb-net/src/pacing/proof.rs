@@ -138,7 +138,7 @@ impl Device {
     /// Its queueing disciplines in tc's words.
     fn words(&self) -> String {
         if self.qdiscs.is_empty() {
-            return "no queueing discipline known".into();
+            return "its queueing discipline is not known".into();
         }
         self.qdiscs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
@@ -205,7 +205,7 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
     let by_fq =
         offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
     let finding = if let Some(other) = device.beside_fq().filter(|_| by_fq) {
-        Finding::failed(format!("some queues of the device have fq, others {other}"))
+        Finding::failed(format!("some queues of the device have fq, but others have {other}"))
     } else if offload.fits(trial.transport) {
         let found = match offload {
             Offload::Software => departures::by_timer(&software, trial),
@@ -217,9 +217,9 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
             },
             Offload::Tbf => shaped::held_back(trial),
         };
-        found.unwrap_or_else(|error| Finding::failed(format!("the proof could not be sent: {error}")))
+        found.unwrap_or_else(|error| Finding::failed(format!("the test could not be sent: {error}")))
     } else {
-        Finding::failed(format!("{offload} is nothing for {}", trial.transport))
+        Finding::failed(format!("{offload} does not work with {}", trial.transport))
     };
     let kernel = !matches!(offload, Offload::Software);
     let why = if finding.held || !kernel {

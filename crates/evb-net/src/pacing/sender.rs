@@ -203,7 +203,7 @@ fn checked_length(slices: &[IoSlice<'_>], segment: Option<u16>) -> Result<usize,
         return Ok(bytes);
     }
     let what = format!(
-        "a train of {bytes} bytes in {} slices: at most {MAX_DATAGRAMS} datagrams, {MAX_TRAIN} bytes and {MAX_SLICES} slices",
+        "the train has {bytes} bytes in {} slices; at most {MAX_DATAGRAMS} datagrams, {MAX_TRAIN} bytes and {MAX_SLICES} slices are allowed",
         slices.len()
     );
     Err(io::Error::new(io::ErrorKind::InvalidInput, what).into())

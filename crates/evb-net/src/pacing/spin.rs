@@ -17,7 +17,7 @@ pub const SPIN_CORES: usize = 4;
 /// Error of a host with too few cores for spinning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "spinning takes a whole core, and this process has {cores} of the {SPIN_CORES} that it should have; `spin = \"force\"` does it all the same"
+    "spinning takes a whole core, but this process has only {cores} cores and should have {SPIN_CORES}; write `spin = \"force\"` to spin all the same"
 )]
 pub struct TooFewCores {
     /// The cores that this process may use.

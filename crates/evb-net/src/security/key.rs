@@ -60,7 +60,7 @@ pub enum KeyError {
         user: u32,
     },
     /// A device, a pipe or a directory.
-    #[error("the key file {} is no regular file", .0.display())]
+    #[error("the key file {} is not a regular file", .0.display())]
     NotAFile(PathBuf),
     /// The content is not 32 bytes in hex or base64.
     #[error(
@@ -69,7 +69,7 @@ pub enum KeyError {
     )]
     Form(PathBuf),
     /// All bytes of the key are equal.
-    #[error("the key file {} holds a key of one byte repeated, which anybody guesses; `evbd keygen FILE` makes one", .0.display())]
+    #[error("the key file {} holds one byte repeated, which is easy to guess; `evbd keygen FILE` makes a random key", .0.display())]
     Weak(PathBuf),
     /// The file cannot be made.
     #[error("cannot make the key file {}: {reason}", path.display())]
@@ -80,7 +80,7 @@ pub enum KeyError {
         reason: io::Error,
     },
     /// The system has no randomness.
-    #[error("the system gives no random bytes: {0}")]
+    #[error("cannot get random bytes from the system: {0}")]
     Random(getrandom::Error),
 }
 

@@ -235,7 +235,7 @@ impl BuilderRole {
     fn begin_anew(&mut self, registered: &Registered, now: Instant) {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;
-        tracing::warn!(dropped, %incarnation, "too late: this builder's events were assigned anew; beginning empty");
+        tracing::warn!(dropped, %incarnation, "this builder registered too late: its events were given to other builders, and it drops what it had built of them");
         for lane in LaneIndex::all(self.lanes.len()) {
             self.close(lane);
         }
@@ -313,7 +313,7 @@ impl BuilderRole {
         let index = |id: &u32| sources.binary_search_by_key(id, |source| source.number().into());
         let indices = |ids: &[u32]| {
             let found: Result<SourceSet, usize> = ids.iter().map(index).collect();
-            found.map_err(|_| RoleFault::Roster("a source is expected that is not in the run".to_owned()))
+            found.map_err(|_| RoleFault::Roster("it expects a source that is not in the run".to_owned()))
         };
         let (up, awaited) = (indices(&roster.up)?, indices(&roster.awaited)?);
         self.core.handle_roster(roster.version, up, awaited, now);

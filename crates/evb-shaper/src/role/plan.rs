@@ -86,14 +86,15 @@ impl BuilderPlan {
 fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderConfig, RoleFault> {
     let (identity, parameters, roster) = (start.identity, &start.registered.parameters, &start.roster);
     let fault = |problem: &str| RoleFault::Roster(problem.to_owned());
-    let source =
-        |id: &u32| u16::try_from(*id).map(SourceId::new).map_err(|_| fault("a source id above 65535"));
+    let source = |id: &u32| {
+        u16::try_from(*id).map(SourceId::new).map_err(|_| fault("a source id in the roster is above 65535"))
+    };
     let sources = roster.sources.iter().map(source).collect::<Result<Vec<_>, _>>()?;
     if sources.len() > MAX_SOURCES || !sources.is_sorted_by(|a, b| a < b) {
-        return Err(fault("too many sources, or not ascending"));
+        return Err(fault("the roster has too many sources, or their ids are not ascending"));
     }
     if roster.max_fragment.len() != sources.len() {
-        return Err(fault("not one max_fragment per source"));
+        return Err(fault("the roster does not have one max_fragment per source"));
     }
     Ok(BuilderConfig {
         id: config.id,

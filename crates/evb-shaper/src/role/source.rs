@@ -394,6 +394,6 @@ fn said(message: Control) -> SourceOutput {
 fn held(core: &SourceCore) -> String {
     let (assigned, undecided) = (core.uncommitted(), core.backlog_fragments());
     format!(
-        "{assigned} fragments of assigned events are kept here, and {undecided} of events that nobody decided about"
+        "this source still holds {assigned} fragments of assigned events, and {undecided} of events that the supervisor has not decided"
     )
 }

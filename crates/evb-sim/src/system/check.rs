@@ -36,7 +36,7 @@ impl OfRun<'_> {
         }
         let said = report.problems.join("; ");
         // An event that was given up may still be settled.
-        let is_wrong = events.lost == 0 && said.contains("did not have");
+        let is_wrong = events.lost == 0 && said.contains("were not assigned to it");
         if said.contains("does not close") || is_wrong {
             return fail(Check::Ledger, format!("it says of itself: {said}"));
         }

@@ -21,14 +21,14 @@ impl Books {
         self.tally.inhibited = totals.inhibited;
         self.tally.lost = count(totals.lost)?;
         if totals.inhibited > totals.triggered {
-            return nonsense("more triggers were inhibited than there were");
+            return nonsense("more triggers are inhibited than were taken");
         }
         let instants = [totals.first_trigger_ns, totals.started_ns, totals.last_completion_ns];
         if instants.iter().any(|nanos| *nanos > at.as_nanos()) {
-            return nonsense("something that is still to come has been");
+            return nonsense("a time in the totals is later than the entry");
         }
         if totals.started_ns == 0 && totals.triggered > 0 {
-            return nonsense("triggers before the first one could come");
+            return nonsense("there are triggers before the start of the run");
         }
         let [first_trigger, started, last_completion] =
             instants.map(|nanos| (nanos > 0).then(|| Instant::from_nanos(nanos)));
@@ -55,7 +55,7 @@ impl Books {
         books.present = BuilderTally::recall(own.present.as_ref())?;
         books.past = BuilderTally::recall(own.past.as_ref())?;
         if own.past_written > books.past.accepted() {
-            return nonsense("more events were written than were built");
+            return nonsense("more events are written than were accepted");
         }
         books.past_written = own.past_written;
         let total = books.past.plus(&books.present);
@@ -69,7 +69,7 @@ impl Books {
     /// Takes the causes of losses, when all losses are counted.
     pub(in crate::supervisor) fn recall_losses(&mut self, totals: &Totals) -> Result<(), Nonsense> {
         if total(totals.losses.iter().map(|loss| loss.events))? > self.tally.lost {
-            return nonsense("more events have a cause of their loss than were lost");
+            return nonsense("the causes of lost events add up to more than were lost");
         }
         totals.losses.iter().for_each(|loss| self.findings.loss(text(&loss.cause), loss.events));
         Ok(())
@@ -82,7 +82,7 @@ impl Books {
         inhibited: u64,
     ) -> Result<(), Nonsense> {
         if total(blames.iter().map(|blame| blame.inhibited))? > inhibited {
-            return nonsense("more triggers are put down to causes than were inhibited");
+            return nonsense("the causes of inhibited triggers add up to more than were inhibited");
         }
         self.dead_time.recall(blames);
         Ok(())
@@ -104,7 +104,7 @@ impl Books {
         let tally = &mut self.builders[builder].present;
         tally.assigned = count(tally.assigned + 1)?;
         if tally.outstanding() > u64::from(MAX_SLOTS) {
-            return nonsense("a builder has more events than slots are possible");
+            return nonsense("a builder has more outstanding events than it can have slots");
         }
         Ok(())
     }

@@ -99,7 +99,7 @@ impl Reading {
         core.pulse.restart(now);
         let (run, decided) = (core.plan.run, core.outbox.decided());
         if !core.books.is_started() {
-            tracing::info!(%run, "begins once more");
+            tracing::info!(%run, "waiting for the peers of the run in the journal, which had not started");
             core.books.stop(None);
             core.phase = Phase::Gathering { until: now + core.plan.start_timeout };
             return core;
@@ -107,7 +107,7 @@ impl Reading {
         // The run has begun already.
         core.plan.hold = false;
         let (epoch, outstanding) = (core.outbox.epoch(), core.assigner.outstanding());
-        tracing::info!(%run, %epoch, decided, outstanding, "goes on");
+        tracing::info!(%run, %epoch, decided, outstanding, "recovering the run from its journal");
         core.phase = Phase::Recovering { until: now + core.plan.two_leases() };
         core.intake.restart(core.books.triggered(), now);
         core
@@ -117,12 +117,12 @@ impl Reading {
     fn recall(&mut self, what: &What, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
         match what {
-            What::Begun(_) => return nonsense("a run begins once"),
-            What::Totals(_) => return nonsense("totals stand before everything else"),
+            What::Begun(_) => return nonsense("the run begins a second time"),
+            What::Totals(_) => return nonsense("totals stand at the beginning of a journal only"),
             What::Ended(_) | What::Resumed(_) => {}
             What::Epoch(number) => core.outbox.recall_epoch(epoch(*number)?),
             What::Registered(registered) => self.recall_registration(registered)?,
-            What::Started(_) if core.books.is_started() => return nonsense("triggers began twice"),
+            What::Started(_) if core.books.is_started() => return nonsense("the run starts a second time"),
             What::Started(_) => core.books.start(at),
             What::Roster(change) => self.recall_roster(change, at)?,
             What::Decided(decided) => self.recall_decisions(decided, at)?,
@@ -139,7 +139,7 @@ impl Reading {
             What::Stopping(_) => core.books.stop(Some(at)),
             What::Rate(hertz) => {
                 let Some(rate) = Frequency::from_hertz(*hertz) else {
-                    return nonsense(format!("a rate of {hertz} Hz"));
+                    return nonsense(format!("{hertz} Hz is not a possible trigger rate"));
                 };
                 // A different trigger in the present configuration takes precedence.
                 core.intake.set_rate(rate);
@@ -152,7 +152,7 @@ impl Reading {
         let core = &mut self.core;
         if let (Seat::Builder(index), true) = core.roster.recall_registration(registered)? {
             if core.books.outstanding(index) > 0 {
-                return nonsense("a builder has come whose place was not empty");
+                return nonsense("a new process of a builder registers while the old one still has events");
             }
             core.books.begin_incarnation(index);
         }
@@ -167,12 +167,12 @@ impl Reading {
 
     fn recall_decisions(&mut self, decided: &Decided, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
-        let Some(decisions) = &decided.decisions else { return nonsense("no decisions") };
+        let Some(decisions) = &decided.decisions else { return nonsense("the decisions are missing") };
         if !core.books.is_started() {
-            return nonsense("decisions before the first trigger could come");
+            return nonsense("the decisions come before the start of the run");
         }
         if decisions.first != core.outbox.decided() + 1 {
-            return nonsense("decisions do not follow those before");
+            return nonsense("the decisions do not continue from the last ones");
         }
         let mut times = sums(&decided.triggered_ns);
         let mut inhibited = 0;
@@ -182,12 +182,12 @@ impl Reading {
             core.books.recall_triggers(events, if is_inhibited { events } else { 0 })?;
             match verdict {
                 Verdict::Inhibited => inhibited += events,
-                Verdict::Closed => return nonsense("no event is closed when it is decided"),
+                Verdict::Closed => return nonsense("a decision closes its event"),
                 Verdict::Assigned(id) => {
                     let builder = core.roster.recalled_alive(id.number().into())?;
                     for event in first.number()..first.number() + events {
                         let Some(triggered_ns) = times.next() else {
-                            return nonsense("a trigger time is missing");
+                            return nonsense("an assigned event has no trigger time");
                         };
                         let version = decided.roster_version;
                         let place = Place { event, triggered_ns, version, answer: 0, builder: Some(builder) };
@@ -198,7 +198,7 @@ impl Reading {
             }
         }
         if times.next().is_some() {
-            return nonsense("trigger times of no event");
+            return nonsense("there are more trigger times than assigned events");
         }
         core.books.recall_blames(&decided.blames, inhibited)?;
         core.outbox.recall(core.books.triggered());
@@ -219,9 +219,11 @@ impl Reading {
     fn recall_completions(&mut self, accounted: &Accounted, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
         let index = core.roster.recalled_builder(accounted.builder)?;
-        let Some(completions) = &accounted.completions else { return nonsense("no completions") };
+        let Some(completions) = &accounted.completions else {
+            return nonsense("the completions are missing");
+        };
         if !core.books.goes_on_from(index, completions.before) {
-            return nonsense("completions do not follow those before");
+            return nonsense("the completions do not continue from the last ones");
         }
         core.dispatch().account(index, completions, at);
         Ok(())
@@ -247,7 +249,7 @@ impl Reading {
         let id = builder_id(builder)?;
         if self.core.roster.builder_index(id).is_none() {
             if self.core.roster.builders().len() >= MAX_BUILDERS {
-                return nonsense("more builders than are possible");
+                return nonsense("there are more builders than a run can have");
             }
             self.core.membership().make_seat(id);
         }
@@ -268,14 +270,14 @@ impl Reading {
             self.recall_seat(own.id)?;
             let index = self.core.roster.recalled_builder(own.id)?;
             if self.core.roster.builders().positions().nth(position) != Some(index) {
-                return nonsense("a builder is not where it was");
+                return nonsense("the totals list the builders in another order");
             }
             self.core.roster.recall_builder(index, own)?;
             self.core.books.recall_builder(index, own)?;
         }
         let core = &mut self.core;
         if totals.builders.len() != core.roster.builders().len() {
-            return nonsense("a builder has no totals");
+            return nonsense("the totals lack a builder");
         }
         for held in &totals.held {
             core.assigner.recall_held(held, core.books.triggered(), &core.roster)?;
@@ -289,12 +291,12 @@ impl Reading {
 /// Checks that every event is in the books once, and that the builders' counts match their events.
 fn check_books(books: &Books, outstanding: u64, held: &[u64]) -> Result<(), Nonsense> {
     if books.counts().open() != Some(outstanding) {
-        return nonsense("the counts of events do not add up");
+        return nonsense("the counts of events do not add up to the triggers");
     }
     let fits = |(own, held): (u64, &u64)| own == *held && *held <= u64::from(MAX_SLOTS);
     if books.all_outstanding().zip(held).all(fits) {
         Ok(())
     } else {
-        nonsense("a builder has other events than those it was given")
+        nonsense("the counts of a builder do not match its outstanding events")
     }
 }

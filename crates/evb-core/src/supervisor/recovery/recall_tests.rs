@@ -55,7 +55,7 @@ fn an_entry_says_something_at_some_time() {
     let journal = half_way();
     assert!(said_to(&journal, Entry::default()).contains("is empty"));
     let late = Entry { at_ns: FAR, what: Some(What::Paused(true)) };
-    assert!(said_to(&journal, late).contains("beyond all clocks"));
+    assert!(said_to(&journal, late).contains("later than any possible"));
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn a_run_begins_once_and_with_what_can_be() {
     are_refused(
         &half_way(),
         [
-            (What::Begun(Begun::default()), "once"),
-            (What::Started(Started {}), "twice"),
-            (What::Totals(Totals::default()), "before everything else"),
-            (What::Epoch(FAR), "beyond all epochs"),
+            (What::Begun(Begun::default()), "begins a second time"),
+            (What::Started(Started {}), "starts a second time"),
+            (What::Totals(Totals::default()), "at the beginning of a journal"),
+            (What::Epoch(FAR), "epoch is larger than any possible"),
             (What::Rate(f64::NAN), "NaN Hz"),
             (What::Rate(f64::INFINITY), "inf Hz"),
             (What::Rate(0.0), "0 Hz"),
@@ -97,23 +97,26 @@ fn peers_are_known_and_come_one_life_after_the_other() {
         &journal,
         [
             (What::Registered(registered(Role::Source, 4, 1)), "no such source"),
-            (What::Registered(registered(Role::Source, 65_539, 1)), "no such peer"),
-            (What::Registered(registered(Role::Source, 3, u32::MAX)), "beyond all counts"),
+            (What::Registered(registered(Role::Source, 65_539, 1)), "above 65535"),
+            (What::Registered(registered(Role::Source, 3, u32::MAX)), "larger than any possible"),
             (What::Registered(registered(Role::Builder, 9, 1)), "no such builder"),
-            (What::Registered(registered(Role::Builder, 1, u32::MAX)), "beyond all counts"),
-            (What::Registered(registered(Role::Builder, 1, 0)), "of before"),
-            (What::Registered(registered(Role::Builder, 2, 2)), "not empty"),
-            (What::Registered(registered(Role::Supervisor, 0, 1)), "no such role"),
-            (What::Registered(endless), "without end"),
-            (roster(1, &[], &[]), "of before"),
-            (roster(u32::MAX, &[], &[]), "beyond all counts"),
+            (What::Registered(registered(Role::Builder, 1, u32::MAX)), "larger than any possible"),
+            (What::Registered(registered(Role::Builder, 1, 0)), "earlier incarnation"),
+            (What::Registered(registered(Role::Builder, 2, 2)), "still has events"),
+            (What::Registered(registered(Role::Supervisor, 0, 1)), "unknown role"),
+            (What::Registered(endless), "too long"),
+            (roster(1, &[], &[]), "not higher than the last"),
+            (roster(u32::MAX, &[], &[]), "larger than any possible"),
             (roster(3, &[2], &[]), "no such source"),
             (roster(3, &[], &[u32::MAX]), "no such source"),
             (What::Over(3), "no such builder"),
-            (What::Over(65_537), "no such builder"),
-            (What::Membership(Membership { builder: 1, change: Change::Unspecified }), "no such change"),
+            (What::Over(65_537), "above 65535"),
+            (
+                What::Membership(Membership { builder: 1, change: Change::Unspecified }),
+                "membership is unknown",
+            ),
             (What::Membership(Membership { builder: 9, change: Change::Gone }), "no such builder"),
-            (What::Membership(Membership { builder: 65_537, change: Change::Added }), "no such builder"),
+            (What::Membership(Membership { builder: 65_537, change: Change::Added }), "above 65535"),
         ],
     );
     let added = Entry {
@@ -121,10 +124,10 @@ fn peers_are_known_and_come_one_life_after_the_other() {
         what: Some(What::Membership(Membership { builder: 9, change: Change::Added })),
     };
     let unborn = What::Registered(registered(Role::Builder, 9, 0));
-    are_refused(&[&journal[..], &[added]].concat(), [(unborn, "of before")]);
+    are_refused(&[&journal[..], &[added]].concat(), [(unborn, "earlier incarnation")]);
     let over = || Entry { at_ns: 2_000_000, what: Some(What::Over(1)) };
     let journal = [journal, vec![over()]].concat();
-    assert!(said_to(&journal, over()).contains("was not there"));
+    assert!(said_to(&journal, over()).contains("takes no part"));
 }
 
 #[test]
@@ -171,26 +174,26 @@ fn decisions_follow_each_other_and_are_of_known_events() {
     are_refused(
         &journal,
         [
-            (with(|decided| decided.decisions = None), "no decisions"),
-            (runs(9, &[1, 3]), "do not follow"),
-            (runs(0, &[1, 3]), "do not follow"),
-            (runs(FAR, &[1, 3]), "do not follow"),
+            (with(|decided| decided.decisions = None), "decisions are missing"),
+            (runs(9, &[1, 3]), "do not continue"),
+            (runs(0, &[1, 3]), "do not continue"),
+            (runs(FAR, &[1, 3]), "do not continue"),
             (runs(8, &[1]), "odd number"),
             (runs(8, &[u32::MAX, 3]), "more events"),
-            (runs(8, &[0, 3]), "no events"),
-            (runs(8, &[1, u32::MAX]), "no such verdict"),
-            (runs(8, &[1, 1]), "no event is closed"),
+            (runs(8, &[0, 3]), "covers no events"),
+            (runs(8, &[1, u32::MAX]), "verdict is unknown"),
+            (runs(8, &[1, 1]), "closes its event"),
             (runs(8, &[1, 9]), "no such builder"),
-            (runs(8, &[2, 3]), "time is missing"),
-            (with(|decided| decided.triggered_ns.push(3)), "times of no event"),
-            (with(|decided| decided.roster_version = 7), "not known"),
-            (blames(&[3]), "more triggers are put down"),
-            (blames(&[FAR]), "beyond all counts"),
-            (blames(&[1 << 51, 1 << 51, 1 << 51]), "beyond all counts"),
+            (runs(8, &[2, 3]), "has no trigger time"),
+            (with(|decided| decided.triggered_ns.push(3)), "more trigger times"),
+            (with(|decided| decided.roster_version = 7), "unknown roster version"),
+            (blames(&[3]), "more than were inhibited"),
+            (blames(&[FAR]), "larger than any possible"),
+            (blames(&[1 << 51, 1 << 51, 1 << 51]), "larger than any possible"),
         ],
     );
     let over = Entry { at_ns: 2_000_000, what: Some(What::Over(1)) };
-    are_refused(&[journal, vec![over]].concat(), [(What::Decided(next()), "was not there")]);
+    are_refused(&[journal, vec![over]].concat(), [(What::Decided(next()), "takes no part")]);
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn no_decision_comes_before_the_first_trigger_could() {
     let is_start = |entry: &Entry| matches!(entry.what, Some(What::Started(_)));
     let started = journal.iter().position(is_start).unwrap();
     let decided = Decided { decisions: Some(Decisions { first: 1, runs: vec![1, 3] }), ..next() };
-    are_refused(&journal[..started], [(What::Decided(decided), "before the first trigger")]);
+    are_refused(&journal[..started], [(What::Decided(decided), "before the start")]);
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn a_builder_has_no_more_events_than_slots_are_possible() {
     let mut journal = half_way();
     journal.push(Entry { at_ns: 2_000_000, what: Some(What::Decided(full)) });
     let more = Decided { decisions: Some(Decisions { first: 8 + (1 << 16), runs: vec![1, 3] }), ..next() };
-    are_refused(&journal, [(What::Decided(more), "more events than slots")]);
+    are_refused(&journal, [(What::Decided(more), "than it can have slots")]);
 }
 
 #[test]
@@ -228,13 +231,13 @@ fn events_are_settled_by_whom_they_were_given_to() {
         [
             (reassigned(1, &[2]), "has a builder"),
             (reassigned(7, &[]), "no such builder"),
-            (accounted(1, 3), "do not follow"),
-            (accounted(1, FAR), "do not follow"),
+            (accounted(1, 3), "do not continue"),
+            (accounted(1, FAR), "do not continue"),
             (accounted(8, 0), "no such builder"),
-            (What::Accounted(Accounted { builder: 1, completions: None }), "no completions"),
-            (lost(&[1]), "no such event"),
-            (lost(&[2, 0]), "no such event"),
-            (lost(&[FAR, 3]), "no such event"),
+            (What::Accounted(Accounted { builder: 1, completions: None }), "completions are missing"),
+            (lost(&[1]), "not outstanding"),
+            (lost(&[2, 0]), "not outstanding"),
+            (lost(&[FAR, 3]), "not outstanding"),
         ],
     );
     // Unassigned events may be given away once, and only to a builder that is present.
@@ -242,7 +245,7 @@ fn events_are_settled_by_whom_they_were_given_to() {
     recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
     are_refused(
         &journal,
-        [(reassigned(1, &[2, 0]), "has a builder"), (reassigned(2, &[2]), "was not there")],
+        [(reassigned(1, &[2, 0]), "has a builder"), (reassigned(2, &[2]), "takes no part")],
     );
 }
 

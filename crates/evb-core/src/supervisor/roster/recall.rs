@@ -21,18 +21,22 @@ use crate::{
 
 impl Roster {
     pub(in crate::supervisor) fn recalled_builder(&self, id: u32) -> Result<BuilderIndex, Nonsense> {
-        self.builder_index(builder_id(id)?).map_or_else(|| nonsense("no such builder"), Ok)
+        self.builder_index(builder_id(id)?).map_or_else(|| nonsense("the run has no such builder"), Ok)
     }
 
     /// Returns a builder that may be given events.
     pub(in crate::supervisor) fn recalled_alive(&self, id: u32) -> Result<BuilderIndex, Nonsense> {
         let index = self.recalled_builder(id)?;
-        if self.builders[index].is_alive() { Ok(index) } else { nonsense("that builder was not there") }
+        if self.builders[index].is_alive() {
+            Ok(index)
+        } else {
+            nonsense("the entry gives events to a builder that takes no part")
+        }
     }
 
     fn recalled_sources(&self, positions: &[u32]) -> Result<SourceSet, Nonsense> {
         if positions.iter().any(|position| *position as usize >= self.sources.len()) {
-            return nonsense("no such source");
+            return nonsense("the run has no such source");
         }
         Ok(positions.iter().map(|position| *position as usize).collect())
     }
@@ -42,12 +46,12 @@ impl Roster {
         &mut self,
         registered: &Registered,
     ) -> Result<(Seat, bool), Nonsense> {
-        let Ok(id) = u16::try_from(registered.id) else { return nonsense("no such peer") };
+        let Ok(id) = u16::try_from(registered.id) else { return nonsense("a peer id is above 65535") };
         let incarnation = ordinal(registered.incarnation)?;
         match registered.role {
             Role::Source => {
                 let Some(index) = self.source_index(SourceId::new(id)) else {
-                    return nonsense("no such source");
+                    return nonsense("the run has no such source");
                 };
                 let seat = &mut self.sources[index];
                 seat.incarnation = incarnation;
@@ -58,7 +62,7 @@ impl Roster {
                 let index = self.recalled_builder(registered.id)?;
                 let seat = &mut self.builders[index];
                 if incarnation < seat.incarnation.max(1) {
-                    return nonsense("a builder of before has come back");
+                    return nonsense("an earlier incarnation of a builder registers again");
                 }
                 let is_new = incarnation > seat.incarnation;
                 if is_new {
@@ -68,7 +72,7 @@ impl Roster {
                 seat.listen = listen(&registered.listen)?;
                 Ok((Seat::Builder(index), is_new))
             }
-            _ => nonsense("no such role"),
+            _ => nonsense("a peer registers in an unknown role"),
         }
     }
 
@@ -83,7 +87,7 @@ impl Roster {
     ) -> Result<(), Nonsense> {
         let up = self.recalled_sources(&change.up)?;
         if ordinal(change.version)? <= self.version {
-            return nonsense("a roster of before");
+            return nonsense("the roster version is not higher than the last one");
         }
         let awaited = self.recalled_sources(&change.awaited)?;
         for (index, seat) in self.sources.iter_mut().enumerate() {
@@ -104,7 +108,7 @@ impl Roster {
     pub(in crate::supervisor) fn recall_over(&mut self, builder: u32) -> Result<BuilderIndex, Nonsense> {
         let index = self.recalled_builder(builder)?;
         if !self.builders[index].is_alive() {
-            return nonsense("a builder that was not there has ended");
+            return nonsense("the entry ends a builder that takes no part");
         }
         self.builders[index].over = true;
         Ok(index)
@@ -117,7 +121,7 @@ impl Roster {
     ) -> Result<(), Nonsense> {
         let index = self.recalled_builder(builder)?;
         self.builders[index].leaving = match change {
-            Change::Unspecified => return nonsense("no such change"),
+            Change::Unspecified => return nonsense("the change of a builder's membership is unknown"),
             Change::Added => Leaving::No,
             Change::Leaving => Leaving::Asked,
             Change::Gone => Leaving::Gone,
@@ -135,7 +139,7 @@ impl Roster {
         self.up = self.recalled_sources(&totals.up)?;
         self.awaited = self.recalled_sources(&totals.awaited)?;
         if totals.sources.len() != self.sources.len() {
-            return nonsense("totals of other sources");
+            return nonsense("the totals are of another number of sources");
         }
         Ok(())
     }

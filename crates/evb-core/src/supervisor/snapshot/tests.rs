@@ -117,25 +117,25 @@ fn are_refused(cases: &[Damage]) {
 #[test]
 fn impossible_counts_of_events_are_refused() {
     are_refused(&[
-        ("beyond all counts", |totals| totals.triggered = HUGE),
-        ("more triggers were inhibited", |totals| totals.inhibited = 9),
-        ("more triggers were inhibited", |totals| totals.inhibited = HUGE),
-        ("beyond all counts", |totals| totals.lost = HUGE),
+        ("larger than any possible", |totals| totals.triggered = HUGE),
+        ("more triggers are inhibited", |totals| totals.inhibited = 9),
+        ("more triggers are inhibited", |totals| totals.inhibited = HUGE),
+        ("larger than any possible", |totals| totals.lost = HUGE),
         ("do not add up", |totals| totals.lost += 1),
         ("do not add up", |totals| totals.triggered += 1),
-        ("put down to causes", |totals| totals.inhibited -= 1),
-        ("still to come", |totals| totals.started_ns = HUGE),
-        ("still to come", |totals| totals.first_trigger_ns = HUGE),
-        ("still to come", |totals| totals.last_completion_ns = HUGE),
-        ("before the first one", |totals| totals.started_ns = 0),
-        ("put down to causes", |totals| totals.blames[0].inhibited = 3),
-        ("beyond all counts", |totals| totals.blames[0].inhibited = HUGE),
-        ("beyond all counts", |totals| {
+        ("more than were inhibited", |totals| totals.inhibited -= 1),
+        ("later than the entry", |totals| totals.started_ns = HUGE),
+        ("later than the entry", |totals| totals.first_trigger_ns = HUGE),
+        ("later than the entry", |totals| totals.last_completion_ns = HUGE),
+        ("before the start", |totals| totals.started_ns = 0),
+        ("more than were inhibited", |totals| totals.blames[0].inhibited = 3),
+        ("larger than any possible", |totals| totals.blames[0].inhibited = HUGE),
+        ("larger than any possible", |totals| {
             totals.blames = vec![Blame { inhibited: 1 << 51, ..Blame::default() }; 3]
         }),
-        ("cause of their loss", |totals| totals.losses[0].events = 2),
-        ("beyond all counts", |totals| totals.losses[0].events = HUGE),
-        ("beyond all counts", |totals| {
+        ("more than were lost", |totals| totals.losses[0].events = 2),
+        ("larger than any possible", |totals| totals.losses[0].events = HUGE),
+        ("larger than any possible", |totals| {
             totals.losses = vec![CauseOfLoss { cause: String::new(), events: 1 << 51 }; 3];
         }),
     ]);
@@ -147,30 +147,30 @@ fn impossible_peers_are_refused() {
         &mut totals.builders[0]
     }
     are_refused(&[
-        ("beyond all counts", |totals| totals.roster_version = u32::MAX),
-        ("beyond all counts", |totals| {
+        ("larger than any possible", |totals| totals.roster_version = u32::MAX),
+        ("larger than any possible", |totals| {
             totals.expectations.push(Expectation { version: u32::MAX, sources: vec![] });
         }),
         ("no such source", |totals| totals.expectations[0].sources.push(2)),
         ("no such source", |totals| totals.up.push(u32::MAX)),
         ("no such source", |totals| totals.awaited.push(2)),
-        ("other sources", |totals| totals.sources.truncate(1)),
-        ("beyond all counts", |totals| totals.sources[0].incarnation = u32::MAX),
-        ("beyond all counts", |totals| totals.sources[0].missing = HUGE),
-        ("beyond all counts", |totals| totals.sources[0].events_without = HUGE),
-        ("not where it was", |totals| totals.builders.swap(0, 1)),
-        ("not where it was", |totals| totals.builders[1] = totals.builders[0].clone()),
-        ("has no totals", |totals| totals.builders.truncate(1)),
-        ("no such builder", |totals| first(totals).id = 65_537),
+        ("another number of sources", |totals| totals.sources.truncate(1)),
+        ("larger than any possible", |totals| totals.sources[0].incarnation = u32::MAX),
+        ("larger than any possible", |totals| totals.sources[0].missing = HUGE),
+        ("larger than any possible", |totals| totals.sources[0].events_without = HUGE),
+        ("in another order", |totals| totals.builders.swap(0, 1)),
+        ("in another order", |totals| totals.builders[1] = totals.builders[0].clone()),
+        ("lack a builder", |totals| totals.builders.truncate(1)),
+        ("above 65535", |totals| first(totals).id = 65_537),
         ("more builders", |totals| {
             let more = |id| BuilderTotals { id, membership: Change::Added, ..BuilderTotals::default() };
             totals.builders.extend((3..=257).map(more));
         }),
-        ("beyond all counts", |totals| first(totals).incarnation = u32::MAX),
-        ("without end", |totals| first(totals).listen = "x".repeat(301)),
-        ("beyond all counts", |totals| first(totals).accounted = HUGE),
-        ("no such change", |totals| first(totals).membership = Change::Unspecified),
-        ("than were built", |totals| first(totals).past_written = HUGE),
+        ("larger than any possible", |totals| first(totals).incarnation = u32::MAX),
+        ("too long", |totals| first(totals).listen = "x".repeat(301)),
+        ("larger than any possible", |totals| first(totals).accounted = HUGE),
+        ("membership is unknown", |totals| first(totals).membership = Change::Unspecified),
+        ("than were accepted", |totals| first(totals).past_written = HUGE),
     ]);
 }
 
@@ -184,15 +184,15 @@ fn impossible_books_of_builders_are_refused() {
         totals.builders[1].present.as_mut().unwrap()
     }
     are_refused(&[
-        ("beyond all counts", |totals| present(totals).assigned = HUGE),
-        ("beyond all counts", |totals| present(totals).complete = HUGE),
-        ("beyond all counts", |totals| present(totals).moved = HUGE),
-        ("beyond all counts", |totals| present(totals).faults = HUGE),
-        ("more events than it was given", |totals| present(totals).lost = 5),
-        ("more events than it was given", |totals| past(totals).lost_with_it = 1 << 51),
-        ("beyond all counts", |totals| past(totals).rejected = HUGE),
+        ("larger than any possible", |totals| present(totals).assigned = HUGE),
+        ("larger than any possible", |totals| present(totals).complete = HUGE),
+        ("larger than any possible", |totals| present(totals).moved = HUGE),
+        ("larger than any possible", |totals| present(totals).faults = HUGE),
+        ("than were assigned to it", |totals| present(totals).lost = 5),
+        ("than were assigned to it", |totals| past(totals).lost_with_it = 1 << 51),
+        ("larger than any possible", |totals| past(totals).rejected = HUGE),
         // Each of them possible, and not with the events that it has.
-        ("other events", |totals| present(totals).assigned += 1),
+        ("match its outstanding events", |totals| present(totals).assigned += 1),
         ("do not add up", |totals| present(totals).complete += 1),
         ("do not add up", |totals| {
             past(totals).assigned += 1;
@@ -210,19 +210,19 @@ fn impossible_outstanding_events_are_refused() {
     are_refused(&[
         ("no such builder", |totals| totals.held[0].builder = 3),
         ("no such builder", |totals| totals.held[0].builder = u32::MAX),
-        ("was not there", |totals| totals.builders[1].over = true),
+        ("takes no part", |totals| totals.builders[1].over = true),
         ("differ in number", |totals| totals.held[0].triggered_ns.push(1)),
         ("not triggered", |totals| hold(totals, &[0, 4])),
         ("not triggered", |totals| hold(totals, &[HUGE, 5])),
         ("not triggered", |totals| hold(totals, &[4, HUGE - 5])),
         ("assigned twice", |totals| hold(totals, &[4, 0])),
         ("assigned twice", |totals| totals.held[1] = totals.held[0].clone()),
-        ("roster that is not known", |totals| totals.held[0].version = 9),
+        ("unknown roster version", |totals| totals.held[0].version = 9),
         ("do not add up", |totals| {
             totals.held.pop();
         }),
-        ("other events", |totals| totals.held[0].builder = 0),
-        ("other events", |totals| totals.held[0].builder = 1),
+        ("match its outstanding events", |totals| totals.held[0].builder = 0),
+        ("match its outstanding events", |totals| totals.held[0].builder = 1),
     ]);
 }
 
@@ -232,7 +232,7 @@ fn totals_come_before_everything_else() {
     let good = stage.core.snapshot(stage.now);
     let twice = [&good[..], &good[2..3]].concat();
     let fault = recovered(&journaled(), &twice, stage.now).unwrap_err();
-    assert_eq!(fault.to_string().split(": ").nth(1), Some("totals stand before everything else"));
+    assert_eq!(fault.to_string().split(": ").nth(1), Some("totals stand at the beginning of a journal only"));
     let mut late = good.clone();
     late.insert(2, Entry { what: Some(What::Paused(false)), ..late[0].clone() });
     assert!(matches!(

@@ -24,7 +24,7 @@ const LIMITS: [(&[u32], usize, &str); 4] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableMessage {
     /// The bytes are not a control message (docs/reference/protocol.md CTRL-3).
-    #[error("the peer sent bytes that are no control message: {0}")]
+    #[error("the peer sent bytes that are not a control message: {0}")]
     Form(#[from] DecodeError),
     /// The message would take too much memory (docs/reference/protocol.md CTRL-10).
     #[error(transparent)]
@@ -40,7 +40,9 @@ impl Control {
     pub fn read(bytes: &[u8]) -> Result<Self, UnreadableMessage> {
         for (path, most, message) in LIMITS {
             if count(bytes, path)? > most {
-                return Err(MalformedMessage { message, problem: "too many parts for any run" }.into());
+                return Err(
+                    MalformedMessage { message, problem: "it has more parts than any run needs" }.into()
+                );
             }
         }
         Ok(Self::decode(bytes)?)

@@ -178,7 +178,7 @@ impl<'a> Course<'a> {
             thread.join()
         });
         let Ok((promoted, sent, cpu)) = sending else {
-            return Err(BenchError::Operator("the sending thread broke down".to_owned()));
+            return Err(BenchError::Operator("the sending thread panicked".to_owned()));
         };
         let time = start.elapsed();
         if let Err(error) = promoted {

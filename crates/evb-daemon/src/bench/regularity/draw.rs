@@ -36,7 +36,7 @@ fn why_not_hz(study: &Study) -> String {
     }
     let measured: Vec<String> = executors.into_iter().filter_map(late).collect();
     let tick = study.tick_us.map_or_else(
-        || "this kernel does not say its HZ".to_owned(),
+        || "this kernel does not report its HZ".to_owned(),
         |tick| format!("this kernel ticks every {:.1} ms", tick / 1e3),
     );
     format!(

@@ -134,7 +134,7 @@ impl Connection {
         if arrivals.numbers.len() == arrivals.nanos.len() {
             Ok(arrivals)
         } else {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "the receiver has a time for not every message"))
+            Err(io::Error::new(io::ErrorKind::InvalidData, "the receiver has no time for some messages"))
         }
     }
 

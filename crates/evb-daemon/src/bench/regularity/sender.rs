@@ -147,7 +147,7 @@ impl Line {
     async fn bare(&mut self, rate: Rate) -> io::Result<()> {
         let gap = self.stream.size.buffer() / rate;
         let Some(ticks) = Frequency::from_hertz(1.0 / gap.as_secs_f64()) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a rate of zero"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the rate is zero"));
         };
         let mut ticks = Trigger::new(TriggerKind::Periodic { rate: ticks }, 0, clock::now());
         while self.number < self.stream.messages {

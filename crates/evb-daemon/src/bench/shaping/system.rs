@@ -54,7 +54,7 @@ impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("`{text}` is no system of one source or one builder, such as 1x3 or 3x1");
+        let fault = || format!("`{text}` is not a system with one source or one builder, such as 1x3 or 3x1");
         let (sources, builders) = text.split_once(['x', '×']).ok_or_else(fault)?;
         let number =
             |text: &str| text.trim().parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(fault);

@@ -7,7 +7,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
     ("[run]\nduration = 10\n", 2, &["bare number", "duration = \"2 s\""]),
     ("[run]\nduration = \"10\"\n", 2, &["no unit"]),
-    ("[run]\nduration = \"0 s\"\n", 2, &["no time"]),
+    ("[run]\nduration = \"0 s\"\n", 2, &["`duration` is zero"]),
     ("[run]\nevents = 0\n", 2, &["from 1 to"]),
     ("[run]\nevents = \"many\"\n", 2, &["is text, not a whole number"]),
     ("run = 3\n", 1, &["`run` is a whole number, not a table"]),
@@ -15,7 +15,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[network]\ntransport = \"udp\"\nmtu = 1000\n", 3, &["too small for datagrams", "1280"]),
     ("[network]\ntransport = \"tpc\"\n", 2, &["did you mean `tcp`?"]),
     ("[network]\nnodelay = \"yes\"\n", 2, &["not true or false"]),
-    ("[network]\nsend_buffer = \"4 GiB\"\n", 2, &["more than a socket can have"]),
+    ("[network]\nsend_buffer = \"4 GiB\"\n", 2, &["more than a socket buffer can have"]),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),
@@ -24,7 +24,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[network]\ntransport = \"udp\"\n[shaping]\noffload = \"etf\"\n",
         4,
-        &["drops what comes late", "\"txtime\""],
+        &["drops packets without a departure time", "\"txtime\""],
     ),
     ("[shaping]\noffload = \"hardware\"\n", 2, &["\"software\""]),
     ("[shaping]\nspin = \"on\"\n", 2, &["\"force\""]),
@@ -54,7 +54,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal_fsync = \"commit\"\n",
         3,
-        &["there is none", "name its file with `journal`"],
+        &["no journal is configured", "name its file with `journal`"],
     ),
     (
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"j\"\njournal_fsync = \"always\"\n",
@@ -83,7 +83,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",
         1,
-        &["builder 1 listens where supervisor does"],
+        &["builder 1 and supervisor both listen at"],
     ),
     (
         "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"/run/evb/a-directory-with-a-name-that-says-what-it-is-for/\
@@ -111,7 +111,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         3,
         &["`daq1` is not an IP address", "to send from"],
     ),
-    ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control listens where supervisor does"]),
+    ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control and supervisor both listen at"]),
 ];
 
 #[test]

@@ -51,7 +51,7 @@ function below(status) {
   const { kind, comment } = status.annotation ?? {};
   const words = [kind, comment].filter(Boolean).join(": ");
   if (isUnderWay(status)) return [duration(survey?.running_s), words].filter(Boolean).join(" · ");
-  if (status.state === "Failed") return "read why, mend it, then reset";
+  if (status.state === "Failed") return "read why, fix the cause, then reset";
   if (run === null || run === undefined) return "configure opens the next run";
   if (status.ready) return "ready to start";
   const missing = status.waiting_for ?? [];

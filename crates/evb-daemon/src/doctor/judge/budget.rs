@@ -27,13 +27,16 @@ const COMFORTABLE: f64 = 0.5;
 
 pub(super) fn finding(facts: &Facts) -> Finding {
     let name = "R·C/L";
-    let why = "utilisation is at most L/(R·C): R from grant to data, C the link's rate, L the budget";
+    let why = "utilisation is at most L/(R·C): R is the time from a grant to its data, C the link's rate, L the budget";
     let missing =
         |reason: &str| Finding::missing(Subject::Configuration, name, &Unavailable::new(reason), why);
     let Some(demand) = &facts.demand else { return missing("no configuration was given") };
     let Some(link_rate) = demand.link_rate else { return missing("the configuration states no link_rate") };
     let Some(under_way) = demand.under_way else {
-        return missing(&format!("mode = \"{}\" bounds nothing by a round trip", demand.mode.word()));
+        return missing(&format!(
+            "mode = \"{}\" does not limit the rate by a round trip",
+            demand.mode.word()
+        ));
     };
     let Some(round_trip) = round_trip(facts) else {
         return missing("no peer answers ping, and the loopback cannot be measured");
@@ -50,11 +53,14 @@ pub(super) fn finding(facts: &Facts) -> Finding {
         "with_network": !round_trip.is_partial, "bits_per_second": link_rate.bits_per_second(), "bytes": under_way.count(),
     }));
     if ratio >= 1.0 {
-        let why = format!("at most {:.0} % of the link: a larger budget, or quicker hosts", 100.0 / ratio);
+        let why = format!(
+            "at most {:.0} % of the link can be used: a larger budget or faster hosts would help",
+            100.0 / ratio
+        );
         return Finding { why, ..finding.bad(None) };
     }
     if round_trip.is_partial {
-        let why = "without the network's part; no peer answers ping".to_owned();
+        let why = "the network is not included, because no peer answers ping".to_owned();
         return Finding { why, ..finding };
     }
     if ratio <= COMFORTABLE { finding.good() } else { finding.better(None) }

@@ -71,7 +71,12 @@ fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     let about = subject(device);
     let line = match of_hardware(device, &device.line) {
         Ok(Line { rate: None, .. }) => {
-            return Finding::missing(about, name, &Unavailable::new("the driver does not know it"), why);
+            return Finding::missing(
+                about,
+                name,
+                &Unavailable::new("the driver does not know the speed"),
+                why,
+            );
         }
         Ok(line) => line,
         Err(reason) => return Finding::missing(about, name, &reason, why),
@@ -83,7 +88,7 @@ fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         None => ", duplex unknown",
     };
     let is_nominal = device.link.kind.as_deref().is_some_and(|kind| NOMINAL.contains(&kind));
-    let note = if is_nominal { " by name; nothing keeps it" } else { "" };
+    let note = if is_nominal { " in name only; nothing enforces it" } else { "" };
     let finding = Finding::new(about, name, format!("{rate}{duplex}{note}"), why).data(json!({
         "bits_per_second": rate.bits_per_second(), "full_duplex": line.full_duplex, "nominal": is_nominal,
     }));
@@ -91,13 +96,13 @@ fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         return finding;
     }
     if line.full_duplex == Some(false) {
-        let why = "two that send at a time collide; nothing shapes that away".to_owned();
+        let why = "in half duplex, both directions collide, which no shaping prevents".to_owned();
         let command = format!("ethtool -s {} duplex full autoneg on", device.link.name);
         return Finding { why, ..finding.bad(Some(command)) };
     }
     match demand.and_then(|demand| demand.link_rate) {
         Some(asked) if rate < asked => {
-            let why = format!("the configuration counts on {asked}: its budgets and sums are wrong");
+            let why = format!("the configuration assumes {asked}, so its budgets and sums are wrong");
             Finding { why, ..finding.bad(None) }
         }
         _ => finding.good(),
@@ -108,7 +113,7 @@ fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     let (name, why) = ("MTU", "headers count in budgets: packets must be as large as the configuration says");
     let about = subject(device);
     let Some(mtu) = device.link.mtu else {
-        return Finding::missing(about, name, &Unavailable::new("the kernel does not say"), why);
+        return Finding::missing(about, name, &Unavailable::new("the kernel does not report it"), why);
     };
     let finding = Finding::new(about, name, mtu.to_string(), why).data(json!(mtu));
     let Some(demand) = demand.filter(|_| !device.link.loopback) else { return finding.good() };
@@ -126,8 +131,7 @@ fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
 
 fn offloads(device: &DeviceFacts) -> Finding {
     let name = "offloads";
-    let why =
-        "one trip through the kernel for a train of packets, not for each: worth ten times the rate for UDP";
+    let why = "a train of packets takes one trip through the kernel, not one for each packet: ten times the rate for UDP";
     let offloads = match &device.offloads {
         Ok(offloads) => offloads,
         Err(reason) => return Finding::missing(subject(device), name, reason, why),
@@ -167,7 +171,7 @@ const LONG_WAIT: Duration = Duration::from_micros(20);
 
 fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     let (name, why) =
-        ("coalescing", "what a packet waits for its interrupt is part of each grant's round trip");
+        ("coalescing", "the time that a packet waits for its interrupt is part of each grant's round trip");
     let about = subject(device);
     let coalescing = match of_hardware(device, &device.coalescing) {
         Ok(coalescing) => coalescing,
@@ -232,7 +236,7 @@ fn rings(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
 
 fn pause(device: &DeviceFacts) -> Finding {
     let name = "pause frames";
-    let why = "a pause stops all lanes of a link for the sake of one; evb drops nothing without";
+    let why = "a pause stops all lanes of a link because of one; evb drops nothing without pause frames";
     let about = subject(device);
     let pause = match of_hardware(device, &device.pause) {
         Ok(pause) => pause,

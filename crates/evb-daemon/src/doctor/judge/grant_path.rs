@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "grant path";
 /// Returns the finding: writes and wake-ups of two threads of this host, plus a ping for the
 /// network. The other host is assumed to be like this one.
 pub(super) fn finding(facts: &Facts) -> Finding {
-    let why = "at least that passes from a grant to its first byte on idle hosts; a run's summary has it under load";
+    let why = "the least time from a grant to its first byte, on idle hosts; a run's summary has the time under load";
     let missing = |reason: &Unavailable| Finding::missing(Subject::Configuration, NAME, reason, why);
     let turn = match &facts.turn {
         Ok(turn) => turn,
@@ -66,7 +66,8 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     }));
     match of_budget(facts, p99) {
         Some(part) if part > 1.0 => {
-            let why = format!("R·C/L is {part:.2} at its p99: now and then a port idles for want of grants");
+            let why =
+                format!("R·C/L is {part:.2} at its p99: at times a port is idle because it waits for grants");
             Finding { why, ..finding.better(None) }
         }
         Some(_) if with_network => finding.good(),

@@ -28,12 +28,12 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 }
 
 fn clock(facts: &ClockFacts) -> Finding {
-    let (name, why) = ("clock source", "each train of packets looks at the clock several times");
+    let (name, why) = ("clock source", "evb reads the clock several times for each train of packets");
     let source = match &facts.source {
         Ok(source) => source,
         Err(reason) => return Finding::missing(Subject::Host, name, reason, why),
     };
-    let value = format!("{}, {} a look", source.current, brief(facts.reading_cost));
+    let value = format!("{}, {} a reading", source.current, brief(facts.reading_cost));
     let finding = Finding::new(Subject::Host, name, value, why).data(json!({
         "current": source.current,
         "available": source.available,
@@ -56,7 +56,7 @@ fn timers(facts: &Facts) -> Finding {
                 Subject::Host,
                 name,
                 reason,
-                "a late train makes the next come close behind it",
+                "after a late train, the next one follows closely",
             );
         }
     };
@@ -70,8 +70,11 @@ fn timers(facts: &Facts) -> Finding {
     // The burst of a pace makes up for lateness. Anything later is lost from the rate.
     let pace = facts.demand.as_ref().and_then(|demand| demand.pace);
     let why = match pace {
-        Some(pace) => format!("a lane of {} may catch up {}, and loses what is later", pace.rate, pace.burst),
-        None => "a late train makes the next come close behind it".to_owned(),
+        Some(pace) => format!(
+            "a lane of {} may catch up {}; lateness beyond that reduces its rate",
+            pace.rate, pace.burst
+        ),
+        None => "after a late train, the next one follows closely".to_owned(),
     };
     let finding = Finding::new(Subject::Host, name, value, why).data(json!({
         "p50_us": micros(late.p50), "p99_us": micros(late.p99), "max_us": micros(late.max), "count": late.count,
@@ -92,7 +95,7 @@ fn timers(facts: &Facts) -> Finding {
 fn cores(facts: &CoreFacts, demand: Option<&Demand>) -> Finding {
     let name = "cores";
     let why = format!(
-        "sources, builders and the kernel's network work side by side; spinning wants {}",
+        "sources, builders and the kernel's network stack run at the same time; spinning needs {} cores",
         evb_net::pacing::SPIN_CORES
     );
     let (online, allowed) = match (&facts.cores.online, &facts.cores.allowed) {
@@ -105,14 +108,14 @@ fn cores(facts: &CoreFacts, demand: Option<&Demand>) -> Finding {
         value += &format!(", isolated {}", list(&isolated));
     }
     if let Some(quota) = facts.cores.quota {
-        value += &format!(", time of {quota:.2} granted");
+        value += &format!(", limited to the time of {quota:.2}");
     }
     let finding = Finding::new(Subject::Host, name, value, why).data(json!({
         "online": online, "allowed": allowed, "isolated": facts.cores.isolated.as_ref().ok(), "quota": facts.cores.quota,
     }));
     let bound = demand.map(|demand| &demand.cores);
     if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
-        let why = format!("the configuration binds a role to core {lost}, which is not ours");
+        let why = format!("the configuration binds a role to core {lost}, which this process may not use");
         let command = online.contains(lost).then(|| affinity(online));
         return Finding { why, ..finding.bad(command) };
     }
@@ -130,7 +133,7 @@ fn affinity(online: &BTreeSet<usize>) -> String {
 
 fn governor(facts: &CoreFacts) -> Finding {
     let (name, why) =
-        ("frequency governor", "a core that has clocked down is late when the next train is due");
+        ("frequency governor", "a core that has lowered its clock is late when the next train is due");
     let governors = match &facts.governors {
         Ok(governors) => governors,
         Err(reason) => return Finding::missing(Subject::Host, name, reason, why),

@@ -41,7 +41,7 @@ fn unresolved((host, reason): &(String, String)) -> Finding {
         Subject::Configuration,
         "peer",
         value,
-        "a role whose host has no address here is never met",
+        "a role whose host name does not resolve here cannot be reached",
     );
     finding.data(json!({ "host": host })).bad(Some(format!("getent hosts {host}")))
 }
@@ -65,7 +65,7 @@ fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Finding {
     let finding = Finding::new(about, name, value, MTU_MATTERS)
         .data(json!({ "mtu": mtu, "device": path.device.as_ref().ok(), "full_size": word }));
     if matches!(path.full_size, Some(Ok(Echo::Silence | Echo::TooLarge))) {
-        let why = "small packets come through and full ones do not: lanes would hang".to_owned();
+        let why = "small packets get through but full ones do not: lanes would hang".to_owned();
         // Setting the device helps all peers behind it. A route for this peer alone would need the
         // gateway.
         let device = path.device.as_ref().ok().filter(|_| mtu > USUAL_MTU);
@@ -87,14 +87,14 @@ fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Finding {
 }
 
 fn round_trip(path: &PathFacts) -> Finding {
-    let (name, why) = ("round trip", "the time from a grant to its data is at least that");
+    let (name, why) = ("round trip", "the time from a grant to its data is at least this");
     let about = subject(path);
     let echoes = match &path.echoes {
         Ok(echoes) => echoes,
         Err(reason) => return Finding::missing(about, name, reason, why),
     };
     let Some(times) = echoes.times else {
-        let reason = Unavailable::new("no answer to ping; a firewall may forbid it, or nobody is there");
+        let reason = Unavailable::new("no answer to ping; a firewall may block it, or the host is down");
         return Finding::missing(about, name, &reason, why);
     };
     let value = format!(

@@ -84,11 +84,11 @@ fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
             finding.bad(Some(format!("tc qdisc del dev {dev} root"))),
         ),
         Kind::Emulates => because(
-            "netem delays or loses on purpose: right in a test, wrong in a run",
+            "netem delays or drops packets on purpose: right in a test, wrong in a run",
             finding.better(Some(format!("tc qdisc del dev {dev} root"))),
         ),
         Kind::Limited(rate) => limited(finding, rate, demand, dev),
-        Kind::Classes => because("its classes decide what passes, which are not judged here", finding),
+        Kind::Classes => because("its classes decide what passes, and doctor does not judge them", finding),
         Kind::NoQueue | Kind::Plain => match (remark(device, demand), &device.fq_exists) {
             (Some(remark), _) => because(remark, finding.good()),
             (None, Ok(false)) => because(
@@ -103,7 +103,7 @@ fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
 fn limited(finding: Finding, rate: Rate, demand: Option<&Demand>, dev: &str) -> Finding {
     match demand.and_then(|demand| demand.link_rate) {
         Some(link) if rate < link => {
-            let why = format!("it passes {rate}, and the configuration counts on {link}");
+            let why = format!("it passes only {rate}, but the configuration assumes {link}");
             Finding { why, ..finding.bad(Some(format!("tc qdisc del dev {dev} root"))) }
         }
         Some(_) => Finding { why: "it passes what the configuration asks".to_owned(), ..finding.good() },
@@ -168,7 +168,7 @@ fn queue_length(device: &DeviceFacts) -> Finding {
     let (name, why) = ("txqueuelen", "datagrams that find this queue full are lost in this host");
     let about = subject(device);
     let Some(length) = device.link.queue_length else {
-        return Finding::missing(about, name, &Unavailable::new("the kernel does not say"), why);
+        return Finding::missing(about, name, &Unavailable::new("the kernel does not report it"), why);
     };
     let finding = Finding::new(about, name, length.to_string(), why).data(json!(length));
     let used = match &device.qdiscs {
@@ -247,7 +247,7 @@ fn in_a_word(Proved { transport, proof }: &Proved) -> String {
 /// Returns the reason why departure times do not matter on a device; `None` if they do.
 fn remark(device: &DeviceFacts, demand: Option<&Demand>) -> Option<&'static str> {
     if device.link.loopback {
-        Some("the loopback has no line to pace for")
+        Some("packets on the loopback need no pace")
     } else if demand.is_some_and(|demand| !demand.is_paced) {
         Some("this configuration paces nothing: it needs no departure times")
     } else {

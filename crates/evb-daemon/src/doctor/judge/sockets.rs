@@ -61,7 +61,7 @@ fn buffer(direction: &Direction, fact: &Fact<Asked>, most: &Fact<Bytes>, demand:
     let command = Some(format!("sysctl -w {}={}", direction.setting, asked.asked.count()));
     match demand {
         Some(demand) if (direction.asked)(demand).is_some() => {
-            let why = "the configuration asks for it, and does not get it".to_owned();
+            let why = "the configuration asks for it, but does not get it".to_owned();
             Finding { why, ..finding.bad(command) }
         }
         Some(demand) if !demand.by_datagrams => {

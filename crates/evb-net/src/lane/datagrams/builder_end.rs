@@ -153,7 +153,7 @@ impl BuilderDatagrams {
         if let Err(error) = sent
             && let Some(unsaid) = self.door.strangers.log.next_line()
         {
-            tracing::warn!(%peer, %error, unsaid, "a datagram to a source cannot be sent");
+            tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to a source");
         }
     }
 
@@ -279,14 +279,14 @@ impl Strangers {
             Unbelieved::Stale => return self.note_stale(from, 1),
         }
         if let Some(unsaid) = self.log.next_line_of(from) {
-            tracing::warn!(%from, error = %fault, unsaid, "datagrams are dropped");
+            tracing::warn!(%from, error = %fault, unsaid, "dropped a datagram");
         }
     }
 
     fn note_stale(&mut self, from: SocketAddr, datagrams: u32) {
         self.counts.stale += u64::from(datagrams);
         if let Some(unsaid) = self.log.next_line_of(from) {
-            tracing::debug!(%from, unsaid, "datagrams of no lane of ours are dropped");
+            tracing::debug!(%from, unsaid, "dropped a datagram that belongs to no lane");
         }
     }
 }

@@ -50,7 +50,7 @@ pub struct Path {
 pub enum PathError {
     /// No reply to any size.
     #[error(
-        "no datagram comes back from {peer} (UDP), though it answers by TCP: let UDP of that port through the firewalls between"
+        "{peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
     )]
     Silence {
         /// The builder.

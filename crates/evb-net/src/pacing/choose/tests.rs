@@ -70,7 +70,7 @@ fn a_requested_one_that_does_not_work_is_refused_with_the_remedy() {
         })
         .unwrap_err();
     assert_eq!(error.offload, Offload::Etf);
-    assert!(error.to_string().contains("to have it: tc qdisc replace"), "{error}");
+    assert!(error.to_string().contains("to make it work: tc qdisc replace"), "{error}");
 }
 
 #[test]

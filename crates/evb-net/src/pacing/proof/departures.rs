@@ -78,7 +78,7 @@ impl Timing {
 
     fn words(&self, count: usize, gap: Duration, witness: &str) -> String {
         if self.seen == 0 {
-            return format!("none of {count} datagrams was seen to leave; is the peer there?");
+            return format!("none of {count} datagrams was seen to leave; is the peer running?");
         }
         let lost = if self.seen < count {
             format!("{} of {count} lost, ", count - self.seen)
@@ -126,7 +126,7 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
         if !punctual {
             // A datagram handed over after its time leaves at once, before any discipline holds it,
             // and proves nothing.
-            last = last.unproved("handed over too late on this host");
+            last = last.unproved("this host handed the datagrams over too late");
         } else if last.held || timing.early > 0 {
             break;
         }

@@ -52,7 +52,7 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
             median_error: Some(error),
             p99: None,
             why: format!(
-                "{:.1} Mbit/s seen of {:.1} asked, {:.1} without; trains of up to {burst} remain where more is written at once ({tso})",
+                "{:.1} Mbit/s seen where {:.1} were asked, and {:.1} without pacing; larger writes still leave in trains of up to {burst} ({tso})",
                 seen * 8e-6,
                 asked * 8e-6,
                 free * 8e-6

@@ -38,7 +38,7 @@ const ATTEMPTS: usize = 3;
 /// Factor by which the offered rate must exceed the rate to be enforced.
 const FASTER: f64 = 1.1;
 /// Reason for a proof that neither proves nor disproves.
-const TOO_SLOW: &str = "too slow to tell on this host";
+const TOO_SLOW: &str = "this host is too slow to tell";
 
 /// Sends a burst and takes the rate at which its end departs.
 pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
@@ -51,7 +51,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     let depth = packets(DEPTH).max(LEAST_DEPTH);
     let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
     if count < 12 {
-        return Ok(Finding::failed(format!("{rate} is too slow for a proof of {LONGEST:?}")));
+        return Ok(Finding::failed(format!("{rate} is too slow for a test of {LONGEST:?}")));
     }
     let mut last = Finding::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
@@ -103,7 +103,7 @@ pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Findi
     };
     let error = (found - asked).abs() / asked;
     let lost = offered.len().saturating_sub(seen.len());
-    let mut why = format!("{:.2} Mbit/s departed of {rate} asked", found * 8e-6);
+    let mut why = format!("{:.2} Mbit/s departed where {rate} was asked", found * 8e-6);
     if lost > 0 {
         why = format!("{why}, {lost} of {} lost", offered.len());
     }

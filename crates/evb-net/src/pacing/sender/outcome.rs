@@ -18,7 +18,7 @@ const MAX_DEPARTED: usize = 4096;
 pub enum SendError {
     /// The kernel holds as many trains as it can without dropping, or this one departs too far in
     /// the future.
-    #[error("too many trains wait in the kernel, or one would wait too long; send it at {until}")]
+    #[error("too many trains wait in the kernel, or this one would wait too long; send it at {until}")]
     TooFarAhead {
         /// Time from which there is room.
         until: Instant,
@@ -27,7 +27,7 @@ pub enum SendError {
     #[error("the socket's send buffer is full")]
     Full,
     /// A datagram is larger than the device takes: its MTU has shrunk, or it never took that much.
-    #[error("a datagram is larger than the device's MTU, less the headers; send smaller ones")]
+    #[error("a datagram and its headers are larger than the device's MTU; send smaller ones")]
     TooLarge,
     /// The network or the system failed.
     #[error("sending failed: {0}")]

@@ -53,7 +53,7 @@ impl DatagramSender {
             }
             Ok(sent) => {
                 if !self.gso.state().is_on() {
-                    tracing::info!("the kernel cuts trains into datagrams again");
+                    tracing::info!("the kernel cuts trains into datagrams again (UDP GSO)");
                     self.gso.worked();
                 }
                 Ok(sent)
@@ -84,7 +84,7 @@ impl DatagramSender {
         self.counts.gso_refused += 1;
         self.gso.refused(clock::now());
         if self.counts.gso_refused == 1 {
-            tracing::warn!(%error, "the kernel does not cut trains into datagrams: throughput falls to a tenth");
+            tracing::warn!(%error, "the kernel refuses to cut trains into datagrams (UDP GSO), so each datagram is sent alone: throughput falls to a tenth");
         }
     }
 

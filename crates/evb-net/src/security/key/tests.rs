@@ -68,7 +68,7 @@ fn what_is_no_key_is_refused_and_not_shown() {
         assert!(text.len() < 3 || !words.contains(text), "{words}");
     }
     let directory = tempfile::tempdir().unwrap();
-    assert!(refusal(directory.path()).contains("no regular file"));
+    assert!(refusal(directory.path()).contains("not a regular file"));
     assert!(refusal(&directory.path().join("none")).contains("cannot read"));
 }
 

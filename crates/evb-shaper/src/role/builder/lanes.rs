@@ -57,11 +57,11 @@ impl BuilderRole {
         let lane = LaneIndex::new(self.admission.check(hello, self.plan.sources())?);
         let source = self.plan.sources()[lane];
         if !self.core.meet(lane, Incarnation::new(hello.incarnation), now) {
-            let detail = format!("source {source} is another process by now");
+            let detail = format!("a newer process has taken over the role of source {source}");
             return Err(Refusal::because(Reason::DuplicateId, detail));
         }
         // A source has one connection: if it makes another, the one that we know is dead.
-        self.end_lane(lane, &"its source connected anew", now);
+        self.end_lane(lane, &"its source opened a new connection", now);
         self.closing.remove(lane);
         let held = self.core.handle_lane_connected(lane, now);
         let identity = self.admission.identity;
@@ -180,8 +180,7 @@ impl BuilderRole {
     }
 }
 
-const SILENT: &str =
-    "no datagram gets through any more, though the TCP connection lives; looking for another path";
+const SILENT: &str = "no datagram gets through any more, though the TCP connection is alive; the lane connects again and looks for another path";
 
 const WITHHOLDING: &str =
-    "the source was granted bytes and brings none, while others wait for the budget that it holds";
+    "the source was granted bytes but sends none, while other sources wait for the budget that it holds";

@@ -41,11 +41,12 @@ impl AtSink {
         let (open, done) = (self.open(core), core.unaccounted());
         if open > 0 {
             let builder = core.config().id;
-            tracing::error!(%builder, lost = open, "the supervisor is gone for good: events open here are lost");
+            tracing::error!(%builder, lost = open, "the supervisor did not come back: the events that this builder was building are lost");
         }
         format!(
-            "the sink holds {written} events of this run, {count} more are on their way into it, {open} were open here and are \
-             lost; {done} that are done with are in no ledger"
+            "the sink has accepted {written} events of this run, and {count} more are being written to it; {open} \
+             events that this builder was building are lost; the supervisor has not entered {done} finished events \
+             into the ledger"
         )
     }
 

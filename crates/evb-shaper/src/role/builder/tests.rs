@@ -284,7 +284,10 @@ fn a_builder_whose_supervisor_is_gone_for_good_says_what_is_lost() {
         now += 100;
     };
     let Err(RoleFault::Abandoned { held, .. }) = *ended else { panic!("{ended:?}") };
-    assert!(held.contains("1 more are on their way into it, 1 were open here"), "{held}");
+    assert!(
+        held.contains("1 more are being written to it; 1 events that this builder was building are lost"),
+        "{held}"
+    );
     assert!(role.poll(at(now)).is_none());
 }
 
