@@ -333,6 +333,13 @@ pub struct DeadTimeCause {
     pub inhibited: u64,
 }
 
+/// Beginning of the problem in [`RunReport::problems`] that an evb with a defect reports: events are
+/// neither built nor named.
+pub const LEDGER_OPEN: &str = "the ledger does not close";
+
+/// End of the problem that names a builder with a defect.
+pub const NOT_ASSIGNED: &str = "that were not assigned to it";
+
 /// The closed ledger of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {

@@ -132,7 +132,7 @@ fn who_does_not_come_is_named() {
         began.elapsed()
     );
     let said = problems(&fleet.summary("supervisor"));
-    assert!(said.contains("still missing: source 2, builder 1"), "{said}");
+    assert!(said.contains("had not registered: source 2, builder 1"), "{said}");
     // And if it is the supervisor: those who wait for it say where they looked.
     let mut fleet = plan.start_but(&["supervisor"]);
     fleet.all_end(1, LIMIT);

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     id::{EventId, Peer},
     index::BuilderIndex,
-    ledger::RunReport,
+    ledger::{LEDGER_OPEN, RunReport},
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
@@ -305,7 +305,7 @@ proptest! {
         prop_assert!(report.is_some(), "the run does not end");
         let report = report.unwrap();
         prop_assert_eq!(report.events.open(), Some(0));
-        prop_assert!(!report.problems.iter().any(|problem| problem.contains("does not close")));
+        prop_assert!(!report.problems.iter().any(|problem| problem.contains(LEDGER_OPEN)));
         prop_assert_eq!(report.exit_code == 0, report.problems.is_empty() && report.events.incomplete == 0);
         prop_assert!(events.is_none_or(|events| report.events.assigned <= events));
         let known = world.verdicts.values().filter(|verdict| **verdict == Verdict::Inhibited).count() as u64;

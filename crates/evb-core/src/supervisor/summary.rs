@@ -7,8 +7,9 @@ use crate::{
     id::BuilderId,
     index::{BuilderIndex, SourceIndex},
     ledger::{
-        AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, NetworkCounts,
-        PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,
+        AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, LEDGER_OPEN,
+        NOT_ASSIGNED, NetworkCounts, PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport,
+        SourceSummary, fraction,
     },
     time::Instant,
     wire::control::{BuilderReport, DatagramReport, LaneReport},
@@ -223,7 +224,7 @@ impl<'a> Summary<'a> {
     fn problems(&self, report: &RunReport) -> Vec<String> {
         let mut problems = self.books.findings().sentences();
         if report.events.open() != Some(0) {
-            problems.push(format!("the ledger does not close: {:?}", report.events));
+            problems.push(format!("{LEDGER_OPEN}: {:?}", report.events));
         }
         for source in &report.sources {
             let id = source.id;
@@ -247,7 +248,7 @@ impl<'a> Summary<'a> {
             let seat = self.roster.builder(index);
             let (id, faults) = (seat.id, self.books.total(index).faults);
             if faults > 0 {
-                problems.push(format!("builder {id} settled {faults} events that were not assigned to it"));
+                problems.push(format!("builder {id} settled {faults} events {NOT_ASSIGNED}"));
             }
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}

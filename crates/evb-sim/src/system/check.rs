@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evb_core::{
     id::{EventId, Peer, RunNumber, SourceId},
-    ledger::RunReport,
+    ledger::{LEDGER_OPEN, NOT_ASSIGNED, RunReport},
 };
 
 use super::{
@@ -36,8 +36,8 @@ impl OfRun<'_> {
         }
         let said = report.problems.join("; ");
         // An event that was given up may still be settled.
-        let is_wrong = events.lost == 0 && said.contains("were not assigned to it");
-        if said.contains("does not close") || is_wrong {
+        let is_wrong = events.lost == 0 && said.contains(NOT_ASSIGNED);
+        if said.contains(LEDGER_OPEN) || is_wrong {
             return fail(Check::Ledger, format!("it says of itself: {said}"));
         }
         let run = RunNumber::new(self.run + 1);

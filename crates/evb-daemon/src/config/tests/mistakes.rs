@@ -79,7 +79,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         3,
         &["not true or false"],
     ),
-    ("[[builder]]\nid = 1\nlisten = \"127.0.0.1:{ip}\"\nsink = \"null\"\n", 3, &["`{ip}` is no sum"]),
+    ("[[builder]]\nid = 1\nlisten = \"127.0.0.1:{ip}\"\nsink = \"null\"\n", 3, &["`{ip}` is not a sum"]),
     (
         "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",
         1,
