@@ -18,7 +18,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use evb_core::{
     id::Epoch,
-    supervisor::{RecoverError, Recovery, SupervisorCore, SupervisorRole},
+    supervisor::{Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
     class::TrafficClass,
@@ -43,8 +43,8 @@ use crate::role::Beats;
 pub use evb_core::{
     ledger::RunReport,
     supervisor::{
-        AssignmentPolicy, BuilderSurvey, ChangeError, NotReady, PlanError, Presence, Progress, RunPlan,
-        RunState, SourceLoss, SourceSurvey, Survey,
+        AssignmentPolicy, BuilderSurvey, ChangeError, NotReady, PlanError, Presence, Progress, RecoverError,
+        RunPlan, RunState, SourceLoss, SourceSurvey, Survey,
     },
     trigger::TriggerKind,
     units::Frequency,

@@ -14,7 +14,7 @@ use std::{
 use evb_core::{
     trigger::{
         Trigger, TriggerKind,
-        announcement::{Announcement, Asked, LENGTH, parse_datagram},
+        announcement::{LENGTH, parse_datagram},
     },
     units::Frequency,
 };
@@ -23,6 +23,8 @@ use tokio::{
     io::{AsyncWriteExt as _, ReadBuf},
     net::{TcpStream, UdpSocket},
 };
+
+pub use evb_core::trigger::announcement::{Announcement, Asked};
 
 /// The longest datagram that is examined.
 const MAX_DATAGRAM: usize = 64;

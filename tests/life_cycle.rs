@@ -153,3 +153,20 @@ async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -> Option<T>
     }
     None
 }
+
+/// Handles go to other threads, and are shared between them.
+#[test]
+fn handles_are_send_and_sync() {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Source>();
+    shared::<BlockingSource>();
+    shared::<Builder>();
+    shared::<SupervisorHandle>();
+    shared::<LocalRun>();
+    shared::<evb::RunControl>();
+    shared::<evb::Watch<evb::supervisor::Progress>>();
+    const fn sent<T: Send>() {}
+    sent::<Supervisor>();
+    sent::<evb::source::Permit<'static>>();
+    sent::<evb::sink::EventReceiver>();
+}

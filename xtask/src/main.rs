@@ -8,10 +8,12 @@
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `instructions`: the cost of a byte of a lane, counted by valgrind;
 //! - `seeds`: whole systems with faults, from seeds, in the simulator;
+//! - `api`: the public API of `evb`, compared with its listing;
 //! - `package`: the crates as a registry would serve them;
 //! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
+mod api;
 mod built;
 mod tidy;
 mod uml;
@@ -61,6 +63,8 @@ enum Task {
     Instructions(instructions::InstructionArgs),
     /// Run whole systems from seeds, each with faults of its own.
     Seeds(seeds::SeedsArgs),
+    /// Compare the public API of evb with its listing.
+    Api(api::ApiArgs),
     /// Build the crates as a registry would serve them.
     Package,
     /// Run every check, as CI does.
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args).map(code),
         Task::Instructions(args) => instructions::run(&args).map(code),
         Task::Seeds(args) => seeds::run(&args),
+        Task::Api(args) => api::run(&args).map(code),
         Task::Package => package::run().map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };

@@ -333,8 +333,8 @@ pub struct DeadTimeCause {
     pub inhibited: u64,
 }
 
-/// Beginning of the problem in [`RunReport::problems`] that an evb with a defect reports: events are
-/// neither built nor named.
+/// Beginning of the problem in [`RunReport::problems`] by which evb reports a defect of its own:
+/// events are neither built nor named.
 pub const LEDGER_OPEN: &str = "the ledger does not close";
 
 /// End of the problem that names a builder with a defect.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{eco, fuzz, instructions, lab, repo, uml};
+use crate::{api, eco, fuzz, instructions, lab, repo, uml};
 
 /// The README's command to run the tests.
 const README_TEST: &str = "cargo test --workspace";
@@ -39,6 +39,7 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
         msrv(&root)?,
         Step::xtask("tidy", 60, "tidy"),
         Step::xtask("package", 600, "package"),
+        Step::xtask("public API", 300, "api").unless(api::lacks()),
         Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")),
         Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(no_deny()),
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),

@@ -174,7 +174,11 @@ fn a_builder_that_dies_while_the_run_ends_loses_nothing() {
     let report = stage.report.unwrap();
     assert_eq!((report.events.complete, report.events.lost, report.builders[1].assigned), (2, 0, 1));
     assert_eq!((report.exit_code, &report.problems[..]), (0, &[][..]), "built by another: it cost nothing");
-    assert!(report.remarks[0].contains("builder 2 left the run: killed; its 1 outstanding events"), "{:?}", report.remarks);
+    assert!(
+        report.remarks[0].contains("builder 2 left the run: killed; its 1 outstanding events"),
+        "{:?}",
+        report.remarks
+    );
 }
 
 #[test]
@@ -190,7 +194,11 @@ fn a_builder_that_dies_with_nothing_in_hand_as_the_run_ends_is_remarked() {
     stage.pass(Duration::from_millis(2300), &OTHERS);
     let report = stage.report.unwrap();
     assert_eq!((report.events.complete, report.exit_code, &report.problems[..]), (2, 0, &[][..]));
-    assert!(report.remarks[0].contains("builder 2 left the run: killed; its 0 outstanding events"), "{:?}", report.remarks);
+    assert!(
+        report.remarks[0].contains("builder 2 left the run: killed; its 0 outstanding events"),
+        "{:?}",
+        report.remarks
+    );
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn the_rate_of_bursts_is_that_of_the_line_through_them() {
 fn what_does_not_fit_the_transport_is_refused() {
     let proof = prove(Offload::Txtime, &Trial::loopback(Transport::Tcp));
     assert!(!proof.held);
-    assert!(proof.why.contains("nothing for TCP"));
+    assert!(proof.why.contains("does not work with TCP"));
 }
 
 #[test]
