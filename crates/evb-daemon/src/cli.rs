@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use evb_config::plan;
 
 use crate::{
     bench, check, ctl, doctor, keygen,
     log::{self, LogFormat},
-    plan, probe_buffer, provision, run,
+    probe_buffer, provision, run,
     tools::{dump, merge, verify},
 };
 

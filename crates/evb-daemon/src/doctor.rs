@@ -13,16 +13,17 @@ mod text;
 
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 
+use evb_config::{
+    Config, ConfigError,
+    check::{self, BAD_CONFIGURATION},
+    say, say_in_line,
+};
 use evb_net::host::kernel;
 use serde_json::{Value, json};
 
 use self::{
     finding::{Finding, Verdict},
     peers::Peers,
-};
-use crate::{
-    check::{self, BAD_CONFIGURATION},
-    config::{self, Config, ConfigError},
 };
 
 /// Arguments of `evbd doctor`.
@@ -48,7 +49,7 @@ const BAD: u8 = 1;
 
 /// Runs the command.
 pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
-    let config = match arguments.config.as_deref().map(config::load).transpose() {
+    let config = match arguments.config.as_deref().map(evb_config::load).transpose() {
         Ok(loaded) => loaded.map(|loaded| loaded.config),
         Err(error) => {
             match &error {

@@ -2,7 +2,6 @@
 
 mod own;
 mod place;
-mod words;
 mod judge;
 #[cfg(test)]
 mod tests;
@@ -12,6 +11,7 @@ use std::{
     net::IpAddr,
 };
 
+use evb_config::{Config, is_loopback};
 use evb_core::id::Peer;
 use evb_net::{
     host::address::is_own,
@@ -19,13 +19,11 @@ use evb_net::{
 };
 
 pub(crate) use own::host_name;
-pub(crate) use words::{ranges, roles_in_words};
 
 use self::{
     own::OwnHost,
     place::{Place, places},
 };
-use crate::config::{Config, is_loopback};
 
 /// Number of names that are looked up at a time. A name without an answer may take ten seconds.
 const LOOKUPS: usize = 64;

@@ -1,16 +1,11 @@
 //! `evbd`: the event builder as a daemon. One TOML file says which roles there are and where they
 //! run.
 
-#[macro_use]
-mod say;
 mod log;
 pub mod figure;
 pub mod memory;
-pub mod config;
 mod here;
-pub mod admission;
-pub mod check;
-mod plan;
+mod check;
 mod inputs;
 mod control;
 mod ctl;

@@ -19,13 +19,13 @@ use std::{
 };
 
 use clap::Subcommand;
+use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
 use evb_core::units::{Bytes, parse_duration};
 
 use self::{
     listener::{Gathering, Listener},
     search::{Finding, Limits, search},
 };
-use crate::check::BAD_CONFIGURATION;
 
 /// Either end of the measurement.
 #[derive(Debug, Subcommand)]

@@ -15,6 +15,7 @@ mod tests;
 
 use std::{path::PathBuf, process::ExitCode};
 
+use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::ByteMeasure;
 
@@ -25,7 +26,6 @@ use self::{
     request::{BuilderRate, Wanted, Wishes},
     traffic::ClassOption,
 };
-use crate::{check::BAD_CONFIGURATION, config};
 
 /// Arguments of `evbd provision`.
 #[derive(clap::Args, Debug)]
@@ -85,7 +85,7 @@ enum Action {
 /// Runs the command. Returns 0 if it was carried out (status: equal), 1 if not (status: different),
 /// 2 if the configuration or the command line is bad.
 pub(crate) fn main(arguments: &ProvisionArguments) -> ExitCode {
-    let loaded = match config::load(&arguments.config) {
+    let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
         Err(error) => {
             eprintln!("{error}");

@@ -11,7 +11,6 @@ use super::{
     output::{BenchError, OutputArguments, failed},
 };
 use crate::{
-    config,
     figure::{Axis, Chart, Curve, Figure},
     run::{self, RunError},
 };
@@ -92,7 +91,7 @@ fn measure(arguments: &BuilderArguments) -> Result<Vec<Point>, RunError> {
 fn point(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<Point, RunError> {
     let text = configuration(arguments, size, slots)?;
     let loaded =
-        config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
+        evb_config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
     let report = run::here(loaded.config)?;
     Ok(Point {
         event_bytes: size.count(),

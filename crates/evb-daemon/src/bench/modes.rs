@@ -16,7 +16,6 @@ use indicatif::ProgressBar;
 pub use point::{ModePoint, ModeTable};
 
 use super::output::{BenchError, OutputArguments, failed};
-use crate::config;
 
 /// Arguments of `evbd bench modes`.
 #[derive(clap::Args, Debug)]
@@ -171,7 +170,7 @@ pub(super) fn as_configured(scenario: Scenario, mode: &str) -> Result<Scenario, 
         scenario.builders,
     );
     let loaded =
-        config::read(&text, "bench").map_err(|problems| BenchError::Operator(problems.to_string()))?;
+        evb_config::read(&text, "bench").map_err(|problems| BenchError::Operator(problems.to_string()))?;
     let config = &loaded.config;
     let budget = config.builders.first().map_or(config.shaping.budget, |builder| builder.budget);
     Ok(Scenario { shaping: config.shaping(budget), ..scenario })

@@ -5,9 +5,10 @@ use std::{
     process::ExitCode,
 };
 
+use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
 use serde::Serialize;
 
-use crate::{check::BAD_CONFIGURATION, figure::FigureError};
+use crate::figure::FigureError;
 
 /// The reason why a measurement has no result.
 #[derive(Debug, thiserror::Error)]

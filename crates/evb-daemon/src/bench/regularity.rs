@@ -22,6 +22,7 @@ use std::{
     time::Duration,
 };
 
+use evb_config::say;
 use evb_core::units::{Bytes, Frequency, Rate, parse_duration};
 
 pub use judged::{OverloadVerdict, Study, UnderloadVerdict};

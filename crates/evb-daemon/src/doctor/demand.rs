@@ -1,13 +1,10 @@
 //! The demands of a configuration on the host that runs it.
 
+use evb_config::{BuilderEntry, Config, OffloadChoice, ShapingMode, Transport};
 use evb_core::id::Peer as Role;
 use evb_shaper::sums::windows_buffer;
 
 use super::facts::Demand;
-use crate::{
-    config::{BuilderEntry, Config, OffloadChoice, ShapingMode, Transport},
-    run::lane_frames,
-};
 
 /// Returns the demands of `config` on a host that has the roles `here`.
 pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
@@ -27,7 +24,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
     let lane =
-        |builder: &BuilderEntry| Some((builder.id, (builder.listen.port, lane_frames(config, builder)?)));
+        |builder: &BuilderEntry| Some((builder.id, (builder.listen.port, config.lane_frames(builder)?)));
     let paces = config.builders.iter().filter_map(|builder| config.lane_pace(builder));
     Demand {
         link_rate: network.link_rate,

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use evb_config::ShapingMode;
 use evb_core::{
     id::BuilderId,
     units::{Bytes, Rate},
@@ -22,8 +23,6 @@ use evb_net::host::{
 };
 use evb_net::pacing::{Offload, Proof, Transport};
 use evb_shaper::Pace;
-
-use crate::config::ShapingMode;
 
 /// The facts that verdicts follow from.
 #[derive(Clone, Debug)]

@@ -5,13 +5,14 @@ mod tests;
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use evb_config::Config;
 use evb_core::id::Peer as Role;
 use evb_net::host::{
     Fact,
     route::{Route, route},
 };
 
-use crate::{config::Config, here::Locations};
+use crate::here::Locations;
 
 /// An address and the roles there.
 #[derive(Clone, Debug, PartialEq)]

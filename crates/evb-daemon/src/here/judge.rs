@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
 
+use evb_config::{Origin, Problem, Problems, Severity, is_loopback, roles_in_words};
 use evb_core::id::Peer;
 use serde_json::{Value, json};
 
-use super::{Located, Locations, words::roles_in_words};
-use crate::config::{Origin, Problem, Problems, Severity, is_loopback};
+use super::{Located, Locations};
 
 /// Number of hosts that are shown at most.
 const MOST_SHOWN: usize = 40;

@@ -1,8 +1,7 @@
 //! The places of roles by the configuration.
 
+use evb_config::{Config, Input, SourceEntry, is_loopback, is_unspecified};
 use evb_core::id::Peer;
-
-use crate::config::{Config, Input, SourceEntry, is_loopback, is_unspecified};
 
 /// The place of a role by the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
+use evb_config::{Loaded, read};
 use evb_core::id::{BuilderId, Peer, SourceId};
 
-use super::{Found, Locations, look_up, own::OwnHost, place::places, roles_in_words};
-use crate::config::{Loaded, read};
+use super::{Found, Locations, look_up, own::OwnHost, place::places};
 
 const SUPERVISOR: Peer = Peer::Supervisor;
 
@@ -187,10 +187,4 @@ fn names_are_looked_up_once_each_and_many_at_a_time() {
     assert_eq!(found["127.0.0.7"], Ok(vec![address("127.0.0.7")]));
     assert_eq!(found["fd77::5"], Ok(vec![address("fd77::5")]));
     assert!(found["no-such-host.invalid"].as_ref().is_err_and(|reason| reason.starts_with("not known here")));
-}
-
-#[test]
-fn roles_are_drawn_together() {
-    let roles = [SUPERVISOR, builder(2), source(1), source(2), source(3), source(7)];
-    assert_eq!(roles_in_words(&roles), "supervisor, builder 2, sources 1-3, 7");
 }

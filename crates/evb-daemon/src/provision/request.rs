@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use evb_config::{BuilderEntry, Config, Endpoint};
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     units::{Bytes, Rate, UnitError},
@@ -18,10 +19,7 @@ use super::{
     plan::{Bucket, Destination, Request, least_burst},
     traffic::{ClassOption, Sharing},
 };
-use crate::{
-    config::{BuilderEntry, Config, Endpoint},
-    here::Locations,
-};
+use crate::here::Locations;
 
 /// Returns the parser of the byte measure that the command line's rates use.
 pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {

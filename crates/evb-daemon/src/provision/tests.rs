@@ -290,7 +290,7 @@ fn the_configurations_classes_are_the_kernels() {
         [shaping.classes]\ndata = { guaranteed = \"76900 kbit/s\" }\nother = { guaranteed = \"2 Mbit/s\", dscp = 8 }\n\
         [[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
-    let config = config::read(text, "test.toml").expect("a configuration").config;
+    let config = evb_config::read(text, "test.toml").expect("a configuration").config;
     let classes = config.shaping.classes.expect("classes");
     let sharing = Sharing::of_config(&classes, in_frames);
     // 1514 of 1538 bytes are the frame.
@@ -304,7 +304,7 @@ fn the_configurations_classes_are_the_kernels() {
 
 /// Returns a configuration with a source of this host and two builders, one of which has a rate of
 /// its own.
-fn configured(shaping: &str) -> config::Config {
+fn configured(shaping: &str) -> evb_config::Config {
     let text = format!(
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"periodic\", rate = \"10 Hz\" }}\n\
          [network]\nlink_rate = \"1538 Mbit/s\"\n[shaping]\n{shaping}\n\
@@ -312,7 +312,7 @@ fn configured(shaping: &str) -> config::Config {
          [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n\
          [[builder]]\nid = 2\nlisten = \"[::1]:7102\"\nsink = \"null\"\nrate = \"20 Mbit/s\"\n"
     );
-    match config::read(&text, "test.toml") {
+    match evb_config::read(&text, "test.toml") {
         Ok(loaded) => loaded.config,
         Err(problems) => panic!("{problems}"),
     }
@@ -334,7 +334,7 @@ fn wishes() -> Wishes<'static> {
 
 #[test]
 fn rates_of_lanes_become_those_of_destinations() {
-    let rates = |config: &config::Config, wishes: &Wishes<'_>| -> Vec<u64> {
+    let rates = |config: &evb_config::Config, wishes: &Wishes<'_>| -> Vec<u64> {
         let wanted = request::request(config, wishes).unwrap();
         assert_eq!(wanted.sources.len(), 2);
         wanted.request.destinations.iter().map(|d| d.rate.unwrap().bits_per_second()).collect()
@@ -347,7 +347,7 @@ fn rates_of_lanes_become_those_of_destinations() {
     let given = ["1=100 Mbit/s".parse().unwrap()];
     let counted = ByteMeasure::Buffer;
     assert_eq!(rates(&line, &Wishes { rates: &given, counted, ..wishes() })[0], 100 * MBIT);
-    let depths = |config: &config::Config, wishes: &Wishes<'_>| {
+    let depths = |config: &evb_config::Config, wishes: &Wishes<'_>| {
         let wanted = request::request(config, wishes).unwrap();
         (
             wanted.request.destinations[0].burst,

@@ -4,9 +4,8 @@
 
 use std::str::FromStr;
 
+use evb_config::{ClassEntry, ClassesConfig};
 use evb_core::units::{Rate, UnitError};
-
-use crate::config::{ClassEntry, ClassesConfig};
 
 /// A class's share of the link, in the bytes that tc counts.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,16 +8,13 @@ use super::{
     roles::{self, Hosting},
     summary::Publisher,
 };
-use crate::{
-    check,
-    config::{Config, Origin},
-    memory::machine_memory,
-};
+use crate::memory::machine_memory;
 use evb::{
     role::Beats,
     run_control::{Joining, System, SystemError},
     supervisor::{RunPlan, SupervisorConfig},
 };
+use evb_config::{Config, Origin, check};
 use evb_core::{
     id::{BuilderId, Peer, RunNumber},
     ledger::RunReport,

@@ -1,7 +1,6 @@
 use evb_core::units::Bytes;
 
 use super::{BuilderArguments, configuration};
-use crate::config;
 
 #[test]
 fn every_point_is_a_configuration_that_evbd_admits() {
@@ -16,7 +15,7 @@ fn every_point_is_a_configuration_that_evbd_admits() {
             output: crate::bench::output::OutputArguments::default(),
         };
         let text = configuration(&arguments, Bytes::kib(64), 8).expect("loopback has free ports");
-        let loaded = config::read(&text, "test").unwrap_or_else(|problems| panic!("{problems}"));
+        let loaded = evb_config::read(&text, "test").unwrap_or_else(|problems| panic!("{problems}"));
         assert_eq!(loaded.config.sources.len(), 4);
         assert_eq!(loaded.config.sources[0].max_fragment, Bytes::kib(16));
         assert_eq!(loaded.config.shaping.sources_at_once, (at_once > 0).then_some(at_once));

@@ -15,7 +15,6 @@ use evb_shaper::{
 
 use crate::{
     bench::{cpu, free_ports},
-    config,
     run::{self, RunError},
 };
 
@@ -139,8 +138,8 @@ pub(super) struct Ran {
 /// Runs all roles in this process, over loopback.
 pub(super) fn run(shape: Shape, load: Load, duration: Duration) -> Result<Ran, RunError> {
     let text = configuration(shape, load, duration)?;
-    let loaded =
-        config::read(&text, "bench shaping").map_err(|problems| RunError::Operator(problems.to_string()))?;
+    let loaded = evb_config::read(&text, "bench shaping")
+        .map_err(|problems| RunError::Operator(problems.to_string()))?;
     let before = cpu::of_process();
     let report = run::here(loaded.config)?;
     let cpu = before.zip(cpu::of_process()).map(|(before, after)| after.saturating_sub(before));

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use clap::Parser as _;
+use evb_config::read;
 use evb_core::units::{Bytes, Rate};
 
 use super::{
     ShapingArguments, ShapingPoint, ShapingTable, measure,
     system::{Keeper, Load, Shape, buffer_bits, configuration, fragment},
 };
-use crate::config::read;
 
 #[derive(clap::Parser)]
 struct Line {

@@ -54,7 +54,7 @@ fn a_configuration_names_its_peers() {
         [security]
         mode = "none"
     "#;
-    let config = crate::config::read(text, "test").expect("a configuration").config;
+    let config = evb_config::read(text, "test").expect("a configuration").config;
     let found = peers(Some(&config), &[]);
     assert_eq!(found.here, [Role::Supervisor, SOURCE]);
     assert_eq!(found.unresolved.len(), 1, "{:?}", found.unresolved);

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use evb_config::ShapingMode;
 use evb_core::{
     id::BuilderId,
     units::{Bytes, Rate},
@@ -23,12 +24,9 @@ use evb_net::{
 };
 use evb_shaper::{ByteMeasure, Pace};
 
-use crate::{
-    config::ShapingMode,
-    doctor::facts::{
-        ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts, Proved,
-        SocketFacts, StageFacts, TurnFacts,
-    },
+use crate::doctor::facts::{
+    ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts, Proved,
+    SocketFacts, StageFacts, TurnFacts,
 };
 
 pub(super) fn facts() -> Facts {

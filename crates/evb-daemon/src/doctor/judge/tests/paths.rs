@@ -1,3 +1,4 @@
+use evb_config::ShapingMode;
 use evb_core::units::{Bytes, Rate};
 use evb_net::host::{Unavailable, echo::Echo};
 
@@ -7,7 +8,6 @@ use super::{
     made_up::{facts, late},
     verdict,
 };
-use crate::config::ShapingMode;
 
 #[test]
 fn full_packets_must_come_through() {
