@@ -8,9 +8,9 @@ use evb_config::{
     check::{BAD_CONFIGURATION, json, text},
     roles_in_words, say, say_in_line,
 };
-use evb_core::units::parse_duration;
+use evb_host::{here::Locations, memory::machine_memory};
 
-use crate::{here::Locations, memory::machine_memory};
+use evb_core::units::parse_duration;
 
 /// Arguments of `evbd check`.
 #[derive(clap::Args, Debug)]

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use evb_config::plan;
+use evb_host::{doctor, probe_buffer, provision};
 
 use crate::{
-    bench, check, ctl, doctor, keygen,
+    bench, check, ctl, keygen,
     log::{self, LogFormat},
-    probe_buffer, provision, run,
+    run,
     tools::{dump, merge, verify},
 };
 

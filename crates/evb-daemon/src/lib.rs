@@ -3,8 +3,6 @@
 
 mod log;
 pub mod figure;
-pub mod memory;
-mod here;
 mod check;
 mod inputs;
 mod control;
@@ -14,10 +12,4 @@ pub mod run;
 pub mod bench;
 mod keygen;
 mod tools;
-mod provision;
-mod probe_buffer;
-mod doctor;
 pub mod cli;
-
-#[cfg(feature = "fuzzing")]
-pub use probe_buffer::fuzzing;

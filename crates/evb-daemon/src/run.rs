@@ -28,6 +28,7 @@ use evb_config::{
     is_loopback,
 };
 use evb_core::id::Peer;
+use evb_host::{here::host_name, memory::machine_memory};
 
 pub(crate) use host::here;
 pub use roles::RoleArgument;
@@ -37,7 +38,7 @@ use host::Host;
 use roles::Hosting;
 use summary::Publisher;
 
-use crate::{here::host_name, memory::machine_memory, service::Service};
+use crate::service::Service;
 
 /// Arguments of `evbd run`.
 #[derive(clap::Args, Debug)]

@@ -7,7 +7,7 @@ use super::{crates::crates, finding::Finding};
 use crate::repo::Repo;
 
 /// Crate, and all evb crates that it may depend on. A crate that is not listed may not exist.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("evb-core", &[]),
     ("evb-shaper", &["evb-core"]),
     ("evb-net", &["evb-core"]),
@@ -15,7 +15,11 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("evb", &["evb-core", "evb-shaper", "evb-net", "evb-file"]),
     ("evb-sim", &["evb-core", "evb-shaper"]),
     ("evb-config", &["evb", "evb-core", "evb-shaper", "evb-net"]),
-    ("evb-daemon", &["evb", "evb-config", "evb-core", "evb-shaper", "evb-net", "evb-file", "evb-sim"]),
+    ("evb-host", &["evb-config", "evb-core", "evb-shaper", "evb-net"]),
+    (
+        "evb-daemon",
+        &["evb", "evb-config", "evb-host", "evb-core", "evb-shaper", "evb-net", "evb-file", "evb-sim"],
+    ),
     // Figures and tables of the benches, which the lab fills with its own; trains of datagrams,
     // with which it is calibrated.
     ("xtask", &["evb-daemon", "evb-net"]),

@@ -3,10 +3,11 @@
 use std::str::FromStr;
 
 use evb_config::{Config, Origin, roles_in_words};
+use evb_host::here::Locations;
+
 use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::RunError;
-use crate::here::Locations;
 
 /// A role as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,19 +2,20 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
+use evb_config::{Config, Origin, check};
+use evb_host::memory::machine_memory;
+
 use super::{
     RunError,
     build::{self, Shared},
     roles::{self, Hosting},
     summary::Publisher,
 };
-use crate::memory::machine_memory;
 use evb::{
     role::Beats,
     run_control::{Joining, System, SystemError},
     supervisor::{RunPlan, SupervisorConfig},
 };
-use evb_config::{Config, Origin, check};
 use evb_core::{
     id::{BuilderId, Peer, RunNumber},
     ledger::RunReport,

@@ -6,8 +6,9 @@ use std::{
 };
 
 use evb_core::{trigger::TriggerKind, units::Rate};
+use evb_host::kernel;
 use evb_net::{
-    host::{self, kernel},
+    host,
     pacing::{Executor, Offload, Software, Transport, Trial, Txtime, cores, prove, spin_allowed},
 };
 use indicatif::ProgressBar;

@@ -9,9 +9,7 @@ use evb_net::{
     host::{
         Fact, Unavailable,
         clocks::{self, Lateness},
-        cores,
         echo::{self, TurnStages},
-        ethtool, kernel,
         link::{self, Link},
         qdisc, setting, setting_number, sockets,
     },
@@ -25,6 +23,7 @@ use super::{
     },
     peers::{Peer, Peers},
 };
+use crate::{cores, ethtool, kernel};
 
 /// Time for which timers are observed.
 const WATCHED: Duration = Duration::from_millis(500);

@@ -13,9 +13,7 @@ use evb_core::{
 use evb_net::{
     host::{
         clocks::{ClockSource, Lateness},
-        cores::Cores,
         echo::Echo,
-        ethtool::{Coalescing, Feature, Line, Offloads, Pause, Rings},
         link::Link,
         qdisc::{Fq, Place, Qdisc, QdiscOptions},
         sockets::Asked,
@@ -24,9 +22,13 @@ use evb_net::{
 };
 use evb_shaper::{ByteMeasure, Pace};
 
-use crate::doctor::facts::{
-    ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts, Proved,
-    SocketFacts, StageFacts, TurnFacts,
+use crate::{
+    cores::Cores,
+    doctor::facts::{
+        ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts, Proved,
+        SocketFacts, StageFacts, TurnFacts,
+    },
+    ethtool::{Coalescing, Feature, Line, Offloads, Pause, Rings},
 };
 
 pub(super) fn facts() -> Facts {

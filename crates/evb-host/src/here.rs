@@ -18,7 +18,7 @@ use evb_net::{
     resolve::{self, ResolveError},
 };
 
-pub(crate) use own::host_name;
+pub use own::host_name;
 
 use self::{
     own::OwnHost,
@@ -33,7 +33,7 @@ type Found = Result<Vec<IpAddr>, String>;
 
 /// A role and its place by the configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Located<'c> {
+pub struct Located<'c> {
     place: Place<'c>,
     /// Result of the look-up; `None` if the configuration gives no host.
     found: Option<Found>,
@@ -47,24 +47,24 @@ pub(crate) struct Located<'c> {
 
 impl<'c> Located<'c> {
     /// Returns the role.
-    pub(crate) fn role(&self) -> Peer {
+    pub fn role(&self) -> Peer {
         self.place.role
     }
 
     /// Returns the host as the configuration names it.
-    pub(crate) fn host(&self) -> Option<&'c str> {
+    pub fn host(&self) -> Option<&'c str> {
         self.place.host
     }
 
     /// Returns the addresses, or the reason why there are none; `None` if no host is named.
-    pub(crate) fn addresses(&self) -> Option<Result<&[IpAddr], &str>> {
+    pub fn addresses(&self) -> Option<Result<&[IpAddr], &str>> {
         self.found.as_ref().map(|found| found.as_deref().map_err(String::as_str))
     }
 }
 
 /// All roles of a configuration, seen from this host.
 #[derive(Clone, Debug)]
-pub(crate) struct Locations<'c> {
+pub struct Locations<'c> {
     own: OwnHost,
     list: Vec<Located<'c>>,
     /// True if every address of the configuration is on loopback, so that all roles belong to one
@@ -75,7 +75,7 @@ pub(crate) struct Locations<'c> {
 impl<'c> Locations<'c> {
     /// Resolves the configuration's names and compares the addresses with those of this host.
     /// Blocks while the resolver works.
-    pub(crate) fn of(config: &'c Config) -> Self {
+    pub fn of(config: &'c Config) -> Self {
         let places = places(config);
         let found = look_up(places.iter().filter_map(|place| place.host).collect());
         Self::new(places, OwnHost::read(), |host| found[host].clone(), is_own)
@@ -100,23 +100,23 @@ impl<'c> Locations<'c> {
     }
 
     /// Returns all roles: supervisor, builders, sources.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Located<'c>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Located<'c>> {
         self.list.iter()
     }
 
     /// Returns the roles of this host.
-    pub(crate) fn here(&self) -> Vec<Peer> {
+    pub fn here(&self) -> Vec<Peer> {
         self.list.iter().filter(|located| located.is_here).map(Located::role).collect()
     }
 
     /// Returns true if every address of the configuration is on loopback, so that all roles belong
     /// to one host, whichever that is.
-    pub(crate) fn are_on_loopback(&self) -> bool {
+    pub fn are_on_loopback(&self) -> bool {
         self.is_on_loopback
     }
 
     /// Returns hosts without an address: the roles on each, and the resolver's reason.
-    pub(crate) fn unknown(&self) -> BTreeMap<&'c str, (Vec<Peer>, &str)> {
+    pub fn unknown(&self) -> BTreeMap<&'c str, (Vec<Peer>, &str)> {
         let mut unknown: BTreeMap<&str, (Vec<Peer>, &str)> = BTreeMap::new();
         for located in &self.list {
             if let (Some(host), Some(Err(reason))) = (located.host(), located.addresses()) {

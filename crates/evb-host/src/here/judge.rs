@@ -20,7 +20,7 @@ struct OneHost<'a> {
 
 impl<'c> Locations<'c> {
     /// Returns the problems with the places of roles, each with its line.
-    pub(crate) fn problems(&self, origin: &Origin) -> Problems {
+    pub fn problems(&self, origin: &Origin) -> Problems {
         let mut list = Vec::new();
         if !self.are_on_loopback() {
             self.refuse_nowhere(origin, &mut list);
@@ -91,7 +91,7 @@ impl<'c> Locations<'c> {
     }
 
     /// Returns the message for a host without roles, with the addresses that were compared.
-    pub(crate) fn nobody_here(&self, file: &str) -> String {
+    pub fn nobody_here(&self, file: &str) -> String {
         let mut words = format!("no role of {file} belongs to this host\n");
         let _ = writeln!(words, "  this host is {}: {}", self.own.name, self.own.addresses_in_words());
         words += "  the configuration has:\n";
@@ -106,7 +106,7 @@ impl<'c> Locations<'c> {
     }
 
     /// Describes this host and all others, with their roles, for people.
-    pub(crate) fn page(&self) -> String {
+    pub fn page(&self) -> String {
         let here = self.here();
         let roles = if here.is_empty() { "nothing".to_owned() } else { roles_in_words(&here) };
         let mut page = format!("This host hosts {roles}\n");
@@ -118,7 +118,7 @@ impl<'c> Locations<'c> {
     }
 
     /// Describes the same for machines.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let hosts: Vec<Value> = self
             .hosts()
             .iter()

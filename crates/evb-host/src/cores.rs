@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::{Fact, Unavailable, text_of};
+use evb_net::host::{Fact, Unavailable, text_of};
 
 /// Cores of this host, and those that this process may use.
 #[derive(Clone, Debug, PartialEq)]

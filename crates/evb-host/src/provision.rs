@@ -29,7 +29,7 @@ use self::{
 
 /// Arguments of `evbd provision`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ProvisionArguments {
+pub struct ProvisionArguments {
     /// The configuration.
     config: PathBuf,
     /// Action: print the commands; apply them (as root; all or nothing); remove them, which brings
@@ -84,7 +84,7 @@ enum Action {
 
 /// Runs the command. Returns 0 if it was carried out (status: equal), 1 if not (status: different),
 /// 2 if the configuration or the command line is bad.
-pub(crate) fn main(arguments: &ProvisionArguments) -> ExitCode {
+pub fn main(arguments: &ProvisionArguments) -> ExitCode {
     let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
         Err(error) => {

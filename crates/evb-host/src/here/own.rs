@@ -42,7 +42,7 @@ impl OwnHost {
 }
 
 /// Returns the name of this host as the kernel has it.
-pub(crate) fn host_name() -> String {
+pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

@@ -1,10 +1,8 @@
 use evb_core::units::Rate;
-use evb_net::host::{
-    Unavailable,
-    ethtool::{Feature, Line, Rings},
-};
+use evb_net::host::Unavailable;
 
 use super::{Verdict, bad, better, finding, good, made_up::facts, verdict};
+use crate::ethtool::{Feature, Line, Rings};
 
 const OFF: Feature = Feature { on: false, fixed: false };
 

@@ -28,7 +28,7 @@ use self::{
 
 /// Arguments of `evbd doctor`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct DoctorArguments {
+pub struct DoctorArguments {
     /// The configuration that this host shall run; with it, verdicts say whether the host is good
     /// enough for this configuration.
     config: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) struct DoctorArguments {
 const BAD: u8 = 1;
 
 /// Runs the command.
-pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
+pub fn main(arguments: &DoctorArguments) -> ExitCode {
     let config = match arguments.config.as_deref().map(evb_config::load).transpose() {
         Ok(loaded) => loaded.map(|loaded| loaded.config),
         Err(error) => {

@@ -29,7 +29,7 @@ use self::{
 
 /// Either end of the measurement.
 #[derive(Debug, Subcommand)]
-pub(crate) enum ProbeBufferCommand {
+pub enum ProbeBufferCommand {
     /// Run this on the builder's host: waits for the senders, measures, and prints the line for
     /// the configuration.
     Listen(ListenArguments),
@@ -43,7 +43,7 @@ const PORT: u16 = 7199;
 
 /// Arguments of `evbd probe-buffer listen`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ListenArguments {
+pub struct ListenArguments {
     /// This host's address towards the port that is to be measured, TCP and UDP (port 7199 unless
     /// given).
     #[arg(value_name = "ADDR")]
@@ -73,7 +73,7 @@ pub(crate) struct ListenArguments {
 
 /// Arguments of `evbd probe-buffer send`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct SendArguments {
+pub struct SendArguments {
     /// Address of the listener (port 7199 unless given).
     #[arg(value_name = "ADDR")]
     address: String,
@@ -84,7 +84,7 @@ pub(crate) struct SendArguments {
 
 /// Runs the command. Returns 0 if it was carried out (even if the buffer was not reached), 1 if it
 /// failed, 2 for a bad address.
-pub(crate) fn main(command: &ProbeBufferCommand) -> ExitCode {
+pub fn main(command: &ProbeBufferCommand) -> ExitCode {
     let address = match command {
         ProbeBufferCommand::Listen(arguments) => &arguments.address,
         ProbeBufferCommand::Send(arguments) => &arguments.address,

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use evb_core::units::{Bytes, Rate};
-use evb_net::host::{
-    Fact, Unavailable,
-    ethtool::{Feature, Line, Offloads},
-};
+use evb_net::host::{Fact, Unavailable};
 use serde_json::json;
 
 use super::{
@@ -16,6 +13,7 @@ use super::{
     },
     brief,
 };
+use crate::ethtool::{Feature, Line, Offloads};
 
 pub(super) fn findings(device: &DeviceFacts, demand: Option<&Demand>) -> Vec<Finding> {
     vec![

@@ -11,18 +11,23 @@ use evb_core::{
     id::BuilderId,
     units::{Bytes, Rate},
 };
-use evb_net::host::{
-    Fact,
-    clocks::{ClockSource, Lateness},
-    cores::Cores,
-    echo::Echo,
-    ethtool::{Coalescing, Line, Offloads, Pause, Rings},
-    link::Link,
-    qdisc::Qdisc,
-    sockets::Asked,
+use evb_net::{
+    host::{
+        Fact,
+        clocks::{ClockSource, Lateness},
+        echo::Echo,
+        link::Link,
+        qdisc::Qdisc,
+        sockets::Asked,
+    },
+    pacing::{Offload, Proof, Transport},
 };
-use evb_net::pacing::{Offload, Proof, Transport};
 use evb_shaper::Pace;
+
+use crate::{
+    cores::Cores,
+    ethtool::{Coalescing, Line, Offloads, Pause, Rings},
+};
 
 /// The facts that verdicts follow from.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evb_net::host::{Unavailable, clocks::Lateness};
+
 use serde_json::{Value, json};
 
 use super::{

@@ -5,8 +5,7 @@ mod tests;
 
 use evb_core::units::Rate;
 
-use super::{Fact, Unavailable};
-use crate::sys_ethtool;
+use evb_net::host::{Fact, Unavailable, ask_driver as ask};
 
 /// Commands and string sets of linux/ethtool.h.
 mod number {
@@ -99,10 +98,6 @@ pub struct Offloads {
     pub gro: Feature,
     /// The device cuts UDP trains (`tx-udp-segmentation`); kernels before 4.18 do not know it.
     pub udp: Option<Feature>,
-}
-
-fn ask(device: &str, request: &[u32]) -> Fact<Vec<u32>> {
-    sys_ethtool::ask(device, request).map_err(|error| Unavailable::new(super::fact::in_words(&error)))
 }
 
 /// The name of the device's driver.
