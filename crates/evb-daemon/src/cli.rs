@@ -59,7 +59,7 @@ enum Command {
     /// Measure evb on this host or on a simulated switch.
     Bench {
         #[command(subcommand)]
-        what: bench::BenchCommand,
+        what: evb_bench::BenchCommand,
     },
 }
 

@@ -2,14 +2,13 @@
 //! run.
 
 mod log;
-pub mod figure;
 mod check;
 mod inputs;
 mod control;
 mod ctl;
 mod service;
 pub mod run;
-pub mod bench;
+mod bench;
 mod keygen;
 mod tools;
 pub mod cli;

@@ -5,14 +5,14 @@
 //! palette, which colour-blind readers can tell apart) and by mark.
 //!
 //! ```
-//! use evb_daemon::figure::{Axis, Chart, Curve, Figure};
+//! use evb_bench::figure::{Axis, Chart, Curve, Figure};
 //!
 //! let asked = [(10.0, 10.0), (100.0, 99.0)];
 //! let (x, y) = (Axis::log("Asked (Mbit/s)"), Axis::log("Got (Mbit/s)"));
 //! let chart = Chart::curves(x, y, vec![Curve::points("timerfd", asked)]);
 //! let svg = Figure::new("Rates").with(chart).note("Loopback, one source, one builder.").svg()?;
 //! assert!(svg.starts_with("<svg"));
-//! # Ok::<(), evb_daemon::figure::FigureError>(())
+//! # Ok::<(), evb_bench::figure::FigureError>(())
 //! ```
 
 mod chart;

@@ -6,7 +6,7 @@ use super::{
     judged::{AGREEMENT, OverloadVerdict, REGULAR, Study, UnderloadVerdict},
     outcome::RunOutcome,
 };
-use crate::bench::output::columns;
+use crate::output::columns;
 
 /// Formats the whole page.
 pub(super) fn text(study: &Study) -> String {

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::system::{Keeper, Load, Ran, Shape, buffer_bits};
 use crate::{
-    bench::output::columns,
     figure::{Axis, Chart, Curve, Figure},
+    output::columns,
 };
 
 /// The results for one rate, requested of every lane of a system, with one executor.

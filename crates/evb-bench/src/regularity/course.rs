@@ -21,7 +21,7 @@ use super::{
     receiver::{Announcement, Arrivals, Connection},
     sender::{self, Sent, Stream, Way},
 };
-use crate::bench::{cpu, output::BenchError};
+use crate::{cpu, output::BenchError};
 
 /// An executor that keeps departure times, with its name.
 struct Candidate {

@@ -60,18 +60,6 @@ fn a_fragment_takes_five_milliseconds_and_its_frames_are_reckoned() {
     assert!((alone / bits - 1.0 - headers * 8.0 / 9.0 / bare).abs() < 1e-3, "{alone} for {bits}");
 }
 
-#[test]
-fn a_rate_is_kept_by_real_roles() {
-    let line = ["--shapes", "1x1", "--rates", "20 Mbit/s", "--executors", "timerfd", "--duration", "400 ms"];
-    let table = measure(&arguments(&line)).expect("measured");
-    let [point] = table.points.as_slice() else { panic!("{table:?}") };
-    // The rate is not above the requested one, except for the end of a burst. It may be lower on a
-    // busy machine.
-    assert!(point.off < 0.05 && point.off > -0.5, "{point:?}");
-    assert_eq!((point.got_bits_per_s.len(), point.exit_code), (1, 0));
-    assert!(table.unshaped_bits_per_s[0].1 > 40e6, "{table:?}");
-}
-
 fn made_up(off: f64) -> ShapingPoint {
     ShapingPoint {
         system: "1×1".into(),
@@ -105,6 +93,6 @@ fn the_median_run_counts_and_is_shown() {
 
 #[test]
 fn what_cannot_be_measured_is_refused() {
-    assert!(measure(&arguments(&["--runs", "0"])).is_err());
-    assert!(measure(&arguments(&["--duration", "10 ms"])).is_err());
+    let refused = |line: &[&str]| measure(&arguments(line), |_| unreachable!("nothing runs")).is_err();
+    assert!(refused(&["--runs", "0"]) && refused(&["--duration", "10 ms"]));
 }

@@ -22,7 +22,7 @@ use self::{
     system::{Keeper, Load, Shape, run},
 };
 use super::output::{BenchError, OutputArguments, failed};
-use crate::run::RunError;
+use crate::run::{RunError, RunSystem};
 
 /// Arguments of `evbd bench shaping`.
 #[derive(clap::Args, Clone, Debug)]
@@ -56,8 +56,8 @@ pub struct ShapingArguments {
 const ASKED_AT_MOST: f64 = 0.5;
 
 /// Runs the measurement.
-pub(super) fn main(arguments: &ShapingArguments) -> ExitCode {
-    let published = measure(arguments).and_then(|table| {
+pub(super) fn main(arguments: &ShapingArguments, run: RunSystem) -> ExitCode {
+    let published = measure(arguments, run).and_then(|table| {
         arguments.output.publish(&table, &table.text(), || table.figure().svg()).map(|()| table)
     });
     match published {
@@ -67,12 +67,12 @@ pub(super) fn main(arguments: &ShapingArguments) -> ExitCode {
     }
 }
 
-fn measure(arguments: &ShapingArguments) -> Result<ShapingTable, BenchError> {
+fn measure(arguments: &ShapingArguments, run: RunSystem) -> Result<ShapingTable, BenchError> {
     if arguments.runs == 0 || arguments.duration < Duration::from_millis(100) {
         return Err(BenchError::Operator("a point is measured at least once, for at least 100 ms".into()));
     }
     let table = ShapingTable::new(arguments.duration, arguments.runs);
-    let mut course = Course { arguments, table, working: None, bar: bar() };
+    let mut course = Course { arguments, table, working: None, bar: bar(), run };
     for shape in &arguments.shapes {
         course.shape(*shape)?;
     }
@@ -91,6 +91,7 @@ struct Course<'a> {
     table: ShapingTable,
     working: Option<Vec<Keeper>>,
     bar: ProgressBar,
+    run: RunSystem,
 }
 
 impl Course<'_> {
@@ -127,7 +128,7 @@ impl Course<'_> {
         }
         let mut working = Vec::new();
         for keeper in &self.arguments.executors {
-            match works(shape, *keeper) {
+            match self.works(shape, *keeper) {
                 Ok(()) => working.push(*keeper),
                 Err(RunError::Operator(why)) => self.table.remark(format!("{keeper} is left out: {why}")),
                 Err(error) => return Err(error.into()),
@@ -141,7 +142,7 @@ impl Course<'_> {
     /// the bytes that it takes in a port's buffer.
     fn most(&self, shape: Shape) -> Result<f64, BenchError> {
         let load = Load::Unshaped { fragment: system::LARGEST, events_per_s: None };
-        let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)))?;
+        let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)), self.run)?;
         Ok(system::buffer_bits(ran.report.bytes.payload as f64, system::LARGEST, None)
             / ran.report.duration_s)
     }
@@ -149,16 +150,17 @@ impl Course<'_> {
     /// Measures one point: shaped, then unshaped at the same event rate.
     fn point(&self, shape: Shape, keeper: Keeper, rate: Rate) -> Result<ShapingPoint, BenchError> {
         let fragment = system::fragment(rate);
-        let shaped = run(shape, Load::Shaped { fragment, keeper, rate }, self.arguments.duration)?;
+        let shaped = run(shape, Load::Shaped { fragment, keeper, rate }, self.arguments.duration, self.run)?;
         let events_per_s = Some(shaped.report.rates.events_per_s);
-        let unshaped = run(shape, Load::Unshaped { fragment, events_per_s }, self.arguments.duration)?;
+        let unshaped =
+            run(shape, Load::Unshaped { fragment, events_per_s }, self.arguments.duration, self.run)?;
         Ok(point(shape, keeper, rate, &shaped, &unshaped))
     }
-}
 
-/// Tests that a run with this executor starts here, which includes the test of kernel offloads.
-fn works(shape: Shape, keeper: Keeper) -> Result<(), RunError> {
-    let rate = Rate::from_bits_per_second(50_000_000);
-    let load = Load::Shaped { fragment: system::fragment(rate), keeper, rate };
-    run(shape, load, Duration::from_millis(100)).map(|_| ())
+    /// Tests that a run with this executor starts here, which includes the test of kernel offloads.
+    fn works(&self, shape: Shape, keeper: Keeper) -> Result<(), RunError> {
+        let rate = Rate::from_bits_per_second(50_000_000);
+        let load = Load::Shaped { fragment: system::fragment(rate), keeper, rate };
+        run(shape, load, Duration::from_millis(100), self.run).map(|_| ())
+    }
 }

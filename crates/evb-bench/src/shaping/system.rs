@@ -14,8 +14,8 @@ use evb_shaper::{
 };
 
 use crate::{
-    bench::{cpu, free_ports},
-    run::{self, RunError},
+    cpu, free_ports,
+    run::{RunError, RunSystem},
 };
 
 /// Time that an event of one lane takes at its rate.
@@ -135,13 +135,13 @@ pub(super) struct Ran {
     pub(super) cpu: Option<Duration>,
 }
 
-/// Runs all roles in this process, over loopback.
-pub(super) fn run(shape: Shape, load: Load, duration: Duration) -> Result<Ran, RunError> {
+/// Runs all roles in this process, over loopback, with the given function.
+pub(super) fn run(shape: Shape, load: Load, duration: Duration, run: RunSystem) -> Result<Ran, RunError> {
     let text = configuration(shape, load, duration)?;
     let loaded = evb_config::read(&text, "bench shaping")
         .map_err(|problems| RunError::Operator(problems.to_string()))?;
     let before = cpu::of_process();
-    let report = run::here(loaded.config)?;
+    let report = run(loaded.config)?;
     let cpu = before.zip(cpu::of_process()).map(|(before, after)| after.saturating_sub(before));
     Ok(Ran { load, report, cpu })
 }

@@ -12,7 +12,7 @@ fn every_point_is_a_configuration_that_evbd_admits() {
             slots: vec![8],
             sizes: vec![Bytes::kib(64)],
             duration: std::time::Duration::from_secs(1),
-            output: crate::bench::output::OutputArguments::default(),
+            output: crate::output::OutputArguments::default(),
         };
         let text = configuration(&arguments, Bytes::kib(64), 8).expect("loopback has free ports");
         let loaded = evb_config::read(&text, "test").unwrap_or_else(|problems| panic!("{problems}"));

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     figure::{Axis, Chart, Curve, Figure},
-    run::{self, RunError},
+    run::{RunError, RunSystem},
 };
 
 /// Arguments of `evbd bench builder`.
@@ -65,22 +65,22 @@ struct Measurement<'a> {
 }
 
 /// Runs the measurement, with all roles in this process, over loopback.
-pub(super) fn main(arguments: &BuilderArguments) -> ExitCode {
-    let measured = measure(arguments).map_err(BenchError::from);
+pub(super) fn main(arguments: &BuilderArguments, run: RunSystem) -> ExitCode {
+    let measured = measure(arguments, run).map_err(BenchError::from);
     match measured.and_then(|points| publish(arguments, &points).map(|()| points)) {
         Ok(points) => ExitCode::from(points.iter().map(|point| point.exit_code).max().unwrap_or(0)),
         Err(error) => failed(&error, matches!(error, BenchError::Run(RunError::Operator(_)))),
     }
 }
 
-fn measure(arguments: &BuilderArguments) -> Result<Vec<Point>, RunError> {
+fn measure(arguments: &BuilderArguments, run: RunSystem) -> Result<Vec<Point>, RunError> {
     let total = arguments.slots.len() * arguments.sizes.len();
     let bar = ProgressBar::new(total as u64);
     let mut points = Vec::with_capacity(total);
     for size in &arguments.sizes {
         for slots in &arguments.slots {
             bar.set_message(format!("{size}, {slots} slots"));
-            points.push(point(arguments, *size, *slots)?);
+            points.push(point(arguments, *size, *slots, run)?);
             bar.inc(1);
         }
     }
@@ -88,11 +88,11 @@ fn measure(arguments: &BuilderArguments) -> Result<Vec<Point>, RunError> {
     Ok(points)
 }
 
-fn point(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<Point, RunError> {
+fn point(arguments: &BuilderArguments, size: Bytes, slots: u32, run: RunSystem) -> Result<Point, RunError> {
     let text = configuration(arguments, size, slots)?;
     let loaded =
         evb_config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
-    let report = run::here(loaded.config)?;
+    let report = run(loaded.config)?;
     Ok(Point {
         event_bytes: size.count(),
         slots,

@@ -5,8 +5,8 @@ use evb_core::units::{Bytes, Rate};
 use serde::Serialize;
 
 use crate::{
-    bench::output::columns,
     figure::{Axis, Bars, Chart, Curve, Figure},
+    output::columns,
 };
 
 /// The results of one mode with one number of sources.
