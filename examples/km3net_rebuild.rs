@@ -1,7 +1,7 @@
 //! Compares built events with the KM3NeT timeslices that were replayed into them, byte for byte.
 //!
 //!     cargo run --release -p evb-daemon -- run examples/km3net.toml
-//!     cargo run --release --example km3net_rebuild -- \
+//!     cargo run --release --features km3net --example km3net_rebuild -- \
 //!         examples/data/km3net_l1_timeslices.dat out/km3net
 
 use std::{path::Path, process::ExitCode};

@@ -4,6 +4,7 @@
 mod pattern;
 mod generator;
 mod check;
+#[cfg(feature = "km3net")]
 pub mod km3net;
 mod replay;
 mod taker;

@@ -1,10 +1,10 @@
 //! Configurations: read, checked, and shown; and the grant paths of summaries, shown for one of
 //! them.
 
-use evb_daemon::{
+use evb_config::{
+    Loaded,
     admission::{self, GrantPaths, MeasuredPath},
-    check as shown,
-    config::{Loaded, read},
+    check as shown, read,
 };
 
 const QUICKSTART: &str = include_str!("../../examples/quickstart.toml");

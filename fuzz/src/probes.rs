@@ -1,9 +1,7 @@
 //! The records that the two ends of the daemon's measurements exchange.
 
-use evb_daemon::{
-    bench::regularity,
-    fuzzing::{datagram, record},
-};
+use evb_bench::regularity;
+use evb_host::probe_buffer::fuzzing::{datagram, record};
 
 /// Reads the bytes as records, as the head of a datagram, and as the label of a message.
 ///

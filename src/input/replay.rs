@@ -1,7 +1,5 @@
 use std::{
     collections::BTreeMap,
-    fs,
-    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +11,7 @@ use evb_core::{
 };
 use evb_file::{EventFile, FileError, ReadError, files_at};
 
+#[cfg(feature = "km3net")]
 use super::km3net::{Km3netFlaw, Timeslices};
 use crate::source::Readout;
 
@@ -40,6 +39,7 @@ pub enum ReplayError {
         path: PathBuf,
     },
     /// It is not a file of KM3NeT timeslices.
+    #[cfg(feature = "km3net")]
     #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}", path.display())]
     Km3net {
         /// The file.
@@ -48,6 +48,7 @@ pub enum ReplayError {
         flaw: Km3netFlaw,
     },
     /// It has fewer modules.
+    #[cfg(feature = "km3net")]
     #[error("{} has {modules} modules, from 0 to {}; there is no module {module}", path.display(), modules - 1)]
     NoModule {
         /// The file.
@@ -106,7 +107,10 @@ impl Replay {
     ///
     /// # Errors
     /// [`ReplayError`]: not such a file, or it has no such module.
+    #[cfg(feature = "km3net")]
     pub fn km3net(path: &Path, module: usize) -> Result<Self, ReplayError> {
+        use std::{fs, io::Read as _};
+
         let unreadable = |reason| ReplayError::Unreadable { path: path.to_owned(), reason };
         let mut bytes = Vec::new();
         let file = fs::File::open(path).map_err(unreadable)?;

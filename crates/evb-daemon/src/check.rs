@@ -1,37 +1,20 @@
-//! The output of `evbd check`: the system at a glance and the sums behind admission, for people and
-//! as JSON.
+//! `evbd check`: admission control, and the roles of this host.
 
-mod letters;
-mod planned;
-mod text;
-mod json;
-#[cfg(test)]
-mod tests;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
+use evb_config::{
+    ConfigError, Origin,
+    admission::{self, GrantPaths},
+    check::{BAD_CONFIGURATION, json, text},
+    roles_in_words, say, say_in_line,
 };
+use evb_host::{here::Locations, memory::machine_memory};
 
-use evb_core::units::{Bytes, parse_duration};
-
-pub use json::json;
-pub use text::text;
-
-use crate::{
-    admission::{self, GrantPaths, Sums},
-    config::{self, Config, ConfigError, Origin, Problems},
-    here::{Locations, roles_in_words},
-    memory::machine_memory,
-};
-
-/// Exit code of a configuration that cannot start.
-pub const BAD_CONFIGURATION: u8 = 2;
+use evb_core::units::parse_duration;
 
 /// Arguments of `evbd check`.
 #[derive(clap::Args, Debug)]
-pub struct CheckArguments {
+pub(crate) struct CheckArguments {
     /// The configuration.
     config: PathBuf,
     /// Print JSON.
@@ -51,7 +34,7 @@ pub struct CheckArguments {
 
 /// Runs the command.
 pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
-    let loaded = match config::load(&arguments.config) {
+    let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
         Err(error) => {
             match &error {
@@ -111,28 +94,4 @@ fn is_hosted(locations: &Locations<'_>, origin: &Origin) -> bool {
         eprintln!("warning: {}: `{host}` is {reason}", roles_in_words(&roles));
     }
     true
-}
-
-/// A configuration that may start.
-#[derive(Clone, Debug)]
-pub struct Admitted {
-    /// The configuration.
-    pub config: Config,
-    /// Sums that admission compared.
-    pub sums: Sums,
-    /// Problems that the user should see; none is an error.
-    pub warnings: Problems,
-    /// Index that finds a key's line.
-    pub origin: Origin,
-}
-
-/// Reads a configuration and applies admission control, as every command with a configuration does
-/// first. `machine_memory` is the memory of this machine ([`crate::memory::machine_memory`]).
-pub fn admit(path: &Path, machine_memory: Option<Bytes>) -> Result<Admitted, ConfigError> {
-    let loaded = config::load(path)?;
-    let (sums, problems) = admission::admit(&loaded, machine_memory);
-    if problems.are_fatal() {
-        return Err(problems.into());
-    }
-    Ok(Admitted { config: loaded.config, sums, warnings: problems, origin: loaded.origin })
 }

@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use evb_config::plan;
+use evb_host::{doctor, probe_buffer, provision};
 
 use crate::{
-    bench, check, ctl, doctor, keygen,
+    bench, check, ctl, keygen,
     log::{self, LogFormat},
-    plan, probe_buffer, provision, run,
+    run,
     tools::{dump, merge, verify},
 };
 
@@ -57,7 +59,7 @@ enum Command {
     /// Measure evb on this host or on a simulated switch.
     Bench {
         #[command(subcommand)]
-        what: bench::BenchCommand,
+        what: evb_bench::BenchCommand,
     },
 }
 

@@ -14,8 +14,8 @@ mod listener;
 use std::{io, net::SocketAddr, sync::Arc};
 
 use evb::run_control::RunControl;
+use evb_config::{ControlConfig, Endpoint, ViewersEntry};
 
-use crate::config::{ControlConfig, Endpoint, ViewersEntry};
 use guard::{Guard, Viewers};
 
 pub(crate) use token::{Token, TokenError};

@@ -12,10 +12,10 @@ use std::{
 };
 
 use clap::Subcommand;
+use evb_config::{ControlConfig, say, say_in_line};
 use evb_core::units::{Frequency, parse_duration};
 use serde_json::{Value, json};
 
-use crate::config::{self, ControlConfig};
 use client::{AskError, Client};
 
 /// Exit code of a command that was refused.
@@ -167,7 +167,7 @@ impl Ask {
 fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
     let control = match &arguments.config {
         Some(path) => {
-            let loaded = config::load(path).map_err(|error| AskError::Operator(error.to_string()))?;
+            let loaded = evb_config::load(path).map_err(|error| AskError::Operator(error.to_string()))?;
             loaded.config.control.unwrap_or_else(ControlConfig::usual)
         }
         None => ControlConfig::usual(),

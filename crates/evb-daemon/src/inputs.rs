@@ -8,11 +8,10 @@ use evb::{
     source::{Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
+use evb_config::{ContentCheck, Input, MadeOn, ReplayFormat, SourceEntry};
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
 use tokio::sync::oneshot;
-
-use crate::config::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat, SourceEntry};
 
 /// The reason why a source could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -148,16 +147,6 @@ async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Rep
     let replay = tokio::task::spawn_blocking(load).await.map_err(io::Error::from)??;
     let largest = replay.largest();
     if largest > limit { Err(InputError::Oversize { largest, limit }) } else { Ok(replay) }
-}
-
-impl From<FragmentSize> for input::FragmentSize {
-    fn from(size: FragmentSize) -> Self {
-        match size {
-            FragmentSize::Fixed(size) => Self::Fixed(size),
-            FragmentSize::Gaussian { mean, sigma } => Self::Gaussian { mean, sigma },
-            FragmentSize::LogNormal { mean, sigma } => Self::LogNormal { mean, sigma },
-        }
-    }
 }
 
 /// Returns the sources whose content builders can check.

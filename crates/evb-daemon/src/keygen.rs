@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use evb::PresharedKey;
+use evb_config::say;
 
 /// Arguments of `evbd keygen`.
 #[derive(clap::Args, Debug)]

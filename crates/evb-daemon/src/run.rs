@@ -22,9 +22,14 @@ use std::{
 };
 
 use evb::role::{Beats, RoleError};
+use evb_config::{
+    Config, ControlConfig, Problems,
+    check::{self, Admitted, BAD_CONFIGURATION},
+    is_loopback,
+};
 use evb_core::id::Peer;
+use evb_host::{here::host_name, memory::machine_memory};
 
-pub(crate) use build::lane_frames;
 pub(crate) use host::here;
 pub use roles::RoleArgument;
 
@@ -33,13 +38,7 @@ use host::Host;
 use roles::Hosting;
 use summary::Publisher;
 
-use crate::{
-    check::{self, Admitted, BAD_CONFIGURATION},
-    config::{Config, ControlConfig, Problems, is_loopback},
-    here::host_name,
-    memory::machine_memory,
-    service::Service,
-};
+use crate::service::Service;
 
 /// Arguments of `evbd run`.
 #[derive(clap::Args, Debug)]

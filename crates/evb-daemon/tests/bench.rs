@@ -111,12 +111,19 @@ fn shaping_shows_asked_and_got() {
         "--executors",
         "timerfd,tbf",
         "--duration",
-        "300 ms",
+        "400 ms",
     ];
     let (output, json, figure) = bench(&line);
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(table.contains("20 Mbit/s") && table.contains("tbf is left out"), "{table}");
-    assert_eq!(json["points"][0]["asked_bits_per_s"], 20_000_000);
+    let point = &json["points"][0];
+    assert_eq!(point["asked_bits_per_s"], 20_000_000);
+    // The rate is not above the requested one, except for the end of a burst. It may be lower on a
+    // busy machine.
+    assert!(point["off"].as_f64().is_some_and(|off| off < 0.05 && off > -0.5), "{point:#}");
+    assert_eq!(point["got_bits_per_s"].as_array().map(Vec::len), Some(1));
+    assert_eq!(point["exit_code"], 0);
+    assert!(json["unshaped_bits_per_s"][0][1].as_f64().is_some_and(|most| most > 40e6), "{json:#}");
     assert!(figure.contains("Off, worst lane"));
 }
 

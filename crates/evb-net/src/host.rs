@@ -13,10 +13,8 @@ pub mod qdisc;
 pub mod route;
 pub mod address;
 pub mod link;
-pub mod ethtool;
 pub mod sockets;
 pub mod echo;
-pub mod cores;
 pub mod clocks;
 
 pub use awake::{Awake, keep_awake};
@@ -28,6 +26,15 @@ pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().chars().take(64).collect())
         .unwrap_or_default()
+}
+
+/// Asks the driver of a network device a question of ethtool(8). The words of a request begin with
+/// its command, and those of the answer are as in linux/ethtool.h.
+///
+/// # Errors
+/// There is no such device, its driver does not support the question, or this process may not ask.
+pub fn ask_driver(device: &str, request: &[u32]) -> Fact<Vec<u32>> {
+    crate::sys_ethtool::ask(device, request).map_err(|error| Unavailable::new(fact::in_words(&error)))
 }
 
 /// Pins the calling thread to one core, counted from 0.

@@ -60,6 +60,14 @@ fn files_that_cannot_be_played_are_refused() {
     assert!(matches!(error, ReplayError::NoFragments { .. }), "{error}");
     let missing = dir.path().join("nothing");
     assert!(matches!(Replay::recorded(&missing, SourceId::new(1)), Err(ReplayError::Events(_))));
+}
+
+#[cfg(feature = "km3net")]
+#[test]
+fn files_without_such_timeslices_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    record(dir.path(), 1, 1, &[(1, Some("first"))]);
+    let missing = dir.path().join("nothing");
     assert!(matches!(Replay::km3net(&missing, 0), Err(ReplayError::Unreadable { .. })));
     let events = files_at(dir.path()).unwrap();
     assert!(matches!(Replay::km3net(&events[0], 0), Err(ReplayError::Km3net { .. })));

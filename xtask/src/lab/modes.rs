@@ -4,7 +4,7 @@
 use std::fs;
 
 use anyhow::{Context as _, Result};
-use evb_daemon::bench::modes::{ModePoint, ModeTable};
+use evb_bench::modes::{ModePoint, ModeTable};
 
 use super::{
     bench::Bench,

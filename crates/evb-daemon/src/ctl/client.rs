@@ -3,6 +3,7 @@
 use std::{io, path::Path, time::Duration};
 
 use bytes::Bytes;
+use evb_config::Endpoint;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     Request, StatusCode,
@@ -13,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::{config::Endpoint, control::Token};
+use crate::control::Token;
 
 /// Time limit of an answer. It may take some seconds, because a start waits for the last sources
 /// and builders.

@@ -15,6 +15,7 @@ use evb::{
     run_control::Role,
     source::SourceConfig,
 };
+use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
 use evb_core::{
     id::{Peer, RunNumber},
     wire::control::Reason,
@@ -22,15 +23,11 @@ use evb_core::{
 use evb_net::{class::TrafficClass, control::ConnectError, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
 
-pub(crate) use pacing::lane_frames;
 pub(super) use sink::{next_number, run_number};
 pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
-use crate::{
-    config::{BuilderEntry, Config, FilterEntry, SourceEntry},
-    inputs,
-};
+use crate::inputs;
 
 /// State that the roles of a process share, run after run.
 #[derive(Clone, Default)]

@@ -6,6 +6,7 @@ use evb::{
     role::Beats,
     run_control::{Refusal, RunControl, State},
 };
+use evb_config::{Config, ControlConfig, Origin};
 
 use super::{
     RunArguments, RunError,
@@ -14,7 +15,6 @@ use super::{
     system::{FromFile, THE_CONFIGURATION},
 };
 use crate::{
-    config::{Config, ControlConfig, Origin},
     control::{Server, ServerError},
     service::Service,
 };

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::{Config, Endpoint, Input, SecurityMode, TriggerConfig, is_loopback};
+use evb_config::{Config, Endpoint, Input, SecurityMode, TriggerConfig, is_loopback};
 
 /// Returns sentences for the log about each listener that accepts peers from beyond this machine
 /// without a key.

@@ -11,6 +11,7 @@ use evb::{
     run_control::Role,
     supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
 };
+use evb_config::Config;
 use evb_core::{
     id::{Peer, RunNumber},
     ledger::RunReport,
@@ -25,7 +26,7 @@ use super::{
     progress, roles,
     signals::Signals,
 };
-use crate::{config::Config, service::Service};
+use crate::service::Service;
 
 /// Runs a whole system in this process, without progress or signals, and returns its closed ledger.
 pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {

@@ -3,7 +3,9 @@
 use std::{future::ready, sync::Arc, time::Duration};
 
 use evb::role::Beats;
+use evb_config::{Config, Origin, check};
 use evb_core::id::Peer;
+use evb_host::memory::machine_memory;
 use tokio::sync::watch;
 
 use super::{
@@ -14,12 +16,7 @@ use super::{
     signals::Signals,
     summary::Publisher,
 };
-use crate::{
-    check,
-    config::{Config, Origin},
-    memory::machine_memory,
-    service::Service,
-};
+use crate::service::Service;
 
 /// Time for which a supervisor may be away: practically without limit.
 const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 365);

@@ -10,10 +10,9 @@ use std::{
     path::Path,
 };
 
+use evb_config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry};
 use evb_core::id::Peer;
 use rustix::fs::Access;
-
-use crate::config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry};
 
 /// Returns the files and directories that these roles need and do not have. Creates nothing,
 /// because a sink must make its directory itself, so that it survives a power cut.

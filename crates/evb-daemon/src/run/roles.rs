@@ -2,13 +2,12 @@
 
 use std::str::FromStr;
 
+use evb_config::{Config, Origin, roles_in_words};
+use evb_host::here::Locations;
+
 use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::RunError;
-use crate::{
-    config::{Config, Origin},
-    here::{Locations, roles_in_words},
-};
 
 /// A role as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

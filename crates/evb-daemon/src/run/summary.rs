@@ -14,9 +14,9 @@ use evb_core::{
     ledger::{Latency, PacingSummary, RunReport},
     units::{Bytes, Rate},
 };
+use evb_host::here::host_name;
 
 use super::{RunError, host::Ended};
-use crate::here::host_name;
 
 /// Placeholder of the run number in a path.
 const RUN: &str = "{run}";

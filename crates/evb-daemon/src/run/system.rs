@@ -2,16 +2,14 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
+use evb_config::{Config, Origin, check};
+use evb_host::memory::machine_memory;
+
 use super::{
     RunError,
     build::{self, Shared},
     roles::{self, Hosting},
     summary::Publisher,
-};
-use crate::{
-    check,
-    config::{Config, Origin},
-    memory::machine_memory,
 };
 use evb::{
     role::Beats,

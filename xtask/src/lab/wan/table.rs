@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
-use evb_daemon::figure::{Axis, Bars, Chart, Figure};
+use evb_bench::figure::{Axis, Bars, Chart, Figure};
 use serde_json::{Value, json};
 
 use super::{

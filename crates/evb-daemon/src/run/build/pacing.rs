@@ -7,6 +7,7 @@ use std::{
 };
 
 use evb::source::PacingConfig;
+use evb_config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
 use evb_core::{id::Peer, units::Rate};
 use evb_net::{
     host::route::route,
@@ -17,7 +18,6 @@ use evb_net::{
 use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
 
 use super::super::RunError;
-use crate::config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
 
 /// Chooses the executor that keeps the paces of the hosted sources; `None` if nothing is paced. The
 /// test sends packets, for less than a second.
@@ -90,7 +90,7 @@ impl<'a> Ends<'a> {
     fn of(config: &Config, builder: &'a BuilderEntry) -> Option<Self> {
         let to = (builder.listen.host.as_str(), builder.listen.port).to_socket_addrs().ok()?.next()?.ip();
         let usual = route(to, None).ok().and_then(|route| route.from);
-        Some(Self { builder, to, usual, rate: lane_frames(config, builder) })
+        Some(Self { builder, to, usual, rate: config.lane_frames(builder) })
     }
 
     /// Returns the path of a source that sends from `bound`, if that address fits, or else from the
@@ -100,12 +100,6 @@ impl<'a> Ends<'a> {
         let port = Some(self.builder.listen.port);
         Some(Trial { port, rate: self.rate, ..Trial::new(transport, from, self.to) })
     }
-}
-
-/// Returns the pace of the lanes to a builder in L2 frames, which are what the kernel counts.
-pub(crate) fn lane_frames(config: &Config, builder: &BuilderEntry) -> Option<Rate> {
-    let pace = config.lane_pace(builder)?;
-    Some(config.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Buffer))
 }
 
 /// Returns the paces of one source's lanes, its classes, and the executor that keeps them.
@@ -129,7 +123,7 @@ fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
     let sharing = config.sources.iter().filter(|other| other.bind == source.bind && source.bind.is_some());
     let parts = sharing.count().max(1) as u64;
     let part = |rate: Rate| Rate::from_bits_per_second(rate.bits_per_second() / parts);
-    let class = |(name, entry): (&str, &crate::config::ClassEntry)| Class {
+    let class = |(name, entry): (&str, &evb_config::ClassEntry)| Class {
         name: name.to_owned(),
         guaranteed: Some(part(entry.guaranteed)),
         ceiling: Some(part(entry.ceiling)),

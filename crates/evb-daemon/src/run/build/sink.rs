@@ -7,14 +7,12 @@ use evb::{
     sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
     supervisor::unfinished_run,
 };
+use evb_config::{BuilderEntry, Config, Fsync, SinkEntry};
 use evb_core::id::{BuilderId, Epoch, Peer, RunNumber};
 use evb_file::{EventFile, FsyncPolicy, WriterOptions, existing_files, next_free_run, parse_file_name};
 
 use super::FIRST_RUN;
-use crate::{
-    config::{BuilderEntry, Config, Fsync, SinkEntry},
-    run::RunError,
-};
+use crate::run::RunError;
 
 /// The sink that a configuration names.
 pub(super) enum FromConfig {

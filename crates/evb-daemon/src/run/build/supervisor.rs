@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
+use evb_config::{Config, SinkEntry, TriggerConfig, TriggerProtocol};
 use evb_core::{
     id::RunNumber,
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
@@ -11,7 +12,6 @@ use evb_core::{
 };
 
 use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
-use crate::config::{self, Config, SinkEntry, TriggerConfig, TriggerProtocol};
 
 /// Returns the supervisor's plan and the address at which it listens.
 pub(in crate::run) fn supervisor(
@@ -32,8 +32,8 @@ pub(in crate::run) fn supervisor(
         trigger,
         drain_grace: usual.drain_grace + give_up,
         policy: match config.supervisor.policy {
-            config::AssignmentPolicy::RoundRobin => AssignmentPolicy::RoundRobin,
-            config::AssignmentPolicy::LeastLoaded => AssignmentPolicy::LeastLoaded,
+            evb_config::AssignmentPolicy::RoundRobin => AssignmentPolicy::RoundRobin,
+            evb_config::AssignmentPolicy::LeastLoaded => AssignmentPolicy::LeastLoaded,
         },
         run_length: config.supervisor.run_length,
         slots: config.slots(),
@@ -44,8 +44,8 @@ pub(in crate::run) fn supervisor(
         lease: config.supervisor.lease,
         report_period: report_period(config),
         on_source_loss: match config.supervisor.on_source_loss {
-            config::SourceLoss::Incomplete => SourceLoss::Incomplete,
-            config::SourceLoss::Wait => SourceLoss::Wait,
+            evb_config::SourceLoss::Incomplete => SourceLoss::Incomplete,
+            evb_config::SourceLoss::Wait => SourceLoss::Wait,
         },
         events: config.run.events,
         duration: config.run.duration,

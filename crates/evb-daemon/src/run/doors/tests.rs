@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 
+use evb_config::{Config, SecurityMode, read};
+
 use super::open_doors;
-use crate::config::{Config, SecurityMode, read};
 
 const ELSEWHERE: &str = "[supervisor]\nlisten = \"10.0.0.1:7000\"\n\
                          trigger = { kind = \"external\", listen = \"10.0.0.1:7001\" }\n\

@@ -1,9 +1,9 @@
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
+use evb_config::{Problems, read};
 use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::missing;
-use crate::config::{Problems, read};
 
 #[test]
 fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {

@@ -1,7 +1,6 @@
 use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::{Hosting, RoleArgument, hosted};
-use crate::config;
 
 const CONFIG: &str = r#"
 [run]
@@ -29,7 +28,7 @@ fn roles_read_as_people_write_them() {
 
 #[test]
 fn all_roles_by_default_and_only_known_ones() {
-    let loaded = config::read(CONFIG, "test.toml").expect("the configuration is good");
+    let loaded = evb_config::read(CONFIG, "test.toml").expect("the configuration is good");
     let hosted = |hosting: Hosting| hosted(&hosting, &loaded.config, &loaded.origin);
     assert_eq!(hosted(Hosting::All).map(|roles| roles.len()).ok(), Some(4));
     let builder = RoleArgument(Peer::Builder(BuilderId::new(1)));
@@ -41,7 +40,7 @@ fn all_roles_by_default_and_only_known_ones() {
 
 #[test]
 fn a_configuration_on_loopback_is_here_as_a_whole() {
-    let loaded = config::read(CONFIG, "test.toml").expect("the configuration is good");
+    let loaded = evb_config::read(CONFIG, "test.toml").expect("the configuration is good");
     let all = hosted(&Hosting::All, &loaded.config, &loaded.origin).expect("four roles");
     assert_eq!(hosted(&Hosting::Here, &loaded.config, &loaded.origin).ok(), Some(all));
 }

@@ -1,7 +1,6 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::config;
 
 fn configured(sources: &str) -> Config {
     let text = format!(
@@ -10,7 +9,7 @@ fn configured(sources: &str) -> Config {
          [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n\
          [[builder]]\nid = 2\nlisten = \"127.0.0.1:7102\"\nsink = \"null\"\nrate = \"30760 kbit/s\"\n"
     );
-    config::read(&text, "test.toml").unwrap_or_else(|problems| panic!("{problems}")).config
+    evb_config::read(&text, "test.toml").unwrap_or_else(|problems| panic!("{problems}")).config
 }
 
 fn found(sources: &str) -> Vec<(IpAddr, Option<u16>, Option<u64>)> {

@@ -1,0 +1,177 @@
+//! `evbd bench modes`: the shaping modes side by side, on the simulated switch.
+
+mod point;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use evb_core::{
+    trigger::TriggerKind,
+    units::{Bytes, Rate},
+};
+use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
+use indicatif::ProgressBar;
+
+pub use point::{ModePoint, ModeTable};
+
+use super::output::{BenchError, OutputArguments, failed};
+
+/// Arguments of `evbd bench modes`.
+#[derive(clap::Args, Debug)]
+pub struct ModesArguments {
+    /// Numbers of sources.
+    #[arg(long, value_delimiter = ',', default_values_t = [4, 8, 16, 32])]
+    sources: Vec<u16>,
+    /// Number of builders, each behind a port of its own.
+    #[arg(long, default_value_t = 1)]
+    builders: u16,
+    /// The modes to compare.
+    #[arg(long, value_delimiter = ',', default_values_t = ["credit", "window", "token-bucket", "none"].map(str::to_owned))]
+    modes: Vec<String>,
+    /// Payload that each source has for an event.
+    #[arg(long, default_value = "64 kB")]
+    fragment: Bytes,
+    /// The rate of every link, in line bytes.
+    #[arg(long, default_value = "1 Gbit/s")]
+    link_rate: Rate,
+    /// Bytes that each port of the switch can queue, in buffer bytes.
+    #[arg(long, default_value = "128 KiB")]
+    port_buffer: Bytes,
+    /// Events outstanding per builder.
+    #[arg(long, default_value_t = 4)]
+    slots: u32,
+    /// Events of each run.
+    #[arg(long, default_value_t = 200)]
+    events: u64,
+    /// Load for the measurement of latency, as a part of what the links carry. Goodput is measured
+    /// with events as fast as possible.
+    #[arg(long, default_value_t = 0.8)]
+    load: f64,
+    /// Seed of all randomness.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Runs the simulation.
+pub(super) fn main(arguments: &ModesArguments) -> ExitCode {
+    let published = measure(arguments)
+        .and_then(|table| arguments.output.publish(&table, &table.text(), || table.figure().svg()));
+    match published {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error, matches!(error, BenchError::Operator(_))),
+    }
+}
+
+fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
+    if !(arguments.load > 0.0 && arguments.load <= 1.0) {
+        return Err(BenchError::Operator(
+            "--load is a part of what the links carry: above 0, at most 1".into(),
+        ));
+    }
+    let bar = ProgressBar::new((arguments.sources.len() * arguments.modes.len()) as u64);
+    let mut points = Vec::new();
+    for sources in &arguments.sources {
+        for mode in &arguments.modes {
+            bar.set_message(format!("{mode}, {sources} sources"));
+            points.push(point(arguments, *sources, mode)?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let NetworkModel { hosts, latency, .. } = NetworkModel::default();
+    let wake_up = &hosts.source.wake_up;
+    let setting = format!(
+        "{} builder(s), {} fragments, {} links, port buffer {}, {} slots, {} events a run, seed {}; programs run {:?} to {:?} after \
+         their data, links take {latency:?}",
+        arguments.builders,
+        arguments.fragment,
+        arguments.link_rate,
+        arguments.port_buffer,
+        arguments.slots,
+        arguments.events,
+        arguments.seed,
+        wake_up.least(),
+        wake_up.most(),
+    );
+    Ok(ModeTable { world: "simulated switch".to_owned(), setting, load: arguments.load, points })
+}
+
+fn point(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<ModePoint, BenchError> {
+    let mut scenario = scenario(arguments, sources, mode)?;
+    let flat_out = scenario.run()?;
+    let none = || BenchError::Operator("--fragment must not be empty".into());
+    scenario.trigger = scenario.periodic_at_load(arguments.load).ok_or_else(none)?;
+    let loaded = scenario.run()?;
+    Ok(of_reports(&flat_out, &loaded))
+}
+
+fn of_reports(flat_out: &SimReport, loaded: &SimReport) -> ModePoint {
+    ModePoint {
+        mode: flat_out.mode.to_owned(),
+        sources: flat_out.sources,
+        builders: flat_out.builders,
+        goodput_bits_per_s: flat_out.goodput.bits_per_second(),
+        capacity_bits_per_s: flat_out.capacity.bits_per_second(),
+        drops: flat_out.builder_port_drops + flat_out.other_port_drops,
+        retransmits: flat_out.retransmits,
+        complete: flat_out.run.events.complete,
+        not_complete: flat_out.run.events.incomplete + flat_out.run.events.lost,
+        latency_us_p99: micros(flat_out.latency_p99),
+        queue_peak_bytes: Some(flat_out.builder_port_peak.count()),
+        at_load_drops: loaded.builder_port_drops + loaded.other_port_drops,
+        at_load_latency_us_p50: micros(loaded.latency_p50),
+        at_load_latency_us_p99: micros(loaded.latency_p99),
+    }
+}
+
+fn micros(duration: std::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scenario, BenchError> {
+    let network = NetworkModel {
+        link_rate: arguments.link_rate,
+        host_rate: arguments.link_rate,
+        port_buffer: arguments.port_buffer,
+        ..NetworkModel::default()
+    };
+    let scenario = Scenario {
+        sources,
+        builders: arguments.builders,
+        network,
+        readout: Readout {
+            size: FragmentSize::Fixed(arguments.fragment),
+            delay: std::time::Duration::ZERO,
+            silence: 0.0,
+        },
+        trigger: TriggerKind::AsFastAsPossible,
+        slots: arguments.slots,
+        events: arguments.events,
+        seed: arguments.seed,
+        ..Scenario::default()
+    };
+    as_configured(scenario, mode)
+}
+
+/// Returns the scenario with the shaping that `evbd` itself would choose for such a system.
+pub(super) fn as_configured(scenario: Scenario, mode: &str) -> Result<Scenario, BenchError> {
+    let text = format!(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n\
+         [network]\nlink_rate = \"{} bit/s\"\nport_buffer = \"{} B\"\nadmission = \"warn\"\n[shaping]\nmode = \"{mode}\"\n\
+         [[source]]\nids = \"1-{}\"\ninput = {{ kind = \"generator\", size = \"{} B\" }}\n\
+         [[builder]]\nids = \"1-{}\"\nlisten = \"127.0.0.1:{{7100+id}}\"\nport = \"{{id}}\"\nsink = \"null\"\n",
+        scenario.network.link_rate.bits_per_second(),
+        scenario.network.port_buffer.count(),
+        scenario.sources,
+        scenario.readout.size.largest().count(),
+        scenario.builders,
+    );
+    let loaded =
+        evb_config::read(&text, "bench").map_err(|problems| BenchError::Operator(problems.to_string()))?;
+    let config = &loaded.config;
+    let budget = config.builders.first().map_or(config.shaping.budget, |builder| builder.budget);
+    Ok(Scenario { shaping: config.shaping(budget), ..scenario })
+}

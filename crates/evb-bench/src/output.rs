@@ -1,0 +1,113 @@
+//! The output of a measurement: a table on the terminal, JSON and a figure in files.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use serde::Serialize;
+
+use crate::figure::FigureError;
+
+/// The reason why a measurement has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The operator asked for something senseless, or for something that cannot be done here.
+    #[error("{0}")]
+    Operator(String),
+    /// A run of real roles failed.
+    #[error(transparent)]
+    Run(#[from] crate::run::RunError),
+    /// A simulated run failed.
+    #[error(transparent)]
+    Simulation(#[from] evb_sim::SimError),
+    /// The figure cannot be drawn.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+    /// The operating system refused a call.
+    #[error("{what}: {error}")]
+    System {
+        /// Attempt that failed.
+        what: String,
+        /// Error of the operating system.
+        error: std::io::Error,
+    },
+}
+
+impl BenchError {
+    pub(super) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        |error| Self::System { what, error }
+    }
+}
+
+/// Reports why there is no result; the exit code tells whether the operator must change something.
+pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
+    eprintln!("error: {error}");
+    if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
+}
+
+/// Files that a measurement writes.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct OutputArguments {
+    /// Write all figures as JSON to this file; `-`: print them instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Draw the result into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+impl OutputArguments {
+    /// Prints and writes the results.
+    pub(super) fn publish(
+        &self,
+        measurement: &impl Serialize,
+        table: &str,
+        draw: impl FnOnce() -> Result<String, FigureError>,
+    ) -> Result<(), BenchError> {
+        let json = serde_json::to_string_pretty(measurement)
+            .map_err(|error| BenchError::Operator(format!("cannot write the result as JSON: {error}")))?;
+        match &self.json {
+            Some(path) if path.as_os_str() == "-" => say!("{json}"),
+            Some(path) => {
+                write(path, &(json + "\n"))?;
+                say_in_line!("{table}");
+            }
+            None => say_in_line!("{table}"),
+        }
+        match &self.svg {
+            Some(path) => write(path, &draw()?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BenchError> {
+    std::fs::write(path, text).map_err(BenchError::system(format!("cannot write {}", path.display())))
+}
+
+/// Formats columns of the least width, the first one to the left and the others to the right.
+pub(super) fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(head.get(column).map(|name| name.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (index, (cell, width)) in cells.zip(&widths).enumerate() {
+            line += &if index == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+        }
+        line.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text += &line(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Admission control: compares the load of a configuration on links, port buffers and memory with
+//! their capacity.
+//!
+//! Everything is arithmetic on the configuration; nothing is measured. Sizes are means, except
+//! where a limit must always hold (budget, windows, bursts, memory). Two byte measures are never
+//! mixed: links are counted in *line bytes*, port buffers in *buffer bytes* ([`evb_shaper::cost`]).
+
+mod sums;
+mod rules;
+mod paths;
+mod planning;
+#[cfg(test)]
+mod tests;
+
+use evb_core::units::Bytes;
+
+pub use paths::{GrantPaths, MeasuredPath, PathError, PathOrigin, PathStage};
+pub use planning::{Bound, HANDLING, Planning, PortPlanning, planning};
+pub(crate) use rules::rounded_down;
+pub use rules::{Finding, Weight, findings};
+pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
+
+use crate::{Admission, Loaded, Problem, Problems, Severity};
+
+/// Returns the sums behind a configuration, and its problems. `machine_memory` is the memory of
+/// this machine.
+///
+/// With `[network] admission = "warn"` a load beyond the links and buffers is a warning; memory
+/// stays an error.
+pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems) {
+    let sums = sums(&loaded.config, machine_memory);
+    let deliberate = loaded.config.network.admission == Admission::Warn;
+    let problem = |finding: Finding| {
+        let (severity, remedy) = match finding.weight {
+            Weight::Fatal => (Severity::Error, finding.remedy),
+            Weight::Overload if !deliberate => {
+                let on_purpose = "to overload on purpose, set [network] admission = \"warn\"";
+                (Severity::Error, format!("{}; {on_purpose}", finding.remedy))
+            }
+            Weight::Overload | Weight::Risk => (Severity::Warning, finding.remedy),
+        };
+        let span = loaded.origin.span(finding.key);
+        Problem { severity, key: finding.key.to_owned(), span, reason: finding.reason, remedy }
+    };
+    let problems = findings(&loaded.config, &sums).into_iter().map(problem);
+    let problems = Problems::new(loaded.origin.clone(), problems.collect());
+    (sums, problems)
+}

@@ -1,0 +1,268 @@
+//! The rules that keep packets from being dropped and backlogs from growing without end.
+
+use evb_core::{
+    units::{Bytes, Rate},
+    wire::control::MAX_OUTSTANDING,
+};
+
+use super::sums::{PortSum, Sums, UplinkSum};
+use crate::{Config, ShapingMode, nine_tenths};
+
+/// The weight of a broken rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// The configuration is refused, even as a test of overload.
+    Fatal,
+    /// The configuration is refused, unless it is meant as a test of overload.
+    Overload,
+    /// The configuration will mostly work.
+    Risk,
+}
+
+/// A rule that a configuration breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Key whose change mends it.
+    pub key: &'static str,
+    /// Consequence for the configuration.
+    pub weight: Weight,
+    /// Description of the excess.
+    pub reason: String,
+    /// Advice for the user.
+    pub remedy: String,
+}
+
+impl Finding {
+    fn new(key: &'static str, reason: String, remedy: impl Into<String>) -> Self {
+        Self { key, weight: Weight::Overload, reason, remedy: remedy.into() }
+    }
+}
+
+/// Returns every rule that `config` breaks, given its `sums`.
+pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(link) = config.network.link_rate {
+        findings.extend(port_load(config, sums, link));
+        findings.extend(uplink_load(sums, link));
+        findings.extend(paced_ports(config, &sums.ports, link));
+        findings.extend(paced_uplinks(config, &sums.uplinks, link));
+    }
+    if let Some(port_buffer) = config.network.port_buffer {
+        findings.extend(budget(config, port_buffer));
+        findings.extend(windows(config, &sums.ports, port_buffer));
+        findings.extend(bursts(config, &sums.ports, port_buffer));
+        findings.extend(unshaped(config, sums, port_buffer));
+        findings.extend(large_packets(config, port_buffer));
+    }
+    findings.extend(lane_pace(config, sums));
+    findings.extend(memory(config, sums));
+    findings.extend(outstanding(config));
+    findings
+}
+
+/// Formats a rate for people, rounded down so that the printed rate is itself admitted.
+pub(crate) fn rounded_down(events_per_second: f64) -> String {
+    if events_per_second < 100.0 {
+        format!("{:.2}", (events_per_second * 100.0).floor() / 100.0)
+    } else {
+        format!("{:.0}", events_per_second.floor())
+    }
+}
+
+/// Number of packets in a port below which credit has too little to divide between sources.
+const FEW_PACKETS: u64 = 32;
+
+/// Warns of jumbo frames at a shallow port. They save headers, but fourteen of 9000 bytes fill 128
+/// KiB.
+fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
+    let mtu = config.network.mtu;
+    let fit = port_buffer.count() / config.cost().packet_buffer().count();
+    if mtu <= Bytes::new(1500) || fit >= FEW_PACKETS {
+        return None;
+    }
+    Some(Finding {
+        key: "network.mtu",
+        weight: Weight::Risk,
+        reason: format!("only {fit} packets of {mtu} fit into port_buffer = {port_buffer}"),
+        remedy: "use mtu = 1500 where switch ports are shallow".to_owned(),
+    })
+}
+
+/// Checks the load of ports: Σ over the sources' fragments × the events for a port's builders ≤ the
+/// link. An event is an N → 1 burst, and what flows in for longer than it can flow out fills any
+/// buffer (the stability condition ρ ≤ 1 of every queue).
+fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
+    let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
+    let (load, events) = (worst.load?, rounded_down(sums.carried?));
+    let reason = format!(
+        "{} events/s put {load} on the port of {}, whose link carries {link}",
+        sums.asked?.round(),
+        worst.name
+    );
+    let builders =
+        if config.builders.len() == 1 { "a second builder" } else { "more builders on ports of their own" };
+    let remedy =
+        format!("ask for at most {events} events/s in all, make fragments smaller, or add {builders}");
+    Some(Finding::new("supervisor.trigger.rate", reason, remedy))
+}
+
+/// Checks the same for the link from a source, which sends a fragment of every event.
+fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
+    let worst =
+        sums.uplinks.iter().filter(|uplink| uplink.load > Some(link)).max_by_key(|uplink| uplink.load)?;
+    let reason = format!(
+        "{} events/s put {} on the link from {}, which carries {link}",
+        sums.asked?.round(),
+        worst.load?,
+        worst.name
+    );
+    let remedy = format!(
+        "ask for at most {} events/s, or make this source's fragments smaller",
+        rounded_down(sums.carried?)
+    );
+    Some(Finding::new("supervisor.trigger.rate", reason, remedy))
+}
+
+/// Checks that the budget fits: Σ budget ≤ port buffer. The bytes that receivers permit to be under
+/// way are the most that can meet in the port. (Nomachi et al.'s event builder, where the
+/// destination asks one source after the other, is the case of one fragment.)
+fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
+    let budget = config.shaping.budget;
+    if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
+        return None;
+    }
+    let remedy = "leave it out to get the usual part of the port buffer; the rest is for acknowledgements and for what hosts send again";
+    Some(if budget > port_buffer {
+        let reason = format!(
+            "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would drop"
+        );
+        Finding::new("shaping.budget", reason, remedy)
+    } else {
+        let reason =
+            format!("a budget of {budget} leaves less than a tenth of the port buffer of {port_buffer} free");
+        Finding { weight: Weight::Risk, ..Finding::new("shaping.budget", reason, remedy) }
+    })
+}
+
+/// Checks that windows fit: N · window ≤ port buffer. BaBar's event builder used the TCP window as
+/// the throttle in this way.
+fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
+    let worst = ports.iter().max_by_key(|port| port.windows)?;
+    if config.shaping.mode != ShapingMode::Window || worst.windows <= port_buffer {
+        return None;
+    }
+    let lanes = config.sources.len() * worst.builders.len();
+    let reason = format!(
+        "{lanes} lanes with a window of {} put up to {} into the port of {}, whose buffer has {port_buffer}",
+        config.shaping.window, worst.windows, worst.name
+    );
+    Some(Finding::new(
+        "shaping.window",
+        reason,
+        "leave the window out for the largest that fits, or use mode = \"credit\"",
+    ))
+}
+
+/// Checks the paces at ports: Σ rates ≤ link. Token buckets pass what they are given, so that a
+/// port overflows when the paces of its sources add up to more (Yasu et al.: token bucket filters
+/// within class-based queueing).
+fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Finding> {
+    let worst = paced(config, ports.iter().map(|port| (port.paced, &port.name)), link)?;
+    let reason = format!(
+        "the lanes' rates add up to {} at the port of {}, whose link carries {link}",
+        worst.0, worst.1
+    );
+    Some(Finding::new(
+        "shaping.rate",
+        reason,
+        "lower the rate, or leave it out for an equal share of the link",
+    ))
+}
+
+fn paced_uplinks(config: &Config, uplinks: &[UplinkSum], link: Rate) -> Option<Finding> {
+    let worst = paced(config, uplinks.iter().map(|uplink| (uplink.paced, &uplink.name)), link)?;
+    let reason =
+        format!("the lanes' rates add up to {} on the link from {}, which carries {link}", worst.0, worst.1);
+    Some(Finding::new("shaping.rate", reason, "lower the rate: a source needs it once for every builder"))
+}
+
+fn paced<'a>(
+    config: &Config,
+    sums: impl Iterator<Item = (Option<Rate>, &'a String)>,
+    link: Rate,
+) -> Option<(Rate, &'a String)> {
+    let worst = sums.filter_map(|(rate, name)| Some((rate?, name))).max_by_key(|(rate, _)| *rate)?;
+    (config.shaping.mode == ShapingMode::TokenBucket && worst.0 > link).then_some(worst)
+}
+
+/// Checks that bursts fit: N · burst ≤ port buffer. All full buckets may be emptied at the same
+/// time.
+fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
+    let worst = ports.iter().max_by_key(|port| port.bursts)?;
+    if config.shaping.mode != ShapingMode::TokenBucket || worst.bursts <= port_buffer {
+        return None;
+    }
+    let lanes = config.sources.len() * worst.builders.len();
+    let reason = format!(
+        "the bursts of {lanes} lanes put up to {} at once into the port of {}, whose buffer has {port_buffer}",
+        worst.bursts, worst.name
+    );
+    Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
+}
+
+/// Warns of incast: without shaping, all sources answer at once and N fragments meet in one port.
+fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding> {
+    let burst = sums.event.burst.filter(|burst| *burst > port_buffer)?;
+    (config.shaping.mode == ShapingMode::None).then(|| {
+        let reason = format!(
+            "unshaped, one event puts {burst} at once into a port buffer of {port_buffer}: packets will drop"
+        );
+        let remedy = "use mode = \"credit\", unless you want to see what happens without it";
+        Finding { weight: Weight::Risk, ..Finding::new("shaping.mode", reason, remedy) }
+    })
+}
+
+/// Checks that a lane's pace covers the data that the trigger makes for it. Otherwise the source's
+/// backlog grows without end.
+fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
+    let pace = config.builders.iter().filter_map(|builder| config.paced_line_rate([builder])).min()?;
+    let per_builder = sums.asked? / config.builders.len() as f64;
+    let factor = config.cost().line_factor() * 8.0 * per_builder;
+    let largest = config.sources.iter().filter_map(|source| source.input.mean_size()).max()?;
+    let needed = Rate::from_bits_per_second((largest.count() as f64 * factor) as u64);
+    (needed > pace).then(|| {
+        let reason =
+            format!("a lane needs {needed} at {} events/s, but may send only {pace}", per_builder.round());
+        Finding::new("shaping.rate", reason, "raise the rate of the lane, or lower the rate of the trigger")
+    })
+}
+
+/// Checks memory: slots × Σ max_fragment ≤ memory. A builder reserves room for every announced byte
+/// before it asks for it.
+fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
+    let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
+    let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
+    let reason = format!(
+        "builder {} may need {} for {} slots of events up to {}, but has {}",
+        worst.builder,
+        worst.needed,
+        config.slots(),
+        sums.event.largest,
+        worst.limit?
+    );
+    let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
+    Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })
+}
+
+/// Checks slots × builders, because sources are told of all outstanding events at once when a
+/// builder is lost.
+fn outstanding(config: &Config) -> Option<Finding> {
+    let (slots, builders) = (config.slots() as usize, config.builders.len().max(1));
+    (slots.saturating_mul(builders) > MAX_OUTSTANDING).then(|| {
+        let reason = format!(
+            "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events"
+        );
+        let remedy = format!("ask for at most {} slots", MAX_OUTSTANDING / builders);
+        Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) }
+    })
+}

@@ -1,0 +1,195 @@
+//! The sums of planning, for people.
+
+use std::{fmt::Write as _, time::Duration};
+
+use evb_core::units::Bytes;
+
+use super::letters::{percent, significant, size, table};
+use crate::{
+    Config, ShapingMode,
+    admission::{GrantPaths, PathOrigin, Planning, PortPlanning},
+};
+
+/// Formats the sums of planning; ports that are alike share a row.
+pub(super) fn planned(config: &Config, planning: &Planning) -> String {
+    let mut page = String::new();
+    let groups = alike(&planning.ports);
+    if !groups.is_empty() {
+        page += "\nPlanning: what a port must hold, unless sources are held back\n";
+        page += table("", &BEAR, &groups.iter().map(|group| bear(config, group)).collect::<Vec<_>>())
+            .trim_start_matches('\n');
+        page += &table(
+            "\nPlanning: what may be under way, and the part of the link that it fills, min(1, L/(C·R))",
+            &fill_head(&planning.paths),
+            &{
+                let rows = groups.iter().flat_map(|group| fill(config, planning, group));
+                rows.collect::<Vec<_>>()
+            },
+        );
+        page.extend(groups.iter().filter_map(|group| unfilled(planning, group)));
+        page.extend(groups.iter().filter_map(|group| by_stage(&planning.paths, group)));
+    }
+    page + &expected(planning)
+}
+
+const BEAR: [&str; 6] =
+    ["port", "(N−1)·ℓ·Δt", "(Y−X)·Δt", "full buffer drains in", "largest window", "lanes with this window"];
+
+fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
+    let port = group[0];
+    let buffer = config.network.port_buffer;
+    let unknown = || "?".to_owned();
+    let of_buffer = |bytes: Option<Bytes>| match (bytes, buffer) {
+        (Some(bytes), Some(buffer)) => {
+            format!("{} ({:.0} %)", size(bytes), bytes.count() as f64 / buffer.count().max(1) as f64 * 100.0)
+        }
+        (Some(bytes), None) => size(bytes),
+        (None, _) => unknown(),
+    };
+    let window = match (buffer, port.largest_window) {
+        (None, _) => unknown(),
+        (Some(_), None) => "not even a packet".to_owned(),
+        (Some(_), Some(window)) => size(window),
+    };
+    vec![
+        names(group),
+        of_buffer(port.incast),
+        of_buffer(port.overload),
+        port.buffer_drain.map_or_else(unknown, time),
+        window,
+        port.most_windows.map_or_else(unknown, |lanes| lanes.to_string()),
+    ]
+}
+
+fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {
+    let path = match paths.origin() {
+        PathOrigin::Assumed => "assumed grant path",
+        PathOrigin::Stated => "stated grant path",
+        PathOrigin::Measured(_) => "measured grant path",
+    };
+    ["port", "under way at most", "fills it up to", path, "part of the link", "a full link needs"]
+}
+
+fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Vec<String>> {
+    let port = group[0];
+    let held = match (port.outstanding, config.shaping.mode) {
+        (Some(held), _) => size(held),
+        (None, ShapingMode::TokenBucket) => "what the paces let through".to_owned(),
+        (None, _) => "unbounded".to_owned(),
+    };
+    let row = |(index, path): (usize, &Duration)| {
+        let (name, held, up_to) = match index {
+            0 => (names(group), held.clone(), port.full_up_to.map_or_else(|| "any".to_owned(), time)),
+            _ => (String::new(), String::new(), String::new()),
+        };
+        let part = percent(port.utilisation.get(index).copied());
+        vec![
+            name,
+            held,
+            up_to,
+            format!("{}{}", time(*path), quantile(&planning.paths, index)),
+            part,
+            port.full_budget.get(index).copied().map_or_else(String::new, size),
+        ]
+    };
+    planning.paths.times().iter().enumerate().map(row).collect()
+}
+
+/// Returns the name of the quantile at `index`; empty unless the path was measured.
+fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
+    match (paths.measured(), index) {
+        (None, _) => "",
+        (Some(_), 0) => " (p50)",
+        (Some(_), _) => " (p99)",
+    }
+}
+
+/// Returns C·R/L of each stage's median and of the whole path, if the bytes under way are limited.
+pub(super) fn of_budget(paths: &GrantPaths, port: &PortPlanning) -> Vec<(&'static str, f64)> {
+    let Some((path, up_to)) = paths.measured().zip(port.full_up_to) else { return Vec::new() };
+    let part = |time: Duration| time.as_secs_f64() / up_to.as_secs_f64();
+    let stages = path.stages.iter().map(|stage| (stage.key, part(stage.p50)));
+    stages.chain([("first_byte", part(path.p50))]).collect()
+}
+
+/// Describes the stages of R in a measured path, and what would make it shorter.
+fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
+    let path = paths.measured()?;
+    let parts = of_budget(paths, group[0]);
+    if parts.is_empty() {
+        return None;
+    }
+    let whole = ("grant to first byte", path.p50, Some(path.p99));
+    let stages = path.stages.iter().map(|stage| (stage.name, stage.p50, stage.p99)).chain([whole]);
+    let row = |((name, p50, p99), (_, part)): ((&str, _, Option<_>), (_, f64))| {
+        vec![name.to_owned(), time(p50), p99.map_or_else(|| "-".to_owned(), time), format!("{part:.3}")]
+    };
+    let rows: Vec<_> = stages.zip(parts).map(row).collect();
+    let title = format!("\nR by stage, as {} has it, at {}", path.file, names(group));
+    let mut page = table(&title, &["stage", "p50", "p99", "C·R/L of p50"], &rows);
+    if let Some(slowest) = path.slowest() {
+        let _ = writeln!(page, "  Most of it: {}. What makes it shorter: {}", slowest.name, slowest.remedy);
+    }
+    Some(page)
+}
+
+/// Describes what would fill a port that the longest path from a grant to its data leaves unfilled.
+fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
+    let port = group[0];
+    let worst = port.utilisation.len().checked_sub(1)?;
+    let part = port.utilisation[worst];
+    if part >= 1.0 {
+        return None;
+    }
+    let (path, up_to) = (time(*planning.paths.times().get(worst)?), time(port.full_up_to?));
+    // The usual budget of fast ports is at least three quarters of the buffer.
+    let buffer = size(*port.full_budget.get(worst)? * 4 / 3);
+    Some(format!(
+        "  {}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \
+         path of {up_to}, by cores that are kept awake (`keep_awake`), more of them, a larger MTU\n",
+        names(group),
+        percent(Some(part)),
+    ))
+}
+
+fn expected(planning: &Planning) -> String {
+    let [first, others @ ..] = planning.bounds.as_slice() else { return String::new() };
+    let mut page = format!(
+        "\nExpected rate: {} events/s, bounded by {}\n",
+        significant(first.events_per_s),
+        first.resource
+    );
+    for bound in others {
+        let _ = writeln!(page, "  {:>10} events/s  {}", significant(bound.events_per_s), bound.resource);
+    }
+    page
+}
+
+fn alike(ports: &[PortPlanning]) -> Vec<Vec<&PortPlanning>> {
+    let mut groups: Vec<Vec<&PortPlanning>> = Vec::new();
+    for port in ports {
+        let same = |other: &PortPlanning| PortPlanning { name: port.name.clone(), ..other.clone() } == *port;
+        match groups.last_mut() {
+            Some(group) if same(group[0]) => group.push(port),
+            _ => groups.push(vec![port]),
+        }
+    }
+    groups
+}
+
+fn names(group: &[&PortPlanning]) -> String {
+    match group {
+        [one] => one.name.clone(),
+        [first, .., last] => format!("{} … {}", first.name, last.name),
+        [] => String::new(),
+    }
+}
+
+/// Formats a time with three digits and a unit.
+fn time(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
+        seconds if seconds >= 1e-3 => format!("{:.2} ms", seconds * 1e3),
+        seconds => format!("{:.1} µs", seconds * 1e6),
+    }
+}

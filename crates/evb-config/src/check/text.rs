@@ -1,0 +1,192 @@
+//! The sums as tables for people.
+
+use std::fmt::Write as _;
+
+use evb_core::units::{Bytes, Rate};
+
+use super::{
+    letters::{percent, rate, significant, size, table},
+    planned::planned,
+};
+use crate::{
+    Config, ShapingMode, TriggerConfig,
+    admission::{GrantPaths, PortSum, Sums, UplinkSum, planning, rounded_down},
+    ranges,
+};
+
+/// Returns the whole page, for these paths from a grant to its data.
+pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
+    let mut page = system(config, sums);
+    page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
+    page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
+    page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
+    page += &planned(config, &planning(config, sums, paths));
+    page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
+    page
+}
+
+fn system(config: &Config, sums: &Sums) -> String {
+    let network = &config.network;
+    let unknown = || "not known before the run".to_owned();
+    let shaping = &config.shaping;
+    let events = match (config.run.events, config.run.duration) {
+        (Some(events), Some(time)) => format!("{events} events, or {time:?}"),
+        (Some(events), None) => format!("{events} events"),
+        (None, Some(time)) => format!("{time:?}"),
+        (None, None) => "until stopped".to_owned(),
+    };
+    let event = match sums.event.payload {
+        Some(payload) => {
+            format!("{} fragments, {} of payload in the mean", sums.event.fragments, size(payload))
+        }
+        None => format!("{} fragments, sizes {}", sums.event.fragments, unknown()),
+    };
+    let mode = match shaping.mode {
+        ShapingMode::Credit => format!("credit, in grants of {}", shaping.chunk),
+        ShapingMode::Window => format!("window, {} for each lane", shaping.window),
+        ShapingMode::TokenBucket => {
+            let burst = shaping.rate.map_or(Bytes::ZERO, |rate| config.pace(rate).burst);
+            format!("token-bucket, {} for each lane, {burst} at once", rate(shaping.rate))
+        }
+        ShapingMode::None => "none: expect drops in shallow switches".to_owned(),
+    };
+    let carried = sums.carried.map_or_else(unknown, |carried| format!("{} events/s", rounded_down(carried)));
+    let rows = [
+        ("system", format!("{} sources, {} builders", config.sources.len(), config.builders.len())),
+        ("run", events),
+        ("trigger", trigger(config, sums)),
+        ("event", event),
+        ("on the wire", sums.event.line.map_or_else(unknown, size)),
+        ("largest event", size(sums.event.largest)),
+        (
+            "link",
+            network
+                .link_rate
+                .map_or_else(|| "not stated: no admission control by rate".into(), |r| r.to_string()),
+        ),
+        (
+            "port buffer",
+            network
+                .port_buffer
+                .map_or_else(|| "not stated: no admission control by buffer".into(), |b| b.to_string()),
+        ),
+        ("links carry", carried),
+        ("shaping", mode),
+    ];
+    let mut page = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(page, "{name:<14} {value}");
+    }
+    page
+}
+
+fn trigger(config: &Config, sums: &Sums) -> String {
+    let kind = match &config.supervisor.trigger {
+        TriggerConfig::Periodic { .. } => "periodic".to_owned(),
+        TriggerConfig::Poisson { .. } => "poisson".to_owned(),
+        TriggerConfig::Gaussian { sigma, .. } => format!("gaussian, sigma {sigma:?}"),
+        TriggerConfig::Burst { rate, count } => format!("bursts of {count} at {rate}"),
+        TriggerConfig::AsFastAsPossible => "as fast as possible".to_owned(),
+        TriggerConfig::External { listen, .. } => format!("external, at {listen}"),
+        TriggerConfig::Multicast(group) => format!("multicast, group {}", group.group),
+    };
+    match (sums.asked, sums.carried) {
+        (Some(asked), Some(carried)) => {
+            format!(
+                "{kind}, {} events/s: {:.1} % of what the links carry",
+                significant(asked),
+                asked / carried * 100.0
+            )
+        }
+        (Some(asked), None) => format!("{kind}, {} events/s", significant(asked)),
+        (None, _) => kind,
+    }
+}
+
+fn port_head(config: &Config) -> [&'static str; 7] {
+    let (bound, parts) = match config.shaping.mode {
+        ShapingMode::Credit => ("budget", "grants"),
+        ShapingMode::Window => ("windows", "-"),
+        ShapingMode::TokenBucket => ("bursts", "-"),
+        ShapingMode::None => ("unbounded", "-"),
+    };
+    [
+        "port",
+        "builders",
+        "load",
+        "of the link",
+        "one event at once",
+        bound,
+        if parts == "grants" { "grants, drain" } else { parts },
+    ]
+}
+
+fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
+    let row = |port: &PortSum| {
+        let (bound, parts) = match config.shaping.mode {
+            ShapingMode::Credit => {
+                let drain = port.drain.map_or(String::new(), |drain| format!(", {drain:.0?}"));
+                (of_buffer(config, port.budget), format!("{}{drain}", port.chunks))
+            }
+            ShapingMode::Window => (of_buffer(config, port.windows), "-".into()),
+            ShapingMode::TokenBucket => (of_buffer(config, port.bursts), "-".into()),
+            ShapingMode::None => ("-".into(), "-".into()),
+        };
+        vec![
+            port.name.clone(),
+            ranges(port.builders.iter().map(|id| id.number())),
+            rate(port.load),
+            percent(port.utilisation),
+            sums.event.burst.map_or_else(|| "?".into(), |burst| of_buffer(config, burst)),
+            bound,
+            parts,
+        ]
+    };
+    sums.ports.iter().map(row).collect()
+}
+
+/// Formats bytes with their part of a port's buffer.
+fn of_buffer(config: &Config, bytes: Bytes) -> String {
+    match config.network.port_buffer {
+        Some(buffer) => {
+            format!("{} ({:.0} %)", size(bytes), bytes.count() as f64 / buffer.count() as f64 * 100.0)
+        }
+        None => size(bytes),
+    }
+}
+
+/// Returns the rows of the sources' links; links that carry the same share a row.
+fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
+    let mut rows: Vec<(Vec<&UplinkSum>, Option<Rate>)> = Vec::new();
+    for uplink in &sums.uplinks {
+        match rows.last_mut() {
+            Some((row, load)) if *load == uplink.load && row[0].sources.len() == uplink.sources.len() => {
+                row.push(uplink)
+            }
+            _ => rows.push((vec![uplink], uplink.load)),
+        }
+    }
+    let row = |(uplinks, load): (Vec<&UplinkSum>, Option<Rate>)| {
+        let name = match uplinks.as_slice() {
+            [one] => one.name.clone(),
+            [first, .., last] => format!("{} … {}", first.name, last.name),
+            [] => String::new(),
+        };
+        let sources = ranges(uplinks.iter().flat_map(|uplink| &uplink.sources).map(|id| id.number()));
+        vec![name, sources, rate(load), percent(uplinks.first().and_then(|uplink| uplink.utilisation))]
+    };
+    rows.into_iter().map(row).collect()
+}
+
+fn memory(sums: &Sums) -> Vec<Vec<String>> {
+    let limit = |limit: Option<Bytes>| limit.map_or_else(|| "?".into(), size);
+    let mut rows: Vec<(Vec<u16>, String, String)> = Vec::new();
+    for sum in &sums.memory {
+        let (needed, limit) = (size(sum.needed), limit(sum.limit));
+        match rows.last_mut() {
+            Some((ids, n, l)) if *n == needed && *l == limit => ids.push(sum.builder.number()),
+            _ => rows.push((vec![sum.builder.number()], needed, limit)),
+        }
+    }
+    rows.into_iter().map(|(ids, needed, limit)| vec![ranges(ids.into_iter()), needed, limit]).collect()
+}

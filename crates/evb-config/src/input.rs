@@ -1,0 +1,266 @@
+//! `source.input`: the origin of a source's fragments.
+
+use std::path::PathBuf;
+
+use evb_core::{id::SourceId, units::Bytes};
+
+use super::{
+    endpoint::Endpoint,
+    section::Section,
+    trigger::{MulticastGroup, read_group},
+};
+
+/// The origin of a source's fragments.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Synthetic fragments, with content that builders can check.
+    Generator {
+        /// Size of the fragments.
+        size: FragmentSize,
+        /// Part of the content that is checked.
+        check: ContentCheck,
+        /// Moment at which a fragment is made.
+        on: MadeOn,
+    },
+    /// Fragments read from a file, over and over.
+    Replay {
+        /// Path of the file, relative to the current directory.
+        path: PathBuf,
+        /// Format of the file, and the part of it that this source plays.
+        format: ReplayFormat,
+        /// Moment at which a fragment is read.
+        on: MadeOn,
+    },
+    /// Fragments sent by front-end processes over TCP, each behind its length.
+    Tcp {
+        /// Address at which the source listens for front ends.
+        listen: Endpoint,
+    },
+    /// The same as [`Input::Tcp`], over a Unix socket.
+    Unix {
+        /// Path of the socket.
+        path: PathBuf,
+    },
+}
+
+/// The distribution of the sizes of generated fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FragmentSize {
+    /// One size for all.
+    Fixed(Bytes),
+    /// Normally distributed, cut at zero and at `max_fragment`.
+    Gaussian {
+        /// Mean size.
+        mean: Bytes,
+        /// Standard deviation of the size.
+        sigma: Bytes,
+    },
+    /// Log-normally distributed, cut at `max_fragment`.
+    LogNormal {
+        /// Mean of the size itself, not of its logarithm.
+        mean: Bytes,
+        /// Standard deviation of the size itself.
+        sigma: Bytes,
+    },
+}
+
+impl FragmentSize {
+    /// Returns the mean size.
+    pub fn mean(self) -> Bytes {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Gaussian { mean, .. } | Self::LogNormal { mean, .. } => mean,
+        }
+    }
+
+    /// Returns a size that practically no fragment exceeds: eight deviations above the mean.
+    pub fn most(self) -> Bytes {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Gaussian { mean, sigma } | Self::LogNormal { mean, sigma } => mean + sigma * 8,
+        }
+    }
+}
+
+impl From<FragmentSize> for evb::input::FragmentSize {
+    fn from(size: FragmentSize) -> Self {
+        match size {
+            FragmentSize::Fixed(size) => Self::Fixed(size),
+            FragmentSize::Gaussian { mean, sigma } => Self::Gaussian { mean, sigma },
+            FragmentSize::LogNormal { mean, sigma } => Self::LogNormal { mean, sigma },
+        }
+    }
+}
+
+/// The part of a generated fragment's content that the builder checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentCheck {
+    /// The stamp at its start.
+    Stamp,
+    /// Every byte.
+    Full,
+}
+
+/// The moment at which an input makes the fragment of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadeOn {
+    /// Arrival of the supervisor's decision.
+    Decision,
+    /// Arrival of the trigger's multicast.
+    Multicast(MulticastGroup),
+}
+
+/// The format of a replayed file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayFormat {
+    /// KM3NeT timeslices.
+    Km3net {
+        /// The position of the source's optical module in each timeslice, from 0.
+        module: u32,
+    },
+    /// An evb event file.
+    Evb {
+        /// Recorded source to play.
+        source: SourceId,
+    },
+}
+
+impl Input {
+    /// Returns the mean payload of a fragment, if the configuration determines it.
+    pub fn mean_size(&self) -> Option<Bytes> {
+        match self {
+            Self::Generator { size, .. } => Some(size.mean()),
+            Self::Replay { .. } | Self::Tcp { .. } | Self::Unix { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Generator,
+    Replay,
+    Tcp,
+    Unix,
+}
+
+const KINDS: [(&str, Kind); 4] =
+    [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
+
+/// Reads the input of source `id`; `group` is the supervisor's multicast trigger, if it has one.
+pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
+    let kind = section.choice("kind", &KINDS);
+    let kind = section.need("kind", kind, "for example kind = \"generator\"")?;
+    let input = match kind {
+        Kind::Generator => generator(&mut section, group),
+        Kind::Replay => replay(&mut section, id, group),
+        Kind::Tcp => {
+            let listen = section.endpoint("listen");
+            section
+                .need("listen", listen, "for example listen = \"127.0.0.1:7201\"")
+                .map(|listen| Input::Tcp { listen })
+        }
+        Kind::Unix => socket_path(&mut section).map(|path| Input::Unix { path }),
+    };
+    section.finish();
+    input
+}
+
+/// Reads the path of a socket, which has at most 108 bytes, the last of them 0 (unix(7),
+/// `sun_path`).
+fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
+    const LONGEST: usize = 107;
+    let path = path(section)?;
+    let length = path.as_os_str().len();
+    if length > LONGEST {
+        let reason = format!("the path of a socket has at most {LONGEST} bytes, and this one {length}");
+        section.refuse("path", reason, "give a shorter one, for example below /run");
+        return None;
+    }
+    Some(path)
+}
+
+/// Reads a path that must be given.
+pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
+    let text = section.text("path", "a path");
+    let text = section.need("path", text, "the path")?;
+    if text.is_empty() || text.contains('\0') {
+        section.refuse(
+            "path",
+            "this is not a path",
+            "write a path; a relative one starts at the current directory",
+        );
+        return None;
+    }
+    section.keep_place("path");
+    Some(text.into())
+}
+
+fn generator(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<Input> {
+    let size = if section.is_table("size") {
+        section.table("size").and_then(distribution)
+    } else {
+        let size = section.bytes("size");
+        section
+            .need(
+                "size",
+                size,
+                "for example size = \"1 kB\", or size = { mean = \"1 kB\", sigma = \"200 B\" }",
+            )
+            .map(FragmentSize::Fixed)
+    };
+    let checks = [("stamp", ContentCheck::Stamp), ("full", ContentCheck::Full)];
+    let check = section.choice("check", &checks).unwrap_or(ContentCheck::Stamp);
+    let on = made_on(section, group)?;
+    Some(Input::Generator { size: size?, check, on })
+}
+
+fn distribution(mut section: Section<'_>) -> Option<FragmentSize> {
+    let mean = section.some_bytes("mean");
+    let mean = section.need("mean", mean, "for example mean = \"1 kB\"");
+    let sigma = section.some_bytes("sigma");
+    let sigma = section.need("sigma", sigma, "for example sigma = \"200 B\"");
+    let log_normal =
+        section.choice("distribution", &[("gaussian", false), ("log-normal", true)]).unwrap_or(false);
+    section.finish();
+    let (mean, sigma) = mean.zip(sigma)?;
+    Some(if log_normal {
+        FragmentSize::LogNormal { mean, sigma }
+    } else {
+        FragmentSize::Gaussian { mean, sigma }
+    })
+}
+
+fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
+    let path = path(section);
+    let km3net = section.choice("format", &[("evb", false), ("km3net", true)]);
+    let km3net = section.need("format", km3net, "format = \"evb\" or format = \"km3net\"");
+    let module = section.whole("module", 0..=u64::from(u16::MAX));
+    let on = made_on(section, group)?;
+    let format = if km3net? {
+        let Some(module) = module.or_else(|| u64::from(id).checked_sub(1)) else {
+            section.refuse(
+                "module",
+                "source 0 has no module before it",
+                "name the module, for example module = 0",
+            );
+            return None;
+        };
+        ReplayFormat::Km3net { module: u32::try_from(module).ok()? }
+    } else {
+        let source = module.and_then(|module| u16::try_from(module).ok()).unwrap_or(id);
+        ReplayFormat::Evb { source: SourceId::new(source) }
+    };
+    Some(Input::Replay { path: path?, format, on })
+}
+
+fn made_on(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<MadeOn> {
+    let multicast = section.choice("on", &[("decision", false), ("multicast", true)]).unwrap_or(false);
+    if !multicast {
+        return Some(MadeOn::Decision);
+    }
+    let own = read_group(section, "trigger_group");
+    let group = own.or_else(|| group.cloned().filter(|_| !section.has("trigger_group")));
+    let example =
+        "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"";
+    section.need("trigger_group", group, example).map(MadeOn::Multicast)
+}

@@ -1,0 +1,320 @@
+//! The configuration of an event builder: one TOML file that describes the whole system, read into
+//! plain, valid, finished values.
+//!
+//! [`read`] goes through the text once. It reports everything that is wrong, each problem with its
+//! line, reason and remedy. The values that it returns need no second look: units are parsed,
+//! defaults filled in, ids expanded and distinct.
+//!
+//! [`admission`] then compares the load with the links, buffers and memory, [`mod@check`] shows the
+//! sums, and [`mod@plan`] turns a few numbers into a configuration to begin with.
+
+#[macro_use]
+mod say;
+mod similar;
+mod problem;
+mod template;
+mod endpoint;
+mod section;
+mod run;
+mod trigger;
+mod shared;
+mod network;
+mod control;
+mod entries;
+mod input;
+mod security;
+mod source;
+mod builder;
+mod supervisor;
+mod classes;
+mod shaping;
+mod slots;
+mod words;
+pub mod admission;
+pub mod check;
+pub mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, ops::Range, path::Path};
+
+use evb::builder::out_of_order_memory;
+use evb_core::{
+    builder::slot_memory,
+    id::Peer,
+    units::{Bytes, Rate},
+};
+use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost};
+use toml::de::DeTable;
+
+pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
+pub use classes::{ClassEntry, ClassesConfig};
+pub use control::{ControlConfig, ViewersEntry};
+pub use endpoint::{Endpoint, EndpointError, is_host, is_loopback, is_unspecified};
+pub use evb_net::pacing::Transport;
+pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
+pub use network::{Admission, NetworkConfig};
+pub use problem::{Origin, Problem, Problems, Severity};
+pub use run::RunConfig;
+pub use security::SecurityMode;
+pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin, nine_tenths};
+pub use shared::SharedBuffer;
+pub use source::SourceEntry;
+pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
+pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
+pub use words::{ranges, roles_in_words};
+
+use self::{
+    entries::Placed,
+    section::{Notes, Section},
+};
+
+/// A whole system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The run's number and its end.
+    pub run: RunConfig,
+    /// Triggers, assignment and time limits.
+    pub supervisor: SupervisorConfig,
+    /// The transport and the switch.
+    pub network: NetworkConfig,
+    /// Rules by which sources may send.
+    pub shaping: ShapingConfig,
+    /// Trust in the network.
+    pub security: SecurityMode,
+    /// Access to run control; `None`: the process does one run and ends.
+    pub control: Option<ControlConfig>,
+    /// All sources; ids are distinct.
+    pub sources: Vec<SourceEntry>,
+    /// All builders; ids and addresses are distinct.
+    pub builders: Vec<BuilderEntry>,
+}
+
+impl Config {
+    /// Returns the cost of packets on these links.
+    pub fn cost(&self) -> PacketCost {
+        shaping::packet_cost(&self.network, self.shaping.cell, self.security.is_protected())
+    }
+
+    /// Returns the events outstanding per builder: as given, or computed from sizes, budgets and
+    /// links.
+    pub fn slots(&self) -> u32 {
+        self.supervisor.slots.unwrap_or_else(|| slots::usual(self))
+    }
+
+    /// Returns the most payload memory that a slot of a builder can take.
+    pub fn slot_memory(&self) -> Bytes {
+        slot_memory(self.sources.iter().map(|source| source.max_fragment))
+    }
+
+    /// Returns the bytes that a builder may hold of datagrams that came early, besides its slots.
+    pub fn out_of_order_memory(&self, builder: &BuilderEntry) -> Bytes {
+        out_of_order_memory(self.network.transport, &self.shaping(builder.budget), self.sources.len())
+    }
+
+    /// Returns the rules by which sources may send; `budget` is the builder's share.
+    pub fn shaping(&self, budget: Bytes) -> Shaping {
+        let shaping = &self.shaping;
+        match shaping.mode {
+            ShapingMode::Credit => Shaping::Credit {
+                budget,
+                chunk: shaping.chunk,
+                sources_at_once: shaping.sources_at_once.map(|count| count as usize),
+            },
+            ShapingMode::Window => Shaping::Window { window: shaping.window },
+            ShapingMode::TokenBucket => match shaping.rate {
+                Some(rate) => Shaping::TokenBucket(self.pace(rate)),
+                None => Shaping::None,
+            },
+            ShapingMode::None => Shaping::None,
+        }
+    }
+
+    /// Returns a pace of this rate. Unless it is given, its burst is the usual one or, if that is
+    /// less, the lane's part of a port's buffer, because all lanes of a port may be late together.
+    /// One lane alone comes no faster than its own link, which is no faster than the port.
+    pub fn pace(&self, rate: Rate) -> Pace {
+        let measure = self.shaping.counts;
+        let lanes = self.sources.len() as u64;
+        let share = self.network.port_buffer.filter(|_| lanes > 1).map(|buffer| nine_tenths(buffer) / lanes);
+        match self.shaping.burst {
+            Some(burst) => Pace { rate, burst, measure },
+            None => Pace::usual(rate, measure, &self.cost(), share),
+        }
+    }
+
+    /// Returns the pace of the lanes to a builder: its own, or that of `[shaping]`.
+    pub fn lane_pace(&self, builder: &BuilderEntry) -> Option<Pace> {
+        builder.rate.or(self.shaping.rate).map(|rate| self.pace(rate))
+    }
+
+    /// Returns the pace of the lanes to a builder in L2 frames, which are what the kernel counts.
+    pub fn lane_frames(&self, builder: &BuilderEntry) -> Option<Rate> {
+        let pace = self.lane_pace(builder)?;
+        Some(self.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Buffer))
+    }
+
+    /// Returns the rate of one source's lanes to these builders together, in line bytes; `None` if
+    /// one of them has no pace.
+    pub fn paced_line_rate<'a>(&self, builders: impl IntoIterator<Item = &'a BuilderEntry>) -> Option<Rate> {
+        let line =
+            |pace: Pace| self.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Line).bits_per_second();
+        let rates: Option<Vec<u64>> =
+            builders.into_iter().map(|builder| self.lane_pace(builder).map(line)).collect();
+        Some(Rate::from_bits_per_second(rates?.into_iter().fold(0, u64::saturating_add)))
+    }
+
+    /// Returns true if any lane or class keeps to a rate.
+    pub fn is_paced(&self) -> bool {
+        self.shaping.classes.is_some()
+            || self.builders.iter().any(|builder| self.lane_pace(builder).is_some())
+    }
+}
+
+/// A configuration and the text that it came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Values that the text gives.
+    pub config: Config,
+    /// Index that finds a key's line.
+    pub origin: Origin,
+}
+
+/// The reason why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error(
+        "error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml"
+    )]
+    Unreadable {
+        /// Name of the file.
+        file: String,
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
+    /// The file does not describe a system that could run.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+}
+
+/// Size in bytes above which a configuration is refused.
+const LONGEST: u64 = 4 * 1024 * 1024;
+
+/// Reads the configuration in a file.
+pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+    use std::io::{Error, ErrorKind, Read};
+
+    let file = path.display().to_string();
+    let unreadable = |source| ConfigError::Unreadable { file: file.clone(), source };
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(path).map_err(unreadable)?;
+    opened.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(unreadable(Error::new(ErrorKind::FileTooLarge, "the file has more than 4 MiB")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(&file, &error))?;
+    Ok(read(&text, &file)?)
+}
+
+fn not_utf8(file: &str, error: &std::string::FromUtf8Error) -> Problems {
+    let offset = error.utf8_error().valid_up_to();
+    let notes = Notes::default();
+    notes.error("", offset..offset, "not UTF-8 text from here on", "save the file as UTF-8");
+    problems(file, &String::from_utf8_lossy(error.as_bytes()), notes)
+}
+
+/// Reads a configuration from `text`; `file` is its name in messages.
+pub fn read(text: &str, file: &str) -> Result<Loaded, Problems> {
+    let notes = Notes::default();
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let span = error.span().unwrap_or(0..0);
+        notes.error(
+            "",
+            span,
+            format!("not TOML: {}", error.message()),
+            "fix the syntax here; see https://toml.io",
+        );
+    }
+    let config = if errors.is_empty() { read_root(&notes, table.get_ref()) } else { None };
+    match config {
+        Some(config) if notes.count() == 0 => {
+            Ok(Loaded { config, origin: Origin::new(file, text, notes.keys.into_inner()) })
+        }
+        _ => Err(problems(file, text, notes)),
+    }
+}
+
+fn problems(file: &str, text: &str, notes: Notes) -> Problems {
+    Problems::new(Origin::new(file, text, notes.keys.into_inner()), notes.problems.into_inner())
+}
+
+fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
+    let mut root = Section::new(notes, "", 0..0, Some(table));
+    let security = security::read(root.table("security"));
+    notes.open.set(security != SecurityMode::LoopbackOnly);
+
+    let run = run::read(root.table_or_empty("run"));
+    let given = root.table("supervisor");
+    let supervisor = root
+        .need("supervisor", given, "[supervisor] with listen = \"127.0.0.1:7000\" and a trigger")
+        .and_then(supervisor::read);
+    let group = supervisor.as_ref().and_then(|supervisor| match &supervisor.trigger {
+        TriggerConfig::Multicast(group) => Some(group),
+        _ => None,
+    });
+    let network = network::read(root.table_or_empty("network"));
+    let mut shaping_section = root.table_or_empty("shaping");
+    let shaping = shaping::read(&mut shaping_section, network.transport);
+
+    let control = root.table("control").and_then(control::read);
+
+    let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
+    let builders = entries::read(&mut root, "builder", builder::read);
+    root.finish();
+    refuse_shared_addresses(notes, (supervisor.as_ref(), control.as_ref()), &sources, &builders);
+
+    let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
+    let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
+    let shaping =
+        shaping.resolve(&shaping_section, &network, security.is_protected(), sources.len(), &mut builders);
+    shaping_section.finish();
+    Some(Config { run, supervisor: supervisor?, network, shaping, security, control, sources, builders })
+}
+
+/// Refuses roles that listen at the same address.
+fn refuse_shared_addresses(
+    notes: &Notes,
+    (supervisor, control): (Option<&SupervisorConfig>, Option<&ControlConfig>),
+    sources: &[Placed<SourceEntry>],
+    builders: &[Placed<BuilderEntry>],
+) {
+    let mut taken: BTreeMap<&Endpoint, String> = BTreeMap::new();
+    let mut take = |listen, who: &dyn std::fmt::Display, span: Range<usize>, key: &str| {
+        if let Some(other) = taken.insert(listen, who.to_string()) {
+            let reason = format!("{who} and {other} both listen at {listen}");
+            let remedy = "give each its own port; with `ids`, write for example \"127.0.0.1:{7100+id}\"";
+            notes.error(key, span, reason, remedy);
+        }
+    };
+    if let Some(supervisor) = supervisor {
+        take(&supervisor.listen, &Peer::Supervisor, 0..0, "supervisor.listen");
+        if let TriggerConfig::External { listen, protocol: TriggerProtocol::Tcp } = &supervisor.trigger {
+            let span = notes.keys.borrow().get("supervisor.trigger").cloned().unwrap_or(0..0);
+            take(listen, &Peer::Supervisor, span, "supervisor.trigger.listen");
+        }
+    }
+    if let Some(control) = control {
+        let span = notes.keys.borrow().get("control").cloned().unwrap_or(0..0);
+        take(&control.listen, &"run control", span, "control.listen");
+    }
+    for placed in sources {
+        if let Input::Tcp { listen } = &placed.entry.input {
+            take(listen, &Peer::Source(placed.entry.id), placed.span.clone(), "source.input.listen");
+        }
+    }
+    for placed in builders {
+        take(&placed.entry.listen, &Peer::Builder(placed.entry.id), placed.span.clone(), "builder.listen");
+    }
+}

@@ -1,0 +1,253 @@
+//! `evbd plan`: turns numbers on the command line into a configuration, with the sums and the
+//! reasons.
+
+mod advice;
+mod skeleton;
+mod allocation;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+
+use evb_core::units::{Bytes, Frequency, Rate, UnitError, parse_duration};
+use serde_json::json;
+
+use crate::{
+    Loaded, Problems,
+    admission::{self, GrantPaths, Planning, Sums, planning, rounded_down},
+    check::{self, BAD_CONFIGURATION},
+};
+use advice::{Advice, advise};
+use allocation::Allocation;
+
+/// Arguments of `evbd plan`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PlanArguments {
+    /// Number of sources; each sends a fragment of every event. The default with --hosts: one for
+    /// each host but the first.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
+    sources: Option<u16>,
+    /// Number of builders, each behind a switch port of its own. The default with --hosts: one for
+    /// each host but the first.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
+    builders: Option<u16>,
+    /// Mean payload of a whole event: all fragments together. The default with --hosts: 1 kB from
+    /// each source.
+    #[arg(long, required_unless_present = "hosts")]
+    event_size: Option<Bytes>,
+    /// Mean rate of the triggers; without it, triggers come as fast as possible.
+    #[arg(long, value_parser = frequency)]
+    trigger_rate: Option<Frequency>,
+    /// The rate of every link, in line bytes. It may be left out with --hosts; then the
+    /// configuration lacks the values that follow from it.
+    #[arg(long, required_unless_present = "hosts")]
+    link_rate: Option<Rate>,
+    /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures
+    /// it.
+    #[arg(long, requires = "link_rate")]
+    port_buffer: Option<Bytes>,
+    /// The largest IP packet.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_536))]
+    mtu: u32,
+    /// The time from a grant to its data. 20, 60 and 200 µs are assumed by default; the longest
+    /// decides.
+    #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
+    rtt: Vec<Duration>,
+    /// File with a measured grant path: the summary of a run, or the output of `evbd doctor
+    /// --json`. Its p99 decides.
+    #[arg(long, value_name = "FILE")]
+    path: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "config")]
+    json: bool,
+    /// Print the configuration alone, for `> FILE`.
+    #[arg(long)]
+    config: bool,
+    #[command(flatten)]
+    allocation: AllocationArguments,
+}
+
+/// Arguments of `evbd plan` for a configuration with known hosts.
+#[derive(clap::Args, Clone, Debug)]
+struct AllocationArguments {
+    /// Print a complete configuration for these hosts: the supervisor on the first, sources and
+    /// builders on the others, for `evbd run --here` on each. Give several arguments, or one list
+    /// separated by commas, blanks or lines; `-` reads the list from standard input.
+    #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
+    hosts: Vec<String>,
+    /// The run ends after this many events; without it, the run ends when it is stopped.
+    #[arg(long, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..))]
+    events: Option<u64>,
+    /// Builders write their events to this directory, on their hosts or on a file system that these
+    /// share; without it, events are not written.
+    #[arg(long, requires = "hosts", value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The key that all hosts have (`evbd keygen`); without it every peer that reaches the ports is
+    /// trusted.
+    #[arg(long, requires = "hosts", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The supervisor's port; builder N has this + 100 + N.
+    #[arg(long, requires = "hosts", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    port: u16,
+}
+
+/// The numbers of a plan.
+#[derive(Clone, Debug)]
+struct Numbers {
+    sources: u16,
+    builders: u16,
+    event_size: Bytes,
+    trigger_rate: Option<Frequency>,
+    link_rate: Rate,
+    port_buffer: Option<Bytes>,
+    mtu: u32,
+}
+
+fn frequency(text: &str) -> Result<Frequency, String> {
+    text.parse().map_err(|error: UnitError| error.to_string())
+}
+
+impl PlanArguments {
+    /// Returns the numbers, if a link's rate is among them.
+    fn numbers(&self, sources: u16, builders: u16, event_size: Bytes) -> Option<Numbers> {
+        Some(Numbers {
+            sources,
+            builders,
+            event_size,
+            trigger_rate: self.trigger_rate,
+            link_rate: self.link_rate?,
+            port_buffer: self.port_buffer,
+            mtu: self.mtu,
+        })
+    }
+}
+
+/// A plan: the advice, the configuration that follows it, and its sums.
+#[derive(Debug)]
+struct Plan {
+    advice: Advice,
+    text: String,
+    loaded: Loaded,
+    sums: Sums,
+    problems: Problems,
+    planning: Planning,
+}
+
+/// Runs the command.
+pub fn main(arguments: &PlanArguments) -> ExitCode {
+    if !arguments.allocation.hosts.is_empty() {
+        return for_hosts(arguments);
+    }
+    // Without these numbers the command line has been refused already.
+    let given = arguments.sources.zip(arguments.builders).zip(arguments.event_size);
+    let numbers = given.and_then(|((sources, builders), event)| arguments.numbers(sources, builders, event));
+    let Some(numbers) = numbers else { return BAD_CONFIGURATION.into() };
+    let paths = match GrantPaths::of(arguments.path.as_deref(), &arguments.rtt) {
+        Ok(paths) => paths,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    let plan = match plan(&numbers, &paths) {
+        Ok(plan) => plan,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    if arguments.config {
+        say_in_line!("{}", plan.text);
+    } else if arguments.json {
+        say!("{:#}", as_json(&plan));
+    } else {
+        say_in_line!("{}", page(&plan));
+    }
+    if plan.problems.are_fatal() {
+        eprintln!("{}\n{}", plan.problems, remedy(&numbers, &plan));
+        return BAD_CONFIGURATION.into();
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints the configuration for the given hosts, if `evbd check` admits it.
+fn for_hosts(arguments: &PlanArguments) -> ExitCode {
+    let paths = GrantPaths::of(arguments.path.as_deref(), &arguments.rtt);
+    let longest = paths.map(|paths| paths.longest()).map_err(|error| format!("error: {error}"));
+    let written =
+        longest.and_then(|path| Allocation::new(arguments, path).map_err(|error| format!("error: {error}")));
+    let admitted = written.and_then(|allocation| {
+        let text = allocation.text();
+        let loaded = crate::read(&text, "plan").map_err(|problems| problems.to_string())?;
+        let (_, problems) = admission::admit(&loaded, None);
+        if problems.are_fatal() { Err(problems.to_string()) } else { Ok(text) }
+    });
+    match admitted {
+        Ok(text) => {
+            say_in_line!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("{reason}");
+            BAD_CONFIGURATION.into()
+        }
+    }
+}
+
+/// Advises, writes the configuration, and reads it again as `evbd check` does.
+fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
+    let advice = advise(arguments, paths.longest());
+    let text = skeleton::skeleton(arguments, &advice);
+    let loaded = crate::read(&text, "plan")?;
+    // The limit of memory is unknown, because this may be another machine than the builders'.
+    let (sums, problems) = admission::admit(&loaded, None);
+    let planning = planning(&loaded.config, &sums, paths);
+    Ok(Plan { advice, text, loaded, sums, problems, planning })
+}
+
+fn page(plan: &Plan) -> String {
+    let mut page = check::text(&plan.loaded.config, &plan.sums, &plan.planning.paths);
+    page += "\nSuggested\n";
+    for (key, value, reason) in plan.advice.rows() {
+        let _ = writeln!(page, "  {key:<12} {value:<14} {reason}");
+    }
+    let _ = write!(page, "\nTo begin with (`evbd plan … --config > FILE` writes it alone):\n\n{}", plan.text);
+    page
+}
+
+/// Returns what would help if the links cannot carry the load.
+fn remedy(arguments: &Numbers, plan: &Plan) -> String {
+    let (Some(asked), Some(carried)) = (plan.sums.asked, plan.sums.carried) else { return String::new() };
+    if asked <= carried {
+        return String::new();
+    }
+    // The capacity of builders' ports grows with their number; that of the sources' links does not.
+    let fragment = arguments.event_size.count() as f64 / f64::from(arguments.sources);
+    let per_event = evb_shaper::cost::PacketCost::tcp(arguments.mtu, evb_shaper::cost::CELL).line_factor();
+    let link = arguments.link_rate.bytes_per_second();
+    let from_source = link / (fragment * per_event);
+    if asked > from_source {
+        return format!(
+            "each source's link carries the fragments of {} events/s, however many builders there are: it takes smaller fragments, faster \
+             links or fewer events",
+            rounded_down(from_source)
+        );
+    }
+    let builders = (asked * arguments.event_size.count() as f64 * per_event / link).ceil();
+    format!("at these sizes {builders:.0} builders or more would carry it, each behind a port of its own")
+}
+
+fn as_json(plan: &Plan) -> serde_json::Value {
+    let found = (&plan.loaded.config, &plan.sums, &plan.planning.paths);
+    let advice: Vec<_> = plan
+        .advice
+        .rows()
+        .map(|(key, value, reason)| json!({ "key": key, "value": value, "reason": reason }))
+        .collect();
+    json!({
+        "advice": advice,
+        "config": plan.text,
+        "expected_events_per_s": plan.planning.bounds.first().map(|bound| bound.events_per_s),
+        "check": check::json(Some(found), Some(&plan.problems)),
+    })
+}

@@ -1,0 +1,224 @@
+//! Advice on mode, budget and slots, each with its reason.
+
+use std::time::Duration;
+
+use evb_core::units::{Bytes, Rate};
+use evb_shaper::{
+    ByteMeasure, Pace,
+    cost::{CELL, PacketCost},
+    sums::{drain_time, full_budget, utilisation},
+};
+
+use super::Numbers;
+use crate::{ShapingMode, admission::HANDLING, nine_tenths};
+
+/// The advice, with a reason for each part.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Advice {
+    pub(super) mode: ShapingMode,
+    pub(super) mode_reason: String,
+    /// Budget to write into the configuration; `None`: the default, which follows from the port's
+    /// buffer.
+    pub(super) budget: Option<Bytes>,
+    pub(super) budget_shown: String,
+    pub(super) budget_reason: String,
+    /// Rate and burst of each lane, if the mode has paces.
+    pub(super) pace: Option<(Rate, Bytes)>,
+    pub(super) slots: u32,
+    pub(super) slots_reason: String,
+}
+
+impl Advice {
+    /// Returns key, value and reason of each part.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
+        [
+            ("mode", self.mode.word().to_owned(), self.mode_reason.as_str()),
+            ("budget", self.budget_shown.clone(), self.budget_reason.as_str()),
+            ("slots", self.slots.to_string(), self.slots_reason.as_str()),
+        ]
+        .into_iter()
+    }
+}
+
+/// Budget in units of C·R if the port's buffer is unknown. A program asks for its next grants when
+/// data comes and holds back only a packet or two, so that little more than C·R is needed.
+const UNSTATED_MARGIN: u64 = 4;
+/// The most slots that are suggested; beyond, memory is better spent on larger events.
+const MOST_SLOTS: f64 = 1024.0;
+
+/// Part of the triggers that may find no free slot.
+const DEAD_TIME: f64 = 0.001;
+/// Load above which paces are not advised. The usual paces give 95 % of the link, and trains are
+/// not always full.
+const PACED_LOAD: f64 = 0.92;
+
+/// The quantities that all advice rests on.
+struct Measures {
+    cost: PacketCost,
+    /// Rate of the link, in buffer bytes.
+    frames: Rate,
+    /// Time from a grant to its data.
+    path: Duration,
+    /// Mean event in a port, in buffer bytes.
+    event: Bytes,
+}
+
+/// Returns the advice for these numbers; `path` is the time from a grant to its data that decides.
+pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
+    let cost = PacketCost::tcp(arguments.mtu, CELL);
+    let frames = cost.rate_in(arguments.link_rate, ByteMeasure::Line, ByteMeasure::Buffer);
+    let fragment = Bytes::new(arguments.event_size.count().div_ceil(u64::from(arguments.sources)));
+    let event = cost.buffer(fragment) * u64::from(arguments.sources);
+    let measures = Measures { cost, frames, path, event };
+    let (mode, mode_reason) = mode(arguments, &measures);
+    let (budget, budget_shown, budget_reason) = budget(arguments, &measures, mode);
+    let held = budget.or_else(|| arguments.port_buffer.map(|buffer| usual_budget(arguments, &cost, buffer)));
+    let (slots, slots_reason) = slots(arguments, &measures, held);
+    let pace = (mode == ShapingMode::TokenBucket).then(|| pace(arguments, &measures)).flatten();
+    Advice { mode, mode_reason, budget, budget_shown, budget_reason, pace, slots, slots_reason }
+}
+
+fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
+    let Some(buffer) = arguments.port_buffer else {
+        let reason = "nothing is lost whatever the port holds, once its buffer is known: `evbd probe-buffer` measures it";
+        return (ShapingMode::Credit, reason.to_owned());
+    };
+    let budget = usual_budget(arguments, &measures.cost, buffer);
+    let part = utilisation(budget, measures.frames, measures.path);
+    if part >= 1.0 {
+        let reason = format!(
+            "a budget of {budget} fills the link up to {} from a grant to its data, and {} is expected; no source can overrun the port",
+            short(drain_time(budget, measures.frames)),
+            short(measures.path)
+        );
+        return (ShapingMode::Credit, reason);
+    }
+    let bursts = measures.cost.packet_buffer() * 2 * u64::from(arguments.sources);
+    let filled = format!(
+        "credit would fill {:.0} % of the link at {} from a grant to its data",
+        part * 100.0,
+        short(measures.path)
+    );
+    // A builder's port carries all of an event, for one event in `builders`. A source's link
+    // carries one fragment of every event.
+    let busiest = f64::from(arguments.builders.min(arguments.sources));
+    let asked = arguments.trigger_rate.map_or(0.0, |rate| rate.hertz() / busiest);
+    let load = asked * measures.event.count() as f64 / measures.frames.bytes_per_second();
+    if bursts <= budget && load > PACED_LOAD {
+        let reason = format!(
+            "{filled}; paces carry 95 % of it at most, too little for a load of {:.0} %",
+            load * 100.0
+        );
+        (ShapingMode::Credit, reason)
+    } else if bursts <= budget {
+        let reason = format!(
+            "{filled}; paces do not wait for grants, and two packets of each of {} sources ({bursts}) fit into the port",
+            arguments.sources
+        );
+        (ShapingMode::TokenBucket, reason)
+    } else {
+        let reason = format!(
+            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: only a \
+             shorter grant path or a deeper buffer does better",
+            arguments.sources
+        );
+        (ShapingMode::Credit, reason)
+    }
+}
+
+fn usual_budget(arguments: &Numbers, cost: &PacketCost, buffer: Bytes) -> Bytes {
+    cost.budget(buffer, Some(arguments.link_rate), u64::from(arguments.sources))
+}
+
+fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Option<Bytes>, String, String) {
+    let least = full_budget(measures.frames, measures.path);
+    match arguments.port_buffer {
+        Some(_) if mode == ShapingMode::TokenBucket => {
+            (None, "-".to_owned(), "none: paces bound what meets in the port".to_owned())
+        }
+        Some(buffer) => {
+            let budget = usual_budget(arguments, &measures.cost, buffer);
+            let reason = format!(
+                "of the port buffer of {buffer}; the rest is for acknowledgements, announcements and what hosts send again on their own (a full link needs C·R = {least})"
+            );
+            (None, budget.to_string(), reason)
+        }
+        None => {
+            // The budget has room for at least two grants of the usual size, so that sources can
+            // take turns.
+            let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
+            let reason = format!(
+                "{UNSTATED_MARGIN} times C·R = {least}: full links, and no more in the switch than that; set port_buffer instead when it is known"
+            );
+            (Some(budget), budget.to_string(), reason)
+        }
+    }
+}
+
+/// Returns rate and burst of a lane. The rate is a part of the link that overloads neither a port,
+/// where the lanes of all sources meet, nor a source, which has a lane to each builder. The burst
+/// is a millisecond of it, but at most the lane's part of the port, because the bursts of all lanes
+/// may come together.
+fn pace(arguments: &Numbers, measures: &Measures) -> Option<(Rate, Bytes)> {
+    let lanes = u64::from(arguments.sources.max(arguments.builders));
+    let rate = Rate::from_bits_per_second(arguments.link_rate.bits_per_second() / 100 * 95 / lanes);
+    let share = nine_tenths(arguments.port_buffer?) / u64::from(arguments.sources);
+    let burst = (rate * Pace::USUAL_LATENESS).min(share).max(measures.cost.packet_buffer() * 2);
+    Some((rate, burst))
+}
+
+/// Returns enough slots that triggers seldom find all taken, and that a whole budget can be filled.
+fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32, String) {
+    let event = measures.event.count().max(1) as f64;
+    let carried = measures.frames.bytes_per_second() / event;
+    let asked = arguments.trigger_rate.map(|rate| rate.hertz() / f64::from(arguments.builders));
+    let rate = asked.unwrap_or(carried).min(carried);
+    let beside = measures.path * 2 + HANDLING;
+    let time = measures.event / measures.frames + beside;
+    let under_way = rate * beside.as_secs_f64();
+    let of_budget = held.map_or(0.0, |held| held.count() as f64 / event + 1.0);
+    let load = rate / carried;
+    let (of_chance, reason) = match asked {
+        Some(_) if load < 0.99 => {
+            let queue = queue_for(load);
+            let reason = format!(
+                "{rate:.0} events/s for each builder load its link to {:.0} %: with {queue} events there or waiting, at most {:.1} % of random \
+                 triggers find no slot, and {:.1} more are in a program's hands",
+                load * 100.0,
+                DEAD_TIME * 100.0,
+                under_way
+            );
+            (f64::from(queue) + under_way, reason)
+        }
+        // The link is always busy. There are enough slots to hide what is under way elsewhere,
+        // doubled for chance.
+        _ => {
+            let reason = format!(
+                "{rate:.0} events/s for each builder, each under way for {} (Little's law: {:.1}), twice for chance",
+                short(time),
+                rate * time.as_secs_f64()
+            );
+            (rate * time.as_secs_f64() * 2.0, reason)
+        }
+    };
+    let slots = of_chance.max(of_budget).clamp(2.0, MOST_SLOTS).ceil() as u32;
+    match of_chance >= of_budget {
+        true => (slots, reason),
+        false => (slots, format!("this many events fill a budget of {}", held.unwrap_or_default())),
+    }
+}
+
+/// Returns the least K with (1−ρ)ρᴷ/(1−ρᴷ⁺¹) ≤ [`DEAD_TIME`]: the part of Poisson arrivals that
+/// find a queue of K places full (M/M/1/K: Kleinrock, "Queueing Systems" I, 1975, 3.6). Events of
+/// similar sizes are served more evenly, so that this is on the safe side.
+fn queue_for(load: f64) -> u32 {
+    let blocked = |places: i32| (1.0 - load) * load.powi(places) / (1.0 - load.powi(places + 1));
+    (1..MOST_SLOTS as i32).find(|places| blocked(*places) <= DEAD_TIME).unwrap_or(MOST_SLOTS as i32) as u32
+}
+
+fn short(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds >= 1e-3 => format!("{:.2} ms", seconds * 1e3),
+        seconds => format!("{:.0} µs", seconds * 1e6),
+    }
+}

@@ -1,0 +1,182 @@
+//! A complete configuration for known hosts, such as those of a Slurm job.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt::Write as _,
+    io::{self, Read as _},
+    path::Path,
+    time::Duration,
+};
+
+use evb_core::units::Bytes;
+
+use super::{
+    PlanArguments,
+    advice::advise,
+    skeleton::{network, trigger},
+};
+use crate::{Endpoint, is_host, is_unspecified};
+
+/// Default payload of each source's fragments.
+const FRAGMENT: Bytes = Bytes::new(1000);
+/// The most sources and the most builders of a run.
+const MOST: usize = 256;
+/// Start timeout: the hosts of a job may start one after the other.
+const START_TIMEOUT: &str = "2 min";
+/// Offset of builders' ports: builder N listens at the supervisor's port + this + N.
+const BUILDERS_FROM: u16 = 100;
+/// The most bytes of a list of hosts that are read.
+const LONGEST: u64 = 1024 * 1024;
+
+/// The reason why there is no configuration for the hosts.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AllocationError {
+    /// A text is no host.
+    #[error("--hosts: `{0}` is neither the name nor an address of a host")]
+    NoHost(String),
+    /// A list is abbreviated, as Slurm does it.
+    #[error("--hosts: `{0}` is an abbreviated list; give its hosts: $(scontrol show hostnames '{0}')")]
+    Short(String),
+    /// The list is empty.
+    #[error("--hosts: the list is empty; give for example $(scontrol show hostnames)")]
+    Empty,
+    /// Standard input cannot be read.
+    #[error("--hosts: cannot read standard input: {0}")]
+    Input(#[from] io::Error),
+}
+
+/// The hosts and their roles.
+#[derive(Debug)]
+pub(super) struct Allocation<'a> {
+    arguments: &'a PlanArguments,
+    /// Time from a grant to its data that decides.
+    path: Duration,
+    hosts: Vec<String>,
+    sources: u16,
+    builders: u16,
+    fragment: Bytes,
+}
+
+impl<'a> Allocation<'a> {
+    /// Spreads sources and builders over the hosts of the command line.
+    ///
+    /// # Errors
+    /// [`AllocationError`]: these are no hosts.
+    pub(super) fn new(arguments: &'a PlanArguments, path: Duration) -> Result<Self, AllocationError> {
+        let hosts = hosts(&arguments.allocation.hosts)?;
+        let others = u16::try_from((hosts.len() - 1).clamp(1, MOST)).unwrap_or(u16::MAX);
+        let sources = arguments.sources.unwrap_or(others);
+        let fragment =
+            arguments.event_size.map(|event| Bytes::new(event.count().div_ceil(u64::from(sources)).max(1)));
+        Ok(Self {
+            arguments,
+            path,
+            hosts,
+            sources,
+            builders: arguments.builders.unwrap_or(others),
+            fragment: fragment.unwrap_or(FRAGMENT),
+        })
+    }
+
+    /// Returns the host of a source: the second, the third, and so on, and around again.
+    fn source_host(&self, index: u16) -> &str {
+        let others = (self.hosts.len() - 1).max(1);
+        &self.hosts[(1 + usize::from(index) % others) % self.hosts.len()]
+    }
+
+    /// Returns the host of a builder: the last, the last but one, and so on, so that a few of each
+    /// kind have hosts of their own.
+    fn builder_host(&self, index: u16) -> &str {
+        let others = (self.hosts.len() - 1).max(1);
+        &self.hosts[self.hosts.len() - 1 - usize::from(index) % others]
+    }
+
+    /// Returns the configuration.
+    pub(super) fn text(&self) -> String {
+        let given = &self.arguments.allocation;
+        let event = self.fragment * u64::from(self.sources);
+        let numbers = self.arguments.numbers(self.sources, self.builders, event);
+        let advice = numbers.as_ref().map(|numbers| advise(numbers, self.path));
+        let mut text = format!(
+            "# {} hosts, {} sources, {} builders. On each host: evbd run THIS_FILE --here\n\n",
+            self.hosts.len(),
+            self.sources,
+            self.builders
+        );
+        if let Some(events) = given.events {
+            let _ = writeln!(text, "[run]\nevents = {events}\n");
+        }
+        let listen = Endpoint { host: self.hosts[0].clone(), port: given.port };
+        let _ = writeln!(
+            text,
+            "[supervisor]\nlisten        = \"{listen}\"\ntrigger       = {}\nstart_timeout = \"{START_TIMEOUT}\"",
+            trigger(self.arguments.trigger_rate)
+        );
+        if let Some(advice) = &advice {
+            let _ = writeln!(text, "slots         = {}", advice.slots);
+        }
+        text.push('\n');
+        if let (Some(numbers), Some(advice)) = (&numbers, &advice) {
+            text += &network(numbers, advice);
+        }
+        text += &self.security();
+        for index in 0..self.sources {
+            let (id, host, size) = (index + 1, self.source_host(index), self.fragment.count());
+            let _ = writeln!(
+                text,
+                "\n[[source]]\nid    = {id}\nhost  = \"{host}\"\ninput = {{ kind = \"generator\", size = \"{size} B\" }}"
+            );
+        }
+        let sink = given.out.as_deref().map_or_else(
+            || "\"null\"".to_owned(),
+            |path| format!("{{ kind = \"file\", path = {} }}", quoted(path)),
+        );
+        for index in 0..self.builders {
+            let (id, host) = (index + 1, self.builder_host(index).to_owned());
+            let listen = Endpoint { host, port: given.port + BUILDERS_FROM + id };
+            let _ = writeln!(text, "\n[[builder]]\nid     = {id}\nlisten = \"{listen}\"\nsink   = {sink}");
+        }
+        text
+    }
+
+    fn security(&self) -> String {
+        match self.arguments.allocation.key_file.as_deref() {
+            Some(key) => format!("[security]\nmode     = \"psk\"\nkey_file = {}\n", quoted(key)),
+            None => "[security]\nmode = \"none\"  # every peer that reaches the ports is trusted; --key-file names a key\n"
+                .to_owned(),
+        }
+    }
+}
+
+/// Returns each host once, in the order given.
+fn hosts(given: &[String]) -> Result<Vec<String>, AllocationError> {
+    let mut hosts: Vec<String> = Vec::new();
+    for argument in given {
+        let read = if argument == "-" { read_input()? } else { argument.clone() };
+        if read.contains('[') {
+            return Err(AllocationError::Short(read.trim().to_owned()));
+        }
+        for host in read.split(|c: char| c == ',' || c.is_whitespace()).filter(|host| !host.is_empty()) {
+            if !is_host(host) || is_unspecified(host) {
+                return Err(AllocationError::NoHost(host.to_owned()));
+            }
+            if !hosts.iter().any(|known| known == host) {
+                hosts.push(host.to_owned());
+            }
+        }
+    }
+    if hosts.is_empty() { Err(AllocationError::Empty) } else { Ok(hosts) }
+}
+
+fn read_input() -> io::Result<String> {
+    let mut text = String::new();
+    io::stdin().lock().take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Returns a path as TOML quotes it.
+fn quoted(path: &Path) -> String {
+    toml::Value::String(path.to_string_lossy().into_owned()).to_string()
+}

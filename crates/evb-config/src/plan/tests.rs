@@ -1,0 +1,143 @@
+use std::time::Duration;
+
+use clap::Parser as _;
+use proptest::prelude::*;
+
+use super::{Numbers, Plan, PlanArguments, as_json, page, plan, remedy};
+use crate::{
+    ShapingMode,
+    admission::{GrantPaths, admit},
+    read,
+};
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    plan: PlanArguments,
+}
+
+pub(super) fn command_line(line: &str) -> PlanArguments {
+    let words = ["plan"].into_iter().chain(line.split_whitespace());
+    Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).plan
+}
+
+fn arguments(line: &str) -> Numbers {
+    let given = command_line(line);
+    let (sources, builders) = given.sources.zip(given.builders).expect("given");
+    given.numbers(sources, builders, given.event_size.expect("given")).expect("a link's rate")
+}
+
+fn planned(line: &str) -> Plan {
+    let paths = GrantPaths::stated(&command_line(line).rtt);
+    plan(&arguments(line), &paths).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+const INCAST: &str = "--sources 8 --builders 1 --event-size 512kB --trigger-rate 150Hz --link-rate 1Gbit/s --port-buffer 128KiB";
+
+#[test]
+fn an_incast_is_planned_with_credit() {
+    let plan = planned(INCAST);
+    assert_eq!((plan.advice.mode, plan.advice.budget), (ShapingMode::Credit, None));
+    // With ρ = 0.652, (1−ρ)ρᴷ/(1−ρᴷ⁺¹) falls below 0.1 % at K = 14; 150/s · 1.4 ms are added.
+    assert_eq!(plan.advice.slots, 15);
+    let page = page(&plan);
+    for part in [
+        " (358 %)",
+        "1.07 ms",
+        "budget       118.0 kB",
+        "Expected rate: 150 events/s, bounded by the trigger",
+        "rate = \"150 Hz\"",
+        "port_buffer = \"128 KiB\"",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    let json = as_json(&plan);
+    assert_eq!(json["check"]["planning"][0]["grant_paths"][2]["utilisation"], 1.0);
+    assert_eq!(json["advice"][0]["value"], "credit");
+}
+
+#[test]
+fn a_long_round_trip_wants_paces_and_too_many_sources_credit_again() {
+    let fast = "--builders 4 --event-size 2MB --trigger-rate 1kHz --link-rate 10Gbit/s --port-buffer 128KiB";
+    let plan = planned(&format!("--sources 32 {fast}"));
+    assert_eq!(plan.advice.mode, ShapingMode::TokenBucket);
+    assert!(plan.advice.mode_reason.contains("40 %"), "{}", plan.advice.mode_reason);
+    assert_eq!(planned(&format!("--sources 32 {fast} --rtt 60us")).advice.mode, ShapingMode::Credit);
+    let crowd = planned(&format!("--sources 64 {fast}"));
+    assert_eq!(crowd.advice.mode, ShapingMode::Credit);
+    assert!(crowd.advice.mode_reason.contains("do not fit"), "{}", crowd.advice.mode_reason);
+}
+
+#[test]
+fn without_a_port_buffer_a_budget_comes_from_the_round_trip() {
+    let plan = planned(
+        "--sources 4 --builders 2 --event-size 8kB --trigger-rate 20kHz --link-rate 1Gbit/s --rtt 200us",
+    );
+    // This is four times 1 Gbit/s · 1514/1538 · 200 µs.
+    let budget = plan.advice.budget.expect("stated").count();
+    assert_eq!(budget, 4 * 24_610);
+    assert!(plan.text.contains("budget = \"98440 B\""), "{}", plan.text);
+}
+
+#[test]
+fn more_than_the_links_carry_is_refused_with_what_would() {
+    let line = "--sources 8 --builders 1 --event-size 512kB --trigger-rate 500Hz --link-rate 1Gbit/s";
+    let plan = planned(line);
+    assert!(plan.problems.are_fatal());
+    let would = remedy(&arguments(line), &plan);
+    assert!(would.contains("3 builders"), "{would}");
+    assert!(!planned(&line.replace("--builders 1", "--builders 3")).problems.are_fatal());
+    let narrow = "--sources 1 --builders 1 --event-size 1MB --trigger-rate 500Hz --link-rate 1Gbit/s";
+    assert!(remedy(&arguments(narrow), &planned(narrow)).contains("however many builders"));
+}
+
+#[test]
+fn small_events_want_many_slots_and_large_ones_few() {
+    let of = |size: &str, rate: &str| {
+        let line = format!(
+            "--sources 8 --builders 1 --event-size {size} --trigger-rate {rate} --link-rate 1Gbit/s --port-buffer 128KiB"
+        );
+        planned(&line).advice.slots
+    };
+    assert!(of("8kB", "10kHz") >= 20, "{}", of("8kB", "10kHz"));
+    assert!(of("8MB", "5Hz") <= 8, "{}", of("8MB", "5Hz"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// For any numbers: if the links carry the load, `evbd check` admits the configuration that is
+    /// printed.
+    #[test]
+    fn a_load_that_links_carry_gives_a_configuration_that_is_admitted(
+        sources in 1_u16..=256,
+        builders in 1_u16..=64,
+        fragment in 16_u64..4_000_000,
+        load in 0.01..0.90_f64,
+        link in 10_000_000_u64..100_000_000_000,
+        buffer in proptest::option::of(65_536_u64..8_000_000),
+        trip in 5_u64..500,
+        jumbo in any::<bool>(),
+    ) {
+        let event = fragment * u64::from(sources);
+        // The narrower of the builders' ports and the sources' links decides. Headers take at most
+        // a quarter of the line here.
+        let per_port = event as f64 / f64::from(builders);
+        let bytes = per_port.max(fragment as f64) + 16.0 * f64::from(sources);
+        let rate = link as f64 / 8.0 * load / (bytes * 1.25);
+        let arguments = Numbers {
+            sources,
+            builders,
+            event_size: evb_core::units::Bytes::new(event),
+            trigger_rate: evb_core::units::Frequency::from_hertz(rate),
+            link_rate: evb_core::units::Rate::from_bits_per_second(link),
+            port_buffer: buffer.map(evb_core::units::Bytes::new),
+            mtu: if jumbo { 9000 } else { 1500 },
+        };
+        let plan = plan(&arguments, &GrantPaths::stated(&[Duration::from_micros(trip)])).map_err(|problems| TestCaseError::fail(problems.to_string()))?;
+        let loaded = read(&plan.text, "printed").map_err(|problems| TestCaseError::fail(problems.to_string()))?;
+        let (_, problems) = admit(&loaded, None);
+        prop_assert!(!problems.are_fatal(), "{problems}\n{}", plan.text);
+        prop_assert!(plan.advice.slots >= 2 && !plan.planning.bounds.is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! The processor cores.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use evb_net::host::{Fact, Unavailable, text_of};
+
+/// Cores of this host, and those that this process may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cores {
+    /// Cores that run.
+    pub online: Fact<BTreeSet<usize>>,
+    /// Cores that this process may run on (`taskset`, cpusets).
+    pub allowed: Fact<BTreeSet<usize>>,
+    /// Cores that the scheduler uses only for threads that ask for them (`isolcpus`).
+    pub isolated: Fact<BTreeSet<usize>>,
+    /// Cores' worth of time that the control group grants, where it is limited.
+    pub quota: Option<f64>,
+}
+
+/// Reads which cores there are.
+pub fn cores() -> Cores {
+    let system =
+        |name: &str| text_of(format!("/sys/devices/system/cpu/{name}")).and_then(|text| ranges(&text));
+    let allowed = text_of("/proc/self/status").and_then(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.ok_or_else(|| Unavailable::new("/proc/self/status lists no cores")).and_then(ranges)
+    });
+    Cores {
+        online: system("online"),
+        allowed,
+        isolated: system("isolated"),
+        quota: text_of("/sys/fs/cgroup/cpu.max").ok().and_then(|text| quota(&text)),
+    }
+}
+
+/// Returns the distinct frequency governors of these cores (`scaling_governor`).
+///
+/// # Errors
+/// The kernel does not set it: a virtual machine's host does, or the firmware.
+pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for core in cores {
+        match text_of(format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor")) {
+            Ok(governor) => found.insert(governor),
+            Err(_) => {
+                return Err(Unavailable::new(format!(
+                    "the kernel does not set core {core}'s frequency (a virtual machine's host does, or the firmware)"
+                )));
+            }
+        };
+    }
+    if found.is_empty() {
+        Err(Unavailable::new("the cores of this process are not known"))
+    } else {
+        Ok(found)
+    }
+}
+
+/// `0-3,8` as the kernel writes sets of cores; nothing is an empty set.
+fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
+    /// `CONFIG_NR_CPUS` is at most that.
+    const MOST: usize = 8192;
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last && last < MOST).then_some(first..=last)
+    };
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let ranges: Option<Vec<_>> = parts.map(range).collect();
+    match ranges {
+        Some(ranges) => Ok(ranges.into_iter().flatten().collect()),
+        None => Err(Unavailable::new(format!("`{}` is not a list of cores", text.trim()))),
+    }
+}
+
+/// `QUOTA PERIOD` in microseconds, or `max PERIOD`.
+fn quota(text: &str) -> Option<f64> {
+    let mut words = text.split_whitespace();
+    let (quota, period): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}

@@ -1,0 +1,112 @@
+//! `evbd doctor`: what this host can do for an event builder, and what to change.
+//!
+//! Facts are read and timed first ([`gather`]), then judged without further measurements
+//! ([`judge`]). A fact that cannot be read is reported as unknown, with the reason.
+
+mod finding;
+mod facts;
+mod demand;
+mod peers;
+mod gather;
+mod judge;
+mod text;
+
+use std::{net::IpAddr, path::PathBuf, process::ExitCode};
+
+use evb_config::{
+    Config, ConfigError,
+    check::{self, BAD_CONFIGURATION},
+    say, say_in_line,
+};
+use evb_net::host::kernel;
+use serde_json::{Value, json};
+
+use self::{
+    finding::{Finding, Verdict},
+    peers::Peers,
+};
+
+/// Arguments of `evbd doctor`.
+#[derive(clap::Args, Debug)]
+pub struct DoctorArguments {
+    /// The configuration that this host shall run; with it, verdicts say whether the host is good
+    /// enough for this configuration.
+    config: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Examine this network device (repeatable) in place of those that lead to the peers.
+    #[arg(long = "device", value_name = "DEV")]
+    devices: Vec<String>,
+    /// Another host to ping and to time departures to (repeatable), beside those of the
+    /// configuration.
+    #[arg(long = "peer", value_name = "ADDRESS")]
+    peers: Vec<IpAddr>,
+}
+
+/// Exit code if a fact is bad for the configuration.
+const BAD: u8 = 1;
+
+/// Runs the command.
+pub fn main(arguments: &DoctorArguments) -> ExitCode {
+    let config = match arguments.config.as_deref().map(evb_config::load).transpose() {
+        Ok(loaded) => loaded.map(|loaded| loaded.config),
+        Err(error) => {
+            match &error {
+                ConfigError::Invalid(problems) if arguments.json => {
+                    say!("{:#}", check::json(None, Some(problems)));
+                }
+                _ => eprintln!("{error}"),
+            }
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    let peers = peers::peers(config.as_ref(), &arguments.peers);
+    let demand = config.as_ref().map(|config| demand::demand(config, &peers.here));
+    let facts = match gather::gather(demand, &peers, &arguments.devices) {
+        Ok(facts) => facts,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    let findings = judge::judge(&facts);
+    let release = kernel::release().unwrap_or_else(|_| "unknown".to_owned());
+    if arguments.json {
+        say!("{:#}", report(arguments, &peers, &release, &findings));
+    } else {
+        let title = title(arguments, config.as_ref(), &peers, &release);
+        say_in_line!("{title}\n{}", text::page(&findings));
+    }
+    if config.is_some() && worst(&findings) == Verdict::Bad { BAD.into() } else { ExitCode::SUCCESS }
+}
+
+fn worst(findings: &[Finding]) -> Verdict {
+    findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Unknown)
+}
+
+fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &[Finding]) -> Value {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    json!({
+        "configuration": arguments.config,
+        "kernel": release,
+        "roles": peers.here.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "verdict": worst(findings).words(),
+        "counts": {
+            "good": count(Verdict::Good),
+            "could be better": count(Verdict::Better),
+            "bad": count(Verdict::Bad),
+            "unknown": count(Verdict::Unknown),
+        },
+        "grant_path_us": judge::grant_path(findings),
+        "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+    })
+}
+
+fn title(arguments: &DoctorArguments, config: Option<&Config>, peers: &Peers, release: &str) -> String {
+    let Some((config, path)) = config.zip(arguments.config.as_deref()) else {
+        return format!("kernel {release}; no configuration, so verdicts do not depend on what one needs");
+    };
+    let roles = config.sources.len() + config.builders.len() + 1;
+    format!("kernel {release}, for {}: {} of {roles} roles are here", path.display(), peers.here.len())
+}

@@ -1,0 +1,56 @@
+//! The demands of a configuration on the host that runs it.
+
+use evb_config::{BuilderEntry, Config, OffloadChoice, ShapingMode, Transport};
+use evb_core::id::Peer as Role;
+use evb_shaper::sums::windows_buffer;
+
+use super::facts::Demand;
+
+/// Returns the demands of `config` on a host that has the roles `here`.
+pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
+    let (network, shaping) = (&config.network, &config.shaping);
+    let budgets = config.builders.iter().map(|builder| builder.budget);
+    let budget = budgets.min().unwrap_or(shaping.budget);
+    let sources = config.sources.len().max(1) as u64;
+    let under_way = match shaping.mode {
+        ShapingMode::Credit => Some(budget),
+        ShapingMode::Window => Some(windows_buffer(sources, shaping.window, &config.cost())),
+        ShapingMode::TokenBucket | ShapingMode::None => None,
+    };
+    // The most of its budget that a builder lets one lane hold when that lane is the only one.
+    let lane_share = match shaping.mode {
+        ShapingMode::Credit => Some((shaping.chunk * 2).max(budget / 4).min(budget)),
+        ShapingMode::Window => Some(shaping.window),
+        ShapingMode::TokenBucket | ShapingMode::None => None,
+    };
+    let lane =
+        |builder: &BuilderEntry| Some((builder.id, (builder.listen.port, config.lane_frames(builder)?)));
+    let paces = config.builders.iter().filter_map(|builder| config.lane_pace(builder));
+    Demand {
+        link_rate: network.link_rate,
+        port_buffer: network.port_buffer,
+        mtu: network.mtu,
+        mode: shaping.mode,
+        by_datagrams: network.transport == Transport::Udp,
+        is_paced: config.is_paced(),
+        pace: paces.max_by_key(|pace| pace.rate),
+        lanes: config.builders.iter().filter_map(lane).collect(),
+        offload: match shaping.offload {
+            OffloadChoice::Auto => None,
+            OffloadChoice::Only(offload) => Some(offload),
+        },
+        under_way,
+        lane_share,
+        send_buffer: network.send_buffer,
+        receive_buffer: network.receive_buffer,
+        congestion_control: network.congestion_control.clone(),
+        cores: cores(config, here).collect(),
+    }
+}
+
+/// Returns the cores to which roles of this host are bound.
+fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = usize> + 'c {
+    let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.core));
+    let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.core));
+    sources.chain(builders).filter(|(role, _)| here.contains(role)).filter_map(|(_, core)| core)
+}

@@ -1,0 +1,222 @@
+//! Reads and measures all facts. Takes a few seconds, and changes nothing.
+
+mod paths;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use evb_core::{id::Peer as Role, units::Bytes};
+use evb_net::{
+    host::{
+        Fact, Unavailable,
+        clocks::{self, Lateness},
+        echo::{self, TurnStages},
+        link::{self, Link},
+        qdisc, setting, setting_number, sockets,
+    },
+    pacing::{Offload, Transport, Trial, prove},
+};
+
+use super::{
+    facts::{
+        ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Facts, PathFacts, Proved, SocketFacts,
+        StageFacts, TurnFacts,
+    },
+    peers::{Peer, Peers},
+};
+use crate::{cores, ethtool, kernel};
+
+/// Time for which timers are observed.
+const WATCHED: Duration = Duration::from_millis(500);
+/// Number of turns between two threads.
+const TURNS: usize = 500;
+/// The most devices that are examined.
+const MOST_DEVICES: usize = 16;
+/// Default socket buffer that is asked for: the budget of a builder if no switch sets a limit.
+const SOCKET_BUFFER: Bytes = Bytes::mib(8);
+
+/// Gathers all facts for these peers. Examines the named devices, or else those that lead to the
+/// peers.
+///
+/// # Errors
+/// A named device does not exist.
+pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) -> Result<Facts, Unavailable> {
+    let links = link::links()?;
+    let chosen = devices(&links, peers, named)?;
+    // The lateness of timers is measured first, while this process does nothing else.
+    let clock = ClockFacts {
+        lateness: clocks::timer_lateness(WATCHED),
+        source: clocks::source(),
+        reading_cost: clocks::reading_cost(),
+    };
+    let paths = paths::paths(&peers.reached, &links);
+    let devices = chosen.into_iter().map(|link| device(link, demand.as_ref(), peers, &paths)).collect();
+    Ok(Facts {
+        clock,
+        cores: core_facts(),
+        sockets: socket_facts(demand.as_ref()),
+        devices,
+        paths,
+        unresolved: peers.unresolved.clone(),
+        turn: turn_facts(),
+        demand,
+    })
+}
+
+fn turn_facts() -> Fact<TurnFacts> {
+    let turns = echo::loopback_turns(TURNS)?;
+    let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
+    let of = |part: fn(&TurnStages) -> Duration| {
+        let missing = || Unavailable::new("the kernel does not report when it receives (SO_TIMESTAMPNS)");
+        Lateness::of(stages.iter().map(part).collect()).ok_or_else(missing)
+    };
+    let by_stage = || -> Fact<StageFacts> {
+        Ok(StageFacts {
+            write: of(|stages| stages.write)?,
+            far_wake_up: of(|stages| stages.far_wake_up)?,
+            answer: of(|stages| stages.answer)?,
+            wake_up: of(|stages| stages.wake_up)?,
+        })
+    };
+    let whole = Lateness::of(turns.iter().map(|turn| turn.whole).collect());
+    let whole = whole.ok_or_else(|| Unavailable::new("no round trip between threads was measured"))?;
+    Ok(TurnFacts { whole, stages: by_stage() })
+}
+
+fn devices<'l>(links: &'l [Link], peers: &Peers, named: &[String]) -> Result<Vec<&'l Link>, Unavailable> {
+    if !named.is_empty() {
+        let find = |name: &String| {
+            let known = || links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(", ");
+            let found = links.iter().find(|link| link.name == *name);
+            found.ok_or_else(|| {
+                Unavailable::new(format!("there is no device `{name}`; there are {}", known()))
+            })
+        };
+        return named.iter().map(find).collect();
+    }
+    let mut used: BTreeSet<u32> =
+        peers.reached.iter().filter_map(|peer| Some(peer.route.as_ref().ok()?.device)).collect();
+    if used.is_empty() {
+        used.extend(evb_net::host::route::default_device().ok());
+        used.extend(links.iter().find(|link| link.loopback).map(|link| link.index));
+    }
+    Ok(links.iter().filter(|link| used.contains(&link.index)).take(MOST_DEVICES).collect())
+}
+
+fn core_facts() -> CoreFacts {
+    let cores = cores::cores();
+    let governors = cores.allowed.clone().and_then(|allowed| cores::governors(&allowed));
+    CoreFacts { cores, governors }
+}
+
+fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
+    // The roles ask for cubic if the configuration names no congestion control.
+    let congestion = demand.and_then(|demand| demand.congestion_control.clone());
+    let asked = congestion.unwrap_or_else(|| "cubic".to_owned());
+    let wanted = |given: Option<Bytes>| given.unwrap_or(SOCKET_BUFFER);
+    let three = |name: &str| -> Fact<[u64; 3]> {
+        Ok([setting_number(name, 0)?, setting_number(name, 1)?, setting_number(name, 2)?])
+    };
+    SocketFacts {
+        receive: sockets::receive_buffer(wanted(demand.and_then(|demand| demand.receive_buffer))),
+        send: sockets::send_buffer(wanted(demand.and_then(|demand| demand.send_buffer))),
+        receive_most: setting_number("net.core.rmem_max", 0).map(Bytes::new),
+        send_most: setting_number("net.core.wmem_max", 0).map(Bytes::new),
+        tcp_receive: three("net.ipv4.tcp_rmem"),
+        tcp_send: three("net.ipv4.tcp_wmem"),
+        tso_rtt_log: setting_number("net.ipv4.tcp_tso_rtt_log", 0),
+        congestion: CongestionFacts {
+            got: sockets::congestion_control(Some(&asked)),
+            asked,
+            default: setting("net.ipv4.tcp_congestion_control"),
+            available: setting("net.ipv4.tcp_available_congestion_control"),
+            allowed: setting("net.ipv4.tcp_allowed_congestion_control"),
+        },
+    }
+}
+
+fn device(link: &Link, demand: Option<&Demand>, peers: &Peers, paths: &[PathFacts]) -> DeviceFacts {
+    let name = link.name.as_str();
+    let qdiscs = qdisc::qdiscs(link.index);
+    let has = |kinds: &[&str]| {
+        qdiscs.as_ref().is_ok_and(|qdiscs| qdiscs.iter().any(|qdisc| kinds.contains(&qdisc.kind.as_str())))
+    };
+    let mut offloads = vec![
+        (Transport::Udp, Offload::Software),
+        (Transport::Udp, Offload::Txtime),
+        (Transport::Udp, Offload::PacingRate),
+        (Transport::Tcp, Offload::PacingRate),
+    ];
+    if has(&["etf"]) {
+        offloads.push((Transport::Udp, Offload::Etf));
+    }
+    if let Some(demand) = demand {
+        if demand.is_paced && has(&["tbf", "htb"]) {
+            offloads.push((demand.transport(), Offload::Tbf));
+        }
+        let asked = demand.offload.map(|offload| (demand.transport(), offload));
+        offloads.extend(asked.filter(|asked| !offloads.contains(asked)));
+    }
+    DeviceFacts {
+        driver: ethtool::driver(name),
+        line: ethtool::line(name),
+        coalescing: ethtool::coalescing(name),
+        rings: ethtool::rings(name),
+        pause: ethtool::pause(name),
+        pause_counters: ethtool::pause_counters(name),
+        offloads: ethtool::offloads(name),
+        fq_exists: kernel::has("sch_fq", "CONFIG_NET_SCH_FQ"),
+        proofs: proofs(link, demand, &offloads, peers, paths),
+        qdiscs,
+        link: link.clone(),
+    }
+}
+
+/// Tests these offloads on the device, towards a peer that is reached through it.
+fn proofs(
+    link: &Link,
+    demand: Option<&Demand>,
+    offloads: &[(Transport, Offload)],
+    peers: &Peers,
+    paths: &[PathFacts],
+) -> Fact<Vec<Proved>> {
+    let on_it = |peer: &&Peer| peer.route.as_ref().is_ok_and(|route| route.device == link.index);
+    let answers = |peer: &&Peer| paths.iter().any(|path| path.address == peer.address && path.answers());
+    let mut candidates = peers.reached.iter().filter(on_it);
+    let home: Option<(_, _)> = link.loopback.then(|| ([127, 0, 0, 1].into(), Some([127, 0, 0, 1].into())));
+    let best = candidates.clone().find(answers).or_else(|| candidates.next());
+    let ends =
+        best.map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from))).or(home);
+    let Some((to, Some(from))) = ends else {
+        return Err(Unavailable::new("no peer is reached through it; name one with --peer"));
+    };
+    // A token bucket tells destinations apart, so that it is tested with the rate of a builder at
+    // the peer.
+    let lane = best.and_then(|peer| {
+        let lanes = &demand?.lanes;
+        peer.roles.iter().find_map(|role| match role {
+            Role::Builder(id) => lanes.get(id).copied(),
+            _ => None,
+        })
+    });
+    let (port, rate) = lane.unzip();
+    let proved: Vec<Proved> = offloads
+        .iter()
+        .map(|(transport, offload)| {
+            // Test packets go to the discard port. Only token buckets need the port of a lane.
+            let port = port.filter(|_| *offload == Offload::Tbf);
+            let trial = Trial { port, rate, ..Trial::new(*transport, from, to) };
+            Proved { transport: *transport, proof: prove(*offload, &trial) }
+        })
+        .collect();
+    // The control experiment: if packets sent at once are not seen to leave, the peer may be away,
+    // and the other results mean nothing.
+    let control = proved.iter().find(|proved| proved.proof.offload == Offload::Software);
+    let by_datagram = |proved: &&Proved| proved.transport == Transport::Udp && proved.proof.p99.is_some();
+    if let Some(control) = control
+        && !proved.iter().any(|proved| by_datagram(&proved))
+    {
+        let why = format!("nothing sent to {to} was seen to leave: {}", control.proof.why);
+        return Err(Unavailable::new(why));
+    }
+    Ok(proved)
+}

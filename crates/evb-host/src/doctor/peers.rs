@@ -1,0 +1,80 @@
+//! The peers of this host, and the device by which it reaches each.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use evb_config::Config;
+use evb_core::id::Peer as Role;
+use evb_net::host::{
+    Fact,
+    route::{Route, route},
+};
+
+use crate::here::Locations;
+
+/// An address and the roles there.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Peer {
+    pub(super) roles: Vec<Role>,
+    pub(super) address: IpAddr,
+    pub(super) route: Fact<Route>,
+}
+
+impl Peer {
+    /// Returns true if the address is this host's.
+    pub(super) fn is_here(&self) -> bool {
+        self.route.as_ref().is_ok_and(|route| route.local)
+    }
+
+    /// Returns the roles in a few words: "builder 1, source 2", or "source 1 and 21 more".
+    pub(super) fn who(&self) -> String {
+        match self.roles.as_slice() {
+            [first, _, _, _, ..] => format!("{first} and {} more", self.roles.len() - 1),
+            [] => "named".to_owned(),
+            few => few.iter().map(Role::to_string).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+/// The peers that concern this host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Peers {
+    /// Peers to reach: those of other hosts, and this host if its roles speak with each other.
+    pub(super) reached: Vec<Peer>,
+    /// Configured hosts without an address here, each with the reason.
+    pub(super) unresolved: Vec<(String, String)>,
+    /// Roles of this host, as far as the configuration gives them addresses.
+    pub(super) here: Vec<Role>,
+}
+
+/// Returns the peers in `config` and the named ones, by name resolution and the routes of this
+/// host.
+pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
+    let mut found: BTreeMap<IpAddr, Vec<Role>> = named.iter().map(|address| (*address, Vec::new())).collect();
+    let locations = config.map(Locations::of);
+    let located = locations.iter().flat_map(Locations::iter);
+    for role in located.filter(|role| role.host().is_some()) {
+        if let Some(Ok([address, ..])) = role.addresses() {
+            found.entry(*address).or_default().push(role.role());
+        }
+    }
+    let unresolved = locations.iter().flat_map(Locations::unknown);
+    let unresolved = unresolved.map(|(host, (_, reason))| (host.to_owned(), reason.to_owned())).collect();
+    let here = locations.as_ref().map(Locations::here).unwrap_or_default();
+    let all = found.into_iter().map(|(address, roles)| Peer { roles, address, route: route(address, None) });
+    Peers { reached: choose(all.collect(), named), unresolved, here }
+}
+
+/// Chooses the peers to reach. An address of this host matters only if a source and a builder of
+/// this host speak over it, or if there is no other host.
+fn choose(all: Vec<Peer>, named: &[IpAddr]) -> Vec<Peer> {
+    let (own, mut reached): (Vec<_>, Vec<_>) = all.into_iter().partition(Peer::is_here);
+    let has = |wanted: fn(&Role) -> bool| own.iter().flat_map(|peer| &peer.roles).any(wanted);
+    let has_source = has(|role| matches!(role, Role::Source(_)));
+    let has_builder = has(|role| matches!(role, Role::Builder(_)));
+    let all_own = reached.is_empty() || (has_source && has_builder);
+    reached.extend(own.into_iter().filter(|peer| all_own || named.contains(&peer.address)));
+    reached
+}

@@ -1,0 +1,178 @@
+//! The roles of a configuration that belong to this host: those whose addresses are its own.
+
+mod own;
+mod place;
+mod judge;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use evb_config::{Config, is_loopback};
+use evb_core::id::Peer;
+use evb_net::{
+    host::address::is_own,
+    resolve::{self, ResolveError},
+};
+
+pub use own::host_name;
+
+use self::{
+    own::OwnHost,
+    place::{Place, places},
+};
+
+/// Number of names that are looked up at a time. A name without an answer may take ten seconds.
+const LOOKUPS: usize = 64;
+
+/// A host's addresses, or the reason why it has none.
+type Found = Result<Vec<IpAddr>, String>;
+
+/// A role and its place by the configuration.
+#[derive(Clone, Debug)]
+pub struct Located<'c> {
+    place: Place<'c>,
+    /// Result of the look-up; `None` if the configuration gives no host.
+    found: Option<Found>,
+    /// True if this host hosts the role.
+    is_here: bool,
+    /// True if the role can only be reached from its own host.
+    is_on_loopback: bool,
+    /// An address of this host and one of another; both hosts would run the role.
+    shared: Option<(IpAddr, IpAddr)>,
+}
+
+impl<'c> Located<'c> {
+    /// Returns the role.
+    pub fn role(&self) -> Peer {
+        self.place.role
+    }
+
+    /// Returns the host as the configuration names it.
+    pub fn host(&self) -> Option<&'c str> {
+        self.place.host
+    }
+
+    /// Returns the addresses, or the reason why there are none; `None` if no host is named.
+    pub fn addresses(&self) -> Option<Result<&[IpAddr], &str>> {
+        self.found.as_ref().map(|found| found.as_deref().map_err(String::as_str))
+    }
+}
+
+/// All roles of a configuration, seen from this host.
+#[derive(Clone, Debug)]
+pub struct Locations<'c> {
+    own: OwnHost,
+    list: Vec<Located<'c>>,
+    /// True if every address of the configuration is on loopback, so that all roles belong to one
+    /// host.
+    is_on_loopback: bool,
+}
+
+impl<'c> Locations<'c> {
+    /// Resolves the configuration's names and compares the addresses with those of this host.
+    /// Blocks while the resolver works.
+    pub fn of(config: &'c Config) -> Self {
+        let places = places(config);
+        let found = look_up(places.iter().filter_map(|place| place.host).collect());
+        Self::new(places, OwnHost::read(), |host| found[host].clone(), is_own)
+    }
+
+    fn new(
+        places: Vec<Place<'c>>,
+        own: OwnHost,
+        found: impl Fn(&str) -> Found,
+        is_own: impl Fn(IpAddr) -> bool,
+    ) -> Self {
+        let locate = |place: Place<'c>| locate(place, place.host.map(&found), &own, &is_own);
+        let mut list: Vec<_> = places.into_iter().map(locate).collect();
+        // A source may take fragments from elsewhere. It runs on its supervisor's host if that is
+        // on loopback.
+        let follows = |located: &Located<'_>| located.host().is_none() || located.place.is_input();
+        let is_on_loopback = list.iter().all(|located| located.is_on_loopback || follows(located));
+        for located in list.iter_mut().filter(|located| is_on_loopback && follows(located)) {
+            located.is_here = true;
+        }
+        Self { own, list, is_on_loopback }
+    }
+
+    /// Returns all roles: supervisor, builders, sources.
+    pub fn iter(&self) -> impl Iterator<Item = &Located<'c>> {
+        self.list.iter()
+    }
+
+    /// Returns the roles of this host.
+    pub fn here(&self) -> Vec<Peer> {
+        self.list.iter().filter(|located| located.is_here).map(Located::role).collect()
+    }
+
+    /// Returns true if every address of the configuration is on loopback, so that all roles belong
+    /// to one host, whichever that is.
+    pub fn are_on_loopback(&self) -> bool {
+        self.is_on_loopback
+    }
+
+    /// Returns hosts without an address: the roles on each, and the resolver's reason.
+    pub fn unknown(&self) -> BTreeMap<&'c str, (Vec<Peer>, &str)> {
+        let mut unknown: BTreeMap<&str, (Vec<Peer>, &str)> = BTreeMap::new();
+        for located in &self.list {
+            if let (Some(host), Some(Err(reason))) = (located.host(), located.addresses()) {
+                unknown.entry(host).or_insert((Vec::new(), reason)).0.push(located.role());
+            }
+        }
+        unknown
+    }
+}
+
+/// Decides by addresses; a name without an address is this host's if it is its own name.
+fn locate<'c>(
+    place: Place<'c>,
+    found: Option<Found>,
+    own: &OwnHost,
+    is_own: &impl Fn(IpAddr) -> bool,
+) -> Located<'c> {
+    let host = place.host.unwrap_or_default();
+    let (is_here, is_on_loopback, shared) = match &found {
+        None => (false, false, None),
+        Some(Err(_)) => (own.is_called(host), false, None),
+        Some(Ok(addresses)) => {
+            let mine = addresses.iter().copied().find(|address| is_own(*address));
+            let other = addresses.iter().copied().find(|address| !is_own(*address));
+            let loopback = addresses.iter().all(IpAddr::is_loopback);
+            // The name of a host may resolve to loopback on that host. For a source with only a
+            // host, this does not count as an address on loopback.
+            let counts = !place.is_host_alone() || is_loopback(host);
+            (mine.is_some(), loopback && counts, mine.zip(other))
+        }
+    };
+    Located { place, found, is_here, is_on_loopback, shared }
+}
+
+/// Looks up the addresses of these hosts, many at a time.
+fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
+    let one = |host: &str| {
+        resolve::addresses(host).map_err(|error| match error {
+            ResolveError::Unknown { reason, .. } => format!("not known here: {reason}"),
+            other => other.to_string(),
+        })
+    };
+    let hosts: Vec<&str> = hosts.into_iter().collect();
+    let mut found = BTreeMap::new();
+    for some in hosts.chunks(LOOKUPS) {
+        // An address needs no resolver, and so no thread.
+        let (numbers, names): (Vec<&str>, Vec<&str>) =
+            some.iter().partition(|host| host.parse::<IpAddr>().is_ok());
+        found.extend(numbers.into_iter().map(|host| (host.to_owned(), one(host))));
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = names.iter().map(|host| (*host, scope.spawn(|| one(host)))).collect();
+            for (host, answer) in asked {
+                let answer = answer.join().unwrap_or_else(|_| Err("the resolver failed".to_owned()));
+                found.insert(host.to_owned(), answer);
+            }
+        });
+    }
+    found
+}

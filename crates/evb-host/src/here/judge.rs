@@ -1,0 +1,198 @@
+//! Problems of hosting this host's roles, and the comparison of hosts for people and machines.
+
+use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
+
+use evb_config::{Origin, Problem, Problems, Severity, is_loopback, roles_in_words};
+use evb_core::id::Peer;
+use serde_json::{Value, json};
+
+use super::{Located, Locations};
+
+/// Number of hosts that are shown at most.
+const MOST_SHOWN: usize = 40;
+
+/// All roles of one host, as the configuration names it.
+struct OneHost<'a> {
+    roles: Vec<Peer>,
+    is_here: bool,
+    addresses: Option<Result<&'a [IpAddr], &'a str>>,
+}
+
+impl<'c> Locations<'c> {
+    /// Returns the problems with the places of roles, each with its line.
+    pub fn problems(&self, origin: &Origin) -> Problems {
+        let mut list = Vec::new();
+        if !self.are_on_loopback() {
+            self.refuse_nowhere(origin, &mut list);
+            self.refuse_loopback(origin, &mut list);
+        }
+        self.refuse_shared(origin, &mut list);
+        Problems::new(origin.clone(), list)
+    }
+
+    /// Refuses roles whose host is unknown; those of one entry make one problem.
+    fn refuse_nowhere(&self, origin: &Origin, list: &mut Vec<Problem>) {
+        let mut entries: BTreeMap<usize, Vec<&Located<'_>>> = BTreeMap::new();
+        for located in self.list.iter().filter(|located| located.found.is_none()) {
+            let span = origin.span_of("source.input", number(located.role()));
+            entries.entry(span.start).or_default().push(located);
+        }
+        for entry in entries.values() {
+            let roles: Vec<Peer> = entry.iter().map(|located| located.role()).collect();
+            let reason = format!(
+                "nothing says on which host {} runs: no `host`, no `bind`, no address that one host alone has",
+                roles_in_words(&roles)
+            );
+            let remedy = "add host = \"NAME\" (with `ids`, for example \"daq{id}\"), the name or an address of the host that runs it";
+            let span = origin.span_of("source.input", number(roles[0]));
+            list.push(problem(entry[0].place.key, span, reason, remedy.to_owned()));
+        }
+    }
+
+    /// Refuses addresses that no other host can reach, in a system of several hosts.
+    fn refuse_loopback(&self, origin: &Origin, list: &mut Vec<Problem>) {
+        let Some(other) = self.list.iter().find(|located| !located.is_on_loopback && located.found.is_some())
+        else {
+            return;
+        };
+        let other = format!("{} is on {}", other.role(), other.host().unwrap_or_default());
+        for located in self.list.iter().filter(|located| located.is_on_loopback) {
+            let (role, host) = (located.role(), located.host().unwrap_or_default());
+            let (reason, remedy) = if is_loopback(host) {
+                let reason = format!(
+                    "{role} is on loopback (`{host}`), where other hosts do not reach it, and {other}"
+                );
+                (reason, "write the name or address by which the other hosts reach it")
+            } else {
+                let known: Vec<_> = located.found.iter().flatten().flatten().map(IpAddr::to_string).collect();
+                let reason = format!(
+                    "{role} is on `{host}`, which is {} on this host, where other hosts do not reach it, and {other}",
+                    known.join(", ")
+                );
+                (reason, "give the name its network address in /etc/hosts, or write that address here")
+            };
+            let span = origin.span_of(located.place.key, number(role));
+            list.push(problem(located.place.key, span, reason, remedy.to_owned()));
+        }
+    }
+
+    /// Refuses names that both this host and another one have.
+    fn refuse_shared(&self, origin: &Origin, list: &mut Vec<Problem>) {
+        for located in &self.list {
+            let Some((mine, other)) = located.shared else { continue };
+            let (role, host) = (located.role(), located.host().unwrap_or_default());
+            let reason = format!(
+                "`{host}` is {mine}, which is this host's, and {other}, which is not: two hosts would run {role}"
+            );
+            let remedy = "write a name that one host alone has, or the address";
+            let span = origin.span_of(located.place.key, number(role));
+            list.push(problem(located.place.key, span, reason, remedy.to_owned()));
+        }
+    }
+
+    /// Returns the message for a host without roles, with the addresses that were compared.
+    pub fn nobody_here(&self, file: &str) -> String {
+        let mut words = format!("no role of {file} belongs to this host\n");
+        let _ = writeln!(words, "  this host is {}: {}", self.own.name, self.own.addresses_in_words());
+        words += "  the configuration has:\n";
+        words += &self.table("    ");
+        let unknown = self.unknown();
+        let help = match unknown.keys().next() {
+            Some(host) => format!("`{host}` is not known here: is it misspelt, or missing in DNS or /etc/hosts?"),
+            None => "write an address or a name of this host into the configuration, or start evbd elsewhere; --role hosts a role whatever its address"
+                .to_owned(),
+        };
+        words + "  = help: " + &help
+    }
+
+    /// Describes this host and all others, with their roles, for people.
+    pub fn page(&self) -> String {
+        let here = self.here();
+        let roles = if here.is_empty() { "nothing".to_owned() } else { roles_in_words(&here) };
+        let mut page = format!("This host hosts {roles}\n");
+        let _ = writeln!(page, "  it is {}: {}", self.own.name, self.own.addresses_in_words());
+        if self.are_on_loopback() {
+            page += "  every address of the configuration is on loopback: the system belongs to one host, whichever starts it\n";
+        }
+        page + "\nHosts of the configuration\n" + &self.table("  ")
+    }
+
+    /// Describes the same for machines.
+    pub fn json(&self) -> Value {
+        let hosts: Vec<Value> = self
+            .hosts()
+            .iter()
+            .map(|(host, one)| {
+                json!({
+                    "host": host,
+                    "here": one.is_here,
+                    "roles": one.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    "addresses": one.addresses.and_then(Result::ok),
+                    "unknown": one.addresses.and_then(Result::err),
+                })
+            })
+            .collect();
+        json!({
+            "name": self.own.name,
+            "addresses": self.own.addresses.iter().flatten().map(|(address, _)| address).collect::<Vec<_>>(),
+            "roles": self.here().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "on_loopback": self.are_on_loopback(),
+            "hosts": hosts,
+        })
+    }
+
+    /// Returns the hosts in the order of their first roles.
+    fn hosts(&self) -> Vec<(&'c str, OneHost<'_>)> {
+        let mut hosts: Vec<(&str, OneHost<'_>)> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for located in &self.list {
+            let host = located.host().unwrap_or_default();
+            let place = *places.entry(host).or_insert_with(|| {
+                let addresses = located.addresses();
+                hosts.push((host, OneHost { roles: Vec::new(), is_here: located.is_here, addresses }));
+                hosts.len() - 1
+            });
+            hosts[place].1.roles.push(located.role());
+        }
+        hosts
+    }
+
+    fn table(&self, margin: &str) -> String {
+        let hosts = self.hosts();
+        let width = hosts.iter().map(|(host, _)| host.len()).max().unwrap_or_default().max(9);
+        let mut table = String::new();
+        for (host, one) in hosts.iter().take(MOST_SHOWN) {
+            let name = if host.is_empty() { "any host" } else { host };
+            let addresses = match one.addresses {
+                Some(Ok(addresses)) => addresses
+                    .iter()
+                    .map(ToString::to_string)
+                    .filter(|address| address != host)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                Some(Err(reason)) => reason.to_owned(),
+                None => String::new(),
+            };
+            let mark = if one.is_here { "here" } else { "" };
+            let line = format!("{margin}{name:<width$}  {mark:<4}  {}", roles_in_words(&one.roles));
+            let tail = if addresses.is_empty() { String::new() } else { format!("  ({addresses})") };
+            let _ = writeln!(table, "{}", format!("{line}{tail}").trim_end());
+        }
+        if hosts.len() > MOST_SHOWN {
+            let _ = writeln!(table, "{margin}and {} more hosts", hosts.len() - MOST_SHOWN);
+        }
+        table
+    }
+}
+
+fn number(role: Peer) -> Option<u16> {
+    match role {
+        Peer::Supervisor => None,
+        Peer::Source(id) => Some(id.number()),
+        Peer::Builder(id) => Some(id.number()),
+    }
+}
+
+fn problem(key: &str, span: std::ops::Range<usize>, reason: String, remedy: String) -> Problem {
+    Problem { severity: Severity::Error, key: key.to_owned(), span, reason, remedy }
+}

@@ -1,0 +1,62 @@
+//! The places of roles by the configuration.
+
+use evb_config::{Config, Input, SourceEntry, is_loopback, is_unspecified};
+use evb_core::id::Peer;
+
+/// The place of a role by the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place<'c> {
+    /// Role that is placed.
+    pub(super) role: Peer,
+    /// Key that gives the host, or could give it.
+    pub(super) key: &'static str,
+    /// Name or address; `None` if the configuration gives neither.
+    pub(super) host: Option<&'c str>,
+}
+
+/// Key of a source that names a host without an address.
+pub(super) const SOURCE_HOST: &str = "source.host";
+/// Key of a source whose only hint is the address at which it takes fragments.
+const SOURCE_INPUT: &str = "source.input";
+
+impl Place<'_> {
+    /// Returns true if the place is a host without an address at which something is reached.
+    pub(super) fn is_host_alone(&self) -> bool {
+        self.key == SOURCE_HOST
+    }
+
+    /// Returns true if the place is the address at which a source takes fragments.
+    pub(super) fn is_input(&self) -> bool {
+        self.key == SOURCE_INPUT
+    }
+}
+
+/// Returns the place of every role: the supervisor, the builders, the sources.
+pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
+    let listener = |role, key, host| Place { role, key, host: Some(host) };
+    let supervisor = listener(Peer::Supervisor, "supervisor.listen", config.supervisor.listen.host.as_str());
+    let builders = config
+        .builders
+        .iter()
+        .map(|builder| listener(Peer::Builder(builder.id), "builder.listen", builder.listen.host.as_str()));
+    let sources = config.sources.iter().map(source);
+    std::iter::once(supervisor).chain(builders).chain(sources).collect()
+}
+
+/// Returns the place of a source: the address that it sends from, the host that it names, or the
+/// address at which it takes fragments, if that is an address of one host alone.
+fn source(entry: &SourceEntry) -> Place<'_> {
+    let role = Peer::Source(entry.id);
+    if let Some(bind) = entry.bind.as_deref().filter(|bind| !is_unspecified(bind)) {
+        return Place { role, key: "source.bind", host: Some(bind) };
+    }
+    if let Some(host) = entry.host.as_deref() {
+        return Place { role, key: SOURCE_HOST, host: Some(host) };
+    }
+    match &entry.input {
+        Input::Tcp { listen } if !is_unspecified(&listen.host) && !is_loopback(&listen.host) => {
+            Place { role, key: SOURCE_INPUT, host: Some(&listen.host) }
+        }
+        _ => Place { role, key: SOURCE_HOST, host: None },
+    }
+}

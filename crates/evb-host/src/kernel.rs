@@ -1,0 +1,58 @@
+//! What this kernel was built with.
+
+#[cfg(test)]
+mod tests;
+
+use std::{fs, io::Read as _};
+
+use evb_net::host::{Fact, Unavailable, kernel::release, text_of};
+
+/// Returns true if the kernel has a part that may be built in, loaded, or loadable. The part is
+/// given by its module's name, such as `sch_fq`, and its option, such as `CONFIG_NET_SCH_FQ`.
+///
+/// # Errors
+/// Neither a list of modules nor the kernel's configuration is there to look into.
+pub fn has(module: &str, option: &str) -> Fact<bool> {
+    let loaded = text_of("/proc/modules").ok().map(|list| is_loaded(&list, module));
+    if loaded == Some(true) {
+        return Ok(true);
+    }
+    let folder = format!("/lib/modules/{}", release()?);
+    let lists = ["modules.builtin", "modules.dep"].map(|list| text_of(format!("{folder}/{list}")));
+    if lists.iter().flatten().any(|list| is_listed(list, module)) {
+        return Ok(true);
+    }
+    let built_in = format!("{option}=y");
+    match configuration() {
+        Some(text) => Ok(text.lines().any(|line| line == built_in)),
+        // Both lists of modules could be read, and neither has the module.
+        None if lists.iter().all(Result::is_ok) => Ok(false),
+        None => Err(Unavailable::new(format!(
+            "the lists of this kernel's modules cannot be read, so it is unknown if it has {module}"
+        ))),
+    }
+}
+
+/// `/proc/modules`: the name is each line's first word.
+fn is_loaded(list: &str, module: &str) -> bool {
+    list.lines().any(|line| line.split_whitespace().next() == Some(module))
+}
+
+/// `kernel/net/sched/sch_fq.ko.zst: kernel/...`: the path of each is its line's first word.
+fn is_listed(list: &str, module: &str) -> bool {
+    let names = |line: &str| {
+        let file = line.split([':', ' ']).next().and_then(|path| path.rsplit('/').next())?;
+        Some(file.split_once(".ko")?.0 == module)
+    };
+    list.lines().any(|line| names(line) == Some(true))
+}
+
+/// The kernel's own copy of its configuration, where it was built with one.
+fn configuration() -> Option<String> {
+    /// Longest file that is read; the usual length is a quarter of a megabyte.
+    const LONGEST: u64 = 8 * 1024 * 1024;
+    let file = fs::File::open("/proc/config.gz").ok()?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text)
+}

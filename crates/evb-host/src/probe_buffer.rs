@@ -1,0 +1,154 @@
+//! `evbd probe-buffer`: measures the usable buffer of a switch port, for `network.port_buffer`. Two
+//! or more senders overload the port towards the listener with bursts until one loses datagrams.
+
+mod wire;
+mod trace;
+mod search;
+mod sender;
+mod listener;
+mod report;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Subcommand;
+use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use evb_core::units::{Bytes, parse_duration};
+
+use self::{
+    listener::{Gathering, Listener},
+    search::{Finding, Limits, search},
+};
+
+/// Either end of the measurement.
+#[derive(Debug, Subcommand)]
+pub enum ProbeBufferCommand {
+    /// Run this on the builder's host: waits for the senders, measures, and prints the line for
+    /// the configuration.
+    Listen(ListenArguments),
+    /// Run this on the hosts of two or more sources: sends as the listener orders, and ends when
+    /// the listener ends.
+    Send(SendArguments),
+}
+
+/// Port of the listener if none is given.
+const PORT: u16 = 7199;
+
+/// Arguments of `evbd probe-buffer listen`.
+#[derive(clap::Args, Debug)]
+pub struct ListenArguments {
+    /// This host's address towards the port that is to be measured, TCP and UDP (port 7199 unless
+    /// given).
+    #[arg(value_name = "ADDR")]
+    address: String,
+    /// Number of senders to wait for.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    senders: u16,
+    /// The largest IP packet that passes the whole path.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
+    mtu: u16,
+    /// The largest burst of all senders together.
+    #[arg(long, value_name = "BYTES", default_value = "32 MiB")]
+    burst: Bytes,
+    /// Number of bursts that are larger than the smallest with loss; their median counts.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
+    /// Time to wait for the senders.
+    #[arg(long, default_value = "60 s", value_parser = parse_duration)]
+    patience: Duration,
+    /// Time that the measurement may take.
+    #[arg(long, default_value = "60 s", value_parser = parse_duration)]
+    time: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `evbd probe-buffer send`.
+#[derive(clap::Args, Debug)]
+pub struct SendArguments {
+    /// Address of the listener (port 7199 unless given).
+    #[arg(value_name = "ADDR")]
+    address: String,
+    /// The local address to send from.
+    #[arg(long, value_name = "IP")]
+    bind: Option<IpAddr>,
+}
+
+/// Runs the command. Returns 0 if it was carried out (even if the buffer was not reached), 1 if it
+/// failed, 2 for a bad address.
+pub fn main(command: &ProbeBufferCommand) -> ExitCode {
+    let address = match command {
+        ProbeBufferCommand::Listen(arguments) => &arguments.address,
+        ProbeBufferCommand::Send(arguments) => &arguments.address,
+    };
+    let Some(address) = socket_address(address) else {
+        eprintln!(
+            "error: `{address}` is not an address that this host knows: write for example 10.0.0.7 or 10.0.0.7:{PORT}"
+        );
+        return BAD_CONFIGURATION.into();
+    };
+    let done: Result<(), Box<dyn std::error::Error>> = match command {
+        ProbeBufferCommand::Listen(arguments) => listen(arguments, address).map_err(Into::into),
+        ProbeBufferCommand::Send(arguments) => send(address, arguments.bind).map_err(Into::into),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Parses `host`, `host:port`, or an IPv6 address with or without brackets and port.
+fn socket_address(text: &str) -> Option<SocketAddr> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let with_port = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    with_port.or_else(|| (bare, PORT).to_socket_addrs().ok()?.next())
+}
+
+fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listener::ListenError> {
+    let quiet = arguments.json;
+    let mut say = |progress: &str| {
+        if !quiet {
+            eprintln!("{progress}");
+        }
+    };
+    say(&format!(
+        "listening on {address}; now on {} senders' hosts: evbd probe-buffer send {address}",
+        arguments.senders
+    ));
+    let wanted = Gathering {
+        address,
+        senders: arguments.senders.into(),
+        mtu: arguments.mtu,
+        patience: arguments.patience,
+        time: arguments.time,
+    };
+    let mut listener = Listener::gather(wanted, Some(&mut say))?;
+    let limits = Limits { burst: arguments.burst, repeats: arguments.repeats };
+    let finding: Finding = search(&mut listener, limits)?;
+    listener.end(finding.buffer());
+    match arguments.json {
+        true => say!("{:#}", report::json(&finding)),
+        false => say_in_line!("{}", report::text(&finding)),
+    }
+    Ok(())
+}
+
+fn send(address: SocketAddr, bind: Option<IpAddr>) -> Result<(), sender::SendError> {
+    let found = sender::send(address, bind)?;
+    match report::whole_kib(found) {
+        0 => say!("done; the listener has found no buffer"),
+        kib => say!("done; the listener has found {kib} KiB"),
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! Turns the configuration and the command line into a request for one device.
+
+use std::{
+    fs,
+    net::{SocketAddr, ToSocketAddrs as _},
+    str::FromStr,
+};
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use evb_config::{BuilderEntry, Config, Endpoint};
+use evb_core::{
+    id::{BuilderId, Peer, SourceId},
+    units::{Bytes, Rate, UnitError},
+};
+use evb_shaper::{ByteMeasure, Pace, cost::LINE_OVERHEAD};
+
+use super::{
+    filter::Match,
+    plan::{Bucket, Destination, Request, least_burst},
+    traffic::{ClassOption, Sharing},
+};
+use crate::here::Locations;
+
+/// Returns the parser of the byte measure that the command line's rates use.
+pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
+    let value = |measure: ByteMeasure| {
+        PossibleValue::new(measure.word()).help(match measure {
+            ByteMeasure::Line => "Line bytes, as everywhere in evb: converted for full packets",
+            ByteMeasure::Buffer => "L2 frames, as tc counts: taken as they are",
+        })
+    };
+    PossibleValuesParser::new(ByteMeasure::ALL.map(value))
+        .try_map(|word| ByteMeasure::from_word(&word).ok_or("line or buffer"))
+}
+
+/// `BUILDER=RATE` on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BuilderRate {
+    builder: BuilderId,
+    rate: Rate,
+}
+
+/// The reason why a text is no `BUILDER=RATE`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuilderRateError {
+    /// The text has no builder.
+    #[error("write BUILDER=RATE, for example 1=100Mbit/s")]
+    Form,
+    /// The text has no valid rate.
+    #[error(transparent)]
+    Rate(#[from] UnitError),
+}
+
+impl FromStr for BuilderRate {
+    type Err = BuilderRateError;
+
+    fn from_str(text: &str) -> Result<Self, BuilderRateError> {
+        let (builder, rate) = text.split_once('=').ok_or(BuilderRateError::Form)?;
+        let builder = builder.trim().parse().map_err(|_| BuilderRateError::Form)?;
+        Ok(Self { builder, rate: rate.trim().parse()? })
+    }
+}
+
+/// The settings of the command line besides the configuration.
+#[derive(Debug)]
+pub(crate) struct Wishes<'a> {
+    /// Name of the device.
+    pub(crate) device: &'a str,
+    /// Sources of this host; if empty, those whose `bind` or `host` is this host.
+    pub(crate) sources: &'a [u16],
+    /// Rate of the link.
+    pub(crate) link_rate: Option<Rate>,
+    /// Rates of single builders.
+    pub(crate) rates: &'a [BuilderRate],
+    /// Depth of every bucket.
+    pub(crate) burst: Option<Bytes>,
+    /// Changes to the classes.
+    pub(crate) classes: &'a [ClassOption],
+    /// Byte measure of the command line's rates.
+    pub(crate) counted: ByteMeasure,
+    /// Mechanism that keeps the rates.
+    pub(crate) bucket: Bucket,
+    /// True if the device shall do it itself.
+    pub(crate) offload: bool,
+}
+
+/// A request with its background.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Request to plan.
+    pub(crate) request: Request,
+    /// Sources that the request is for.
+    pub(crate) sources: Vec<SourceId>,
+    /// Remarks for the operator.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The reason why no request can be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The rate of the link is unknown.
+    #[error("the rate of {0}'s link is not known: give --link-rate, or [network] link_rate")]
+    NoLinkRate(String),
+    /// No source belongs to this host.
+    #[error(
+        "no [[source]] has an address of this host as `bind` or `host`: say which run here with --source N"
+    )]
+    NoSource,
+    /// The configuration has no such source.
+    #[error("the configuration has no source {0}")]
+    UnknownSource(u16),
+    /// The configuration has no such builder.
+    #[error("--rate names builder {0}, which the configuration does not have")]
+    UnknownBuilder(BuilderId),
+    /// A name cannot be resolved.
+    #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
+    Unresolved {
+        /// Role at the address.
+        peer: String,
+        /// Address as configured.
+        endpoint: Endpoint,
+        /// Error of the resolver.
+        reason: std::io::Error,
+    },
+}
+
+/// Composes the request.
+///
+/// # Errors
+/// [`RequestError`]: something is unknown.
+pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, RequestError> {
+    let cost = config.cost();
+    // tc counts frames without preamble, check sequence and gap.
+    let in_frames = |rate: Rate, measure| cost.rate_in(rate, measure, ByteMeasure::Buffer);
+    let convert = |rate: Rate| in_frames(rate, wishes.counted);
+    let mut notes = Vec::new();
+    let (given, origin) = link_rate(config, wishes)?;
+    // Rates of the configuration and of the driver are line rates.
+    let link = wishes.link_rate.map_or_else(|| in_frames(given, ByteMeasure::Line), convert);
+    notes.push(format!(
+        "tc counts L2 frames, but evb's rates count line bytes unless they say otherwise: tc is given these rates \
+         without the {LINE_OVERHEAD} bytes that every full packet has only on the wire. The link ({origin}, {given}) \
+         carries {link} of frames. Small packets take more of the wire than tc sees"
+    ));
+    let sources = sources(config, wishes.sources)?;
+    let frame = cost.packet_buffer();
+    let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
+    if let Some(given) = unknown {
+        return Err(RequestError::UnknownBuilder(given.builder));
+    }
+    let rate = |builder: &BuilderEntry| {
+        let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
+        // The configuration has the pace of a lane, and each source of this host has a lane to the
+        // builder.
+        let lanes = |pace: Pace| in_frames(pace.rate, pace.measure) * sources.len() as u64;
+        own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
+    };
+    let destinations = destinations(config, wishes, sources.len() as u64, frame, rate, &mut notes)?;
+    let supervisor = resolve("the supervisor", &config.supervisor.listen)?;
+    let control = supervisor
+        .iter()
+        .flat_map(|address| [Match::To(*address), Match::From(*address)])
+        .chain(destinations.iter().flat_map(|d| d.addresses.iter().copied().map(Match::From)))
+        .collect();
+    let mut sharing = match &config.shaping.classes {
+        Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, ByteMeasure::Line)),
+        None => Sharing::of_link(link),
+    };
+    sharing.change(wishes.classes, convert);
+    let request = Request {
+        device: wishes.device.to_owned(),
+        link,
+        frame,
+        bucket: wishes.bucket,
+        offload: wishes.offload,
+        destinations,
+        data: sharing.data,
+        classes: sharing.classes,
+        control,
+    };
+    Ok(Wanted { request, sources, notes })
+}
+
+/// Returns every builder, with its rate in the bytes that tc counts. A configured depth is kept,
+/// even if a deeper one would keep the rate better. Otherwise the bucket makes up for as much
+/// lateness as evb's own pace, within the lanes' part of the port.
+fn destinations(
+    config: &Config,
+    wishes: &Wishes<'_>,
+    lanes: u64,
+    frame: Bytes,
+    rate: impl Fn(&BuilderEntry) -> Option<Rate>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Destination>, RequestError> {
+    let chosen = wishes.burst.or(config.shaping.burst);
+    let mut destinations = Vec::new();
+    for builder in &config.builders {
+        let rate = rate(builder);
+        let needed = rate.map(|rate| least_burst(rate, frame));
+        if let (Some(asked), Some(needed)) = (chosen, needed)
+            && asked < needed
+        {
+            notes.push(format!(
+                "builder {}: a burst of {asked} may not hold the rate, as the kernel's timers are late: {needed} would",
+                builder.id
+            ));
+        }
+        let usual = rate.map(|rate| {
+            let lane = Rate::from_bits_per_second(rate.bits_per_second() / lanes.max(1));
+            config.pace(lane).burst * lanes
+        });
+        let burst = chosen.filter(|_| rate.is_some()).or_else(|| needed.max(usual));
+        let addresses = resolve(&format!("builder {}", builder.id), &builder.listen)?;
+        destinations.push(Destination { builder: builder.id, addresses, rate, burst });
+    }
+    Ok(destinations)
+}
+
+fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str), RequestError> {
+    let device = wishes.device;
+    let driver = || {
+        let speed = fs::read_to_string(format!("/sys/class/net/{device}/speed")).ok()?;
+        // The driver reports -1 if there is no link.
+        let megabits: u64 = speed.trim().parse().ok().filter(|speed| *speed > 0)?;
+        Some((Rate::from_bits_per_second(megabits.saturating_mul(1_000_000)), "as its driver says"))
+    };
+    wishes
+        .link_rate
+        .map(|rate| (rate, "--link-rate"))
+        .or_else(|| config.network.link_rate.map(|rate| (rate, "[network] link_rate")))
+        .or_else(driver)
+        .ok_or_else(|| RequestError::NoLinkRate(device.to_owned()))
+}
+
+fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError> {
+    let known = |id: &u16| config.sources.iter().any(|source| source.id == SourceId::new(*id));
+    if let Some(unknown) = asked.iter().find(|id| !known(id)) {
+        return Err(RequestError::UnknownSource(*unknown));
+    }
+    if !asked.is_empty() {
+        return Ok(asked.iter().map(|id| SourceId::new(*id)).collect());
+    }
+    let here = Locations::of(config).here().into_iter().filter_map(|role| match role {
+        Peer::Source(id) => Some(id),
+        Peer::Supervisor | Peer::Builder(_) => None,
+    });
+    let here: Vec<SourceId> = here.collect();
+    if here.is_empty() { Err(RequestError::NoSource) } else { Ok(here) }
+}
+
+fn resolve(peer: &str, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, RequestError> {
+    let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    found.map(Iterator::collect).map_err(|reason| RequestError::Unresolved {
+        peer: peer.to_owned(),
+        endpoint: endpoint.clone(),
+        reason,
+    })
+}
