@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use evb_config::plan;
-use evb_host::{doctor, probe_buffer, provision};
+use evb_host::{doctor, keygen, probe_buffer, provision};
 
 use crate::{
-    bench, check, ctl, keygen,
+    bench, check, ctl,
     log::{self, LogFormat},
     run,
     tools::{dump, merge, verify},

@@ -9,6 +9,5 @@ mod ctl;
 mod service;
 pub mod run;
 mod bench;
-mod keygen;
 mod tools;
 pub mod cli;

@@ -2,18 +2,18 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use evb::PresharedKey;
 use evb_config::say;
+use evb_net::security::PresharedKey;
 
 /// Arguments of `evbd keygen`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct KeygenArguments {
+pub struct KeygenArguments {
     /// The file to make; only its owner may read it. An existing file is not changed.
     file: PathBuf,
 }
 
 /// Runs the command.
-pub(crate) fn main(arguments: &KeygenArguments) -> ExitCode {
+pub fn main(arguments: &KeygenArguments) -> ExitCode {
     let made = PresharedKey::generate().and_then(|key| key.write_new(&arguments.file));
     match made {
         Ok(()) => {
