@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Access, Beats, Entry, RoleError, RoleHandle, RunOutcome},
+    role::{self, Access, Entry, RoleError, RoleHandle, RunOutcome, TurnCounters},
     sink::Sink,
 };
 
@@ -82,7 +82,7 @@ pub struct BuilderConfig {
     pub life: Option<(RunNumber, Epoch)>,
     /// Counter of the turns of its loop; those of its sink, which may wait for a disk, are not
     /// counted.
-    pub beats: Beats,
+    pub turn_counters: TurnCounters,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
     /// True if its thread takes precedence over others on its core, where the system permits it
@@ -120,7 +120,7 @@ impl BuilderConfig {
             security: Security::None,
             give_up: Duration::from_secs(30),
             life: None,
-            beats: Beats::default(),
+            turn_counters: TurnCounters::default(),
             core: None,
             precedence: None,
             keep_awake: None,
@@ -184,9 +184,9 @@ impl Builder {
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
             role::hand_over(joined, address).await?;
-            let (beats, name) = (config.beats.clone(), format!("builder {}", config.id));
+            let (turn_counters, name) = (config.turn_counters.clone(), format!("builder {}", config.id));
             let run = begin::run(config, listener, entry, Box::new(filter), sink, run_ends);
-            beats.count(name, run).await
+            turn_counters.count(name, run).await
         })
         .await?;
         Ok(Self { role, address })

@@ -1,6 +1,6 @@
 //! Common parts of the roles: their own threads, and the end of a run.
 
-mod beats;
+mod turn_counters;
 mod busy_poll;
 pub(crate) mod facts;
 mod link;
@@ -20,13 +20,13 @@ use evb_net::{
 };
 use evb_shaper::cost::PacketCost;
 
-pub use beats::Beats;
 pub(crate) use busy_poll::BusyPoll;
 pub(crate) use entry::{Beginning, Entry};
 pub use evb_core::session::RunOutcome;
 pub(crate) use greetings::Greetings;
 pub(crate) use handle::{RoleHandle, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
+pub use turn_counters::TurnCounters;
 
 /// Control messages that a role takes in before it acts on them; bounds what a flood of them can
 /// pile up.

@@ -93,8 +93,8 @@ impl Source {
             };
             outlet.begin(first);
             role::hand_over(joined, first).await?;
-            let (beats, name) = (config.beats.clone(), format!("source {}", config.id));
-            beats.count(name, begin::run(config, entry, outlet, readout, run_ends)).await
+            let (turn_counters, name) = (config.turn_counters.clone(), format!("source {}", config.id));
+            turn_counters.count(name, begin::run(config, entry, outlet, readout, run_ends)).await
         })
         .await?;
         Ok(Self { intake, first, role })

@@ -1,13 +1,13 @@
 //! [`Supervisor`]: takes triggers, assigns events to builders, and closes the run's ledger.
 
-mod door;
+mod registrations;
 mod journal;
 mod links;
 mod trigger_port;
 mod commands;
 mod onlookers;
 mod driver;
-mod farewell;
+mod closing;
 mod handle;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -32,13 +32,13 @@ use tokio::{
 };
 
 use commands::Commands;
-use door::Door;
 use driver::Driver;
 use journal::{Journal, keeper::Keeper};
 use onlookers::Onlookers;
+use registrations::Registrations;
 use trigger_port::TriggerPort;
 
-use crate::role::Beats;
+use crate::role::TurnCounters;
 
 pub use evb_core::{
     ledger::RunReport,
@@ -76,7 +76,7 @@ pub struct SupervisorConfig {
     /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
     /// Counts the turns of its loop.
-    pub beats: Beats,
+    pub turn_counters: TurnCounters,
 }
 
 /// Reason for which a supervisor cannot work.
@@ -134,7 +134,7 @@ pub struct Supervisor {
     driver: Driver,
     handle: SupervisorHandle,
     ended: watch::Sender<Option<Arc<RunReport>>>,
-    beats: Beats,
+    turn_counters: TurnCounters,
 }
 
 impl SupervisorConfig {
@@ -148,7 +148,7 @@ impl SupervisorConfig {
             trigger_input: None,
             control: TrafficClass::default(),
             security: Security::None,
-            beats: Beats::default(),
+            turn_counters: TurnCounters::default(),
         }
     }
 
@@ -220,7 +220,7 @@ impl Supervisor {
         let driver = Driver::new(
             SupervisorRole::new(core, name),
             journal,
-            Door::new(listener, config.control, config.security),
+            Registrations::new(listener, config.control, config.security),
             triggers,
             Commands::new(command_queue),
             Onlookers::new(progress_sender),
@@ -228,7 +228,7 @@ impl Supervisor {
         let (ended, report) = watch::channel(None);
         let abort = Arc::new(Notify::new());
         let handle = SupervisorHandle { commands, progress, address, trigger_address, report, abort };
-        Ok(Self { driver, handle, ended, beats: config.beats })
+        Ok(Self { driver, handle, ended, turn_counters: config.turn_counters })
     }
 
     /// Returns the address at which it listens for sources and builders.
@@ -253,12 +253,12 @@ impl Supervisor {
     /// # Errors
     /// [`SupervisorError::Aborted`]. The report of a failed run states the failure.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
-        let Self { driver, handle, ended, beats } = self;
+        let Self { driver, handle, ended, turn_counters } = self;
         let aborted = Arc::clone(&handle.abort);
         drop(handle);
         let report = tokio::select! {
             biased;
-            report = beats.count("supervisor".to_owned(), farewell::lead(driver)) => report,
+            report = turn_counters.count("supervisor".to_owned(), closing::lead(driver)) => report,
             () = aborted.notified() => return Err(SupervisorError::Aborted),
         };
         ended.send_replace(Some(Arc::from(report.clone())));

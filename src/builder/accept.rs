@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use super::BuilderConfig;
 use crate::role::Greetings;
 
-type Answer = Pin<Box<dyn Future<Output = Knock>>>;
+type Answer = Pin<Box<dyn Future<Output = LaneRequest>>>;
 
 /// Lanes that are being opened.
 pub(super) struct Entrance {
@@ -35,7 +35,7 @@ pub(super) struct Entrance {
 }
 
 /// A step in the opening of a lane.
-pub(super) enum Knock {
+pub(super) enum LaneRequest {
     /// A source asks for a lane: answer with [`Entrance::welcome`] or [`Entrance::refuse`].
     Asks(Hello, Channel, SocketAddr),
     /// The lane is open.
@@ -65,18 +65,18 @@ impl Entrance {
     }
 
     /// Returns the next step of any lane.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Knock> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<LaneRequest> {
         for index in 0..self.answers.len() {
-            if let Poll::Ready(knock) = self.answers[index].1.as_mut().poll(cx) {
+            if let Poll::Ready(request) = self.answers[index].1.as_mut().poll(cx) {
                 drop(self.answers.swap_remove(index));
-                return Poll::Ready(knock);
+                return Poll::Ready(request);
             }
         }
-        self.greetings.poll(cx, now).map(|((channel, hello), peer)| Knock::Asks(hello, channel, peer))
+        self.greetings.poll(cx, now).map(|((channel, hello), peer)| LaneRequest::Asks(hello, channel, peer))
     }
 
-    /// Opens the lane. [`Knock::Opened`] follows when the source has been told, unless it asks for
-    /// the lane again before that.
+    /// Opens the lane. [`LaneRequest::Opened`] follows when the source has been told, unless it
+    /// asks for the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the socket options of a lane");
@@ -84,7 +84,7 @@ impl Entrance {
         self.forget(lane);
         let answer = async move {
             let told = channel.reply(ConnectionKind::Lane, &welcomed(welcome)).await;
-            if told.is_ok() { Knock::Opened(lane, channel) } else { Knock::Failed(lane) }
+            if told.is_ok() { LaneRequest::Opened(lane, channel) } else { LaneRequest::Failed(lane) }
         };
         self.answers.push((lane, Box::pin(answer)));
     }

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 use super::{
     BuilderConfig,
-    accept::{Entrance, Knock},
+    accept::{Entrance, LaneRequest},
     ends::{Ended, Ends},
 };
 
@@ -41,9 +41,9 @@ impl Lanes {
 
     /// Passes new connections to the machine, which admits or refuses them.
     pub(super) fn poll_entrance(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) {
-        while let Poll::Ready(knock) = self.entrance.poll(cx, now) {
-            match knock {
-                Knock::Asks(hello, channel, peer) => {
+        while let Poll::Ready(request) = self.entrance.poll(cx, now) {
+            match request {
+                LaneRequest::Asks(hello, channel, peer) => {
                     match role.handle_hello(&hello, self.greeting(&channel), now) {
                         Ok(Admitted { lane, welcome }) => {
                             self.ends.close(lane);
@@ -52,11 +52,11 @@ impl Lanes {
                         Err(refusal) => self.entrance.refuse(channel, peer, refusal),
                     }
                 }
-                Knock::Opened(lane, channel) => {
+                LaneRequest::Opened(lane, channel) => {
                     self.ends.open(lane, channel);
                     role.handle_lane_up(lane);
                 }
-                Knock::Failed(lane) => role.handle_lane_down(
+                LaneRequest::Failed(lane) => role.handle_lane_down(
                     lane,
                     &"the source closed the connection before the builder answered",
                     now,

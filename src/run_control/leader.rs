@@ -28,7 +28,7 @@ use words::{not_ready, refusal, too_long};
 use super::{
     LastRun, Sample, Shown, Status, System, SystemError, Totals,
     history::History,
-    open_run::{News, OpenRun},
+    open_run::{OpenRun, RunEvent},
     status::Speedometer,
 };
 use crate::supervisor::{BeginError, listen};
@@ -130,7 +130,7 @@ impl<S: System> Leader<S> {
                     Some(ask) => self.take(ask).await,
                     None => self.close("the last handle of run control was dropped").await,
                 },
-                news = next(&mut self.run) => self.hear(news).await,
+                event = next(&mut self.run) => self.hear(event).await,
                 () = until(self.start.as_ref().map(|(until, _)| *until)) => self.try_start(true).await,
                 _ = glances.tick() => self.glance().await,
             }
@@ -271,23 +271,23 @@ impl<S: System> Leader<S> {
         }
     }
 
-    async fn hear(&mut self, news: News) {
-        match news {
-            News::Progress(progress) => self.follow(progress).await,
-            News::Hosting => self.try_start(false).await,
+    async fn hear(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::Progress(progress) => self.follow(progress).await,
+            RunEvent::Hosting => self.try_start(false).await,
             // A recovered run goes on without the roles that this process cannot start.
-            News::NotJoined(error) if self.is_under_way() => {
+            RunEvent::NotJoined(error) if self.is_under_way() => {
                 tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start");
                 self.last_error = Some(error.to_string());
             }
-            News::NotJoined(error) => self.fail(error.to_string()).await,
-            News::RoleEnded(peer, error) => self.lament(peer, &error),
-            News::RoleLeft(peer) => self.bring_back(peer),
-            News::Broken(reason) => {
+            RunEvent::NotJoined(error) => self.fail(error.to_string()).await,
+            RunEvent::RoleEnded(peer, error) => self.report_failed(peer, &error),
+            RunEvent::RoleLeft(peer) => self.bring_back(peer),
+            RunEvent::Broken(reason) => {
                 self.run = None;
                 self.fail(format!("the supervisor could not go on: {reason}")).await;
             }
-            News::Over(report) => self.settle(*report).await,
+            RunEvent::Over(report) => self.settle(*report).await,
         }
     }
 
@@ -324,7 +324,7 @@ impl<S: System> Leader<S> {
     }
 
     /// Logs that a source or builder of this process is gone; the others go on without it.
-    fn lament(&mut self, peer: Peer, error: &dyn Display) {
+    fn report_failed(&mut self, peer: Peer, error: &dyn Display) {
         self.last_error = Some(format!("{peer}: {error}"));
         tracing::warn!(%peer, %error, "a source or builder of this process ended before its run");
     }
@@ -470,7 +470,7 @@ fn far_away() -> Instant {
     Instant::now() + Duration::from_secs(60 * 60 * 24 * 365)
 }
 
-async fn next(run: &mut Option<OpenRun>) -> News {
+async fn next(run: &mut Option<OpenRun>) -> RunEvent {
     match run {
         Some(run) => run.next().await,
         None => pending().await,

@@ -38,7 +38,7 @@ pub(super) struct OpenRun {
 }
 
 /// An event in the life of a run.
-pub(super) enum News {
+pub(super) enum RunEvent {
     /// New counters.
     Progress(Progress),
     /// A source or builder of this process could not join it.
@@ -103,11 +103,11 @@ impl OpenRun {
     }
 
     /// Returns the next event of the run. Cancel safe: no event is lost if the future is dropped.
-    pub(super) async fn next(&mut self) -> News {
+    pub(super) async fn next(&mut self) -> RunEvent {
         loop {
             if self.supervisor.is_none() && self.joining.is_empty() && self.roles.is_empty() {
                 if let Some(report) = self.report.take() {
-                    return News::Over(Box::new(report));
+                    return RunEvent::Over(Box::new(report));
                 }
                 return pending().await;
             }
@@ -120,7 +120,7 @@ impl OpenRun {
                             self.joining.abort_all();
                             self.report = Some(report);
                         }
-                        Err(reason) => return News::Broken(reason),
+                        Err(reason) => return RunEvent::Broken(reason),
                     }
                 }
                 Some(joined) = self.joining.join_next() => match joined {
@@ -128,22 +128,22 @@ impl OpenRun {
                         self.hosted.insert(role.peer());
                         self.roles.spawn(async move { (role.peer(), role.finished().await) });
                         if self.joining.is_empty() {
-                            return News::Hosting;
+                            return RunEvent::Hosting;
                         }
                     }
-                    Ok(Err(error)) => return News::NotJoined(error),
+                    Ok(Err(error)) => return RunEvent::NotJoined(error),
                     Err(error) if error.is_cancelled() && self.report.is_some() => {}
-                    Err(error) => return News::Broken(error.to_string()),
+                    Err(error) => return RunEvent::Broken(error.to_string()),
                 },
                 Some(finished) = self.roles.join_next() => match finished {
                     Ok((peer, ended)) => {
                         self.hosted.remove(&peer);
-                        return ended.map_or_else(|error| News::RoleEnded(peer, error), |_| News::RoleLeft(peer));
+                        return ended.map_or_else(|error| RunEvent::RoleEnded(peer, error), |_| RunEvent::RoleLeft(peer));
                     }
-                    Err(error) => return News::Broken(error.to_string()),
+                    Err(error) => return RunEvent::Broken(error.to_string()),
                 },
                 Some(progress) = self.progress.next(), if self.supervisor.is_some() => {
-                    return News::Progress(progress);
+                    return RunEvent::Progress(progress);
                 }
             }
         }
@@ -154,7 +154,7 @@ impl OpenRun {
         self.joining.shutdown().await;
         loop {
             match self.next().await {
-                News::Over(_) | News::Broken(_) => return,
+                RunEvent::Over(_) | RunEvent::Broken(_) => return,
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use evb_shaper::{
 };
 
 use super::PacingConfig;
-use crate::role::{self, Beats};
+use crate::role::{self, TurnCounters};
 
 /// A source's configuration; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub struct SourceConfig {
     /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
     /// Counter of the turns of its loop.
-    pub beats: Beats,
+    pub turn_counters: TurnCounters,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
@@ -83,7 +83,7 @@ impl SourceConfig {
             lane: LaneOptions::default(),
             control: TrafficClass::default(),
             security: Security::None,
-            beats: Beats::default(),
+            turn_counters: TurnCounters::default(),
             core: None,
         }
     }

@@ -20,10 +20,10 @@ use evb_net::{
 
 use super::{
     commands::Commands,
-    door::Door,
     journal::keeper::{Done, Keeper},
     links::Links,
     onlookers::Onlookers,
+    registrations::Registrations,
     trigger_port::TriggerPort,
 };
 
@@ -32,7 +32,7 @@ use super::{
 pub(super) struct Driver {
     role: SupervisorRole,
     pub(super) journal: Option<Keeper>,
-    pub(super) door: Door,
+    pub(super) registrations: Registrations,
     pub(super) links: Links,
     /// Connections of peers that are registered but not answered yet.
     joining: BTreeMap<Peer, ControlLink>,
@@ -47,7 +47,7 @@ impl Driver {
     pub(super) fn new(
         role: SupervisorRole,
         journal: Option<Keeper>,
-        door: Door,
+        registrations: Registrations,
         triggers: Option<TriggerPort>,
         commands: Commands,
         onlookers: Onlookers,
@@ -56,7 +56,7 @@ impl Driver {
             links: Links::new(&role.core().peers()),
             role,
             journal,
-            door,
+            registrations,
             joining: BTreeMap::new(),
             triggers,
             commands,
@@ -96,7 +96,7 @@ impl Driver {
     fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant, is_stalled: bool) -> bool {
         // New peers wait while the journal stalls: they could not be answered before their
         // registration is written down.
-        while !is_stalled && let Poll::Ready(incoming) = self.door.poll(cx, now) {
+        while !is_stalled && let Poll::Ready(incoming) = self.registrations.poll(cx, now) {
             self.admit(incoming, now);
         }
         let role = &mut self.role;
@@ -110,11 +110,11 @@ impl Driver {
             Ok((peer, welcome)) => {
                 tracing::debug!(%peer, address = %incoming.peer(), "a peer has connected");
                 let link = incoming.welcome(welcome);
-                self.door.classify(&link);
+                self.registrations.classify(&link);
                 self.links.drop_link(peer);
                 self.joining.insert(peer, link);
             }
-            Err(refusal) => self.door.refuse(incoming, refusal),
+            Err(refusal) => self.registrations.refuse(incoming, refusal),
         }
     }
 
@@ -184,7 +184,7 @@ impl Driver {
         let mut any = false;
         while let Some((peer, error)) = self.links.pop_lost() {
             if matches!(error, LinkError::Forged(_)) {
-                self.door.count_forged();
+                self.registrations.count_forged();
             }
             self.role.handle_disconnect(peer, &error.to_string(), now);
             any = true;

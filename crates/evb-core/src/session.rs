@@ -31,5 +31,5 @@ pub use facts::ReportFacts;
 pub use heard::{DialFailure, DialFault, Heard};
 pub use joining::{Joining, JoiningOutput, Start};
 pub use lines::Lines;
-pub use membership::{Member, Membership, MembershipOutput, News, Registered};
+pub use membership::{Member, Membership, MembershipEvent, MembershipOutput, Registered};
 pub use outcome::{Participation, RoleFault, RunIdentity, RunOutcome};

@@ -162,7 +162,7 @@ impl SourceCore {
         if size > self.config.max_fragment {
             return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
         }
-        let placed = match self.parking.take_home(event) {
+        let placed = match self.parking.take_assignment(event) {
             Some(Some(lane)) => Placed::Ready(lane, fragment),
             Some(None) => Placed::Parked(fragment),
             None => self.backlog.push(fragment, now)?,

@@ -2,7 +2,7 @@
 
 mod alone;
 mod build;
-mod doors;
+mod unprotected;
 mod needs;
 mod progress;
 mod roles;
@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-use evb::role::{Beats, RoleError};
+use evb::role::{RoleError, TurnCounters};
 use evb_config::{
     Config, ControlConfig, Problems,
     check::{self, Admitted, BAD_CONFIGURATION},
@@ -189,7 +189,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     if missing.are_fatal() {
         return Err(RunError::Refused(missing));
     }
-    doors::open_doors(&config).iter().for_each(|door| tracing::warn!("{door}"));
+    unprotected::warnings(&config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &config.control {
@@ -202,12 +202,12 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
         None => {}
     }
     let number = build::run_number(&config, &hosted)?;
-    let shared = Shared::prove(&config, &hosted, Beats::default())?;
+    let shared = Shared::prove(&config, &hosted, TurnCounters::default())?;
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
     }
     runtime.block_on(async {
-        let service = Service::from_environment(shared.beats.clone());
+        let service = Service::from_environment(shared.turn_counters.clone());
         let mut host = Host::start(config, &hosted, number, shared).await?;
         let look = host.look();
         let ended = tokio::select! {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evb::role::Beats;
+use evb::role::TurnCounters;
 use sd_notify::NotifyState;
 
 use watch::Watch;
@@ -23,19 +23,19 @@ const TELL: Duration = Duration::from_secs(1);
 pub(crate) struct Service {
     /// False without a service manager.
     is_managed: bool,
-    beats: Beats,
+    turn_counters: TurnCounters,
 }
 
 impl Service {
     /// Reads the environment. The watchdog supervises loops that count their turns in these
     /// counters.
-    pub(crate) fn from_environment(beats: Beats) -> Self {
-        Self { is_managed: std::env::var_os("NOTIFY_SOCKET").is_some(), beats }
+    pub(crate) fn from_environment(turn_counters: TurnCounters) -> Self {
+        Self { is_managed: std::env::var_os("NOTIFY_SOCKET").is_some(), turn_counters }
     }
 
     /// Returns the counters of turns for the roles of this process.
-    pub(crate) fn beats(&self) -> Beats {
-        self.beats.clone()
+    pub(crate) fn turn_counters(&self) -> TurnCounters {
+        self.turn_counters.clone()
     }
 
     /// Tells that all roles of this process listen and have joined.
@@ -63,7 +63,7 @@ impl Service {
         loop {
             let now = Instant::now();
             if limit.is_some() {
-                match watch.look(self.beats.turns(), now) {
+                match watch.look(self.turn_counters.turns(), now) {
                     Ok(()) => tell(NotifyState::Watchdog),
                     Err(hanging) => tracing::warn!(
                         hanging = hanging.join(", "),

@@ -177,11 +177,11 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     let before = look(&handle).await;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let (orders, beats) = (count(&heard.orders), count(&heard.heartbeats));
+    let (orders, turn_counters) = (count(&heard.orders), count(&heard.heartbeats));
     tokio::time::sleep(HANG).await;
     let during = look(&handle).await;
     assert_eq!(count(&heard.orders), orders, "nobody hears of what is not written down");
-    assert!(count(&heard.heartbeats) > beats + 2 * 8, "peers know that it lives");
+    assert!(count(&heard.heartbeats) > turn_counters + 2 * 8, "peers know that it lives");
     let [cause] = &during.dead_time[..1] else { panic!("{during:?}") };
     assert!(cause.cause == "the journal's disk" && cause.inhibited > 2000, "{:?}", during.dead_time);
     assert_eq!(during.events.complete, before.events.complete);

@@ -37,8 +37,8 @@ impl EventTable {
         self.cells[gap] = None;
         let mut at = (gap + 1) & mask;
         while let Some((other, slot)) = self.cells[at] {
-            let home = self.home(other);
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+            let first_probe = self.first_probe(other);
+            if (at.wrapping_sub(first_probe) & mask) >= (at.wrapping_sub(gap) & mask) {
                 self.cells[gap] = Some((other, slot));
                 self.cells[at] = None;
                 gap = at;
@@ -50,7 +50,7 @@ impl EventTable {
     /// Returns the event's cell, or the free cell for it.
     fn find(&self, event: EventId) -> usize {
         let mask = self.cells.len() - 1;
-        let mut at = self.home(event);
+        let mut at = self.first_probe(event);
         while self.cells[at].is_some_and(|(other, _)| other != event) {
             at = (at + 1) & mask;
         }
@@ -59,7 +59,7 @@ impl EventTable {
 
     /// Returns the first cell to probe, by Fibonacci hashing, which spreads neighbouring event ids
     /// over the table.
-    fn home(&self, event: EventId) -> usize {
+    fn first_probe(&self, event: EventId) -> usize {
         (event.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::{
-    Dial, Heard, Membership, MembershipOutput, News, Participation, ReportFacts, RoleFault, RunIdentity,
-    RunOutcome, Start,
+    Dial, Heard, Membership, MembershipEvent, MembershipOutput, Participation, ReportFacts, RoleFault,
+    RunIdentity, RunOutcome, Start,
 };
 use crate::{
     id::Incarnation,
@@ -86,15 +86,20 @@ impl Attendance {
 
     /// Handles an event of the connection; `held` describes what is lost with the role if it is
     /// abandoned.
-    pub fn handle(&mut self, heard: Heard, now: Instant, held: impl FnOnce() -> String) -> Option<News> {
-        let news = self.membership.handle(heard, now);
-        self.take(news, held)
+    pub fn handle(
+        &mut self,
+        heard: Heard,
+        now: Instant,
+        held: impl FnOnce() -> String,
+    ) -> Option<MembershipEvent> {
+        let event = self.membership.handle(heard, now);
+        self.take(event, held)
     }
 
     /// Handles the passage of time; `held` as for [`Self::handle`].
-    pub fn handle_timeout(&mut self, now: Instant, held: impl FnOnce() -> String) -> Option<News> {
-        let news = self.membership.handle_timeout(now);
-        self.take(news, held)
+    pub fn handle_timeout(&mut self, now: Instant, held: impl FnOnce() -> String) -> Option<MembershipEvent> {
+        let event = self.membership.handle_timeout(now);
+        self.take(event, held)
     }
 
     /// Returns when there is something to do without further input; `report` is when the last
@@ -175,20 +180,26 @@ impl Attendance {
         }
     }
 
-    fn take(&mut self, news: Result<Option<News>, RoleFault>, held: impl FnOnce() -> String) -> Option<News> {
+    fn take(
+        &mut self,
+        event: Result<Option<MembershipEvent>, RoleFault>,
+        held: impl FnOnce() -> String,
+    ) -> Option<MembershipEvent> {
         if self.is_over {
             return None;
         }
-        match news {
-            Ok(news) => {
-                match news {
+        match event {
+            Ok(event) => {
+                match event {
                     // Messages that the old connection did not carry are sent again where it
                     // matters.
-                    Some(News::Lost) => self.messages.clear(),
-                    Some(News::Registered(_)) => self.messages.extend(self.membership.stop_message()),
-                    Some(News::Message(_)) | None => {}
+                    Some(MembershipEvent::Lost) => self.messages.clear(),
+                    Some(MembershipEvent::Registered(_)) => {
+                        self.messages.extend(self.membership.stop_message())
+                    }
+                    Some(MembershipEvent::Message(_)) | None => {}
                 }
-                news
+                event
             }
             Err(fault) => {
                 self.fail(fault.holding(held));

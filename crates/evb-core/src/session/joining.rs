@@ -4,7 +4,7 @@
 mod tests;
 
 use super::{
-    Dial, Heard, Member, Membership, MembershipOutput, News, Participation, Registered, RoleFault,
+    Dial, Heard, Member, Membership, MembershipEvent, MembershipOutput, Participation, Registered, RoleFault,
     RunIdentity, RunOutcome,
 };
 use crate::{
@@ -62,14 +62,14 @@ impl Joining {
 
     /// Handles an event of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
-        let news = self.membership.handle(heard, now);
-        self.take(news, now);
+        let event = self.membership.handle(heard, now);
+        self.take(event, now);
     }
 
     /// Handles the passage of time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let news = self.membership.handle_timeout(now);
-        self.take(news, now);
+        let event = self.membership.handle_timeout(now);
+        self.take(event, now);
     }
 
     /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without input.
@@ -95,16 +95,16 @@ impl Joining {
         })
     }
 
-    fn take(&mut self, news: Result<Option<News>, RoleFault>, now: Instant) {
-        match news {
-            Ok(Some(News::Registered(registered))) => {
+    fn take(&mut self, event: Result<Option<MembershipEvent>, RoleFault>, now: Instant) {
+        match event {
+            Ok(Some(MembershipEvent::Registered(registered))) => {
                 if self.registered.is_none() {
                     self.joined = Some(EventId::new(registered.parameters.decided.saturating_add(1)));
                 }
                 self.registered = Some(registered);
             }
-            Ok(Some(News::Message(message))) => self.handle_message(message, now),
-            Ok(Some(News::Lost) | None) => {}
+            Ok(Some(MembershipEvent::Message(message))) => self.handle_message(message, now),
+            Ok(Some(MembershipEvent::Lost) | None) => {}
             Err(fault) => {
                 // A role that was admitted has joined, even if what it was told makes no sense.
                 if self.registered.is_none() && self.membership.identity().is_some() {

@@ -65,7 +65,7 @@ pub enum MembershipOutput {
 /// The meaning of an input for the role.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
-pub enum News {
+pub enum MembershipEvent {
     /// The supervisor sent this message.
     Message(Control),
     /// The connection broke: go on without it.
@@ -172,12 +172,12 @@ impl Membership {
     ///
     /// # Errors
     /// [`RoleFault`]: the role cannot go on.
-    pub fn handle(&mut self, heard: Heard, now: Instant) -> Result<Option<News>, RoleFault> {
+    pub fn handle(&mut self, heard: Heard, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         match heard {
             Heard::Message(message) => {
                 let State::Up { heard } = &mut self.state else { return Ok(None) };
                 *heard = now;
-                Ok(Some(News::Message(message)))
+                Ok(Some(MembershipEvent::Message(message)))
             }
             Heard::Welcome(welcome) => self.handle_welcome(&welcome, now),
             Heard::Failed(failure) => self.handle_failure(failure, now).map(|()| None),
@@ -191,7 +191,7 @@ impl Membership {
     ///
     /// # Errors
     /// [`RoleFault::Abandoned`].
-    pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<News>, RoleFault> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         let is_first = self.identity.is_none();
         match &mut self.state {
             State::Up { heard } if self.is_watched && now.since(*heard) >= SILENCE => {
@@ -242,7 +242,11 @@ impl Membership {
         Some(MembershipOutput::Dial(Dial { target: Target::Supervisor, address, hello }))
     }
 
-    fn handle_welcome(&mut self, welcome: &Welcome, now: Instant) -> Result<Option<News>, RoleFault> {
+    fn handle_welcome(
+        &mut self,
+        welcome: &Welcome,
+        now: Instant,
+    ) -> Result<Option<MembershipEvent>, RoleFault> {
         // A late welcome belongs to a connection that is already dropped.
         let State::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
         let identity = RunIdentity::of(welcome);
@@ -269,7 +273,7 @@ impl Membership {
             nanos => Duration::from_nanos(nanos),
         };
         self.state = State::Up { heard: now };
-        Ok(Some(News::Registered(registered)))
+        Ok(Some(MembershipEvent::Registered(registered)))
     }
 
     fn handle_failure(&mut self, failure: DialFailure, now: Instant) -> Result<(), RoleFault> {
@@ -287,10 +291,10 @@ impl Membership {
         Ok(())
     }
 
-    fn lose(&mut self, cause: String, now: Instant) -> News {
+    fn lose(&mut self, cause: String, now: Instant) -> MembershipEvent {
         tracing::warn!(supervisor = self.supervisor, cause, "lost the supervisor; registering again");
         self.state = State::Away(Away::since(now, cause));
-        News::Lost
+        MembershipEvent::Lost
     }
 
     fn give_up(&mut self, now: Instant) -> RoleFault {

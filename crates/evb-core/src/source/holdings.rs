@@ -31,12 +31,12 @@ impl SourceCore {
     /// Requirements: docs/reference/protocol.md RUN-35.
     pub fn handle_holdings(&mut self, holdings: &Holdings) -> Result<(), MalformedMessage> {
         let decided = EventId::new(holdings.decided);
-        let mut held = self.homes_of(holdings)?;
+        let mut held = self.builders_of(holdings)?;
         held.sort_unstable_by_key(|(event, _)| *event);
         let events: Vec<EventId> = held.iter().map(|(event, _)| *event).collect();
         let mut in_lanes: Vec<EventId> = self.lanes.iter().flat_map(SourceLane::held_events).collect();
         in_lanes.sort_unstable();
-        self.parking.forget_homes();
+        self.parking.forget_assignments();
         for (event, lane) in held {
             if in_lanes.binary_search(&event).is_err() {
                 self.house(event, lane);
@@ -82,17 +82,20 @@ impl SourceCore {
     }
 
     /// Returns each event of the message with its lane.
-    fn homes_of(&self, holdings: &Holdings) -> Result<Vec<(EventId, Option<LaneIndex>)>, MalformedMessage> {
-        let mut homes = Vec::new();
-        for (builder, events) in holdings.homes()? {
+    fn builders_of(
+        &self,
+        holdings: &Holdings,
+    ) -> Result<Vec<(EventId, Option<LaneIndex>)>, MalformedMessage> {
+        let mut assignments = Vec::new();
+        for (builder, events) in holdings.assignments()? {
             let lane = builder.map(|builder| self.lane_of(builder)).transpose()?;
             let lane = lane.filter(|lane| self.seats.is_listed(*lane));
-            homes.extend(events.take(MAX_OUTSTANDING + 1).map(|event| (event, lane)));
-            if homes.len() > MAX_OUTSTANDING {
+            assignments.extend(events.take(MAX_OUTSTANDING + 1).map(|event| (event, lane)));
+            if assignments.len() > MAX_OUTSTANDING {
                 let problem = "more events are outstanding than builders could have slots";
                 return Err(MalformedMessage { message: "Holdings", problem });
             }
         }
-        Ok(homes)
+        Ok(assignments)
     }
 }

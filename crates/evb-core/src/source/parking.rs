@@ -11,7 +11,7 @@ use crate::{fragment::Fragment, id::EventId, index::LaneIndex};
 pub(super) struct Parking {
     parked: BTreeMap<EventId, Fragment>,
     /// Outstanding events and the lanes for their fragments; with `None`, a fragment is parked.
-    homes: BTreeMap<EventId, Option<LaneIndex>>,
+    assignments: BTreeMap<EventId, Option<LaneIndex>>,
 }
 
 impl Parking {
@@ -37,16 +37,16 @@ impl Parking {
 
     /// Sets the lane for the fragment of that event when it comes.
     pub(super) fn expect(&mut self, event: EventId, lane: Option<LaneIndex>) {
-        self.homes.insert(event, lane);
+        self.assignments.insert(event, lane);
     }
 
     /// Returns the lane of an event's fragment, if it is expected although its time was over.
-    pub(super) fn take_home(&mut self, event: EventId) -> Option<Option<LaneIndex>> {
-        if self.homes.is_empty() { None } else { self.homes.remove(&event) }
+    pub(super) fn take_assignment(&mut self, event: EventId) -> Option<Option<LaneIndex>> {
+        if self.assignments.is_empty() { None } else { self.assignments.remove(&event) }
     }
 
     /// Forgets all expected fragments.
-    pub(super) fn forget_homes(&mut self) {
-        self.homes.clear();
+    pub(super) fn forget_assignments(&mut self) {
+        self.assignments.clear();
     }
 }

@@ -13,12 +13,12 @@ use crate::{
 };
 
 /// Builder (0 for none) and the events it holds.
-type Homes = Vec<(u32, Vec<u64>)>;
+type HeldByBuilder = Vec<(u32, Vec<u64>)>;
 
 impl Stage {
     /// Holdings so far, and for whom; forgets all that was sent.
-    fn holdings(&mut self) -> Vec<(Recipients, u64, Homes)> {
-        let homes = |holdings: &Holdings| {
+    fn holdings(&mut self) -> Vec<(Recipients, u64, HeldByBuilder)> {
+        let held = |holdings: &Holdings| {
             let held = holdings.held.iter().map(|holding| {
                 let mut event = 0;
                 let sum = |step: &u64| {
@@ -30,7 +30,7 @@ impl Stage {
             held.collect()
         };
         let found = self.sent.iter().filter_map(|(to, message)| match message {
-            Message::Holdings(holdings) => Some((*to, holdings.decided, homes(holdings))),
+            Message::Holdings(holdings) => Some((*to, holdings.decided, held(holdings))),
             _ => None,
         });
         let found = found.collect();
@@ -224,8 +224,8 @@ fn builders_join_and_leave_a_run_that_goes_on() {
     assert_eq!(stage.sent, [(Recipients::Builder(second), Message::Finish(crate::wire::control::Finish {}))]);
     stage.builder_reports(2, complete(2));
     assert_eq!(stage.core.progress().builders_up, 2);
-    let homes = stage.holdings();
-    assert_eq!(homes, [(both(), 7, vec![(1, vec![1, 3]), (9, vec![6, 7])])]);
+    let held = stage.holdings();
+    assert_eq!(held, [(both(), 7, vec![(1, vec![1, 3]), (9, vec![6, 7])])]);
     stage.core.remove_builder(third, stage.now).unwrap();
     let last = BuilderId::new(1);
     assert_eq!(stage.core.remove_builder(last, stage.now), Err(ChangeError::LastBuilder(last)));

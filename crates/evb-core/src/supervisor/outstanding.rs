@@ -52,7 +52,7 @@ impl Outstanding {
         if (self.count + 1) * 2 > self.places.len() {
             self.grow();
         }
-        let mut at = self.home(new.event);
+        let mut at = self.first_probe(new.event);
         while self.place(at).event != 0 {
             at = (at + 1) & self.mask;
         }
@@ -148,7 +148,7 @@ impl Outstanding {
         if event == 0 {
             return None;
         }
-        let mut at = self.home(event);
+        let mut at = self.first_probe(event);
         loop {
             match self.place(at).event {
                 0 => return None,
@@ -160,7 +160,7 @@ impl Outstanding {
 
     /// Returns the first place to probe by Fibonacci hashing (Knuth, vol. 3, 6.4): neighbouring ids
     /// lie far apart, so clusters stay short.
-    fn home(&self, event: u64) -> u64 {
+    fn first_probe(&self, event: u64) -> u64 {
         event.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) & self.mask
     }
 
@@ -178,7 +178,7 @@ impl Outstanding {
             if place.event == 0 {
                 break;
             }
-            let distance_from_home = at.wrapping_sub(self.home(place.event)) & self.mask;
+            let distance_from_home = at.wrapping_sub(self.first_probe(place.event)) & self.mask;
             let distance_from_gap = at.wrapping_sub(gap) & self.mask;
             if distance_from_home >= distance_from_gap {
                 self.places[gap as usize] = place;

@@ -197,7 +197,7 @@ impl Completions {
 impl Holdings {
     /// Returns each builder with the events that it has; `None` stands for events that no builder
     /// has yet (docs/reference/protocol.md RUN-35).
-    pub fn homes(
+    pub fn assignments(
         &self,
     ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
     {

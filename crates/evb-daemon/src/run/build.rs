@@ -11,7 +11,7 @@ use evb::{
     builder::{Builder, BuilderConfig},
     filter::{Filter, Prescale, RequireComplete},
     input::CheckContent,
-    role::{Beats, RoleError},
+    role::{RoleError, TurnCounters},
     run_control::Role,
     source::SourceConfig,
 };
@@ -37,15 +37,19 @@ pub(super) struct Shared {
     /// Time for which sources and builders poll before they sleep; `None`: they sleep at once.
     pub(super) busy_poll: Option<Duration>,
     /// Counters of the turns of their loops, for the watchdog.
-    pub(super) beats: Beats,
+    pub(super) turn_counters: TurnCounters,
 }
 
 impl Shared {
     /// Tests that this host can do what the configuration asks of the hosted roles.
-    pub(super) fn prove(config: &Config, hosted: &[Peer], beats: Beats) -> Result<Self, RunError> {
+    pub(super) fn prove(
+        config: &Config,
+        hosted: &[Peer],
+        turn_counters: TurnCounters,
+    ) -> Result<Self, RunError> {
         let executor = pacing::executor(config, hosted)?.map(Arc::new);
         let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
-        Ok(Self { executor, busy_poll: pacing::busy_poll(config.shaping.busy_poll, threads)?, beats })
+        Ok(Self { executor, busy_poll: pacing::busy_poll(config.shaping.busy_poll, threads)?, turn_counters })
     }
 }
 
@@ -58,7 +62,7 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
         Peer::Source(id) => {
             let entry = config.sources.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
             let role = SourceConfig {
-                beats: shared.beats.clone(),
+                turn_counters: shared.turn_counters.clone(),
                 busy_poll: shared.busy_poll,
                 ..source_config(config, executor, entry)?
             };
@@ -81,7 +85,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
     let connect = async |life| {
         let role = BuilderConfig {
             security: security.clone(),
-            beats: shared.beats.clone(),
+            turn_counters: shared.turn_counters.clone(),
             busy_poll: shared.busy_poll,
             life,
             ..builder_config(config, entry)

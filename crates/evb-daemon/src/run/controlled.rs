@@ -3,7 +3,7 @@
 use std::{future::pending, path::Path, sync::Arc};
 
 use evb::{
-    role::Beats,
+    role::TurnCounters,
     run_control::{Refusal, RunControl, State},
 };
 use evb_config::{Config, ControlConfig, Origin};
@@ -26,10 +26,15 @@ pub(super) async fn run(
     control: &ControlConfig,
     publisher: Publisher,
 ) -> Result<u8, RunError> {
-    let service = Service::from_environment(Beats::default());
+    let service = Service::from_environment(TurnCounters::default());
     let mut signals = Signals::new()?;
-    let system =
-        FromFile::new(arguments.config.clone(), arguments.hosting(), first, service.beats(), publisher);
+    let system = FromFile::new(
+        arguments.config.clone(),
+        arguments.hosting(),
+        first,
+        service.turn_counters(),
+        publisher,
+    );
     let lead = RunControl::new(system, control.autostart);
     let server = Server::start(lead.clone(), control).map_err(|error| match error {
         ServerError::Token(error) => RunError::Operator(error.to_string()),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use evb::{
-    role::{Beats, RunOutcome},
+    role::{RunOutcome, TurnCounters},
     run_control::Role,
     supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
 };
@@ -33,7 +33,7 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::all(&config);
     let number = build::run_number(&config, &hosted)?;
-    let shared = Shared::prove(&config, &hosted, Beats::default())?;
+    let shared = Shared::prove(&config, &hosted, TurnCounters::default())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut host = Host::start(Arc::clone(&config), &hosted, number, shared).await?;
@@ -94,7 +94,7 @@ impl Host {
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
             let bound = Supervisor::bind(SupervisorConfig {
-                beats: shared.beats.clone(),
+                turn_counters: shared.turn_counters.clone(),
                 ..build::supervisor(&config, number)?
             })
             .await

@@ -2,7 +2,7 @@
 
 use std::{future::ready, sync::Arc, time::Duration};
 
-use evb::role::Beats;
+use evb::role::TurnCounters;
 use evb_config::{Config, Origin, check};
 use evb_core::id::Peer;
 use evb_host::memory::machine_memory;
@@ -34,11 +34,11 @@ struct Part {
 impl Part {
     fn of(
         (config, origin): (Arc<Config>, Origin),
-        beats: Beats,
+        turn_counters: TurnCounters,
         arguments: &RunArguments,
     ) -> Result<Self, RunError> {
         let hosted = roles::hosted(&arguments.hosting(), &config, &origin)?;
-        let shared = Shared::prove(&config, &hosted, beats)?;
+        let shared = Shared::prove(&config, &hosted, turn_counters)?;
         let mut config = config;
         Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
         Ok(Self { config, hosted, shared })
@@ -49,7 +49,7 @@ impl Part {
         let renewed = match check::admit(&arguments.config, machine_memory()) {
             Ok(admitted) => {
                 let read = (Arc::new(admitted.config), admitted.origin);
-                Self::of(read, self.shared.beats.clone(), arguments)
+                Self::of(read, self.shared.turn_counters.clone(), arguments)
             }
             Err(error) => Err(RunError::Operator(error.to_string())),
         };
@@ -69,8 +69,8 @@ pub(super) async fn run(
     first: (Arc<Config>, Origin),
     publisher: Publisher,
 ) -> Result<u8, RunError> {
-    let service = Service::from_environment(Beats::default());
-    let part = Part::of(first, service.beats(), arguments)?;
+    let service = Service::from_environment(TurnCounters::default());
+    let part = Part::of(first, service.turn_counters(), arguments)?;
     let (say, said) = watch::channel("waiting for the supervisor");
     tokio::select! {
         code = take_part(arguments, part, &publisher, &service, &say) => code,

@@ -12,7 +12,7 @@ use super::{
     summary::Publisher,
 };
 use evb::{
-    role::Beats,
+    role::TurnCounters,
     run_control::{Joining, System, SystemError},
     supervisor::{RunPlan, SupervisorConfig},
 };
@@ -40,10 +40,10 @@ impl FromFile {
         path: PathBuf,
         hosting: Hosting,
         (config, origin): (Arc<Config>, Origin),
-        beats: Beats,
+        turn_counters: TurnCounters,
         publisher: Publisher,
     ) -> Self {
-        let shared = Shared { beats, ..Shared::default() };
+        let shared = Shared { turn_counters, ..Shared::default() };
         Self { path, hosting, config, fresh: Some(origin), hosted: Vec::new(), shared, last: None, publisher }
     }
 
@@ -88,7 +88,7 @@ impl System for FromFile {
         let remedy = "fix the file, then configure";
         let fault = |error: RunError| refused(&error, remedy);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
-        let shared = Shared::prove(&config, &hosted, self.shared.beats.clone()).map_err(fault)?;
+        let shared = Shared::prove(&config, &hosted, self.shared.turn_counters.clone()).map_err(fault)?;
         if let Some(choice) = &shared.executor {
             tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "chose the executor of departure times");
         }
@@ -101,7 +101,7 @@ impl System for FromFile {
             .map_err(|error| refused(&error, "make the directories of the sinks readable"))?;
         let config = build::supervisor(&self.config, Some(number))
             .map_err(|error| refused(&error, "make the key file readable to this user alone"))?;
-        Ok(SupervisorConfig { beats: self.shared.beats.clone(), ..config })
+        Ok(SupervisorConfig { turn_counters: self.shared.turn_counters.clone(), ..config })
     }
 
     fn join(&mut self, _supervisor: SocketAddr, plan: &RunPlan) -> Vec<Joining> {

@@ -12,8 +12,8 @@ use evb_core::{
     event::Event,
     index::LaneIndex,
     session::{
-        Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, News, Registered, ReportFacts,
-        RoleFault, RunOutcome, Start, Target,
+        Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, MembershipEvent, Registered,
+        ReportFacts, RoleFault, RunOutcome, Start, Target,
     },
     set::{LaneSet, SourceSet},
     time::{Instant, earlier},
@@ -122,8 +122,8 @@ impl BuilderRole {
     /// Takes in what came of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
         let (core, sink) = (&self.core, &self.sink);
-        let news = self.attendance.handle(heard, now, || sink.give_up(core));
-        self.take(news, now);
+        let event = self.attendance.handle(heard, now, || sink.give_up(core));
+        self.take(event, now);
     }
 
     /// Has the supervisor end the run.
@@ -141,8 +141,8 @@ impl BuilderRole {
     /// while for it.
     pub fn handle_timeout(&mut self, is_unread: bool, now: Instant) {
         let (core, sink) = (&self.core, &self.sink);
-        let news = self.attendance.handle_timeout(now, || sink.give_up(core));
-        self.take(news, now);
+        let event = self.attendance.handle_timeout(now, || sink.give_up(core));
+        self.take(event, now);
         let Some(due) = self.core.next_timeout().filter(|due| *due <= now) else { return };
         if !is_unread || due + READING <= now {
             self.core.handle_timeout(now);
@@ -209,15 +209,15 @@ impl BuilderRole {
         assert!(self.core.slots_used() + self.sink.stale() >= self.sink.count(), "{:?}", self.sink);
     }
 
-    fn take(&mut self, news: Option<News>, now: Instant) {
-        match news {
-            Some(News::Message(message)) => {
+    fn take(&mut self, event: Option<MembershipEvent>, now: Instant) {
+        match event {
+            Some(MembershipEvent::Message(message)) => {
                 if let Err(fault) = self.handle_message(message, now) {
                     self.attendance.fail(fault);
                 }
             }
-            Some(News::Lost) => self.core.handle_supervisor_lost(),
-            Some(News::Registered(registered)) => self.go_on(&registered, now),
+            Some(MembershipEvent::Lost) => self.core.handle_supervisor_lost(),
+            Some(MembershipEvent::Registered(registered)) => self.go_on(&registered, now),
             None => {}
         }
     }

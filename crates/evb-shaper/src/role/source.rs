@@ -14,8 +14,8 @@ use evb_core::{
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
     session::{
-        Attendance, AttendanceOutput, Dial, Heard, News, Registered, ReportFacts, RoleFault, RunOutcome,
-        Start, Target,
+        Attendance, AttendanceOutput, Dial, Heard, MembershipEvent, Registered, ReportFacts, RoleFault,
+        RunOutcome, Start, Target,
     },
     source::{Output, PushError, SourceCore},
     time::{Instant, earlier},
@@ -124,8 +124,8 @@ impl SourceRole {
     /// Takes in what came of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
         let core = self.paced.core();
-        let news = self.attendance.handle(heard, now, || held(core));
-        self.take(news, now);
+        let event = self.attendance.handle(heard, now, || held(core));
+        self.take(event, now);
     }
 
     /// A lane's builder let it in. `path` is that of its datagrams, if it goes by datagrams.
@@ -189,8 +189,8 @@ impl SourceRole {
     /// Takes in that time passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         let core = self.paced.core();
-        let news = self.attendance.handle_timeout(now, || held(core));
-        self.take(news, now);
+        let event = self.attendance.handle_timeout(now, || held(core));
+        self.take(event, now);
         if self.paced.next_timeout().is_some_and(|due| due <= now) {
             self.paced.core_mut().handle_timeout(now);
         }
@@ -296,15 +296,15 @@ impl SourceRole {
         assert!(self.wanted.len() as u64 <= evb_core::source::MAX_AHEAD);
     }
 
-    fn take(&mut self, news: Option<News>, now: Instant) {
-        match news {
-            Some(News::Message(message)) => {
+    fn take(&mut self, event: Option<MembershipEvent>, now: Instant) {
+        match event {
+            Some(MembershipEvent::Message(message)) => {
                 if let Err(fault) = self.handle_message(message, now) {
                     self.attendance.fail(fault);
                 }
             }
-            Some(News::Lost) => self.paced.core_mut().handle_supervisor_lost(),
-            Some(News::Registered(registered)) => self.go_on(&registered, now),
+            Some(MembershipEvent::Lost) => self.paced.core_mut().handle_supervisor_lost(),
+            Some(MembershipEvent::Registered(registered)) => self.go_on(&registered, now),
             None => {}
         }
     }

@@ -7,7 +7,7 @@ use evb_core::{lane::RoundTrip, rng::Rng, time::Instant};
 
 /// Loss, duplication and damage of datagrams as fractions, and their delays.
 #[derive(Clone, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct Conditions {
     pub(crate) loss: f64,
     pub(crate) copies: f64,
     pub(crate) damage: f64,
@@ -15,7 +15,7 @@ pub(crate) struct Weather {
     pub(crate) jitter: Duration,
 }
 
-impl Weather {
+impl Conditions {
     /// Returns true if it only loses datagrams: their order is kept, and they arrive within the
     /// timeout that applies before a round trip is measured.
     pub(crate) fn only_loses(&self) -> bool {
@@ -40,7 +40,7 @@ struct UnderWay {
 
 #[derive(Debug)]
 pub(crate) struct Network {
-    weather: Weather,
+    conditions: Conditions,
     rng: Rng,
     under_way: BTreeMap<(Instant, u64), UnderWay>,
     count: u64,
@@ -60,29 +60,29 @@ fn is_data(datagram: &[u8]) -> bool {
 }
 
 impl Network {
-    pub(crate) fn new(weather: Weather, rng: Rng) -> Self {
-        Self { weather, rng, under_way: BTreeMap::new(), count: 0, data: 0, damaged: 0 }
+    pub(crate) fn new(conditions: Conditions, rng: Rng) -> Self {
+        Self { conditions, rng, under_way: BTreeMap::new(), count: 0, data: 0, damaged: 0 }
     }
 
     pub(crate) fn send(&mut self, way: Way, datagram: &[u8], now: Instant) {
-        if self.rng.uniform() < self.weather.loss {
+        if self.rng.uniform() < self.conditions.loss {
             return;
         }
-        let copies = 1 + u64::from(self.rng.uniform() < self.weather.copies);
+        let copies = 1 + u64::from(self.rng.uniform() < self.conditions.copies);
         for _ in 0..copies {
             let is_data = matches!(way, Way::ToBuilder(_)) && is_data(datagram);
             let data = if is_data { buffer_bytes(datagram) } else { 0 };
             self.data += data;
             let mut datagram = datagram.to_vec();
-            if self.rng.uniform() < self.weather.damage {
+            if self.rng.uniform() < self.conditions.damage {
                 self.damaged += 1;
                 let bit = self.rng.below(datagram.len() as u64 * 8) as usize;
                 datagram[bit / 8] ^= 1 << (bit % 8);
             }
-            let jitter = self.weather.jitter.mul_f64(self.rng.uniform());
+            let jitter = self.conditions.jitter.mul_f64(self.rng.uniform());
             self.count += 1;
             self.under_way
-                .insert((now + self.weather.delay + jitter, self.count), UnderWay { way, datagram, data });
+                .insert((now + self.conditions.delay + jitter, self.count), UnderWay { way, datagram, data });
         }
     }
 

@@ -27,7 +27,7 @@ use evb_shaper::{
     cost::{CELL, PacketCost},
 };
 
-use crate::network::{Network, Way, Weather};
+use crate::network::{Conditions, Network, Way};
 
 const BUILDER: BuilderId = BuilderId::new(1);
 const EPOCH: Epoch = Epoch::new(77);
@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     sources: usize,
     slots: usize,
     events: u64,
-    weather: Weather,
+    conditions: Conditions,
     shaping: Shaping,
     budget: Option<Bytes>,
     cuts: f64,
@@ -76,7 +76,7 @@ impl Plan {
     pub(crate) fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut pick = |choices: &[f64]| choices[rng.below(choices.len() as u64) as usize];
-        let weather = Weather {
+        let conditions = Conditions {
             loss: pick(&[0.0, 0.001, 0.01, 0.05, 0.3]),
             copies: pick(&[0.0, 0.0, 0.02, 0.2]),
             damage: pick(&[0.0, 0.0, 0.01, 0.1]),
@@ -99,7 +99,7 @@ impl Plan {
             sources: 1 + rng.below(4) as usize,
             slots: 1 + rng.below(5) as usize,
             events: 1 + rng.below(12),
-            weather,
+            conditions,
             shaping,
             budget,
             cuts,
@@ -154,7 +154,7 @@ impl World {
         Self {
             rng: Rng::new(plan.seed ^ 0xd1ce),
             now,
-            network: Network::new(plan.weather.clone(), Rng::new(plan.seed ^ 0xae7)),
+            network: Network::new(plan.conditions.clone(), Rng::new(plan.seed ^ 0xae7)),
             builder,
             sources: ids.iter().map(|id| SourceCore::new(source(id), now)).collect(),
             connected: vec![false; plan.sources],
@@ -330,7 +330,7 @@ impl World {
         for lane in 0..self.plan.sources {
             self.pump_source(LaneIndex::new(lane));
         }
-        let honest = self.plan.weather.only_loses() && self.plan.cuts == 0.0 && self.stale == 0;
+        let honest = self.plan.conditions.only_loses() && self.plan.cuts == 0.0 && self.stale == 0;
         if let Some(budget) = self.plan.budget.filter(|_| honest) {
             let under_way = Bytes::new(self.network.data);
             assert!(under_way <= budget, "{under_way} really under way, of {budget}");

@@ -46,7 +46,7 @@ fn dial(member: &mut Membership, now: Instant) -> Hello {
 fn joined() -> Membership {
     let mut member = membership();
     dial(&mut member, at(0));
-    assert!(matches!(member.handle(welcome(4, 1), at(10)), Ok(Some(News::Registered(_)))));
+    assert!(matches!(member.handle(welcome(4, 1), at(10)), Ok(Some(MembershipEvent::Registered(_)))));
     member
 }
 
@@ -95,14 +95,14 @@ fn what_waiting_does_not_change_ends_a_first_try() {
 fn a_broken_connection_is_made_anew_at_once_and_every_100_ms() {
     let mut member = joined();
     let lost = member.handle(Heard::Closed("reset".to_owned()), at(500));
-    assert!(matches!(lost, Ok(Some(News::Lost))) && !member.is_up());
+    assert!(matches!(lost, Ok(Some(MembershipEvent::Lost))) && !member.is_up());
     let hello = dial(&mut member, at(500));
     assert_eq!((hello.run, hello.epoch, hello.incarnation), (7, 4, 1), "as who it was");
     member.handle(failed(DialFault::NoAddress), at(510)).unwrap();
     assert_eq!(member.next_timeout(), Some(at(610)));
     dial(&mut member, at(610));
     let again = member.handle(welcome(4, 2), at(620)).unwrap();
-    let Some(News::Registered(registered)) = again else { panic!("{again:?}") };
+    let Some(MembershipEvent::Registered(registered)) = again else { panic!("{again:?}") };
     assert_eq!((registered.greeted, registered.incarnation), (at(610), Incarnation::new(2)));
     assert!(member.is_up());
 }
@@ -129,7 +129,7 @@ fn patience_has_an_end_and_says_why() {
     let fault = loop {
         match member.handle_timeout(at(now)) {
             Err(fault) => break fault,
-            Ok(news) => assert!(news.is_none()),
+            Ok(event) => assert!(event.is_none()),
         }
         if let Some(MembershipOutput::Dial(_)) = member.poll(at(now)) {
             member.handle(failed(DialFault::Unreachable), at(now)).unwrap();
@@ -166,10 +166,10 @@ fn silence_counts_once_there_is_a_roster() {
     assert!(member.handle_timeout(at(9000)).unwrap().is_none());
     member.watch(at(9000));
     let message = || Heard::Message(Control::default());
-    assert!(matches!(member.handle(message(), at(10_000)), Ok(Some(News::Message(_)))));
+    assert!(matches!(member.handle(message(), at(10_000)), Ok(Some(MembershipEvent::Message(_)))));
     assert_eq!(member.next_timeout(), Some(at(12_000)));
     assert!(member.handle_timeout(at(11_999)).unwrap().is_none());
-    assert!(matches!(member.handle_timeout(at(12_000)), Ok(Some(News::Lost))));
+    assert!(matches!(member.handle_timeout(at(12_000)), Ok(Some(MembershipEvent::Lost))));
     assert!(matches!(member.poll(at(12_000)), Some(MembershipOutput::Close)));
     assert!(member.handle(message(), at(12_000)).unwrap().is_none(), "of a connection that is dropped");
     dial(&mut member, at(12_000));

@@ -41,18 +41,18 @@ pub(super) struct SourceModel {
     born: u64,
     decided: u64,
     /// The builder of each event; 0 if it has none yet.
-    homes: BTreeMap<u64, u32>,
+    assignments: BTreeMap<u64, u32>,
 }
 
 impl SourceModel {
     pub(super) fn welcomed(&mut self, incarnation: u32, decided: u64) {
         if self.incarnation != incarnation {
-            *self = Self { incarnation, born: decided, decided, homes: BTreeMap::new() };
+            *self = Self { incarnation, born: decided, decided, assignments: BTreeMap::new() };
         }
     }
 
     pub(super) fn can_send(&self, event: u64, builder: u32) -> bool {
-        event > self.born && self.homes.get(&event) == Some(&builder)
+        event > self.born && self.assignments.get(&event) == Some(&builder)
     }
 
     pub(super) fn hear(&mut self, message: &Message) -> Vec<Message> {
@@ -64,16 +64,16 @@ impl SourceModel {
                     let range = first.number()..first.number() + u64::from(count);
                     self.decided = self.decided.max(range.end - 1);
                     if let Verdict::Assigned(builder) = verdict {
-                        self.homes.extend(range.map(|event| (event, builder.number().into())));
+                        self.assignments.extend(range.map(|event| (event, builder.number().into())));
                     } else {
-                        self.homes.retain(|event, _| !range.contains(event));
+                        self.assignments.retain(|event, _| !range.contains(event));
                     }
                 }
             }
             Message::Holdings(holdings) => {
                 assert!(holdings.decided >= self.decided, "holdings of the past");
                 self.decided = holdings.decided;
-                let before = core::mem::take(&mut self.homes);
+                let before = core::mem::take(&mut self.assignments);
                 for holding in &holdings.held {
                     let mut event = 0;
                     for step in &holding.events {
@@ -83,7 +83,7 @@ impl SourceModel {
                             0 => before.get(&event).copied().unwrap_or(0),
                             builder => builder,
                         };
-                        self.homes.insert(event, home);
+                        self.assignments.insert(event, home);
                     }
                 }
             }

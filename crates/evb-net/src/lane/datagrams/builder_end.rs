@@ -36,13 +36,13 @@ const REPLIES: usize = 64;
 #[derive(Debug)]
 pub struct BuilderDatagrams {
     socket: DatagramSocket,
-    door: Door,
+    entry: Entry,
     datagram: BytesMut,
 }
 
 /// The datagram sources that are admitted.
 #[derive(Debug)]
-struct Door {
+struct Entry {
     /// Source of each lane, ascending.
     sources: Vec<SourceId>,
     links: Vec<Option<Link>>,
@@ -75,26 +75,26 @@ impl BuilderDatagrams {
         socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
         let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("datagrams") };
-        let door = Door { sources, links, is_protected: false, replies: Vec::new(), strangers };
-        Self { socket, door, datagram: BytesMut::new() }
+        let entry = Entry { sources, links, is_protected: false, replies: Vec::new(), strangers };
+        Self { socket, entry, datagram: BytesMut::new() }
     }
 
     /// A lane's handshake is over, and its association begins.
     pub fn open(&mut self, lane: LaneIndex, channel: impl Into<Channel>) {
         let (stream, session) = channel.into().into_parts();
         let tags = session.as_ref().map(Session::keys).map(|keys| Box::new(DatagramTags::new(keys)));
-        self.door.is_protected |= tags.is_some();
-        self.door.links[lane] = Some(Link { stream, peer: None, tags, writes: WriteSampler::new() });
+        self.entry.is_protected |= tags.is_some();
+        self.entry.links[lane] = Some(Link { stream, peer: None, tags, writes: WriteSampler::new() });
     }
 
     /// A lane is over.
     pub fn close(&mut self, lane: LaneIndex) {
-        self.door.links[lane] = None;
+        self.entry.links[lane] = None;
     }
 
     /// Returns true if a lane is open.
     pub fn is_open(&self, lane: LaneIndex) -> bool {
-        self.door.links[lane].is_some()
+        self.entry.links[lane].is_some()
     }
 
     /// Feeds what has come to `core`; `ended` hears of lanes that are over.
@@ -108,10 +108,11 @@ impl BuilderDatagrams {
         now: Instant,
         mut ended: impl FnMut(LaneIndex, LaneEnd),
     ) -> io::Result<Progress> {
-        let Self { socket, door, .. } = self;
-        let progress = socket.poll_recv(cx, TURN, |from, run| door.take(from, run, core, now, &mut ended))?;
+        let Self { socket, entry, .. } = self;
+        let progress =
+            socket.poll_recv(cx, TURN, |from, run| entry.take(from, run, core, now, &mut ended))?;
         self.reply();
-        for (lane, link) in self.door.links.iter_mut().enumerate() {
+        for (lane, link) in self.entry.links.iter_mut().enumerate() {
             if let Some(Err(end)) = link.as_mut().map(|link| poll_end(&mut link.stream, cx)) {
                 ended(LaneIndex::new(lane), end);
             }
@@ -130,8 +131,8 @@ impl BuilderDatagrams {
         now: Instant,
         mut ended: impl FnMut(LaneIndex, LaneEnd),
     ) -> io::Result<Progress> {
-        let Self { socket, door, .. } = self;
-        let progress = socket.recv(TURN, |from, run| door.take(from, run, core, now, &mut ended))?;
+        let Self { socket, entry, .. } = self;
+        let progress = socket.recv(TURN, |from, run| entry.take(from, run, core, now, &mut ended))?;
         self.reply();
         Ok(progress)
     }
@@ -141,7 +142,7 @@ impl BuilderDatagrams {
     pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: LaneIndex, now: Instant) {
         self.datagram.clear();
         core.write_datagram(lane, now, &mut self.datagram);
-        let Some(link) = &mut self.door.links[lane] else { return };
+        let Some(link) = &mut self.entry.links[lane] else { return };
         let Some(peer) = link.peer.filter(|_| !self.datagram.is_empty()) else { return };
         if let Some(tags) = &mut link.tags {
             tags.append(&mut self.datagram);
@@ -151,7 +152,7 @@ impl BuilderDatagrams {
         link.writes.end();
         link.writes.take().into_iter().for_each(|took| core.record_grant_write(took));
         if let Err(error) = sent
-            && let Some(unsaid) = self.door.strangers.log.next_line()
+            && let Some(unsaid) = self.entry.strangers.log.next_line()
         {
             tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to a source");
         }
@@ -161,14 +162,14 @@ impl BuilderDatagrams {
     /// dropped.
     pub fn report(&mut self) -> DatagramReport {
         let receive_drops = self.socket.receive_drops().unwrap_or_default();
-        DatagramReport { receive_drops, ..self.door.strangers.counts }
+        DatagramReport { receive_drops, ..self.entry.strangers.counts }
     }
 
     fn reply(&mut self) {
-        for (peer, lane, reply) in self.door.replies.drain(..) {
+        for (peer, lane, reply) in self.entry.replies.drain(..) {
             self.datagram.clear();
             self.datagram.extend_from_slice(&reply);
-            if let Some(tags) = self.door.links[lane].as_mut().and_then(|link| link.tags.as_mut()) {
+            if let Some(tags) = self.entry.links[lane].as_mut().and_then(|link| link.tags.as_mut()) {
                 tags.append(&mut self.datagram);
             }
             // Who gets none asks again.
@@ -177,7 +178,7 @@ impl BuilderDatagrams {
     }
 }
 
-impl Door {
+impl Entry {
     /// Takes one datagram, or several that the kernel has merged. Consecutive ones go to the
     /// machine together.
     fn take<P: GrantPolicy>(

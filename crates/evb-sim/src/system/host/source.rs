@@ -159,7 +159,7 @@ impl Running {
                 }
             }
             Some(Message::Holdings(holdings)) if around.scenario.pushes == Pushes::Late => {
-                for (_, events) in holdings.homes().map_err(Failure::protocol)? {
+                for (_, events) in holdings.assignments().map_err(Failure::protocol)? {
                     events.for_each(|event| self.want(event, around));
                 }
             }

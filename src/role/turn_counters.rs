@@ -1,4 +1,5 @@
-//! [`Beats`]: counts the turns of the roles' loops, for a watchdog that must notice when one hangs.
+//! [`TurnCounters`]: counts the turns of the roles' loops, for a watchdog that must notice when one
+//! hangs.
 
 use std::{
     future::Future,
@@ -13,7 +14,7 @@ use std::{
 /// times a second even when it has nothing to do; while it connects to its supervisor, it is not
 /// counted.
 #[derive(Clone, Debug, Default)]
-pub struct Beats(Arc<Mutex<Vec<Loop>>>);
+pub struct TurnCounters(Arc<Mutex<Vec<Loop>>>);
 
 #[derive(Clone, Debug)]
 struct Loop {
@@ -21,7 +22,7 @@ struct Loop {
     turns: Arc<AtomicU64>,
 }
 
-impl Beats {
+impl TurnCounters {
     /// Returns the name and the number of turns of every loop that runs now.
     pub fn turns(&self) -> Vec<(String, u64)> {
         let loops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +31,7 @@ impl Beats {
 
     /// Counts a loop until it ends or is dropped: every time that it is polled is a turn.
     pub(crate) async fn count<F: Future>(&self, name: String, future: F) -> F::Output {
-        let counted = Counted { beats: self, turns: Arc::default() };
+        let counted = Counted { turn_counters: self, turns: Arc::default() };
         let each = Loop { name, turns: Arc::clone(&counted.turns) };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(each);
         let mut future = pin!(future);
@@ -43,7 +44,7 @@ impl Beats {
 }
 
 /// Clones are equal; separate counts are not.
-impl PartialEq for Beats {
+impl PartialEq for TurnCounters {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -51,13 +52,13 @@ impl PartialEq for Beats {
 
 /// Removes its loop from the list when dropped.
 struct Counted<'b> {
-    beats: &'b Beats,
+    turn_counters: &'b TurnCounters,
     turns: Arc<AtomicU64>,
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let mut loops = self.beats.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loops = self.turn_counters.0.lock().unwrap_or_else(PoisonError::into_inner);
         loops.retain(|each| !Arc::ptr_eq(&each.turns, &self.turns));
     }
 }

@@ -1,13 +1,13 @@
 use std::{task::Poll, time::Duration};
 
-use super::Beats;
+use super::TurnCounters;
 
 #[tokio::test]
 async fn a_loop_is_listed_while_it_runs_and_its_turns_are_counted() {
-    let beats = Beats::default();
+    let turn_counters = TurnCounters::default();
     let mut left = 5;
-    let loops = beats.clone();
-    let count = beats.count(
+    let loops = turn_counters.clone();
+    let count = turn_counters.count(
         "source 1".to_owned(),
         std::future::poll_fn(move |cx| {
             assert_eq!(loops.turns(), [("source 1".to_owned(), 6 - left)]);
@@ -20,9 +20,9 @@ async fn a_loop_is_listed_while_it_runs_and_its_turns_are_counted() {
         }),
     );
     assert_eq!(count.await, 7);
-    assert_eq!(beats.turns(), []);
+    assert_eq!(turn_counters.turns(), []);
     // A loop that is dropped is removed too, and one that hangs has no turns.
-    let hanging = beats.count("builder 2".to_owned(), std::future::pending::<()>());
+    let hanging = turn_counters.count("builder 2".to_owned(), std::future::pending::<()>());
     assert!(tokio::time::timeout(Duration::from_millis(20), hanging).await.is_err());
-    assert_eq!(beats.turns(), []);
+    assert_eq!(turn_counters.turns(), []);
 }

@@ -7,32 +7,32 @@ use evb_config::{Config, Endpoint, Input, SecurityMode, TriggerConfig, is_loopba
 
 /// Returns sentences for the log about each listener that accepts peers from beyond this machine
 /// without a key.
-pub(super) fn open_doors(config: &Config) -> Vec<String> {
-    let mut doors = Vec::new();
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let mut said = Vec::new();
     let is_open = |listen: &Endpoint| !is_loopback(&listen.host);
     let listeners = std::iter::once(&config.supervisor.listen)
         .chain(config.builders.iter().map(|builder| &builder.listen));
     if config.security == SecurityMode::None
         && let Some(listen) = listeners.into_iter().find(|listen| is_open(listen))
     {
-        doors.push(format!(
+        said.push(format!(
             "security.mode = \"none\": any program that reaches {listen} or the other ports of evb can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
         ));
     }
     if let TriggerConfig::External { listen, .. } = &config.supervisor.trigger
         && is_open(listen)
     {
-        doors.push(format!("any program that reaches {listen} can send triggers: no key protects that port"));
+        said.push(format!("any program that reaches {listen} can send triggers: no key protects that port"));
     }
     for source in &config.sources {
         if let Input::Tcp { listen } = &source.input
             && is_open(listen)
         {
             let id = source.id;
-            doors.push(format!(
+            said.push(format!(
                 "source {id} takes fragments from any program that reaches {listen}: no key protects that port"
             ));
         }
     }
-    doors
+    said
 }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use evb_config::{Config, SecurityMode, read};
 
-use super::open_doors;
+use super::warnings;
 
 const ELSEWHERE: &str = "[supervisor]\nlisten = \"10.0.0.1:7000\"\n\
                          trigger = { kind = \"external\", listen = \"10.0.0.1:7001\" }\n\
@@ -17,17 +17,17 @@ fn good(text: &str) -> Config {
 fn a_key_opens_the_network_and_what_no_key_protects_is_named() {
     let config = good(&format!("[security]\nmode = \"psk\"\nkey_file = \"/etc/evb/key\"\n{ELSEWHERE}"));
     assert_eq!(config.security, SecurityMode::Psk { key_file: PathBuf::from("/etc/evb/key") });
-    let doors = open_doors(&config);
-    assert_eq!(doors.len(), 2, "{doors:?}");
-    assert!(doors[0].contains("triggers") && doors[0].contains("10.0.0.1:7001"), "{doors:?}");
-    assert!(doors[1].contains("source 7") && doors[1].contains("10.0.0.2:7200"), "{doors:?}");
+    let said = warnings(&config);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("triggers") && said[0].contains("10.0.0.1:7001"), "{said:?}");
+    assert!(said[1].contains("source 7") && said[1].contains("10.0.0.2:7200"), "{said:?}");
     assert!(config.cost().record_header().count() > 16, "tags are counted");
 
     let config = good(&format!("[security]\nmode = \"none\"\n{ELSEWHERE}"));
-    let doors = open_doors(&config);
-    assert!(doors.len() == 3 && doors[0].contains("evbd keygen"), "{doors:?}");
+    let said = warnings(&config);
+    assert!(said.len() == 3 && said[0].contains("evbd keygen"), "{said:?}");
     let here = ELSEWHERE.replace("10.0.0.", "127.0.0.");
-    assert!(open_doors(&good(&here)).is_empty());
+    assert!(warnings(&good(&here)).is_empty());
     let trusting = format!("[security]\nmode = \"none\"\n{here}");
-    assert!(open_doors(&good(&trusting)).is_empty(), "nothing listens elsewhere");
+    assert!(warnings(&good(&trusting)).is_empty(), "nothing listens elsewhere");
 }

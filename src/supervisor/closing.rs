@@ -12,14 +12,14 @@ use evb_net::clock;
 use super::driver::Driver;
 
 /// Time that peers have to read their last message and close.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSING_TIME: Duration = Duration::from_secs(1);
 
 /// Leads the run to its end, and ensures that all peers are told.
 pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     let mut report = poll_fn(|cx| driver.poll_turn(cx)).await;
-    report.security.add(&driver.door.refusals());
-    driver.timer.arm(Some(clock::now() + FAREWELL));
-    poll_fn(|cx| poll_farewell(&mut driver, cx)).await;
+    report.security.add(&driver.registrations.refusals());
+    driver.timer.arm(Some(clock::now() + CLOSING_TIME));
+    poll_fn(|cx| poll_closed(&mut driver, cx)).await;
     if let Some(journal) = driver.journal.take() {
         journal.close().await;
     }
@@ -28,7 +28,7 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
 
 /// Waits until all peers have read the last message and closed: if the supervisor closed first, the
 /// kernel would discard what a peer has not read.
-fn poll_farewell(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_closed(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
     loop {
         driver.links.poll_flush(cx);
         let more = driver.links.poll_received(cx, clock::now(), |_, _| {});

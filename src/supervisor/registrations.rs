@@ -20,12 +20,12 @@ use tokio::net::TcpListener;
 use crate::role::{self, Greetings};
 
 /// The listener and its handshakes under way.
-pub(super) struct Door {
+pub(super) struct Registrations {
     greetings: Greetings<Incoming>,
     class: TrafficClass,
 }
 
-impl Door {
+impl Registrations {
     pub(super) fn new(listener: TcpListener, class: TrafficClass, security: Security) -> Self {
         let greetings = Greetings::new("supervisor", listener, move |stream, peer| {
             let security = security.clone();
@@ -62,8 +62,8 @@ impl Door {
     }
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for Registrations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("greetings", &self.greetings.len()).finish_non_exhaustive()
+        f.debug_struct("Registrations").field("greetings", &self.greetings.len()).finish_non_exhaustive()
     }
 }
