@@ -1,7 +1,7 @@
 //! `evbd doctor`: what this host can do for an event builder, and what to change.
 //!
-//! Facts are read and timed first ([`gather`]), then judged without further measurements
-//! ([`judge`]). A fact that cannot be read is reported as unknown, with the reason.
+//! Facts are read and timed first (`gather`), then judged without further measurements
+//! (`judge`). A fact that cannot be read is reported as unknown, with the reason.
 
 mod finding;
 mod facts;
