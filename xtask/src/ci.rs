@@ -5,6 +5,7 @@ mod step;
 mod plan;
 
 use std::{
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
@@ -26,6 +27,9 @@ pub(crate) struct CiArgs {
     /// it.
     #[arg(long)]
     require: bool,
+    /// The lab's program, with the browser's client; by default it is built when it is needed.
+    #[arg(long)]
+    lab: Option<PathBuf>,
     /// Time budget of all steps together, in minutes.
     #[arg(long, default_value_t = 50)]
     budget: u64,
@@ -35,8 +39,10 @@ pub(crate) struct CiArgs {
 pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     let began = Instant::now();
     let budget = Duration::from_secs(args.budget * 60);
-    let steps: Vec<Step> =
-        plan::steps(args.require)?.into_iter().filter(|step| step.name.contains(&args.only)).collect();
+    let steps: Vec<Step> = plan::steps(args.require, args.lab.as_deref())?
+        .into_iter()
+        .filter(|step| step.name.contains(&args.only))
+        .collect();
     if args.list {
         for step in &steps {
             println!("{:<28} {:>5} s  {}", step.name, step.limit.as_secs(), step.line());

@@ -1,10 +1,10 @@
-//! `cargo xtask`: the checks of this repository.
+//! `cargo xtask`: the checks of this repository. Nothing here needs evb's own crates, so that the
+//! checks do not wait for their build.
 //!
 //! - `tidy`: the rules of the house, each a small check that is itself tested on planted
 //!   violations;
-//! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios on it;
-//! - `eco`: evb together with real programs that others have written, and on several hosts;
-//! - `uml`: a command under another kernel, which has queueing disciplines that this host may lack;
+//! - `lab`, `eco` and `uml`: the network lab, programs of others, another kernel, in a program of
+//!   their own;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `instructions`: the cost of a byte of a lane, counted by valgrind;
 //! - `seeds`: whole systems with faults, from seeds, in the simulator;
@@ -16,9 +16,7 @@ mod repo;
 mod api;
 mod built;
 mod tidy;
-mod uml;
 mod lab;
-mod eco;
 mod fuzz;
 mod instructions;
 mod package;
@@ -45,18 +43,12 @@ enum Task {
         bless: bool,
     },
     /// Run `evbd` on a network with shallow switch ports (root).
-    Lab(Box<lab::LabArgs>),
+    Lab(lab::LabArgs),
     /// Try evb with real programs that others have written, such as a browser or Slurm.
-    Eco(eco::EcoArgs),
-    /// One half of the lab's foreign traffic, on one of its hosts.
-    #[command(hide = true)]
-    LabTraffic {
-        #[command(subcommand)]
-        half: lab::traffic::Half,
-    },
+    Eco(lab::LabArgs),
     /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 if
     /// there is none, 78 if its clock is too inaccurate to judge everything.
-    Uml(uml::UmlArgs),
+    Uml(lab::UmlArgs),
     /// Run the fuzz targets, each for a time, and report how much was tried.
     Fuzz(fuzz::FuzzArgs),
     /// Count what a byte costs in user space, and compare with what is committed (valgrind).
@@ -75,10 +67,9 @@ fn main() -> ExitCode {
     let code = |holds: bool| u8::from(!holds);
     let outcome = match Cli::parse().task {
         Task::Tidy { bless } => tidy::run(bless).map(code),
-        Task::Lab(args) => lab::run(&args),
-        Task::Eco(args) => eco::run(&args),
-        Task::LabTraffic { half } => lab::traffic::run(half).map(|()| 0),
-        Task::Uml(args) => uml::run(&args),
+        Task::Lab(args) => lab::run("lab", &args).map(|never| match never {}),
+        Task::Eco(args) => lab::run("eco", &args).map(|never| match never {}),
+        Task::Uml(args) => lab::uml(&args).map(|never| match never {}),
         Task::Fuzz(args) => fuzz::run(&args).map(code),
         Task::Instructions(args) => instructions::run(&args).map(code),
         Task::Seeds(args) => seeds::run(&args),

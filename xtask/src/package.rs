@@ -13,7 +13,7 @@ use toml::Table;
 
 use crate::repo;
 
-/// Packages and checks all crates but this one. Returns true if all of them build.
+/// Packages and checks all crates that are published. Returns true if all of them build.
 pub(crate) fn run() -> Result<bool> {
     let root = repo::root();
     let own = std::env::current_exe()?;
@@ -23,7 +23,17 @@ pub(crate) fn run() -> Result<bool> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let package = ["package", "--workspace", "--exclude", "xtask", "--allow-dirty", "--no-verify", "--quiet"];
+    let package = [
+        "package",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--exclude",
+        "lab",
+        "--allow-dirty",
+        "--no-verify",
+        "--quiet",
+    ];
     finish(cargo(&root).args(package).arg("--target-dir").arg(&folder))?;
     let crates = unpack(&folder)?;
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{api, eco, fuzz, instructions, lab, repo, uml};
+use crate::{api, fuzz, instructions, repo};
 
 /// The README's command to run the tests.
 const README_TEST: &str = "cargo test --workspace";
@@ -25,8 +25,8 @@ const FUZZ_SECONDS: u64 = 10;
 /// that need a release build.
 ///
 /// Steps that need other projects' programs are skipped where these are absent, unless they are
-/// `required`.
-pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
+/// `required`. `lab` is the lab's program, if it is built already.
+pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     let root = repo::root();
     let mut steps = vec![
         Step::new("README names the test", 10, &in_readme(README_TEST)),
@@ -45,24 +45,8 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
-    steps.push(Step::xtask("lab smoke", 300, "lab smoke --evbd target/release/evbd").unless(lab::lacks()));
-    steps.push(
-        Step::xtask("lab chaos, short", 400, "lab chaos --short --faults 15 --evbd target/release/evbd")
-            .unless(lab::lacks()),
-    );
-    steps.push(
-        Step::xtask("lab pressure, short", 300, "lab pressure --short --evbd target/release/evbd")
-            .unless(lab::lacks()),
-    );
-    steps.push(
-        Step::xtask("kernel", 400, "uml --limit 150 --test kernel -- --nocapture")
-            .environment("EVB_KERNEL_TESTS", "required")
-            .unless(uml::lacks()),
-    );
-    steps.push(
-        Step::xtask("lab wan, short", 200, "lab wan --short --evbd target/release/evbd").unless(uml::lacks()),
-    );
-    steps.extend(beside_others(required));
+    steps.extend(networks(lab));
+    steps.extend(beside_others(required, lab));
     steps.push(
         // Each bench runs once, with what the tests have built already. This shows that they run,
         // not how fast.
@@ -150,12 +134,33 @@ fn sink_paths(config: &Table) -> Vec<String> {
     paths
 }
 
+/// Returns a step that runs the lab's program, which skips by itself what this machine cannot do.
+fn of_lab(lab: Option<&Path>, name: &str, seconds: u64, line: &str) -> Step {
+    let step = Step::xtask(name, seconds, line);
+    if let Some(lab) = lab { step.program(lab) } else { step }
+}
+
+/// Runs the network lab, and what needs another kernel.
+fn networks(lab: Option<&Path>) -> [Step; 5] {
+    let scenario = |name: &str, seconds, arguments: &str| {
+        of_lab(lab, name, seconds, &format!("lab {arguments} --evbd target/release/evbd"))
+    };
+    let given = lab.map_or_else(String::new, |lab| format!("--lab {} ", lab.display()));
+    let kernel = format!("uml {given}--limit 150 --test kernel -- --nocapture");
+    [
+        scenario("lab smoke", 300, "smoke"),
+        scenario("lab chaos, short", 400, "chaos --short --faults 15"),
+        scenario("lab pressure, short", 300, "pressure --short"),
+        Step::xtask("kernel", 400, &kernel).environment("EVB_KERNEL_TESTS", "required"),
+        scenario("lab wan, short", 200, "wan --short"),
+    ]
+}
+
 /// Runs evb together with the real programs that its users have.
-fn beside_others(required: bool) -> Vec<Step> {
+fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
     let step = |part: &str, seconds| {
-        let step =
-            Step::xtask(&format!("eco {part}"), seconds, &format!("eco {part} --evbd target/release/evbd"));
-        let step = step.unless(eco::lacks(part));
+        let line = format!("eco {part} --evbd target/release/evbd");
+        let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
         if required { step.required() } else { step }
     };
     // The last three steps mostly wait: for scrapes, for leases, and for the delay of alerts.

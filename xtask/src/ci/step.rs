@@ -3,16 +3,20 @@
 use std::{
     fmt,
     io::{self, PipeWriter, Read as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     thread,
     time::Duration,
 };
 
-use crate::{
-    repo,
-    uml::{IN_PART, SKIPPED},
-};
+use crate::repo;
+
+/// The exit code of a program that cannot run on this machine, with the meaning that automake's
+/// tests give it.
+const SKIPPED: u8 = 77;
+
+/// The exit code of a program that passed, but could not judge everything on this machine.
+const IN_PART: u8 = 78;
 
 /// The result of a step.
 #[derive(Debug, PartialEq)]
@@ -79,6 +83,11 @@ impl Step {
         let step = Self::new(name, seconds, line);
         let arguments = step.program.to_string_lossy().into_owned();
         Self { program: own, arguments: [vec![arguments], step.arguments].concat(), ..step }
+    }
+
+    /// Runs another program with the same arguments.
+    pub(crate) fn program(self, program: &Path) -> Self {
+        Self { program: program.to_owned(), ..self }
     }
 
     pub(crate) fn environment(mut self, name: &'static str, value: &'static str) -> Self {

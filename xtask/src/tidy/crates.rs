@@ -31,6 +31,7 @@ pub(crate) fn crates(repo: &Repo) -> Vec<Krate<'_>> {
     let manifests = repo.files().iter().filter(|file| {
         let path = file.path.as_str();
         path == "Cargo.toml"
+            || path == "lab/Cargo.toml"
             || path == "xtask/Cargo.toml"
             || (path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
     });

@@ -16,14 +16,11 @@ use anyhow::Result;
 use clap::Args;
 
 use self::job::Job;
-use crate::built::built;
-
-/// The exit code if there is no such kernel here, with the meaning that automake's tests give it.
-pub(crate) const SKIPPED: u8 = 77;
+use crate::SKIPPED;
 
 /// The exit code if the command passed, but reported something that could not be judged on this
 /// machine.
-pub(crate) const IN_PART: u8 = 78;
+const IN_PART: u8 = 78;
 
 #[derive(Args)]
 pub(crate) struct UmlArgs {
@@ -33,22 +30,14 @@ pub(crate) struct UmlArgs {
     /// The kernel's memory, in the kernel's notation.
     #[arg(long, default_value = "512M")]
     memory: String,
-    /// Build this integration test of evb-net and run it there; COMMAND is then its arguments.
-    #[arg(long)]
-    test: Option<String>,
     /// The command to run there, as root, in this folder.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "test")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<String>,
 }
 
 /// Runs the user's command, and returns its exit code, or [`SKIPPED`].
 pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
-    let mut command = Vec::new();
-    if let Some(test) = &args.test {
-        command.push(built("--test", test, &[])?.to_string_lossy().into_owned());
-    }
-    command.extend(args.command.iter().cloned());
-    under(&command, Duration::from_secs(args.limit), &args.memory)
+    under(&args.command, Duration::from_secs(args.limit), &args.memory)
 }
 
 /// Runs a command under that kernel, and returns its exit code, or [`SKIPPED`].
@@ -61,9 +50,4 @@ pub(crate) fn under(command: &[String], limit: Duration, memory: &str) -> Result
         }
     };
     Job::new(&kernel, command)?.run(limit, memory)
-}
-
-/// Returns the reason why it cannot run, as far as that is known before trying.
-pub(crate) fn lacks() -> Option<String> {
-    packages::lacks()
 }

@@ -80,7 +80,7 @@ impl Kernel {
 }
 
 /// Returns the reason why it is unavailable, as far as that is known before trying.
-pub(super) fn lacks() -> Option<String> {
+fn lacks() -> Option<String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Some("User-Mode Linux runs on Linux on x86-64 only".into());
     }

@@ -42,19 +42,13 @@ pub(crate) struct PageArgs {
     inside: bool,
 }
 
-/// Runs the part in a program that is built with the browser's client. The client needs many crates
-/// that nothing else does, so it is built on demand.
+/// Refuses to run without the browser's client, which needs many crates that nothing else does.
 #[cfg(not(feature = "browser"))]
-pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
-    use anyhow::Context as _;
-
-    anyhow::ensure!(!args.inside, "this is not the program that was built with the browser's client");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = std::process::Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "xtask", "--features", "browser", "--"]);
-    command.args(arguments(setting, args)).current_dir(crate::repo::root());
-    let status = command.status().context("cargo does not start")?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+pub(super) fn run(_setting: &Setting, args: &PageArgs) -> Result<u8> {
+    anyhow::bail!(
+        "this program has no client of browsers; start `cargo xtask eco page --good {}`, which builds it with one",
+        args.good
+    )
 }
 
 #[cfg(feature = "browser")]
@@ -68,6 +62,7 @@ pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
 }
 
 /// Returns the arguments for starting this program again.
+#[cfg(feature = "browser")]
 fn arguments(setting: &Setting, args: &PageArgs) -> Vec<String> {
     let (evbd, out) = (setting.evbd.to_string_lossy(), setting.out.to_string_lossy());
     let good = args.good.to_string();

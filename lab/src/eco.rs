@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 
 use self::needs::Need;
-use crate::{repo, uml::SKIPPED};
+use crate::{SKIPPED, repo};
 
 #[derive(Args)]
 pub(crate) struct EcoArgs {
@@ -114,19 +114,6 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Alerts(alerts) => alerts::run(&setting, alerts),
         Part::Cost(cost) => cost::run(&setting, cost),
     }
-}
-
-/// Returns the reason why a part cannot run here, for the list of CI's steps.
-pub(crate) fn lacks(part: &str) -> Option<String> {
-    let needs = match part {
-        "page" => page::NEEDS,
-        "here" => here::NEEDS,
-        "slurm" => slurm::NEEDS,
-        "metrics" => metrics::NEEDS,
-        "alerts" => alerts::NEEDS,
-        _ => return Some(format!("there is no part {part}")),
-    };
-    needs::missing(needs)
 }
 
 /// Returns the requested daemon, or the last one built.
