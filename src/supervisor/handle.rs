@@ -78,7 +78,7 @@ impl SupervisorHandle {
         self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
     }
 
-    /// Lets a run begin that its plan holds back ([`RunPlan::hold`]).
+    /// Lets a run begin that its plan holds back ([`RunPlan::hold`](super::RunPlan::hold)).
     ///
     /// # Errors
     /// [`BeginError`]: peers are missing, or the run is over.
