@@ -51,7 +51,7 @@ pub(super) struct Outlet {
 #[derive(Debug)]
 pub(super) struct Pushed {
     fragments: Batch,
-    permits: u32,
+    permits: usize,
 }
 
 /// One fragment, or some that are pushed together.
@@ -74,7 +74,7 @@ impl Room<'_> {
         let permits = self.permits.map_or(0, |permits| {
             let count = permits.num_permits();
             permits.forget();
-            u32::try_from(count).unwrap_or(u32::MAX)
+            count
         });
         self.place.send(Pushed { fragments, permits });
     }
@@ -215,12 +215,11 @@ impl Intake {
 
     /// Returns room for fragments of events from `event` on, if there is any now.
     fn try_room(&self, event: EventId, cost: u32, first: EventId) -> Result<Room<'_>, NoRoom> {
-        let permits = match self.permits.try_acquire_many(cost) {
-            _ if event < first => None,
-            Ok(permits) => Some(permits),
-            Err(TryAcquireError::NoPermits) => return Err(NoRoom::Full),
-            Err(TryAcquireError::Closed) => return Err(NoRoom::Ended),
-        };
+        let backlog = (event >= first).then(|| self.permits.try_acquire_many(cost));
+        let permits = backlog.transpose().map_err(|error| match error {
+            TryAcquireError::NoPermits => NoRoom::Full,
+            TryAcquireError::Closed => NoRoom::Ended,
+        })?;
         match self.fragments.try_reserve() {
             Ok(place) => Ok(Room { place, permits }),
             Err(mpsc::error::TrySendError::Full(())) => Err(NoRoom::Full),
@@ -238,7 +237,7 @@ impl Outlet {
     /// Takes what came out of the channel, fragment by fragment; its permits belong to the driver
     /// now.
     pub(super) fn take(&mut self, pushed: Pushed) -> impl Iterator<Item = Fragment> + use<> {
-        self.charged += u64::from(pushed.permits);
+        self.charged += pushed.permits as u64;
         let (one, many) = match pushed.fragments {
             Batch::One(fragment) => (Some(fragment), Vec::new()),
             Batch::Many(fragments) => (None, fragments),

@@ -138,7 +138,7 @@ fn ten_thousand_cancelled_calls_lose_nothing_and_keep_no_room() {
         taker.take(usize::MAX);
         taker.decide(next);
         assert_eq!(taker.taken, accepted, "pushed by halves or lost");
-        assert_eq!(taker.outlet.permits.available_permits(), all, "room that nobody has");
+        assert_eq!(taker.outlet.permits.available_permits(), all, "some room was not given back");
     }
 }
 
@@ -160,7 +160,8 @@ async fn what_does_not_fit_at_once_comes_back() {
     assert!(intake.try_push(fragment(2)).is_ok());
     let full = intake.try_push(fragment(3)).expect_err("there is room for one");
     assert!(matches!(full, TryPushError::Full(_)) && full.into_fragment().event == EventId::new(3));
-    // A decided event does not wait for the backlog.
+    // The first undecided event waits for the backlog, a decided one does not.
+    assert!(matches!(intake.try_push(fragment(1)), Err(TryPushError::Full(_))));
     outlet.begin(EventId::new(2));
     assert!(intake.try_push(fragment(1)).is_ok());
     let refused = intake.try_push(fragment(0)).expect_err("there is no event 0");
