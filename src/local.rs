@@ -143,12 +143,7 @@ impl LocalSystem {
     /// # Errors
     /// [`LocalError`]: the plan, or the system refuses a thread or a port.
     pub async fn start<S: Sink>(self, sink: impl FnMut(BuilderId) -> S) -> Result<LocalRun, LocalError> {
-        let mut run = self.begin(sink).await?;
-        for id in self.plan.sources.clone() {
-            let source = Source::connect(self.source(id, &run)).await;
-            run.sources.push(source.map_err(|reason| LocalError::Role { peer: Peer::Source(id), reason })?);
-        }
-        Ok(run)
+        self.join(sink, async |config| Source::connect(config).await).await
     }
 
     /// Starts the system with readout that makes fragments when they are wanted.
@@ -162,35 +157,38 @@ impl LocalSystem {
         mut readout: impl FnMut(SourceId) -> R,
         sink: impl FnMut(BuilderId) -> S,
     ) -> Result<LocalRun, LocalError> {
-        let mut run = self.begin(sink).await?;
-        for id in self.plan.sources.clone() {
-            let source = Source::on_demand(self.source(id, &run), readout(id)).await;
-            run.sources.push(source.map_err(|reason| LocalError::Role { peer: Peer::Source(id), reason })?);
+        self.join(sink, async |config| {
+            let readout = readout(config.id);
+            Source::on_demand(config, readout).await
+        })
+        .await
+    }
+
+    /// Starts the supervisor, the builders, and then the sources by `connect`.
+    async fn join<S: Sink>(
+        self,
+        mut sink: impl FnMut(BuilderId) -> S,
+        mut connect: impl AsyncFnMut(SourceConfig) -> Result<Source, RoleError>,
+    ) -> Result<LocalRun, LocalError> {
+        let Self { mut plan, source, builder, fragment } = self;
+        if let Some(size) = fragment {
+            let event = size * plan.sources.len() as u64;
+            plan.slots = RunPlan::usual_slots(event, builder.shaping.budget().unwrap_or(event));
+        }
+        let supervisor = Supervisor::start(SupervisorConfig::new(ANY_PORT, plan.clone())).await?;
+        let address = supervisor.address().to_string();
+        let failed = |peer| move |reason| LocalError::Role { peer, reason };
+        let mut run = LocalRun { supervisor, sources: Vec::new(), builders: Vec::new() };
+        for id in plan.builders {
+            let (supervisor, rotation) = (address.clone(), id.number().into());
+            let config = BuilderConfig { id, supervisor, rotation, ..builder.clone() };
+            run.builders.push(Builder::connect(config, sink(id)).await.map_err(failed(Peer::Builder(id)))?);
+        }
+        for id in plan.sources {
+            let config = SourceConfig { id, supervisor: address.clone(), ..source.clone() };
+            run.sources.push(connect(config).await.map_err(failed(Peer::Source(id)))?);
         }
         Ok(run)
-    }
-
-    /// Starts the supervisor and the builders.
-    async fn begin<S: Sink>(&self, mut sink: impl FnMut(BuilderId) -> S) -> Result<LocalRun, LocalError> {
-        let mut plan = self.plan.clone();
-        if let Some(size) = self.fragment {
-            let event = size * plan.sources.len() as u64;
-            plan.slots = RunPlan::usual_slots(event, self.builder.shaping.budget().unwrap_or(event));
-        }
-        let supervisor = Supervisor::start(SupervisorConfig::new(ANY_PORT, plan)).await?;
-        let mut builders = Vec::new();
-        for id in self.plan.builders.clone() {
-            let supervisor = supervisor.address().to_string();
-            let config =
-                BuilderConfig { id, supervisor, rotation: id.number().into(), ..self.builder.clone() };
-            let builder = Builder::connect(config, sink(id)).await;
-            builders.push(builder.map_err(|reason| LocalError::Role { peer: Peer::Builder(id), reason })?);
-        }
-        Ok(LocalRun { supervisor, sources: Vec::new(), builders })
-    }
-
-    fn source(&self, id: SourceId, run: &LocalRun) -> SourceConfig {
-        SourceConfig { id, supervisor: run.supervisor.address().to_string(), ..self.source.clone() }
     }
 }
 
