@@ -1,7 +1,7 @@
-//! What it costs to push from blocking threads: 4 sources and 4 builders in this process, whose
-//! fragments come from the same generator, once made on demand by the source's own thread, once
-//! pushed one by one, once pushed many at a time. The ways take turns; each ratio is that of
-//! events per second in one round.
+//! Measures the cost of pushing from blocking threads, with 4 sources and 4 builders in this
+//! process. Their fragments come from the same generator: once made on demand by the source's own
+//! thread, once pushed one by one, once pushed many at a time. The ways take turns; each ratio is
+//! that of events per second in one round.
 //!
 //! `cargo bench --bench push -- --rounds 9` prints the table with medians of nine rounds.
 

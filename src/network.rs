@@ -1,5 +1,5 @@
-//! How lanes and connections use the network: transport, sockets, marks on packets, and the
-//! mechanism that paces departures.
+//! Settings of lanes and connections: transport, sockets, marks on packets, and the mechanism that
+//! paces departures.
 //!
 //! ```
 //! use evb::{

@@ -1,4 +1,4 @@
-//! What most programs that embed evb need: `use evb::prelude::*;`.
+//! Types for most programs that embed evb: `use evb::prelude::*;`.
 
 pub use crate::{
     builder::{Builder, BuilderConfig},

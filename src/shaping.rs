@@ -1,4 +1,4 @@
-//! Who may send when: the shaping modes, paces, and the sums of packets on the wire.
+//! Traffic shaping: its modes, paces, and the sums of packets on the wire.
 //!
 //! ```
 //! use evb::{

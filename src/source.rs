@@ -140,10 +140,10 @@ impl Source {
     /// Cancel safety: a call that is dropped before it is ready holds no room, and loses its place
     /// in the queue.
     ///
-    /// A permit waits for room like a fragment that nobody has asked for yet. A source whose
-    /// backlog is full of later events than the one that builders wait for makes no progress by it:
-    /// readout that pushes out of order uses [`push`](Self::push), which lets fragments of decided
-    /// events pass.
+    /// `reserve` does not know the event, so it waits even if the fragment will belong to an event
+    /// that is decided already. Readout that pushes events out of order may fill the backlog with
+    /// later events than the one that builders wait for: there, use [`push`](Self::push), which
+    /// lets fragments of decided events pass.
     ///
     /// ```no_run
     /// # async fn readout(source: evb::Source) -> Result<(), evb::source::PushError> {

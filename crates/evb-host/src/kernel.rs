@@ -1,4 +1,4 @@
-//! What this kernel was built with.
+//! The options that this kernel was built with.
 
 #[cfg(test)]
 mod tests;
