@@ -132,7 +132,7 @@ fn fq_on_some_of_the_queues_is_not_enough() {
     }
     let some = prove(Offload::Txtime, &trial(OURS, THEIRS));
     println!("fq on one of two queues: {some}");
-    assert!(!some.held && some.why.contains("others pfifo_fast"), "{some}");
+    assert!(!some.held && some.why.contains("others have pfifo_fast"), "{some}");
     assert!(some.remedy.is_some_and(|remedy| remedy.contains("root mq")));
     run("tc qdisc replace dev cable0 parent 1:2 fq").unwrap();
     in_time(TEST, || {
