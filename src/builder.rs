@@ -164,6 +164,7 @@ impl Builder {
         filter: impl Filter,
         sink: impl Sink,
     ) -> Result<Self, RoleError> {
+        role::check_transport(config.transport)?;
         let name = format!("builder {}", config.id);
         let (address, role) = RoleHandle::start(name, config.core, |mut joined, run_ends| async move {
             let (listener, address) = bind(&config).await?;

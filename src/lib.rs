@@ -85,6 +85,12 @@
 //! | [`file`](mod@file) | event files: write, read, verify, merge |
 //! | [`role`] | how a role ends, and why |
 //!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `security` | yes | keys ([`security`]); without it, connections to other hosts are refused |
+//! | `udp` | yes | [`Transport::Udp`](network::Transport); without it, lanes use TCP |
+//! | `km3net` | no | replay and reconstruction of KM3NeT's time slices |
+//!
 //! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the
 //! repository describes the structure of the code, `docs/reference/protocol.md` every byte on the
 //! wire.
@@ -110,7 +116,9 @@ pub use evb_core::{event, fragment, id, ledger, units};
 pub use evb_file as file;
 pub use local::LocalSystem;
 pub use run_control::RunControl;
-pub use security::{PresharedKey, Security};
+#[cfg(feature = "security")]
+pub use security::PresharedKey;
+pub use security::Security;
 pub use sink::Sink;
 pub use source::Source;
 pub use supervisor::Supervisor;

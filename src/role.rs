@@ -16,7 +16,7 @@ use evb_net::{
     host,
     pacing::Transport,
     resolve::ResolveError,
-    security::{PARCEL_OVERHEAD, tag::TAG_LENGTH},
+    security::{PARCEL_OVERHEAD, TAG_LENGTH},
 };
 use evb_shaper::cost::PacketCost;
 
@@ -112,6 +112,11 @@ pub enum RoleError {
         /// The limit.
         limit: Bytes,
     },
+    /// The configured transport is not part of this build.
+    #[error(
+        "this program was built without UDP: build it with the feature `udp` of evb, or set the transport to TCP on all sides"
+    )]
+    NoUdp,
     /// The task that started it did not wait until it had joined.
     #[error("the caller stopped waiting before the role had joined the run")]
     Unwanted,
@@ -135,6 +140,12 @@ impl From<RoleFault> for RoleError {
             RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
         }
     }
+}
+
+/// Refuses a transport that is not part of this build.
+pub(crate) fn check_transport(transport: Transport) -> Result<(), RoleError> {
+    let is_built = cfg!(feature = "udp") || transport == Transport::Tcp;
+    if is_built { Ok(()) } else { Err(RoleError::NoUdp) }
 }
 
 /// Returns the cost of lane bytes on the wire, including the tags that protect them if they are

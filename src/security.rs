@@ -1,6 +1,10 @@
 //! Keys by which peers authenticate each other.
 //!
-//! ```
+//! Without the feature `security`, [`Security::None`] is all there is, and every peer must be on
+//! this host: a connection with another address than loopback is refused.
+//!
+#![cfg_attr(feature = "security", doc = "```")]
+#![cfg_attr(not(feature = "security"), doc = "```ignore")]
 //! use evb::{
 //!     prelude::*,
 //!     security::{KEY_LENGTH, PresharedKey, Security},
@@ -12,4 +16,6 @@
 //! config.security = Security::Psk(key);
 //! ```
 
-pub use evb_net::security::{KEY_LENGTH, KeyError, PresharedKey, Security};
+pub use evb_net::security::Security;
+#[cfg(feature = "security")]
+pub use evb_net::security::{KEY_LENGTH, KeyError, PresharedKey};

@@ -61,6 +61,7 @@ impl Source {
     ///
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
+    /// [`RoleError::NoUdp`]: the build lacks the configured transport.
     pub async fn connect(config: SourceConfig) -> Result<Self, RoleError> {
         Self::start(config, None).await
     }
@@ -74,6 +75,7 @@ impl Source {
     }
 
     async fn start(config: SourceConfig, readout: Option<Box<dyn Readout>>) -> Result<Self, RoleError> {
+        role::check_transport(config.transport)?;
         let hello = Hello {
             boot_id: host::boot_id(),
             software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),

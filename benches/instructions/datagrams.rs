@@ -18,7 +18,7 @@ use evb_core::{
 use evb_net::{
     clock,
     lane::datagrams::{BuilderDatagrams, Path, SourceDatagrams},
-    security::{DatagramTags, tag::TAG_LENGTH},
+    security::{DatagramTags, TAG_LENGTH},
     udp::{DatagramSocket, UdpOptions, open},
 };
 use evb_shaper::Policy;

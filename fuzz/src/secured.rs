@@ -36,7 +36,7 @@ pub fn check(data: &[u8]) {
 
 /// Reads pieces as parcels; a piece of length 1 stands for the genuine parcel with this number.
 fn parcels(data: &[u8]) {
-    let mut sealer = Sealer::new(&KEY);
+    let mut sealer = Sealer::new(&KEY.into());
     let genuine: Vec<(Vec<u8>, BytesMut)> = (0..4u8)
         .map(|number| {
             let content = vec![number; 1 + usize::from(number) * 50];
@@ -45,7 +45,7 @@ fn parcels(data: &[u8]) {
             (content, parcel)
         })
         .collect();
-    let mut opener = Opener::new(&KEY);
+    let mut opener = Opener::new(&KEY.into());
     let (mut content, mut expected) = (BytesMut::new(), 0);
     let (mut sent, mut right) = (Vec::new(), Vec::new());
     for (_, piece) in pieces(data) {

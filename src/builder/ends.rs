@@ -29,6 +29,7 @@ impl Ends {
     /// Creates the ends with no lane open. Datagrams arrive at the address and port of `listener`;
     /// `shaping` limits the bytes under way, and is reduced to what the datagram socket's buffer
     /// holds.
+    #[cfg_attr(not(feature = "udp"), expect(unreachable_code, reason = "no datagram socket opens"))]
     pub(super) fn new(
         transport: Transport,
         listener: &TcpListener,

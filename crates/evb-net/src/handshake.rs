@@ -2,13 +2,15 @@
 //! connects, preamble and `HelloReply` back (docs/reference/protocol.md CONN-5). Each side limits
 //! the time and length that it grants the other.
 
+mod sealed;
+#[cfg(feature = "security")]
 pub(crate) mod greeting;
 mod channel;
 mod refusals;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::{io, net::IpAddr};
 
 use evb_core::wire::encoding::Encoding;
 use evb_core::wire::{
@@ -20,7 +22,7 @@ use evb_core::wire::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::security::{Forged, Security, Session};
+use crate::security::{CipherError, Forged, Security, Session};
 
 pub use channel::Channel;
 pub use evb_core::session::HANDSHAKE_TIMEOUT;
@@ -76,7 +78,12 @@ pub enum HandshakeError {
     Unauthenticated(Refusal),
     /// The system gives no randomness, or the cipher does not work.
     #[error("cannot agree on keys with the peer: {0}")]
-    Cipher(#[from] snow::Error),
+    Cipher(#[from] CipherError),
+    /// A peer on another host, which this build must not talk to.
+    #[error(
+        "{0} is not a loopback address, and this program was built without the feature `security`: build it with the feature, or keep all peers on one host"
+    )]
+    NotLoopback(IpAddr),
     /// The peer understood and said no.
     #[error("refused: {}", words(.0))]
     Refused(Refusal),
@@ -138,10 +145,11 @@ where
                 }
                 (None, read_message::<HelloReply, _>(stream).await?)
             }
+            #[cfg(feature = "security")]
             Security::Psk(key) => {
                 let mut session = greeting::connect(stream, kind, key).await?;
                 stream.write_all(&session.message(hello)?).await?;
-                let reply = read_sealed(stream, &mut session).await?;
+                let reply = sealed::read_message(stream, &mut session).await?;
                 (Some(session), reply)
             }
         };
@@ -186,18 +194,20 @@ where
         let spoken = check_preamble(read_preamble(stream).await?, kind)?;
         match (security, spoken) {
             (Security::None, Spoken::Clear) => read_message::<Hello, _>(stream).await,
+            #[cfg(feature = "security")]
             (Security::Psk(key), Spoken::Noise) => {
                 let session = session.insert(greeting::accept(stream, kind, key).await?);
-                read_sealed(stream, session).await
+                sealed::read_message(stream, session).await
             }
             // The system resets a connection that is closed with unread bytes, and the answer would
             // be lost.
+            #[cfg(feature = "security")]
             (Security::Psk(_), Spoken::Clear) => {
                 read_message::<Hello, _>(stream).await?;
                 Err(HandshakeError::NoKey)
             }
             (Security::None, Spoken::Noise) => {
-                greeting::read(stream).await?;
+                sealed::read_agreement(stream).await?;
                 Err(HandshakeError::UnexpectedKey)
             }
         }
@@ -225,6 +235,7 @@ impl HandshakeError {
                 | Self::UnexpectedClear
                 | Self::WrongKey
                 | Self::Unauthenticated(_)
+                | Self::NotLoopback(_)
         )
     }
 
@@ -357,20 +368,5 @@ where
         return Err(HandshakeError::TooLong { length });
     };
     stream.read_exact(bytes).await?;
-    M::decode(bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
-}
-
-/// Reads one sealed message, with its length in front of it as everywhere.
-async fn read_sealed<M, S>(stream: &mut S, session: &mut Session) -> Result<M, HandshakeError>
-where
-    M: Encoding,
-    S: AsyncRead + Unpin,
-{
-    let content = greeting::read_parcel(stream, session).await?;
-    let malformed = || HandshakeError::Malformed("not one message".to_owned());
-    let (length, bytes) = content.split_first_chunk::<4>().ok_or_else(malformed)?;
-    if u32::from_le_bytes(*length) as usize != bytes.len() {
-        return Err(malformed());
-    }
     M::decode(bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
 }

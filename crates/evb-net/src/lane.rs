@@ -10,6 +10,10 @@ mod answer_sampler;
 mod sealed;
 mod source_end;
 mod builder_end;
+#[cfg(feature = "udp")]
+pub mod datagrams;
+#[cfg(not(feature = "udp"))]
+#[path = "lane/datagrams_absent.rs"]
 pub mod datagrams;
 
 pub use crate::progress::Progress;

@@ -10,18 +10,26 @@
 //! is set, and the kernel's memory of the path is ignored): one that exceeds the device's MTU is
 //! [`SendError::TooLarge`](crate::pacing::SendError), one that exceeds the path's is lost.
 
-mod counts;
 mod options;
+#[cfg(not(feature = "udp"))]
+mod absent;
+#[cfg(feature = "udp")]
+mod counts;
+#[cfg(feature = "udp")]
 mod pool;
+#[cfg(feature = "udp")]
 mod socket;
+#[cfg(feature = "udp")]
 mod open;
 
 #[cfg(test)]
+#[cfg(feature = "udp")]
 pub(crate) mod tests;
 
 pub use crate::progress::Progress;
-pub use counts::UdpCounts;
-pub use open::open;
 pub use options::{Buffers, UdpOptions};
-pub use pool::Run;
-pub use socket::DatagramSocket;
+
+#[cfg(not(feature = "udp"))]
+pub use absent::{DatagramSocket, open};
+#[cfg(feature = "udp")]
+pub use {counts::UdpCounts, open::open, pool::Run, socket::DatagramSocket};

@@ -14,6 +14,10 @@ const README_TEST: &str = "cargo test --workspace";
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
 /// The benches that need nothing but cargo.
 const BENCHES: &str = "--bench machines --bench shaper --bench loopback --bench push";
+/// Builds with every set of features that users can choose.
+const POWERSET: &str = "--feature-powerset --exclude-features default,fuzzing --no-dev-deps";
+/// Tests of the build with no feature.
+const LEAN: &str = "--test lean --test life_cycle";
 /// Manifests that do not belong to the workspace.
 const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
@@ -41,7 +45,10 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::xtask("package", 600, "package"),
         Step::xtask("public API", 300, "api").unless(api::lacks()),
         Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")),
-        Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(no_deny()),
+        Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(lacks("deny")),
+        Step::new("features", 600, &format!("cargo hack check -p evb -p evb-net {POWERSET}"))
+            .unless(lacks("hack")),
+        Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")),
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
@@ -201,10 +208,10 @@ fn peers(root: &Path) -> [Step; 2] {
     ]
 }
 
-fn no_deny() -> Option<String> {
-    repo::said("cargo", &["deny", "--version"])
-        .is_none()
-        .then(|| "there is no cargo-deny: cargo install --locked cargo-deny".to_owned())
+/// Returns the reason to skip a step that needs that command of cargo, if it is not installed.
+fn lacks(command: &str) -> Option<String> {
+    let is_there = repo::said("cargo", &[command, "--version"]).is_some();
+    (!is_there).then(|| format!("there is no cargo-{command}: cargo install --locked cargo-{command}"))
 }
 
 fn no_benches(root: &Path) -> Option<String> {

@@ -41,6 +41,7 @@ impl Channel {
         hello: &Hello,
         security: &Security,
     ) -> Result<(Self, Welcome), HandshakeError> {
+        check_address(&stream, security)?;
         let (session, welcome) = connect_secured(&mut stream, kind, hello, security).await?;
         Ok((Self { stream, session }, welcome))
     }
@@ -55,6 +56,7 @@ impl Channel {
         kind: ConnectionKind,
         security: &Security,
     ) -> Result<(Self, Hello), HandshakeError> {
+        check_address(&stream, security)?;
         let (session, hello) = accept_secured(&mut stream, kind, security).await?;
         Ok((Self { stream, session }, hello))
     }
@@ -85,4 +87,10 @@ impl Channel {
     pub fn into_parts(self) -> (TcpStream, Option<Session>) {
         (self.stream, self.session)
     }
+}
+
+/// Refuses a peer on another host where connections cannot be protected.
+fn check_address(stream: &TcpStream, security: &Security) -> Result<(), HandshakeError> {
+    let peer = stream.peer_addr()?.ip();
+    if security.allows(peer) { Ok(()) } else { Err(HandshakeError::NotLoopback(peer)) }
 }

@@ -10,21 +10,20 @@
 #[cfg(test)]
 mod tests;
 
-use bytes::BytesMut;
 use evb_core::wire::{
-    control::{HelloReply, MAX_HELLO, Reply},
+    control::{HelloReply, Reply},
     preamble::{ConnectionKind, Spoken, check_preamble},
 };
 use snow::{Builder, HandshakeState};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::{HandshakeError, protected, read_message, read_preamble};
-use crate::security::{Forged, PresharedKey, Session, tag::TAG_LENGTH};
+use super::{
+    HandshakeError, protected, read_message, read_preamble,
+    sealed::{AGREEMENT, read_agreement},
+};
+use crate::security::{Forged, PresharedKey, Session};
 
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-
-/// An ephemeral public key and the tag of no payload: each of the two messages.
-const AGREEMENT: usize = 32 + TAG_LENGTH;
 
 fn state(
     key: &PresharedKey,
@@ -59,7 +58,7 @@ where
             _ => HandshakeError::UnexpectedClear,
         });
     }
-    hear(&mut noise, read(stream).await?).map_err(|Forged| HandshakeError::WrongKey)?;
+    hear(&mut noise, read_agreement(stream).await?).map_err(|Forged| HandshakeError::WrongKey)?;
     Ok(Session::after(noise)?)
 }
 
@@ -73,44 +72,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut noise = state(key, kind, false)?;
-    hear(&mut noise, read(stream).await?).map_err(|Forged| HandshakeError::WrongKey)?;
+    hear(&mut noise, read_agreement(stream).await?).map_err(|Forged| HandshakeError::WrongKey)?;
     let mut bytes = protected(kind).to_vec();
     say(&mut noise, &mut bytes)?;
     stream.write_all(&bytes).await?;
     Ok(Session::after(noise)?)
-}
-
-/// One side's part of the agreement.
-pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<[u8; AGREEMENT], HandshakeError> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length).await?;
-    if usize::from(u16::from_le_bytes(length)) != AGREEMENT {
-        return Err(HandshakeError::Malformed(
-            "the message for the agreement on keys has the wrong length".to_owned(),
-        ));
-    }
-    let mut bytes = [0; AGREEMENT];
-    stream.read_exact(&mut bytes).await?;
-    Ok(bytes)
-}
-
-/// Reads one parcel of the session, not longer than a message of a handshake may be.
-pub(crate) async fn read_parcel(
-    stream: &mut (impl AsyncRead + Unpin),
-    session: &mut Session,
-) -> Result<BytesMut, HandshakeError> {
-    let mut prefix = [0; 2];
-    stream.read_exact(&mut prefix).await?;
-    let length = u16::from_le_bytes(prefix);
-    if usize::from(length) > 4 + MAX_HELLO + TAG_LENGTH {
-        return Err(HandshakeError::TooLong { length: length.into() });
-    }
-    let mut sealed = BytesMut::zeroed(2 + usize::from(length));
-    sealed[..2].copy_from_slice(&prefix);
-    stream.read_exact(&mut sealed[2..]).await?;
-    let mut content = BytesMut::new();
-    session.open(&mut sealed, &mut content)?;
-    Ok(content)
 }
 
 fn say(noise: &mut HandshakeState, bytes: &mut Vec<u8>) -> Result<(), HandshakeError> {

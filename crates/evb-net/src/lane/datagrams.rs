@@ -30,7 +30,7 @@ use evb_core::wire::datagram::{DatagramError, DatagramHeader};
 
 use super::LaneEnd;
 use crate::{
-    security::{DatagramTags, TagFault, tag::TAG_LENGTH},
+    security::{DatagramTags, TAG_LENGTH, TagFault},
     sys_tcp,
 };
 

@@ -6,7 +6,7 @@ use std::{io::IoSlice, ops::Range};
 use bytes::{Buf as _, BytesMut};
 use evb_core::{index::LaneIndex, source::SourceCore};
 
-use crate::security::{MAX_CONTENT, Sealer};
+use crate::security::{LaneKey, MAX_CONTENT, Sealer};
 
 /// Pieces of memory in one parcel, beside its prefix and its tag.
 pub(super) const PIECES: usize = 510;
@@ -28,7 +28,7 @@ pub(super) struct Sealing {
 }
 
 impl Sealing {
-    pub(super) fn new(key: &[u8; 32]) -> Self {
+    pub(super) fn new(key: &LaneKey) -> Self {
         let sealer = Sealer::new(key);
         Self { sealer, front: BytesMut::new(), range: 0..0, tag: [0; 16], tagged: 16 }
     }

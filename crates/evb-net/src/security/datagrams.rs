@@ -8,9 +8,8 @@ use bytes::BytesMut;
 use evb_core::wire::datagram::{DATAGRAM_HEADER, DatagramHeader, DatagramKind};
 
 use super::{
-    Keys,
+    Keys, Nonce, TAG_LENGTH, TagKey, is_equal,
     replay::{ReplayWindow, extend},
-    tag::{Nonce, TAG_LENGTH, TagKey, is_equal},
 };
 
 /// Makes and checks tags; remembers what came.

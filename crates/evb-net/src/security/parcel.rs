@@ -7,10 +7,7 @@ mod tests;
 
 use bytes::{Buf as _, BytesMut};
 
-use super::{
-    Forged,
-    tag::{Nonce, TAG_LENGTH, TagKey, Tagging, is_equal},
-};
+use super::{Forged, LaneKey, Nonce, TAG_LENGTH, TagKey, Tagging, is_equal};
 
 /// Length and tag: what a parcel takes beside its bytes.
 pub const PARCEL_OVERHEAD: usize = 2 + TAG_LENGTH;
@@ -36,7 +33,7 @@ pub struct Opener {
 
 impl Sealer {
     /// The first parcel is number 0.
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub fn new(key: &LaneKey) -> Self {
         Self { key: TagKey::new(key), next: 0 }
     }
 
@@ -67,7 +64,7 @@ impl Sealer {
 
 impl Opener {
     /// The first parcel is number 0.
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub fn new(key: &LaneKey) -> Self {
         Self { key: TagKey::new(key), next: 0, sealed: BytesMut::new() }
     }
 

@@ -11,7 +11,7 @@ use evb_core::wire::encoding::Encoding;
 use snow::{HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
-use super::{Forged, parcel::MAX_CONTENT, tag::TAG_LENGTH};
+use super::{CipherError, Forged, Keys, LaneKey, TAG_LENGTH, parcel::MAX_CONTENT};
 
 /// Label from which the keys of lanes are derived (docs/reference/protocol.md SEC-8).
 const STREAM: &[u8] = b"evb 1 lane stream";
@@ -24,22 +24,9 @@ pub struct Session {
     keys: Keys,
 }
 
-/// The keys of a lane, one for each direction and way.
-#[derive(Clone)]
-pub struct Keys {
-    /// Key of the parcels that this side sends.
-    pub stream_out: Zeroizing<[u8; 32]>,
-    /// Key of the parcels that the peer sends.
-    pub stream_in: Zeroizing<[u8; 32]>,
-    /// Key of the datagrams that this side sends.
-    pub datagrams_out: Zeroizing<[u8; 32]>,
-    /// Key of the datagrams that the peer sends.
-    pub datagrams_in: Zeroizing<[u8; 32]>,
-}
-
 impl Session {
     /// Creates the session after the last message of the handshake.
-    pub(crate) fn after(mut noise: HandshakeState) -> Result<Self, snow::Error> {
+    pub(crate) fn after(mut noise: HandshakeState) -> Result<Self, CipherError> {
         let (first, second) = noise.dangerously_get_raw_split();
         let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));
         let (ours, theirs) = if noise.is_initiator() { (&first, &second) } else { (&second, &first) };
@@ -62,7 +49,7 @@ impl Session {
     ///
     /// # Errors
     /// The cipher's.
-    pub(crate) fn message(&mut self, message: &impl Encoding) -> Result<Vec<u8>, snow::Error> {
+    pub(crate) fn message(&mut self, message: &impl Encoding) -> Result<Vec<u8>, CipherError> {
         let mut content = BytesMut::new();
         message.encode_framed(&mut content);
         let mut sealed = BytesMut::new();
@@ -75,7 +62,7 @@ impl Session {
     ///
     /// # Errors
     /// The cipher's: 2⁶⁴ parcels were sent.
-    pub fn seal(&mut self, content: &mut BytesMut, into: &mut BytesMut) -> Result<(), snow::Error> {
+    pub fn seal(&mut self, content: &mut BytesMut, into: &mut BytesMut) -> Result<(), CipherError> {
         let part = &content[..content.len().min(MAX_CONTENT)];
         let (start, length) = (into.len(), part.len() + TAG_LENGTH);
         into.extend_from_slice(&(length as u16).to_le_bytes());
@@ -110,7 +97,7 @@ impl Session {
 }
 
 /// BLAKE2s with a key (RFC 7693 §2.9), of the use that is made of the result.
-fn derive(key: &[u8; 32], usage: &[u8]) -> Zeroizing<[u8; 32]> {
+fn derive(key: &[u8; 32], usage: &[u8]) -> LaneKey {
     let mut hash = Blake2sMac256::new(key.into());
     hash.update(usage);
     Zeroizing::new(hash.finalize().into_bytes().into())
@@ -119,11 +106,5 @@ fn derive(key: &[u8; 32], usage: &[u8]) -> Zeroizing<[u8; 32]> {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Session(…)")
-    }
-}
-
-impl fmt::Debug for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Keys(…)")
     }
 }

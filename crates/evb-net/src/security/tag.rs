@@ -18,8 +18,7 @@ use aes::{
 use polyval::{Polyval, universal_hash::UniversalHash as _};
 use subtle::ConstantTimeEq as _;
 
-/// Length of a tag.
-pub const TAG_LENGTH: usize = 16;
+use super::{LaneKey, Nonce, TAG_LENGTH};
 
 const BLOCK: usize = 16;
 
@@ -33,16 +32,8 @@ const AHEAD: usize = 8;
 /// Blocks that make the two keys of one number (RFC 8452 §4).
 const DERIVED: usize = 6;
 
-/// The number of a tag: its class, and its place in that class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nonce {
-    /// Count of earlier tags in that class.
-    pub number: u64,
-    /// Class of tags that share a sequence of numbers.
-    pub class: u32,
-}
-
 impl Nonce {
+    /// Returns the bytes that AES-GCM-SIV takes.
     fn bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&self.number.to_le_bytes());
@@ -63,7 +54,8 @@ pub struct TagKey {
 
 impl TagKey {
     /// Creates the tagger from 32 secret bytes.
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub fn new(key: &LaneKey) -> Self {
+        let key: &[u8; 32] = key;
         Self { cipher: Aes256Enc::new(key.into()), first: Nonce { number: 0, class: 0 }, made: None }
     }
 

@@ -21,7 +21,7 @@ use super::{Unbelieved, poll_end, split};
 use crate::{
     handshake::{Channel, RefusalLog},
     lane::{LaneEnd, Progress, write_sampler::WriteSampler},
-    security::{DatagramTags, Session, tag::TAG_LENGTH},
+    security::{DatagramTags, Session, TAG_LENGTH},
     udp::{DatagramSocket, Run},
 };
 

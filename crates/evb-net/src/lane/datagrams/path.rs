@@ -20,7 +20,7 @@ use super::{open, train::envelope};
 use crate::{
     clock,
     pacing::{MAX_TRAIN, SendError},
-    security::{DatagramTags, tag::TAG_LENGTH},
+    security::{DatagramTags, TAG_LENGTH},
     udp::{DatagramSocket, Progress},
 };
 

@@ -31,7 +31,7 @@ use crate::{
     handshake::RefusalLog,
     lane::{LaneEnd, Progress},
     pacing::{MAX_DATAGRAMS, MAX_TRAIN, SendError},
-    security::{DatagramTags, tag::TAG_LENGTH},
+    security::{DatagramTags, TAG_LENGTH},
     udp::DatagramSocket,
 };
 

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use crate::security::{DatagramTags, tag::TAG_LENGTH};
+use crate::security::{DatagramTags, TAG_LENGTH};
 use evb_core::{
     lane::Sealing,
     wire::datagram::{DATAGRAM_HEADER, DatagramHeader},

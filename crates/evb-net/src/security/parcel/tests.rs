@@ -6,7 +6,7 @@ use super::{Forged, MAX_CONTENT, Opener, PARCEL_OVERHEAD, Sealer};
 const KEY: [u8; 32] = [7; 32];
 
 fn sealed(contents: &[&[u8]]) -> Vec<BytesMut> {
-    let mut sealer = Sealer::new(&KEY);
+    let mut sealer = Sealer::new(&KEY.into());
     let seal = |content: &&[u8]| {
         let (mut content, mut parcel) = (BytesMut::from(*content), BytesMut::new());
         while !content.is_empty() {
@@ -19,7 +19,7 @@ fn sealed(contents: &[&[u8]]) -> Vec<BytesMut> {
 
 /// Returns the content that comes out, and the error if it ended by a forgery.
 fn opened(parcels: &[BytesMut]) -> (Vec<u8>, Result<(), Forged>) {
-    let mut opener = Opener::new(&KEY);
+    let mut opener = Opener::new(&KEY.into());
     let (mut all, mut content) = (Vec::new(), BytesMut::new());
     for parcel in parcels {
         opener.sealed.put_slice(parcel);
@@ -49,7 +49,7 @@ fn what_goes_in_comes_out_also_byte_by_byte() {
 #[test]
 fn content_that_waits_is_continued() {
     let [one, two] = &sealed(&[b"one", b"two"])[..] else { panic!("two parcels") };
-    let mut opener = Opener::new(&KEY);
+    let mut opener = Opener::new(&KEY.into());
     opener.sealed.put_slice(&[&one[..], &two[..]].concat());
     let mut content = BytesMut::new();
     assert_eq!(opener.open(&mut content), Ok(true));
@@ -66,7 +66,7 @@ fn parcels_of_another_place_are_refused() {
     assert_eq!(of(&[one, one]), (b"one".to_vec(), Err(Forged)), "replayed");
     assert_eq!(of(&[one, three]), (b"one".to_vec(), Err(Forged)), "one left out");
     assert_eq!(of(&[one, two, three]).1, Ok(()));
-    let mut other = Opener::new(&[8; 32]);
+    let mut other = Opener::new(&[8; 32].into());
     other.sealed.put_slice(one);
     assert_eq!(other.open(&mut BytesMut::new()), Err(Forged), "another key");
 }

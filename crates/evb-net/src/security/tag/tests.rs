@@ -21,7 +21,7 @@ fn the_tag_of_rfc_8452() {
     // Appendix C.2: key 01 00…, nonce 03 00…, no plaintext, no additional data.
     let mut key = [0; 32];
     key[0] = 1;
-    let tag = TagKey::new(&key).tag(numbered(3), []);
+    let tag = TagKey::new(&key.into()).tag(numbered(3), []);
     let wanted =
         [0x07, 0xf5, 0xf4, 0x16, 0x9b, 0xbf, 0x55, 0xa8, 0x40, 0x0c, 0xd4, 0x7e, 0xa6, 0xfd, 0x40, 0x0f];
     assert_eq!(tag, wanted);
@@ -29,22 +29,22 @@ fn the_tag_of_rfc_8452() {
 
 #[test]
 fn one_bit_makes_another_tag() {
-    let tag = TagKey::new(&[1; 32]).tag(numbered(2), [&[3; 100][..]]);
+    let tag = TagKey::new(&[1; 32].into()).tag(numbered(2), [&[3; 100][..]]);
     for bit in 0..8 * TAG_LENGTH {
         let mut other = tag;
         other[bit / 8] ^= 1 << (bit % 8);
         assert!(!is_equal(&tag, &other), "bit {bit}");
     }
     assert!(is_equal(&tag, &tag.clone()));
-    assert_ne!(tag, TagKey::new(&[1; 32]).tag(numbered(4), [&[3; 100][..]]), "of another number");
-    assert_ne!(tag, TagKey::new(&[2; 32]).tag(numbered(2), [&[3; 100][..]]), "of another key");
-    assert_ne!(tag, TagKey::new(&[1; 32]).tag(numbered(2), [&[3; 101][..]]), "one byte more");
+    assert_ne!(tag, TagKey::new(&[1; 32].into()).tag(numbered(4), [&[3; 100][..]]), "of another number");
+    assert_ne!(tag, TagKey::new(&[2; 32].into()).tag(numbered(2), [&[3; 100][..]]), "of another key");
+    assert_ne!(tag, TagKey::new(&[1; 32].into()).tag(numbered(2), [&[3; 101][..]]), "one byte more");
 }
 
 #[test]
 fn of_each_length_around_those_that_are_taken_at_once() {
     let bytes = [7; 3 * STRIDE];
-    let mut key = TagKey::new(&[1; 32]);
+    let mut key = TagKey::new(&[1; 32].into());
     for length in 0..bytes.len() {
         let bytes = &bytes[..length];
         assert_eq!(
@@ -74,7 +74,7 @@ proptest! {
         }
         pieces.push(rest);
         let nonce = Nonce { number, class };
-        let tag = TagKey::new(&key).tag(nonce, pieces);
+        let tag = TagKey::new(&key.into()).tag(nonce, pieces);
         prop_assert_eq!(tag.to_vec(), expected(&key, nonce, &bytes));
     }
 
@@ -85,7 +85,7 @@ proptest! {
         // Most in order or nearly so, some far off, and of both classes.
         steps in prop::collection::vec((prop_oneof![8 => -2..4i64, 1 => -20..20i64, 1 => any::<i64>()], 0..8u32), 1..50),
     ) {
-        let mut tags = TagKey::new(&key);
+        let mut tags = TagKey::new(&key.into());
         let mut number = start;
         for (step, class) in steps {
             number = number.wrapping_add_signed(step);
@@ -97,7 +97,7 @@ proptest! {
 
 #[test]
 fn keys_of_numbers_in_order_are_made_once() {
-    let mut key = TagKey::new(&[1; 32]);
+    let mut key = TagKey::new(&[1; 32].into());
     let made = (1..=10 * AHEAD as u64).filter(|number| {
         key.begin(numbered(*number));
         key.first == numbered(*number)

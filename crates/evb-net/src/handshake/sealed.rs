@@ -1,0 +1,67 @@
+//! Reading of what follows a protected preamble: the agreement on keys, and sealed messages.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+#[cfg(feature = "security")]
+use {
+    crate::security::Session,
+    bytes::BytesMut,
+    evb_core::wire::{control::MAX_HELLO, encoding::Encoding},
+};
+
+use super::HandshakeError;
+use crate::security::TAG_LENGTH;
+
+/// Length of each of the two messages: an ephemeral public key and the tag of no payload.
+pub(super) const AGREEMENT: usize = 32 + TAG_LENGTH;
+
+/// Reads one side's message of the agreement on keys.
+pub(super) async fn read_agreement(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Result<[u8; AGREEMENT], HandshakeError> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).await?;
+    if usize::from(u16::from_le_bytes(length)) != AGREEMENT {
+        return Err(HandshakeError::Malformed(
+            "the message for the agreement on keys has the wrong length".to_owned(),
+        ));
+    }
+    let mut bytes = [0; AGREEMENT];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// Reads one parcel of the session, not longer than a message of a handshake may be.
+#[cfg(feature = "security")]
+async fn read_parcel(
+    stream: &mut (impl AsyncRead + Unpin),
+    session: &mut Session,
+) -> Result<BytesMut, HandshakeError> {
+    let mut prefix = [0; 2];
+    stream.read_exact(&mut prefix).await?;
+    let length = u16::from_le_bytes(prefix);
+    if usize::from(length) > 4 + MAX_HELLO + TAG_LENGTH {
+        return Err(HandshakeError::TooLong { length: length.into() });
+    }
+    let mut sealed = BytesMut::zeroed(2 + usize::from(length));
+    sealed[..2].copy_from_slice(&prefix);
+    stream.read_exact(&mut sealed[2..]).await?;
+    let mut content = BytesMut::new();
+    session.open(&mut sealed, &mut content)?;
+    Ok(content)
+}
+
+/// Reads one sealed message, with its length in front of it as everywhere.
+#[cfg(feature = "security")]
+pub(super) async fn read_message<M, S>(stream: &mut S, session: &mut Session) -> Result<M, HandshakeError>
+where
+    M: Encoding,
+    S: AsyncRead + Unpin,
+{
+    let content = read_parcel(stream, session).await?;
+    let malformed = || HandshakeError::Malformed("not one message".to_owned());
+    let (length, bytes) = content.split_first_chunk::<4>().ok_or_else(malformed)?;
+    if u32::from_le_bytes(*length) as usize != bytes.len() {
+        return Err(malformed());
+    }
+    M::decode(bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
+}
