@@ -1,4 +1,4 @@
-//! Keys by which peers authenticate each other.
+//! Keys by which supervisor, sources and builders authenticate each other.
 //!
 //! ```
 //! use evb::{

@@ -3,8 +3,8 @@
 //! threats).
 //!
 //! The handshake is Noise NNpsk0 by [`snow`]. Control connections continue in Noise's transport
-//! messages; lanes carry their bytes in the clear, each parcel of a stream and each datagram behind
-//! a tag ([`tag`]).
+//! messages; lanes carry their bytes unencrypted, each parcel of a stream and each datagram with an
+//! authentication tag ([`tag`]).
 
 mod key;
 pub mod tag;
@@ -19,25 +19,25 @@ pub use parcel::{MAX_CONTENT, Opener, PARCEL_OVERHEAD, Sealer};
 pub use replay::{REPLAY_WINDOW, ReplayWindow, extend};
 pub use session::{Keys, Session};
 
-/// Means by which peers authenticate each other. It must be the same on all sides.
+/// Means by which peers authenticate each other; all processes of a system must use the same means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// Every peer that reaches a port and knows the protocol is believed.
+    /// No authentication: every peer that can reach a port and speaks the protocol is trusted.
     #[default]
     None,
-    /// Only peers that have the key are believed.
+    /// Only peers that have the pre-shared key are trusted.
     Psk(PresharedKey),
 }
 
 impl Security {
-    /// Returns true if peers need the key.
+    /// Returns true if peers must have a pre-shared key.
     pub const fn is_protected(&self) -> bool {
         matches!(self, Self::Psk(_))
     }
 }
 
-/// Bytes that differ from those that a peer with the key has sent in that place: forged, repeated,
-/// left out, or damaged on the way.
+/// Error for received bytes that differ from the bytes that a peer with the key sent at that
+/// position: forged, repeated, left out, or damaged in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the bytes do not carry the tag of a peer with our key: they were forged, replayed or damaged on the way"

@@ -2,10 +2,10 @@
 //! (docs/reference/protocol.md SEC-2 to SEC-5).
 //!
 //! The pattern is NNpsk0 because all peers of a system share one key and have none of their own.
-//! The key is mixed in before anything else, so that a peer without it is turned away by its first
-//! message, at the price of hashing. Ephemeral keys make recorded bytes useless to an attacker who
-//! learns the key later. The first message can be replayed, so it carries nothing, and a peer that
-//! connects is believed only when its `Hello` comes, sealed with what both sides contributed.
+//! The key is mixed in before anything else, so that a peer without it is refused after its first
+//! message, at the cost of a few hashes. Ephemeral keys make recorded bytes useless to an attacker
+//! who learns the key later. The first message can be replayed, so it carries nothing, and a peer
+//! that connects is believed only when its `Hello` comes, sealed with what both sides contributed.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,8 @@ use crate::security::{Forged, PresharedKey, Session, tag::TAG_LENGTH};
 
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
-/// An ephemeral public key and the tag of no payload: each of the two messages.
+/// Length of each message of the agreement on keys: an ephemeral public key, and the tag of an
+/// empty payload.
 const AGREEMENT: usize = 32 + TAG_LENGTH;
 
 fn state(
@@ -39,7 +40,7 @@ fn state(
     build().map_err(HandshakeError::Cipher)
 }
 
-/// The connecting side.
+/// Agrees on keys as the connecting side.
 pub(crate) async fn connect<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -53,7 +54,8 @@ where
     say(&mut noise, &mut bytes)?;
     stream.write_all(&bytes).await?;
     if check_preamble(read_preamble(stream).await?, kind)? == Spoken::Clear {
-        // It says no, in the clear; nothing else is believed of who has not shown the key.
+        // An unencrypted answer comes from a peer that has not proved that it has the key, so only
+        // a refusal is accepted from such a peer.
         return Err(match read_message::<HelloReply, _>(stream).await?.reply {
             Some(Reply::Refusal(refusal)) => HandshakeError::Unauthenticated(refusal),
             _ => HandshakeError::UnexpectedClear,
@@ -63,7 +65,7 @@ where
     Ok(Session::after(noise)?)
 }
 
-/// The accepting side, after the preamble.
+/// Agrees on keys as the accepting side, which has read the peer's preamble.
 pub(crate) async fn accept<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -80,7 +82,7 @@ where
     Ok(Session::after(noise)?)
 }
 
-/// One side's part of the agreement.
+/// Reads the peer's message of the agreement on keys.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<[u8; AGREEMENT], HandshakeError> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).await?;
@@ -94,7 +96,8 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<[u8; A
     Ok(bytes)
 }
 
-/// Reads one parcel of the session, not longer than a message of a handshake may be.
+/// Reads and decrypts one parcel of the session; refuses a parcel that is longer than a handshake
+/// message may be.
 pub(crate) async fn read_parcel(
     stream: &mut (impl AsyncRead + Unpin),
     session: &mut Session,
