@@ -1,8 +1,8 @@
-//! Instructions per byte in user space: both paths of a lane over datagrams and over a stream, with
-//! the ends used in production on loopback sockets, counted by valgrind; and the same with peers
-//! that share a key (`_psk`). Instructions in the kernel are not counted. `cargo xtask
-//! instructions` runs this and makes a table per byte from it; docs/reference/benchmarks.md
-//! explains how to read it.
+//! Instructions per byte in user space, counted by valgrind: both directions of a lane over
+//! datagrams and over a stream, with the ends used in production on loopback sockets; and the same
+//! with peers that share a key (`_psk`). Instructions in the kernel are not counted. `cargo xtask
+//! instructions` runs this benchmark and makes a table per byte from the counts;
+//! docs/reference/benchmarks.md explains how to read it.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 #![expect(missing_docs, reason = "the macros make modules and functions without")]
@@ -75,8 +75,8 @@ fn stream_receive_psk(mut receiving: streams::Receiving) -> streams::Receiving {
     receiving
 }
 
-// This is the part of `datagrams_send` and `datagrams_receive` that computes the datagrams'
-// checksum: that of segments in one piece.
+// This benchmark is the part of `datagrams_send` and `datagrams_receive` that computes the
+// checksums of datagrams, for segments whose bytes are contiguous.
 #[library_benchmark]
 #[benches::of(args = [64_000, 8_000, 1455, 100], setup = machines::lane_bytes)]
 fn crc32c(bytes: Vec<u8>) -> Vec<u8> {
@@ -87,8 +87,8 @@ fn crc32c(bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-// This is the part of both receiving paths that computes the fragments' own checksum, each in one
-// piece.
+// This benchmark is the part of `datagrams_receive` and `stream_receive` that computes the
+// checksums of fragments, each over contiguous bytes.
 #[library_benchmark]
 #[benches::of(args = [64_000, 8_000, 1455, 100], setup = payload)]
 fn crc64((payload, count): (Vec<u8>, usize)) -> Vec<u8> {

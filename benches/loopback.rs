@@ -1,10 +1,10 @@
 //! End-to-end throughput over loopback, all in this process: sources that generate fragments,
-//! builders with null sinks. The first group has TCP and UDP, the four shaping modes and three
-//! sizes of system at 64 KiB a fragment; the second has other fragments, with credit. One iteration
-//! is one event. Loopback has no port to fill, so compare changes and modes with each other: a mode
-//! that is fast here may drop packets at a switch.
+//! builders with null sinks. The first group compares TCP and UDP, the four shaping modes and three
+//! sizes of system at 64 KiB a fragment; the second group has other sizes of fragments, shaped by
+//! credit. One iteration is one event. Loopback has no port to fill, so compare changes and modes
+//! with each other: a mode that is fast here may drop packets at a switch.
 //!
-//! `cargo bench --bench loopback -- udp/window` runs a part.
+//! `cargo bench --bench loopback -- udp/window` runs only the matching measurements.
 
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code)]
@@ -35,7 +35,8 @@ use tokio::runtime::Runtime;
 /// Numbers of sources and builders.
 const SYSTEMS: [(u16, u16); 3] = [(1, 1), (2, 1), (4, 4)];
 const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
-/// Window of a lane: four of them fit a usual UDP socket (`net.core.rmem_default`, 208 KiB).
+/// Window of a lane; the windows of four lanes fit the buffer of a usual UDP socket
+/// (`net.core.rmem_default`, 208 KiB).
 const WINDOW: Bytes = Bytes::kib(32);
 /// Rate of each lane with the token bucket.
 const LANE_RATE: Rate = Rate::from_bits_per_second(10_000_000_000);
@@ -43,7 +44,7 @@ const LANE_RATE: Rate = Rate::from_bits_per_second(10_000_000_000);
 const LEAST_PAYLOAD: Bytes = Bytes::mib(64);
 const LEAST_EVENTS: u64 = 1000;
 
-/// One system; its name is that of the measurement.
+/// A system to be measured; its text is the name of the measurement.
 struct System {
     transport: Transport,
     mode: &'static str,
@@ -97,7 +98,7 @@ impl System {
     }
 }
 
-/// Returns the four modes and their names.
+/// Returns the four shaping modes and their names.
 fn modes(transport: Transport) -> [(&'static str, Shaping); 4] {
     let cost = match transport {
         Transport::Tcp => PacketCost::tcp(1500, CELL),

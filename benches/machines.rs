@@ -1,4 +1,4 @@
-//! The cost of the pure machines per fragment, without sockets: wire formats, a lane from end to
+//! The cost of the state machines per fragment, without sockets: wire formats, a lane from end to
 //! end, assembly alone.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
@@ -34,7 +34,7 @@ use evb_shaper::{
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 const BUILDER: BuilderId = BuilderId::new(1);
-/// Number of events that are open at once, and are decided in one message.
+/// Number of events that are open at once and decided in one message.
 const BATCH: u64 = 16;
 
 fn wire(criterion: &mut Criterion) {
@@ -127,7 +127,7 @@ fn source_core(id: u16) -> SourceCore {
     SourceCore::new(config, NOW)
 }
 
-/// Sources and a builder in memory; events in batches, as drivers see them.
+/// Sources and a builder in memory; events pass in batches, as in production.
 struct Lanes {
     sources: Vec<SourceCore>,
     builder: BuilderCore<Policy>,

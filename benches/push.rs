@@ -1,7 +1,7 @@
 //! Measures the cost of pushing from blocking threads, with 4 sources and 4 builders in this
-//! process. Their fragments come from the same generator: once made on demand by the source's own
-//! thread, once pushed one by one, once pushed many at a time. The ways take turns; each ratio is
-//! that of events per second in one round.
+//! process. All fragments come from the same generator: made on demand by the source's own thread,
+//! pushed one by one, or pushed many at a time. These three ways take turns; each ratio compares
+//! the events per second of two ways in one round.
 //!
 //! `cargo bench --bench push -- --rounds 9` prints the table with medians of nine rounds.
 
@@ -13,11 +13,11 @@ use evb::{
     prelude::*,
 };
 
-/// Number of sources, and of builders.
+/// Number of sources, and also of builders.
 const EACH: u16 = 4;
-/// Fragments of one call to `push_many`.
+/// Number of fragments in one call of `push_many`.
 const MANY: usize = 256;
-/// Sizes of fragments in bytes, and events of a run of each.
+/// Sizes of fragments in bytes, each with the number of events of a run.
 const SIZES: [(u64, u64); 3] = [(100, 400_000), (1000, 300_000), (1_000_000, 1500)];
 const ROUNDS: usize = 5;
 /// Backlog of a source: enough for some batches, and little enough to stay in processor caches.
@@ -34,7 +34,7 @@ enum Way {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Under `cargo test`, one short round shows that it runs.
+    // Under `cargo test`, one short round shows that the benchmark runs.
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let rounds = if is_bench { asked_rounds().unwrap_or(ROUNDS) } else { 1 };
     println!("{EACH}x{EACH}, medians of {rounds} rounds");
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Builds that many events and returns their rate.
+/// Builds that many events and returns the events per second.
 async fn events_per_s(way: Way, size: u64, events: u64) -> Result<f64, Box<dyn std::error::Error>> {
     let size = Bytes::new(size);
     let generator = move |id| Generator::new(id, FragmentSize::Fixed(size), size, 1);
@@ -80,7 +80,7 @@ async fn events_per_s(way: Way, size: u64, events: u64) -> Result<f64, Box<dyn s
     Ok(report.rates.events_per_s)
 }
 
-/// Starts a thread for each source that pushes the fragments of all events.
+/// Starts one thread per source, which pushes the source's fragments of all events.
 fn push_all(
     run: &LocalRun,
     way: Way,

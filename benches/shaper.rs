@@ -1,6 +1,7 @@
 //! The cost of a shaping decision: a departure time of one bucket, a train of a link with classes,
-//! a source's departure. Also shows why bytes have departure times and messages have GCRA: how
-//! exactly each keeps its rate, and what each decision costs (docs/explanation/pacing.md).
+//! a source's departure. Also shows why bytes are paced by departure times and messages by GCRA:
+//! compares the exactness of their rates, and the costs of their decisions
+//! (docs/explanation/pacing.md).
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 #![allow(unreachable_pub, reason = "a module of a program")]
@@ -27,10 +28,11 @@ use governor::{Quota, RateLimiter};
 use pacers::{Gcra, Pacer, after_pause, rate_error};
 
 const START: Instant = Instant::from_nanos(1_000_000_000);
-/// Number of decisions in one turn of a measurement, so that reading the clock costs nothing.
+/// Number of decisions per measurement, large enough that the cost of reading the clock does not
+/// matter.
 const DECISIONS: u64 = 1000;
 const SIZES: [u64; 4] = [1538, 90, 590, 9018];
-/// Burst of both pacers: some trains of all sizes.
+/// Burst of both pacers, which is large enough for some trains of every size.
 const BURST: Bytes = Bytes::new(20_000);
 
 fn gigabits(rate: u64) -> Rate {
@@ -116,8 +118,8 @@ fn tree(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Prints how far bytes and messages are from their rates, and fails if docs/explanation/pacing.md
-/// would be wrong.
+/// Prints the errors of the rates of bytes and messages, and fails if they contradict
+/// docs/explanation/pacing.md.
 fn exactness(_: &mut Criterion) {
     let percent = |error: Option<f64>| {
         error.map_or_else(|| "none".to_owned(), |error| format!("{:+.6} %", error * 1e2))
@@ -149,7 +151,7 @@ fn exactness(_: &mut Criterion) {
     println!("messages: error of the rate");
     println!("{:>14} {:>16} {:>16}", "messages/s", "GCRA", "EdtBucket");
     for frequency in [0.1_f64, 8.0, 50_000.0, 30_000.0, 160_000.0, 1e6] {
-        // A message counts as a byte, so that the same simulation can be used.
+        // A message counts as one byte, so that the simulation for bytes can be used.
         let message = Bytes::new(1);
         let rate = Rate::from_bits_per_second((frequency * 8.0).round() as u64);
         let off = |error: f64| (1.0 + error) * rate.bits_per_second() as f64 / 8.0 / frequency - 1.0;
@@ -162,7 +164,8 @@ fn exactness(_: &mut Criterion) {
     }
 }
 
-/// Prints how much of a rate late timers cost, and how much leaves after a pause.
+/// Prints the part of a rate that late timers cost, and the number of bytes that leave at once
+/// after a pause.
 fn late_and_idle() {
     let (rate, late, largest) = (gigabits(1), Duration::from_micros(50), Bytes::new(9018));
     println!(
@@ -185,8 +188,8 @@ fn late_and_idle() {
     assert!(slow < -0.05, "GCRA with a small burst: {slow}");
 }
 
-/// Measures a train or a message until it may leave; as each is asked for too early, it is asked
-/// for twice.
+/// Measures the decisions on trains and messages. A train first asks too early, so it needs two
+/// decisions; a message never has to wait.
 fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decision");
     group.throughput(Throughput::Elements(DECISIONS));
@@ -221,7 +224,7 @@ fn decisions(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Returns the time at which the train leaves.
+/// Lets a train depart as early as possible, and returns its departure time.
 fn pass(pacer: &mut impl Pacer, size: Bytes, now: Instant) -> Instant {
     let mut now = now;
     while let Err(at) = pacer.try_depart(size, now) {

@@ -31,7 +31,8 @@ impl Table {
         Self { path: path.into(), out: None }
     }
 
-    /// Does something with the open file, and describes an error in one sentence.
+    /// Runs `act` on the open file, and turns an I/O error into a [`SinkError`] that names the
+    /// file.
     fn with(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), SinkError> {
         let out = self.out.as_mut().ok_or_else(|| SinkError::lost("the run has not begun"))?;
         act(out).map_err(|error| SinkError::lost(format!("{}: {error}", self.path.display())))
@@ -57,8 +58,8 @@ impl Sink for Table {
         })
     }
 
-    // Called for each batch of events: only then are their slots free and do the sources forget
-    // them.
+    // Called after each batch of events: when `commit` returns, the slots of these events are free,
+    // and the sources forget the fragments.
     async fn commit(&mut self) -> Result<(), SinkError> {
         self.with(|out| out.flush().and_then(|()| out.get_ref().sync_data()))
     }

@@ -23,8 +23,8 @@ struct Digitizer {
 }
 
 impl Digitizer {
-    /// Blocks until there is data. Returns its event, the time at which it was taken, and the
-    /// samples.
+    /// Blocks until the digitizer has data. Returns the event, the time at which the data were
+    /// taken, and the samples.
     fn read(&mut self) -> (EventId, Timestamp, Vec<u8>) {
         thread::sleep(Duration::from_micros(200));
         self.event = self.event.next();

@@ -1,4 +1,4 @@
-//! [`Builder`]: brings the fragments of its events together and hands them to a sink.
+//! [`Builder`]: collects the fragments of each of its events and hands the events to a sink.
 
 mod accept;
 mod ends;
@@ -35,73 +35,75 @@ use crate::{
 };
 
 /// Time to empty a port's queue below which a builder takes precedence on its core. While the
-/// builder waits for others to leave its core, no grants fill the queue, and the port falls idle: a
-/// time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
+/// builder waits for another thread to leave the core, it grants nothing, so its port falls idle. A
+/// time slice of the Linux scheduler is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
 pub const URGENT: Duration = Duration::from_millis(5);
 
-/// A builder's configuration; the rest comes from the supervisor.
+/// A builder's configuration; the supervisor provides all other settings.
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
     /// The builder's id, which must be in the supervisor's list.
     pub id: BuilderId,
     /// The supervisor's address, `host:port`.
     pub supervisor: String,
-    /// Address at which sources reach it, `host:port`; they are told exactly this text. Port 0
-    /// takes any free port.
+    /// Address at which sources reach the builder, `host:port`; sources are told exactly this text.
+    /// Port 0 takes any free port.
     pub listen: String,
-    /// Time for which it tries to reach the supervisor.
+    /// Time for which the builder tries to reach the supervisor.
     pub start_timeout: Duration,
-    /// Rules for which source may send when.
+    /// Rules that decide which source may send when.
     pub shaping: Shaping,
-    /// Source at which the rotation begins; give each builder a different number.
+    /// Position of the source at which the builder's rotation over its sources begins; give each
+    /// builder a different number.
     pub rotation: usize,
-    /// Largest IP packet on the way, bytes.
+    /// Size of the largest IP packet on the path between sources and builder, bytes.
     pub mtu: u32,
-    /// Time that data may wait in full queues on its way, mostly that of the builder's port: its
-    /// buffer divided by its rate; zero if unknown. Over datagrams, no timer declares anything lost
-    /// earlier than this.
+    /// Longest time that data may wait in full queues on the way to the builder, mostly in the
+    /// queue of the builder's switch port: the port's buffer divided by its rate; zero if unknown.
+    /// Over datagrams, no timer declares anything lost earlier than this.
     pub queue: Duration,
     /// Least space that a packet occupies in the switch port's buffer.
     pub cell: Bytes,
-    /// The most payload memory; checked against `slots × Σ max_fragment` before the first event.
-    /// `None`: no limit.
+    /// Limit of the builder's payload memory; checked against `slots × Σ max_fragment` before the
+    /// first event; `None`: no limit.
     pub memory: Option<Bytes>,
-    /// Transport of the lanes; the same for all sources and builders of a run.
+    /// Transport of the lanes, which must be the same for all sources and builders of a run.
     pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
     /// Traffic class of the packets of the supervisor connection.
     pub control: TrafficClass,
-    /// Keys and certificates by which it and its peers authenticate each other.
+    /// Keys and certificates by which the builder and its peers authenticate each other.
     pub security: Security,
     /// Time for which a failing sink is retried after the end of the run was requested; after that,
-    /// its events are lost.
+    /// the events that the sink has not accepted are lost.
     pub give_up: Duration,
-    /// Number and epoch of the run that it has built for before, if any: a supervisor of another
-    /// run or epoch refuses it before it takes part.
+    /// Number and epoch of the run that this builder has built for before, if any. A supervisor of
+    /// another run or epoch refuses the builder.
     pub life: Option<(RunNumber, Epoch)>,
-    /// Counter of the turns of its loop; those of its sink, which may wait for a disk, are not
-    /// counted.
+    /// Counter of the turns of the builder's event loop. Turns of the sink's thread, which may wait
+    /// for a disk, are not counted.
     pub turn_counters: TurnCounters,
-    /// The core to run on; `None`: any.
+    /// CPU core on which the builder's thread runs; `None`: any core.
     pub core: Option<usize>,
-    /// True if its thread takes precedence over others on its core, where the system permits it
-    /// ([`host::take_precedence`]). `None` means: only if [`Self::queue`] is known and empties
-    /// within [`URGENT`]. The sink's thread never takes precedence.
+    /// True if the builder's thread takes precedence over other threads on its core, where the
+    /// operating system permits it ([`host::take_precedence`]). `None` means: only if
+    /// [`Self::queue`] is known and shorter than [`URGENT`]. The sink's thread never takes
+    /// precedence.
     pub precedence: Option<bool>,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it
-    /// ([`host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
+    /// Keeps the machine's idle cores awake during the run, if the operating system permits it
+    /// ([`host::keep_awake`]); `None`: if [`Self::queue`] is known and shorter than
     /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
-    /// it sleeps at once. Its core is busy meanwhile: ask
+    /// Time for which the builder goes on polling its sockets after the last grant before it
+    /// sleeps; `None`: it sleeps at once. Polling keeps the core busy: ask
     /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
 }
 
 impl BuilderConfig {
-    /// Creates a configuration with defaults: any port of loopback, credit with a budget of
-    /// megabytes, 30 s to start, and as long for a failing sink.
+    /// Creates a configuration with defaults: any port of loopback, shaping by credit with a budget
+    /// of megabytes, 30 s to reach the supervisor, and 30 s of retries for a failing sink.
     pub fn new(id: BuilderId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -128,15 +130,16 @@ impl BuilderConfig {
         }
     }
 
-    /// Returns true if its thread is to take precedence: [`Self::precedence`], or what follows from
-    /// its port's queue.
+    /// Returns true if the builder's thread is to take precedence on its core: [`Self::precedence`]
+    /// if set, else by the length of [`Self::queue`].
     pub fn is_urgent(&self) -> bool {
         self.precedence.unwrap_or(self.queue > Duration::ZERO && self.queue < URGENT)
     }
 }
 
-/// A running builder. It lives on a thread of its own, its sink on another. Dropping all handles
-/// changes nothing: it builds until the run is over, or [`Self::abort`].
+/// A handle to a running builder. The builder runs on a thread of its own, its sink on another.
+/// Dropping all handles changes nothing: the builder goes on until the run is over, or
+/// [`Self::abort`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     role: RoleHandle,
@@ -146,11 +149,11 @@ pub struct Builder {
 impl Builder {
     /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
     ///
-    /// Cancel safety: dropping the future before it is ready gives the attempt up.
+    /// Cancel safety: dropping the future before it is ready cancels the registration.
     ///
     /// # Errors
-    /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or
-    /// refuses.
+    /// [`RoleError`]: the listening address cannot be bound, or the supervisor cannot be reached or
+    /// refuses the builder.
     pub async fn connect(config: BuilderConfig, sink: impl Sink) -> Result<Self, RoleError> {
         Self::connect_filtered(config, AcceptAll, sink).await
     }
@@ -158,7 +161,7 @@ impl Builder {
     /// Connects like [`Self::connect`], with a filter before the sink.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// The same errors as [`Self::connect`].
     pub async fn connect_filtered(
         config: BuilderConfig,
         filter: impl Filter,
@@ -193,20 +196,20 @@ impl Builder {
         Ok(Self { role, address })
     }
 
-    /// Returns the address at which it listens for sources.
+    /// Returns the address at which the builder listens for sources.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
-    /// named in the ledger.
+    /// Asks the supervisor to end the run: the run takes no more triggers, and every event under
+    /// way is built or named in the ledger.
     pub fn request_run_end(&self, cause: &str) {
         self.role.request_run_end(cause);
     }
 
-    /// Waits until the run is over, when every event is with the sink or named in the ledger.
+    /// Waits until the run is over: then the sink has accepted every event, or the ledger names it.
     ///
-    /// Cancel safety: a call that is dropped changes nothing, and any number may wait.
+    /// Cancel safety: a call that is dropped changes nothing, and any number of calls may wait.
     ///
     /// # Errors
     /// The reason for which the builder could not go on.
@@ -214,15 +217,16 @@ impl Builder {
         self.role.finished().await
     }
 
-    /// Ends the builder at once, as if its process were killed: other builders get the events that
-    /// its sink has not accepted. [`Self::finished`] returns [`RoleError::Aborted`] then.
+    /// Ends the builder at once, as if its process were killed. Events that its sink has not
+    /// accepted go to other builders. After this, [`Self::finished`] returns
+    /// [`RoleError::Aborted`].
     pub fn abort(&self) {
         self.role.abort();
     }
 }
 
-/// Binds the configured address. An address that is still in use, as by this process in the
-/// previous run, is tried again for a moment.
+/// Binds the configured address. Retries for a moment an address that is still in use, for example
+/// by this process in the previous run.
 async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let until = evb_net::clock::now() + RELEASE;
     loop {
@@ -237,17 +241,17 @@ async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleE
     }
 }
 
-/// Pause before an address is tried again.
+/// Pause before the next attempt to bind an address.
 const BIND_AGAIN: Duration = Duration::from_millis(100);
 
-/// Time that an address may take to become free.
+/// Time for which an address that is still in use is tried again.
 const RELEASE: Duration = Duration::from_secs(1);
 
 async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let mut last = None;
     for address in resolve(&config.listen).await? {
-        // A port that is free for TCP may be taken for UDP. Each try lets the system choose another
-        // one.
+        // The kernel chooses another port at each try, because a port that is free for TCP may be
+        // taken for UDP.
         let tries = if address.port() == 0 { PORTS } else { 1 };
         for _ in 0..tries {
             match bind_one(config, address) {
@@ -260,15 +264,15 @@ async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), R
     Err(RoleError::Listen { address: config.listen.clone(), reason })
 }
 
-/// Number of free ports that are tried.
+/// Number of tries to find a port that is free for both TCP and UDP.
 const PORTS: u32 = 8;
 
 fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;
     if config.transport == Transport::Udp {
-        // The socket is opened when the run is known, and with it the bytes that may be under way.
-        // Opening it once now reveals a port that is taken.
+        // The run's UDP socket is opened later, when the number of bytes that may be under way is
+        // known. Opening a socket now reveals a port that is taken.
         udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
             io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
         })?;

@@ -7,9 +7,10 @@ use evb_core::{event::Event, id::SourceId};
 pub enum FilterVerdict {
     /// The event goes to the sink.
     Accept,
-    /// The event is counted as rejected; the sink does not see it.
+    /// The event is counted as rejected and not given to the sink.
     Reject,
-    /// The event's content is wrong: it is counted as lost, and the ledger names the source.
+    /// A fragment's content is wrong: the event is counted as lost, and the ledger names the
+    /// fragment's source.
     Corrupt {
         /// The fragment's source.
         source_id: SourceId,
@@ -18,8 +19,8 @@ pub enum FilterVerdict {
     },
 }
 
-/// Judges every built event before the sink. It runs on the sink's thread and may keep state. A
-/// slow filter causes back-pressure, as a slow sink does.
+/// Judges every built event before the sink. A filter runs on the sink's thread and may keep state.
+/// A slow filter causes back-pressure, as a slow sink does.
 pub trait Filter: Send + 'static {
     /// Decides whether this event goes to the sink.
     fn verdict(&mut self, event: &Event) -> FilterVerdict;
@@ -41,8 +42,8 @@ impl Filter for AcceptAll {
     }
 }
 
-/// Accepts one event in `keep_every`, by event id, so that all builders of a run keep the same
-/// ones.
+/// Accepts one event in `keep_every`, chosen by event id, so that all builders of a run keep the
+/// same events.
 #[derive(Clone, Copy, Debug)]
 pub struct Prescale {
     keep_every: u64,
@@ -75,7 +76,8 @@ impl Filter for RequireComplete {
     }
 }
 
-/// Applies one filter after the other; the first that does not accept decides.
+/// Applies the filters one after the other; the first filter that does not accept the event
+/// decides.
 impl Filter for Vec<Box<dyn Filter>> {
     fn verdict(&mut self, event: &Event) -> FilterVerdict {
         let verdicts = self.iter_mut().map(|filter| filter.verdict(event));

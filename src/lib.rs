@@ -24,9 +24,9 @@
 //! * [`Supervisor`] takes triggers, gives each event to a builder with a free slot, and closes the
 //!   ledger at the end: triggered = inhibited + complete + incomplete + lost + rejected.
 //!
-//! Source and builder each live on a thread of their own, pinned to a core if asked, and so does
-//! every sink; their handles can be used from any runtime. One process may host as many roles as it
-//! likes.
+//! Source and builder each live on a thread of their own, pinned to a core if configured, and so
+//! does every sink; their handles can be used from any runtime. One process may host as many roles
+//! as it likes.
 //!
 //! A whole system in one process:
 //!
@@ -91,9 +91,9 @@
 //! | `udp` | yes | [`Transport::Udp`](network::Transport); without it, lanes use TCP |
 //! | `km3net` | no | replay and reconstruction of KM3NeT's time slices |
 //!
-//! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the
-//! repository describes the structure of the code, `docs/reference/protocol.md` every byte on the
-//! wire.
+//! The state machines of the protocol are in [`evb_core`], the shaping in [`evb_shaper`];
+//! `ARCHITECTURE.md` in the repository describes the structure of the code,
+//! `docs/reference/protocol.md` every byte on the wire.
 
 mod watch;
 pub mod role;
@@ -125,8 +125,8 @@ pub use supervisor::Supervisor;
 pub use watch::Watch;
 
 /// Runs a future to its end on the calling thread, with a tokio runtime of its own: for programs
-/// that have none. Roles that have been started go on when it returns; a [`RunControl`] makes
-/// progress only inside.
+/// that have none. Roles that have been started go on when `block_on` returns; a [`RunControl`]
+/// makes progress only inside `block_on`.
 ///
 /// ```
 /// let answer = evb::block_on(async { 42 })?;
@@ -135,10 +135,10 @@ pub use watch::Watch;
 /// ```
 ///
 /// # Errors
-/// The system refuses a runtime.
+/// The operating system refuses a runtime.
 ///
 /// # Panics
-/// Inside an async task.
+/// Panics inside an async task.
 pub fn block_on<F: Future>(future: F) -> std::io::Result<F::Output> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }

@@ -1,4 +1,4 @@
-//! [`LocalSystem`]: a whole event builder in one process.
+//! [`LocalSystem`]: an event builder with all its roles in one process.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
 const ANY_PORT: &str = "127.0.0.1:0";
 
 /// Sources, builders and a supervisor in one process, connected over loopback: for tests, examples
-/// and notebooks, and for readout that has but one computer.
+/// and notebooks, and for readout on a single computer.
 ///
 /// ```
 /// use evb::prelude::*;
@@ -40,15 +40,15 @@ const ANY_PORT: &str = "127.0.0.1:0";
 #[derive(Clone, Debug)]
 pub struct LocalSystem {
     plan: RunPlan,
-    /// Configuration of every source and every builder; they differ by their ids alone.
+    /// Configuration of every source and every builder; only the ids differ.
     source: SourceConfig,
     builder: BuilderConfig,
     /// Expected size of fragments, if known.
     fragment: Option<Bytes>,
 }
 
-/// The run of a [`LocalSystem`]. Dropping it changes nothing: the run goes on to its end, or to
-/// [`Self::abort`].
+/// The run of a [`LocalSystem`]. Dropping this handle changes nothing: the run goes on to its end,
+/// or to [`Self::abort`].
 #[derive(Clone, Debug)]
 pub struct LocalRun {
     supervisor: SupervisorHandle,
@@ -56,7 +56,7 @@ pub struct LocalRun {
     builders: Vec<Builder>,
 }
 
-/// Reason for which a [`LocalSystem`] does not start, or its run has no ledger.
+/// Reason for which a [`LocalSystem`] does not start, or for which its run has no ledger.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
@@ -66,9 +66,9 @@ pub enum LocalError {
     /// A source or builder failed to join.
     #[error("{peer}: {reason}")]
     Role {
-        /// The source or builder.
+        /// The source or builder that failed.
         peer: Peer,
-        /// The reason.
+        /// The reason for which the source or builder failed.
         #[source]
         reason: RoleError,
     },
@@ -89,7 +89,7 @@ impl LocalSystem {
         }
     }
 
-    /// Ends the run after that number of events.
+    /// Ends the run after `count` events.
     pub fn events(mut self, count: u64) -> Self {
         self.plan.events = Some(count);
         self
@@ -116,19 +116,19 @@ impl LocalSystem {
         self
     }
 
-    /// Changes the rest of the run's plan.
+    /// Changes other settings of the run's plan.
     pub fn with_plan(mut self, change: impl FnOnce(&mut RunPlan)) -> Self {
         change(&mut self.plan);
         self
     }
 
-    /// Changes the configuration of the sources. Ids and addresses are the system's.
+    /// Changes the configuration of the sources. The [`LocalSystem`] overwrites ids and addresses.
     pub fn with_sources(mut self, change: impl FnOnce(&mut SourceConfig)) -> Self {
         change(&mut self.source);
         self
     }
 
-    /// Changes the configuration of the builders. Ids and addresses are the system's.
+    /// Changes the configuration of the builders. The [`LocalSystem`] overwrites ids and addresses.
     pub fn with_builders(mut self, change: impl FnOnce(&mut BuilderConfig)) -> Self {
         change(&mut self.builder);
         self
@@ -138,20 +138,20 @@ impl LocalSystem {
     /// the sink of each builder.
     ///
     /// Cancel safety: dropping the future gives the start up; roles that have joined by then wait
-    /// for the others and end with an error.
+    /// for the other roles and end with an error.
     ///
     /// # Errors
-    /// [`LocalError`]: the plan, or the system refuses a thread or a port.
+    /// [`LocalError`]: the plan is invalid, or the operating system refuses a thread or a port.
     pub async fn start<S: Sink>(self, sink: impl FnMut(BuilderId) -> S) -> Result<LocalRun, LocalError> {
         self.join(sink, async |config| Source::connect(config).await).await
     }
 
-    /// Starts the system with readout that makes fragments when they are wanted.
+    /// Starts the system with readout that makes each fragment when a builder asks for it.
     ///
-    /// Cancel safety: as [`Self::start`].
+    /// Cancel safety: the same as for [`Self::start`].
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// The same errors as [`Self::start`].
     pub async fn start_on_demand<S: Sink, R: Readout>(
         self,
         mut readout: impl FnMut(SourceId) -> R,
@@ -208,14 +208,15 @@ impl LocalRun {
         &self.supervisor
     }
 
-    /// Ends the run: there are no more triggers, then every event is built or named in the ledger.
+    /// Ends the run: it takes no more triggers, and every event under way is built or named in the
+    /// ledger.
     pub async fn request_run_end(&self, cause: &str) {
-        // An error means that it has ended already.
+        // An error means that the run has ended already.
         let _ = self.supervisor.request_run_end(cause).await;
     }
 
-    /// Waits until the ledger is closed and every sink has closed, and returns the ledger. What a
-    /// failed source or builder cost stands in the ledger.
+    /// Waits until the ledger is closed and every sink has closed, and returns the ledger. The
+    /// ledger shows the events that a failed source or builder cost.
     ///
     /// Cancel safety: a call that is dropped changes nothing.
     ///

@@ -1,4 +1,4 @@
-//! Common parts of the roles: their own threads, and the end of a run.
+//! Common parts of the roles: the threads on which they run, and the end of a run.
 
 mod turn_counters;
 mod busy_poll;
@@ -28,16 +28,16 @@ pub(crate) use handle::{RoleHandle, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
 pub use turn_counters::TurnCounters;
 
-/// Control messages that a role takes in before it acts on them; bounds what a flood of them can
-/// pile up.
+/// Number of control messages that a role takes in before it acts on them, so that a flood of
+/// messages cannot use up memory.
 pub(crate) const MESSAGES: usize = 64;
 
 /// Time to empty a port's queue below which cores are kept awake: a core takes up to some 100 µs to
 /// leave its sleep on each side of a grant, and meanwhile the port falls idle.
 pub const BRISK: Duration = Duration::from_millis(1);
 
-/// Keeps this machine's cores awake if configured, or else if a port's queue empties in less than
-/// [`BRISK`].
+/// Keeps this machine's cores awake if `asked` says so; if `asked` is `None`, decides by comparing
+/// a port's `queue` with [`BRISK`].
 pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::Awake> {
     if !asked.unwrap_or(queue > Duration::ZERO && queue < BRISK) {
         return None;
@@ -53,15 +53,15 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoleError {
-    /// The supervisor could not be reached, or refused us.
+    /// The supervisor could not be reached, or refused the role.
     #[error("cannot join the run: {0}")]
     Join(#[from] ConnectError),
     /// The address to listen on is not local, or it is taken.
     #[error("cannot listen on {address}: {reason}; is another evbd running there?")]
     Listen {
-        /// The address.
+        /// The address that cannot be listened on.
         address: String,
-        /// The system's error.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// An address that cannot be resolved.
@@ -70,22 +70,22 @@ pub enum RoleError {
     /// The supervisor sent bytes that are no control message.
     #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
-    /// The control connection broke during the run, and no new one succeeded.
+    /// The control connection broke during the run, and the role could not connect again.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
     Abandoned {
         /// Reason for which the connection broke.
         cause: String,
         /// Time for which the role tried to register again.
         tried: Duration,
-        /// Result of the last try.
+        /// Result of the last attempt to register.
         last: String,
-        /// Events or fragments that this role still holds.
+        /// Number of events or fragments that this role still holds, in words.
         held: String,
     },
     /// The supervisor sent a malformed message.
     #[error("the supervisor broke the protocol: {0}")]
     Malformed(#[from] MalformedMessage),
-    /// The supervisor sent a roster that contradicts what this role knows.
+    /// The supervisor sent a roster that contradicts earlier information.
     #[error("the supervisor broke the protocol: {0}")]
     Roster(String),
     /// A peer's lane cannot begin.
@@ -99,10 +99,10 @@ pub enum RoleError {
         "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
     )]
     SinkGone,
-    /// The system refused a thread, a timer or a runtime.
+    /// The operating system refused a thread, a timer or a runtime.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
-    /// Builder memory would exceed its limit.
+    /// The builder's memory would exceed its limit.
     #[error(
         "this builder needs {needed} for slots × Σ max_fragment (and over UDP for data that may come out of order), more than its memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
@@ -117,10 +117,10 @@ pub enum RoleError {
         "this program was built without UDP: build it with the feature `udp` of evb, or set the transport to TCP on all sides"
     )]
     NoUdp,
-    /// The task that started it did not wait until it had joined.
+    /// The task that started the role did not wait until the role had joined.
     #[error("the caller stopped waiting before the role had joined the run")]
     Unwanted,
-    /// The program aborted it.
+    /// The embedding program aborted the role.
     #[error("the program aborted the role")]
     Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
@@ -136,7 +136,7 @@ impl From<RoleFault> for RoleError {
             RoleFault::Roster(problem) => Self::Roster(problem),
             RoleFault::Memory { needed, limit } => Self::Memory { needed, limit },
             RoleFault::SinkGone => Self::SinkGone,
-            // The task that connected has reported the details.
+            // The connecting task has reported the details.
             RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
         }
     }
@@ -148,8 +148,8 @@ pub(crate) fn check_transport(transport: Transport) -> Result<(), RoleError> {
     if is_built { Ok(()) } else { Err(RoleError::NoUdp) }
 }
 
-/// Returns the cost of lane bytes on the wire, including the tags that protect them if they are
-/// protected.
+/// Returns the cost of lane bytes on the wire, including the authentication tags of a protected
+/// lane.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
     let (cost, tag) = match transport {
         Transport::Tcp => (PacketCost::tcp(mtu, cell), PARCEL_OVERHEAD),

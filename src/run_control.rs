@@ -1,8 +1,8 @@
 //! [`RunControl`]: leads run after run in one process, by the table of [`evb_core::run_control`].
 //!
 //! A [`System`] provides the plan of each run and starts the sources and builders that live in this
-//! process, if any; others register by themselves, again for each run. [`RunControl`] is the handle
-//! for programs; `evbd` puts HTTP in front of it.
+//! process, if any; sources and builders of other processes register by themselves, again for each
+//! run. [`RunControl`] is the handle for programs; `evbd` offers the same functions over HTTP.
 
 mod history;
 mod problems;
@@ -36,10 +36,10 @@ pub use history::{CauseFraction, Sample};
 pub use problems::{Problem, Severity};
 pub use status::{LastRun, LiveRates, Status, Totals};
 
-/// Requests that may wait for the leader.
+/// Number of requests that may wait for the leader.
 const ASKS: usize = 64;
 
-/// A refusal on the way to a run: its origin, its reason, and advice.
+/// Reason for which a run cannot be configured or started: its origin, a description, and advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{refused_by}: {reason}; {remedy}")]
 pub struct SystemError {
@@ -47,7 +47,7 @@ pub struct SystemError {
     pub refused_by: String,
     /// Description of the problem.
     pub reason: String,
-    /// Advice on what to do about it.
+    /// Advice on how to solve the problem.
     pub remedy: String,
 }
 
@@ -58,7 +58,7 @@ impl SystemError {
     }
 }
 
-/// A source or builder of this process that is joining a run.
+/// The future of a source or builder of this process that is joining a run.
 pub type Joining = Pin<Box<dyn Future<Output = Result<Role, SystemError>> + Send>>;
 
 /// A source or builder that takes part in a run.
@@ -71,7 +71,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the peer that this role is.
+    /// Returns the source or builder as a [`Peer`].
     pub fn peer(&self) -> Peer {
         match self {
             Self::Source(id, _) => Peer::Source(*id),
@@ -79,7 +79,7 @@ impl Role {
         }
     }
 
-    /// Asks for the end of the run.
+    /// Asks the supervisor to end the run.
     pub fn stop(&self, cause: &str) {
         match self {
             Self::Source(_, source) => source.request_run_end(cause),
@@ -87,10 +87,10 @@ impl Role {
         }
     }
 
-    /// Waits until its run is over.
+    /// Waits until the run of this role is over.
     ///
     /// # Errors
-    /// The reason for which it could not go on.
+    /// The reason for which the role could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         match self {
             Self::Source(_, source) => source.finished().await,
@@ -99,55 +99,55 @@ impl Role {
     }
 }
 
-/// The system that is led; the embedding program implements it.
+/// The system whose runs the leader controls; the embedding program implements this trait.
 pub trait System: Send + 'static {
-    /// Makes or reads the configuration, when `configure` is called. If it fails, nothing else
-    /// happens.
+    /// Makes or reads the configuration, when `configure` is called. If this fails, run control
+    /// keeps its state.
     ///
     /// # Errors
     /// The reason for which there is no configuration.
     fn configure(&mut self) -> Result<(), SystemError>;
 
-    /// Returns the plan of the next run, with a number that no earlier run had. It is called when a
-    /// run is opened to peers.
+    /// Returns the plan of the next run, with a number that no earlier run had. The leader calls
+    /// this method when it opens a run to peers.
     ///
     /// # Errors
     /// The reason for which there can be no plan.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError>;
 
-    /// Starts the sources and builders of that plan that live in this process; the supervisor
-    /// listens for them already.
+    /// Starts the sources and builders of the plan that live in this process. The supervisor
+    /// already listens when the leader calls this.
     fn join(&mut self, _supervisor: SocketAddr, _plan: &RunPlan) -> Vec<Joining> {
         Vec::new()
     }
 
-    /// Starts a builder that was added to the current run, if it lives in this process.
+    /// Starts a builder that was added to the current run, if the builder lives in this process.
     fn join_builder(&mut self, _supervisor: SocketAddr, _id: BuilderId) -> Option<Joining> {
         None
     }
 
-    /// Called when a run is over and its ledger is closed.
+    /// Tells the system that a run is over and its ledger is closed.
     fn ended(&mut self, _report: &RunReport) {}
 }
 
-/// A handle to the leader of the runs of this process. It is cheap to clone and usable from any
-/// thread and runtime.
+/// A handle to the leader, which controls the runs of this process. The handle is cheap to clone
+/// and usable from any thread and runtime.
 #[derive(Clone, Debug)]
 pub struct RunControl {
     asks: mpsc::Sender<Ask>,
     shown: watch::Receiver<Shown>,
 }
 
-/// The part of the status that changes rarely, for those who wait for a change.
+/// The part of the status that changes rarely, for tasks that wait for a change.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// State of the system.
+    /// State of the system of sources, builders and supervisor.
     pub state: State,
     /// True if the local sources and builders have joined and the supervisor listens.
     pub is_hosting: bool,
-    /// The last run's ledger.
+    /// Ledger of the last run.
     pub last_run: Option<Arc<RunReport>>,
-    /// The last error.
+    /// Text of the last error.
     pub last_error: Option<String>,
 }
 
@@ -165,16 +165,17 @@ impl RunControl {
     /// Makes the configuration effective and opens the next run to sources and builders.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, the configuration, or an address.
+    /// [`Refusal`]: the command is not allowed in this state, the configuration is wrong, or an
+    /// address cannot be used.
     pub async fn configure(&self) -> Result<State, Refusal> {
         self.command(Command::Configure).await
     }
 
-    /// Starts the run as soon as every source and builder is there; waits some seconds for the last
+    /// Starts the run as soon as every source and builder is ready; waits some seconds for missing
     /// ones.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, or missing peers.
+    /// [`Refusal`]: the command is not allowed in this state, or peers are missing.
     pub async fn start(&self) -> Result<State, Refusal> {
         self.command(Command::Start).await
     }
@@ -182,77 +183,79 @@ impl RunControl {
     /// Starts a run with an annotation, which appears in the status and in the run's report.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, missing peers, or an annotation that is too long.
+    /// [`Refusal`]: the command is not allowed in this state, peers are missing, or the annotation
+    /// is too long.
     pub async fn start_with(&self, annotation: Annotation) -> Result<State, Refusal> {
         self.ask("start", |answer| Ask::Start(annotation, answer)).await?
     }
 
-    /// Pauses the run: it takes no triggers.
+    /// Pauses the run: the run takes no triggers until it is resumed.
     ///
     /// # Errors
-    /// [`Refusal`]: the state.
+    /// [`Refusal`]: the command is not allowed in this state.
     pub async fn pause(&self) -> Result<State, Refusal> {
         self.command(Command::Pause).await
     }
 
-    /// Resumes the run: it takes triggers again.
+    /// Resumes a paused run: the run takes triggers again.
     ///
     /// # Errors
-    /// [`Refusal`]: the state.
+    /// [`Refusal`]: the command is not allowed in this state.
     pub async fn resume(&self) -> Result<State, Refusal> {
         self.command(Command::Resume).await
     }
 
-    /// Ends the run: no more triggers, then every event is settled. Returns when that has begun;
-    /// [`Self::settled`] waits.
+    /// Ends the run: the run takes no more triggers, and every event under way is settled. Returns
+    /// when the end has begun; [`Self::settled`] waits until the end is complete.
     ///
     /// # Errors
-    /// [`Refusal`]: the state.
+    /// [`Refusal`]: the command is not allowed in this state.
     pub async fn stop(&self) -> Result<State, Refusal> {
         self.command(Command::Stop).await
     }
 
-    /// Discards the configuration, also after a failure.
+    /// Discards the configuration; also allowed after a failure.
     ///
     /// # Errors
-    /// [`Refusal`]: the state.
+    /// [`Refusal`]: the command is not allowed in this state.
     pub async fn reset(&self) -> Result<State, Refusal> {
         self.command(Command::Reset).await
     }
 
-    /// Carries out any of the commands.
+    /// Carries out a command of run control.
     ///
     /// # Errors
-    /// [`Refusal`]: its origin, its reason, and advice.
+    /// [`Refusal`], with its origin, its reason, and advice.
     pub async fn command(&self, command: Command) -> Result<State, Refusal> {
         self.ask(command.name(), |answer| Ask::Command(command, answer)).await?
     }
 
-    /// Sets the rate of the triggers, for this run and those that follow.
+    /// Sets the trigger rate of this run and of the runs that follow.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, or a trigger without a rate.
+    /// [`Refusal`]: the command is not allowed in this state, or the trigger has no rate.
     pub async fn set_rate(&self, rate: Frequency) -> Result<(), Refusal> {
         self.ask("rate", |answer| Ask::Rate(rate, answer)).await?
     }
 
-    /// Adds a builder to this run and those that follow. It has to register by itself.
+    /// Adds a builder to this run and to the runs that follow. The builder has to register by
+    /// itself.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, or a builder that takes part already.
+    /// [`Refusal`]: the command is not allowed in this state, or the builder takes part already.
     pub async fn add_builder(&self, id: BuilderId) -> Result<(), Refusal> {
         self.ask("add-builder", |answer| Ask::Add(id, answer)).await?
     }
 
-    /// Removes a builder: it gets no more events, and leaves when it has settled those it has.
+    /// Removes a builder: the builder gets no more events, and leaves when its events are settled.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, or a builder that does not take part.
+    /// [`Refusal`]: the command is not allowed in this state, or the builder does not take part.
     pub async fn remove_builder(&self, id: BuilderId) -> Result<(), Refusal> {
         self.ask("remove-builder", |answer| Ask::Remove(id, answer)).await?
     }
 
-    /// Returns everything about the system and its run.
+    /// Returns the complete status of the system and its run.
     ///
     /// # Errors
     /// [`Refusal`]: the leader has ended.
@@ -271,7 +274,7 @@ impl RunControl {
     /// Ends a run that is under way, and then the leader.
     ///
     /// # Errors
-    /// [`Refusal`]: it has ended already.
+    /// [`Refusal`]: the leader has ended already.
     pub async fn close(&self, cause: &str) -> Result<(), Refusal> {
         self.ask("close", |answer| Ask::Close(cause.to_owned(), answer)).await
     }
@@ -288,7 +291,7 @@ impl RunControl {
             |shown: &Shown| matches!(shown.state, State::Unconfigured | State::Configured | State::Failed);
         match shown.wait_for(over).await {
             Ok(shown) => shown.last_run.clone(),
-            // The leader has ended, so nothing is under way.
+            // The receiver fails only when the leader has ended, so no run is under way.
             Err(_) => self.shown.borrow().last_run.clone(),
         }
     }

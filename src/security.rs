@@ -1,4 +1,4 @@
-//! Keys by which peers authenticate each other.
+//! Keys by which supervisor, sources and builders authenticate each other.
 //!
 //! Without the feature `security`, [`Security::None`] is all there is, and every peer must be on
 //! this host: a connection with another address than loopback is refused.

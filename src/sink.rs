@@ -1,4 +1,4 @@
-//! [`Sink`]: the destination of built events, and the meaning of "accepted".
+//! [`Sink`]: the destination of built events, and the definition of "accepted".
 
 mod channel;
 mod closure;
@@ -19,7 +19,7 @@ pub use closure::FnSink;
 pub use file::FileSink;
 pub use null::NullSink;
 
-/// Reason for which a sink did not take events.
+/// Reason for which a sink did not accept events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SinkError {
@@ -27,35 +27,35 @@ pub struct SinkError {
     held: Held,
 }
 
-/// Events that are held to be written again.
+/// Events that the builder holds to write them again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
-    /// No events: they are lost.
+    /// No events: the events that were not accepted are lost.
     None,
     /// All events that were written since the last commit.
     All,
-    /// These events.
+    /// Only the listed events.
     These(Vec<EventId>),
 }
 
 impl SinkError {
-    /// Returns an error of a sink that will not take the events later either. From `write`, that
-    /// event is lost; from `commit`, all events since the last commit. The ledger names them with
-    /// this cause.
+    /// Returns an error of a sink that will not accept the events later either. As the result of
+    /// `write`, it means that this event is lost; as the result of `commit`, that all events since
+    /// the last commit are. The ledger names the lost events with this cause.
     pub fn lost(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), held: Held::None }
     }
 
-    /// Returns an error of a sink that may take the events later, for example after a full disk.
-    /// The builder holds them and offers them again; meanwhile their slots are taken, and when all
-    /// slots are, triggers are inhibited. From `write` or from `commit`, it means that none of the
-    /// events since the last commit was taken.
+    /// Returns an error of a sink that may accept the events later, for example when the disk is no
+    /// longer full. The builder holds the events and offers them again; meanwhile they occupy
+    /// slots, and when all slots are occupied, triggers are inhibited. As the result of `write` or
+    /// `commit`, this error means that none of the events since the last commit was accepted.
     pub fn passing(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), held: Held::All }
     }
 
-    /// Returns a passing error of a sink that knows which events it has not taken; it has taken the
-    /// others.
+    /// Returns a passing error of a sink that has accepted all events since the last commit except
+    /// the given ones.
     pub fn passing_but_for(cause: impl Into<String>, events: Vec<EventId>) -> Self {
         Self { cause: cause.into(), held: Held::These(events) }
     }
@@ -79,42 +79,44 @@ impl SinkError {
     }
 }
 
-/// The space where a sink writes.
+/// Space of the storage to which a sink writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkSpace {
-    /// Free bytes that the sink may use.
+    /// Number of free bytes that the sink may use.
     pub free: Bytes,
-    /// Size in total.
+    /// Total size of the storage.
     pub size: Bytes,
 }
 
 /// Facts about a run, for the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
-    /// The run.
+    /// The run's number.
     pub run: RunNumber,
-    /// The life of the run.
+    /// The epoch of the run.
     pub epoch: Epoch,
-    /// The builder of the events.
+    /// The builder to which the sink belongs.
     pub builder: BuilderId,
     /// The sources of the run, ascending.
     pub sources: Vec<SourceId>,
 }
 
-/// Takes built events. Runs on a thread of its own, so it may block.
+/// Takes built events. A sink runs on a thread of its own, so it may block.
 ///
-/// The builder hands events over in batches: `write` for each, then `commit`. Events are
-/// **accepted** only when `commit` has returned: their slots are free, and the sources forget them.
-/// The error decides what a failure costs: [`SinkError::lost`] loses events, which the ledger
-/// names; [`SinkError::passing`] costs time.
+/// The builder hands events over in batches: it calls `write` for each event, then `commit`. Events
+/// are **accepted** only when `commit` has returned: their slots are free, and the sources forget
+/// their fragments. The kind of error decides what a failure costs: [`SinkError::lost`] loses
+/// events, which the ledger names; [`SinkError::passing`] costs time.
 pub trait Sink: Send + 'static {
-    /// Begins a run. An error ends the builder before the first event; after a passing error,
-    /// however, the builder takes part, holds its events, and repeats the call until it succeeds.
+    /// Begins a run. An error ends the builder before the first event. After a passing error,
+    /// however, the builder takes part in the run, holds its events, and repeats the call until it
+    /// succeeds.
     fn begin(&mut self, _run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Takes one event. A sink that keeps it must clone it, because the builder reuses the memory.
+    /// Takes one event. A sink that keeps the event must clone it, because the builder reuses the
+    /// memory.
     fn write(&mut self, event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send;
 
     /// Makes all events since the last commit safe, in the sense of this sink.
@@ -122,8 +124,8 @@ pub trait Sink: Send + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Returns the space where it writes; `None` if it has none. Called about once a second, on its
-    /// thread.
+    /// Returns the space of the storage to which the sink writes; `None` if there is no storage.
+    /// The builder calls this about once a second, on the sink's thread.
     fn space(&self) -> Option<SinkSpace> {
         None
     }

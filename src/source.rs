@@ -33,20 +33,21 @@ pub use push_error::{PushError, TryPushError};
 
 use input::Intake;
 
-/// Makes the fragments of events when they are assigned: for readout that keeps its data until
-/// asked, for generators and replay. Runs on the source's own thread, so it must not block for
-/// long.
+/// Makes fragments of events when these are assigned to builders: for readout that keeps its data
+/// until it is asked, for generators and replay. The methods run on the source's own thread, so
+/// they must not block for long.
 pub trait Readout: Send + 'static {
-    /// Makes the fragment of an event; `None` if there is none, so that the event will miss this
+    /// Makes the fragment of an event; `None` if there is no fragment, so the event will lack this
     /// source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
 }
 
-/// A running source. Clones push into the same source.
+/// A handle to a running source. Clones of the handle push into the same source.
 ///
-/// It connects to the supervisor, learns the builders, and keeps each fragment until the event's
-/// builder asks for it and the builder's sink has accepted the event. Dropping all handles changes
-/// nothing: the source delivers what was pushed until the run is over, or [`Self::abort`].
+/// The source connects to the supervisor, learns the builders, and keeps each fragment until the
+/// event's builder has asked for it and the builder's sink has accepted the event. Dropping all
+/// handles changes nothing: the source delivers all pushed fragments until the run is over, or
+/// [`Self::abort`].
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,
@@ -57,19 +58,20 @@ pub struct Source {
 impl Source {
     /// Registers at the supervisor and starts the source on a thread of its own.
     ///
-    /// Cancel safety: dropping the future before it is ready gives the attempt up.
+    /// Cancel safety: dropping the future before it is ready cancels the registration.
     ///
     /// # Errors
-    /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
-    /// [`RoleError::NoUdp`]: the build lacks the configured transport.
+    /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses the
+    /// source. [`RoleError::NoUdp`]: the build lacks the configured transport.
     pub async fn connect(config: SourceConfig) -> Result<Self, RoleError> {
         Self::start(config, None).await
     }
 
-    /// Connects like [`Self::connect`], with readout that makes fragments when asked.
+    /// Connects like [`Self::connect`], with readout that makes a fragment when the source asks for
+    /// it.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// The same errors as [`Self::connect`].
     pub async fn on_demand(config: SourceConfig, readout: impl Readout) -> Result<Self, RoleError> {
         Self::start(config, Some(Box::new(readout))).await
     }
@@ -102,33 +104,34 @@ impl Source {
         Ok(Self { intake, first, role })
     }
 
-    /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on
-    /// readout.
+    /// Pushes a fragment into the source; waits while the backlog is full. This wait is the
+    /// back-pressure on readout.
     ///
-    /// Cancel safety: a call that is dropped before it is ready has pushed nothing and holds no
-    /// room; the fragment is dropped with it. Where that would lose data,
+    /// Cancel safety: a call that is dropped before it is ready has pushed nothing and occupies no
+    /// room; the fragment is dropped as well. Where that would lose data,
     /// [`reserve`](Self::reserve) first.
     ///
     /// # Errors
-    /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no
-    /// error: it is dropped and counted.
+    /// [`PushError`]: the fragment is refused, or the run is over. A fragment of an inhibited or
+    /// closed event is no error: it is dropped and counted.
     pub async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         self.intake.push(fragment).await
     }
 
-    /// Hands fragments over in their order, and removes from `fragments` what is handed over; waits
-    /// while the backlog is full. Per fragment it costs a fraction of [`push`](Self::push).
+    /// Pushes fragments in their order, and removes the pushed ones from `fragments`; waits while
+    /// the backlog is full. The cost per fragment is a fraction of that of [`push`](Self::push).
     ///
-    /// Cancel safety: what is still in `fragments` when the call is dropped is not pushed, and
-    /// everything else is.
+    /// Cancel safety: when the call is dropped, the fragments that are still in `fragments` are not
+    /// pushed, and all others are.
     ///
     /// # Errors
-    /// As [`push`](Self::push), for the fragment that is now the first of `fragments`.
+    /// The same errors as [`push`](Self::push), for the fragment that is now the first of
+    /// `fragments`.
     pub async fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
         self.intake.push_many(fragments).await
     }
 
-    /// Hands a fragment over if the backlog has room at this moment.
+    /// Pushes a fragment if the backlog has room at this moment.
     ///
     /// # Errors
     /// [`TryPushError`], which returns the fragment.
@@ -137,15 +140,15 @@ impl Source {
     }
 
     /// Reserves room for a fragment of up to `size` payload bytes; waits while the backlog is full.
-    /// The permit's `push` neither waits nor fails.
+    /// The [`push`](Permit::push) of the returned permit neither waits nor fails.
     ///
-    /// Cancel safety: a call that is dropped before it is ready holds no room, and loses its place
-    /// in the queue.
+    /// Cancel safety: a call that is dropped before it is ready occupies no room, and loses its
+    /// place in the queue of waiting calls.
     ///
     /// `reserve` does not know the event, so it waits even if the fragment will belong to an event
     /// that is decided already. Readout that pushes events out of order may fill the backlog with
-    /// later events than the one that builders wait for: there, use [`push`](Self::push), which
-    /// lets fragments of decided events pass.
+    /// later events than the one that builders wait for. Such readout should use
+    /// [`push`](Self::push), which admits fragments of decided events even if the backlog is full.
     ///
     /// ```no_run
     /// # async fn readout(source: evb::Source) -> Result<(), evb::source::PushError> {
@@ -157,14 +160,15 @@ impl Source {
     /// ```
     ///
     /// # Errors
-    /// [`PushError`]: more than `max_fragment`, or the run is over.
+    /// [`PushError`]: `size` exceeds `max_fragment`, or the run is over.
     pub async fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
         self.intake.reserve(size).await
     }
 
-    /// Returns the first event that this source has a part in: 1, or in a run that goes on, the
-    /// event after those that were decided when it joined. Later events will miss this source if it
-    /// does not push their fragments, however late it begins to push.
+    /// Returns the first event that this source has a part in: event 1 in a new run; in a run that
+    /// was under way when the source joined, the first event that was not decided by then. Later
+    /// events will lack this source if it does not push their fragments, however late it begins to
+    /// push.
     pub fn first_event(&self) -> EventId {
         self.first
     }
@@ -174,15 +178,15 @@ impl Source {
         BlockingSource::new(self.intake.clone())
     }
 
-    /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
-    /// named in the ledger.
+    /// Asks the supervisor to end the run: the run takes no more triggers, and every event under
+    /// way is built or named in the ledger.
     pub fn request_run_end(&self, cause: &str) {
         self.role.request_run_end(cause);
     }
 
     /// Waits until the run is over.
     ///
-    /// Cancel safety: a call that is dropped changes nothing, and any number may wait.
+    /// Cancel safety: a call that is dropped changes nothing, and any number of calls may wait.
     ///
     /// # Errors
     /// The reason for which the source could not go on.
@@ -191,7 +195,7 @@ impl Source {
     }
 
     /// Ends the source at once, as if its process were killed: events that lack its fragments are
-    /// incomplete. [`Self::finished`] returns [`RoleError::Aborted`] then.
+    /// incomplete. After this, [`Self::finished`] returns [`RoleError::Aborted`].
     pub fn abort(&self) {
         self.role.abort();
     }

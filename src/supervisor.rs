@@ -53,10 +53,10 @@ pub use handle::{BeginError, RunOver, SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use trigger_port::TriggerInput;
 
-/// Commands of handles that may wait.
+/// Number of commands of handles that may wait.
 const COMMANDS: usize = 256;
 
-/// A supervisor's address and its run.
+/// Configuration of a supervisor: its address and its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorConfig {
     /// Address at which sources and builders register: `host:port`; port 0 takes a free port.
@@ -65,17 +65,17 @@ pub struct SupervisorConfig {
     pub plan: RunPlan,
     /// Seed of random triggers.
     pub seed: u64,
-    /// Journal from which another supervisor can go on with the run. If it contains a run that is
-    /// not over, this supervisor goes on with that run, and number and epoch are those of the
-    /// journal instead of the plan's.
+    /// Journal from which another supervisor can go on with the run. If the journal contains a run
+    /// that is not over, this supervisor goes on with that run, and takes run number and epoch from
+    /// the journal instead of the plan.
     pub journal: Option<JournalConfig>,
     /// Source of external triggers besides the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
-    /// Traffic class of its packets to sources and builders.
+    /// Traffic class of the supervisor's packets to sources and builders.
     pub control: TrafficClass,
-    /// Keys and certificates by which it and its peers authenticate each other.
+    /// Keys and certificates by which the supervisor and its peers authenticate each other.
     pub security: Security,
-    /// Counts the turns of its loop.
+    /// Counter of the turns of the supervisor's event loop.
     pub turn_counters: TurnCounters,
 }
 
@@ -86,7 +86,7 @@ pub enum SupervisorError {
     /// The plan is contradictory.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// There is a trigger input, but the trigger is not external.
+    /// A trigger input is configured, but the trigger is not external.
     #[error(
         "a trigger input needs a trigger of kind `external` or `multicast`; change the trigger, or leave the input out"
     )]
@@ -99,9 +99,9 @@ pub enum SupervisorError {
         "cannot listen on {address}: {reason}; is another evbd running there, or the address of another host?"
     )]
     Listen {
-        /// The address.
+        /// The address that cannot be listened on.
         address: String,
-        /// The system's error.
+        /// The operating system's error.
         reason: io::Error,
     },
     /// The journal cannot be written, or its run cannot go on.
@@ -112,23 +112,23 @@ pub enum SupervisorError {
         "cannot listen to the multicast group {group}: {reason}; check the group, the interface, and that it is up"
     )]
     Multicast {
-        /// Group and port.
+        /// Address and port of the group.
         group: SocketAddr,
-        /// The system's error.
+        /// The operating system's error.
         reason: io::Error,
     },
-    /// The system refused a timer.
+    /// The operating system refused a timer.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
-    /// The program aborted it, or dropped it before the run was over.
+    /// The embedding program aborted the supervisor, or dropped it before the run was over.
     #[error("the program aborted the supervisor")]
     Aborted,
 }
 
-/// A listening supervisor; [`run`](Self::run) leads its run.
+/// A supervisor that listens; [`run`](Self::run) leads its run.
 ///
-/// Dropping it, or the future of [`run`](Self::run), ends the supervisor as if its process were
-/// killed.
+/// Dropping the supervisor, or the future of [`run`](Self::run), has the same effect as killing its
+/// process.
 #[derive(Debug)]
 pub struct Supervisor {
     driver: Driver,
@@ -160,23 +160,24 @@ impl SupervisorConfig {
 }
 
 impl Supervisor {
-    /// Listens, so that peers can register as soon as it runs. Their time to register begins now.
+    /// Listens, so that peers can register as soon as [`run`](Self::run) is called. The peers' time
+    /// limit for registration starts now.
     ///
     /// # Errors
-    /// [`SupervisorError`]: the plan, or an address.
+    /// [`SupervisorError`]: the plan is contradictory, or an address cannot be used.
     pub async fn bind(config: SupervisorConfig) -> Result<Self, SupervisorError> {
         let listener = listen(&config.listen).await?;
         Self::on(listener, config).await
     }
 
     /// Starts a supervisor on a thread of its own, as [`Source`](crate::Source) and
-    /// [`Builder`](crate::Builder) have one. Dropping all handles changes nothing: it leads the run
-    /// to its end, or until [`SupervisorHandle::abort`].
+    /// [`Builder`](crate::Builder) have one. Dropping all handles changes nothing: the supervisor
+    /// leads the run to its end, or until [`SupervisorHandle::abort`].
     ///
     /// Cancel safety: dropping the future before it is ready ends the supervisor.
     ///
     /// # Errors
-    /// As [`Self::bind`].
+    /// The same errors as [`Self::bind`].
     pub async fn start(config: SupervisorConfig) -> Result<SupervisorHandle, SupervisorError> {
         let (bound, has_bound) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -187,7 +188,7 @@ impl Supervisor {
                     Err(error) => return drop(bound.send(Err(error))),
                 };
                 if bound.send(Ok(supervisor.handle())).is_ok() {
-                    // The handles have the result.
+                    // The result is ignored, because the handles receive it through a channel.
                     let _ = supervisor.run().await;
                 }
             });
@@ -231,12 +232,13 @@ impl Supervisor {
         Ok(Self { driver, handle, ended, turn_counters: config.turn_counters })
     }
 
-    /// Returns the address at which it listens for sources and builders.
+    /// Returns the address at which the supervisor listens for sources and builders.
     pub fn address(&self) -> SocketAddr {
         self.handle.address()
     }
 
-    /// Returns the address at which it listens for external triggers, if it does.
+    /// Returns the address at which the supervisor listens for external triggers, if it has such an
+    /// input.
     pub fn trigger_address(&self) -> Option<SocketAddr> {
         self.handle.trigger_address()
     }
@@ -248,10 +250,10 @@ impl Supervisor {
 
     /// Leads the run until its ledger is closed, on the task of the caller.
     ///
-    /// Cancel safety: dropping the future ends the supervisor as if its process were killed.
+    /// Cancel safety: dropping the future has the same effect as killing the supervisor's process.
     ///
     /// # Errors
-    /// [`SupervisorError::Aborted`]. The report of a failed run states the failure.
+    /// [`SupervisorError::Aborted`]. Failures of the run itself appear in the report.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
         let Self { driver, handle, ended, turn_counters } = self;
         let aborted = Arc::clone(&handle.abort);
@@ -266,7 +268,7 @@ impl Supervisor {
     }
 }
 
-/// Creates the core of a new run, or of the journal's run if that is not over.
+/// Creates the core of a new run, or of the run in the journal if that run is not over.
 fn begin(
     mut plan: RunPlan,
     seed: u64,

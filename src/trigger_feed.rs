@@ -1,5 +1,5 @@
-//! Triggers over the network: [`TriggerFeed`] sends them, as a pseudo-trigger system does, and
-//! [`TriggerListener`] receives them. The bytes are specified in `docs/reference/triggers.md`.
+//! Triggers over the network: [`TriggerFeed`] sends triggers, as a pseudo-trigger system does, and
+//! [`TriggerListener`] receives them. `docs/reference/triggers.md` specifies the format.
 
 #[cfg(test)]
 mod tests;
@@ -26,11 +26,11 @@ use tokio::{
 
 pub use evb_core::trigger::announcement::{Announcement, Asked};
 
-/// The longest datagram that is examined.
+/// Size of the longest datagram that is examined.
 const MAX_DATAGRAM: usize = 64;
 
-/// Receives triggers as datagrams, at one address or in a multicast group. The supervisor uses it,
-/// and so can sources that make their fragments at trigger time.
+/// Receives triggers as datagrams, at one address or in a multicast group. The supervisor uses this
+/// listener, and so can sources that make their fragments at trigger time.
 #[derive(Debug)]
 pub struct TriggerListener {
     socket: UdpSocket,
@@ -38,28 +38,29 @@ pub struct TriggerListener {
 }
 
 impl TriggerListener {
-    /// Listens at the first of these addresses that is available.
+    /// Listens at the first of the given addresses that is available.
     ///
     /// # Errors
-    /// The system's: the address is not local, or it is taken.
+    /// The operating system's error: the address is not local, or it is taken.
     pub async fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("trigger") })
     }
 
-    /// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is
-    /// a local address (IPv4) or a name; `None` leaves it to the routes.
+    /// Joins a multicast group, IPv4 or IPv6, besides other listeners of this host. The interface
+    /// is a local address (IPv4) or a name; `None` leaves the choice to the routing table.
     ///
     /// # Errors
-    /// The system's: not a multicast group, no such interface.
+    /// The operating system's error: the address is not a multicast group, or the interface does
+    /// not exist.
     pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = multicast::join(group, interface)?;
         Ok(Self { socket, log: RefusalLog::new("trigger") })
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address at which this listener receives datagrams.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -74,14 +75,15 @@ impl TriggerListener {
                     Ok(asked) => return Poll::Ready(asked),
                     Err(error) => self.log.record(from, &error),
                 },
-                // This is an ICMP answer to a datagram that this socket never sent.
+                // The error is an ICMP answer to a datagram that this socket never sent.
                 Poll::Ready(Err(_)) => {}
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Waits for the next trigger message. This method is cancel safe.
+    /// Waits for the next trigger message. Cancel safety: a call that is dropped has lost no
+    /// message.
     pub async fn asked(&mut self) -> Asked {
         std::future::poll_fn(|cx| self.poll_asked(cx)).await
     }
@@ -102,11 +104,11 @@ enum Outlet {
 }
 
 impl TriggerFeed {
-    /// Sends announcements by datagram to an address, or to a multicast group (through that
+    /// Sends announcements by datagram to an address, or to a multicast group (through the given
     /// interface, and not beyond the local network).
     ///
     /// # Errors
-    /// The system's: no route, no such interface.
+    /// The operating system's error: there is no route, or the interface does not exist.
     pub async fn datagrams(to: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = multicast::sender(to, interface).await?;
         Ok(Self { outlet: Outlet::Datagrams(socket), sent: 0 })
@@ -115,7 +117,7 @@ impl TriggerFeed {
     /// Sends lines over TCP to a supervisor's trigger port.
     ///
     /// # Errors
-    /// The system's: no process listens there.
+    /// The operating system's error: no process listens at this address.
     pub async fn lines(to: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
@@ -130,7 +132,8 @@ impl TriggerFeed {
     /// Sends `count` triggers now.
     ///
     /// # Errors
-    /// The connection's. A datagram to a port on which no process listens is not an error.
+    /// An error of the connection. A datagram to a port on which no process listens is not an
+    /// error.
     pub async fn tell(&mut self, count: u64) -> io::Result<()> {
         match &mut self.outlet {
             Outlet::Lines(stream) => {
@@ -152,11 +155,11 @@ impl TriggerFeed {
         Ok(())
     }
 
-    /// Sends triggers of that kind and rate until the count is reached, or without end if there is
-    /// none. Triggers that are due together are sent together.
+    /// Sends triggers of the given kind and rate until `count` is reached, or without end if there
+    /// is no count. Triggers that are due together are sent together.
     ///
     /// # Errors
-    /// As of [`tell`](Self::tell), and when the system refuses a timer.
+    /// The errors of [`tell`](Self::tell), and the operating system's refusal of a timer.
     pub async fn run(&mut self, kind: TriggerKind, seed: u64, count: Option<u64>) -> io::Result<()> {
         let mut timer = Timer::new()?;
         let mut trigger = Trigger::new(kind, seed, clock::now());
@@ -181,7 +184,7 @@ impl TriggerFeed {
     /// Sends triggers at equal intervals for the given duration.
     ///
     /// # Errors
-    /// As of [`run`](Self::run).
+    /// The same errors as [`run`](Self::run).
     pub async fn periodic(&mut self, rate: Frequency, duration: Duration) -> io::Result<()> {
         let count = (rate.hertz() * duration.as_secs_f64()).round() as u64;
         self.run(TriggerKind::Periodic { rate }, 1, Some(count)).await

@@ -1,9 +1,9 @@
-//! [`Watch`]: a value that changes, as a handle sees it.
+//! [`Watch`]: follows a value that changes.
 
 use tokio::sync::watch;
 
-/// A value that changes, of which a reader sees the latest state and may miss those between.
-/// Clones watch independently.
+/// A value that changes. A reader sees the latest value and may miss intermediate ones. Clones
+/// watch independently.
 ///
 /// ```no_run
 /// # async fn show(handle: evb::supervisor::SupervisorHandle) {
@@ -21,33 +21,32 @@ impl<T: Clone> Watch<T> {
         Self(receiver)
     }
 
-    /// Returns the latest value.
+    /// Returns the latest value without marking it as seen.
     pub fn latest(&self) -> T {
         self.0.borrow().clone()
     }
 
-    /// Returns the latest value, and counts it as seen by [`Self::has_changed`] and
-    /// [`Self::next`].
+    /// Returns the latest value, and marks it as seen for [`Self::has_changed`] and [`Self::next`].
     pub fn see(&mut self) -> T {
         self.0.borrow_and_update().clone()
     }
 
-    /// Returns true if there is a value that was not seen, or no more will come.
+    /// Returns true if there is an unseen value, or if no more values will come.
     pub fn has_changed(&self) -> bool {
         self.0.has_changed().unwrap_or(true)
     }
 
-    /// Waits for a value that was not seen, and returns it; `None` when no more will come.
+    /// Waits for an unseen value, and returns it; `None` when no more values will come.
     ///
-    /// Cancel safety: a call that is dropped has seen nothing.
+    /// Cancel safety: a call that is dropped has marked no value as seen.
     pub async fn next(&mut self) -> Option<T> {
         self.0.changed().await.ok()?;
         Some(self.see())
     }
 
-    /// Waits until a value meets a condition, and returns it; `None` if no more will come.
+    /// Waits until the value meets a condition, and returns it; `None` if no more values will come.
     ///
-    /// Cancel safety: a call that is dropped changes nothing but what counts as seen.
+    /// Cancel safety: a call that is dropped changes only which values count as seen.
     pub async fn wait_for(&mut self, condition: impl FnMut(&T) -> bool) -> Option<T> {
         self.0.wait_for(condition).await.ok().map(|value| value.clone())
     }

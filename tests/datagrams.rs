@@ -1,4 +1,5 @@
-//! Whole systems with lanes over datagrams, over loopback in one process: they behave as over TCP.
+//! Whole systems with lanes over datagrams, on loopback in one process: the systems behave as over
+//! TCP.
 
 mod support;
 
@@ -30,8 +31,8 @@ use evb_net::{
 use support::{assert_exact, begin_over, start_over};
 use tokio::net::TcpStream;
 
-/// Returns a plan with long timeouts: beside a compiler, roles may get no CPU time for seconds, and
-/// none should count as down for that.
+/// Returns a plan with long timeouts: if a compiler runs on the same machine, roles may get no CPU
+/// time for seconds, and must not count as down.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);
@@ -51,7 +52,7 @@ fn assert_complete(report: &RunReport, events: u64, sources: u64) {
 
 #[tokio::test]
 async fn builds_tiny_small_and_large_fragments_exactly() {
-    // Lengths vary by up to 96 bytes; empty fragments are among them.
+    // Lengths of fragments vary by up to 96 bytes; some fragments are empty.
     for (sources, builders, length, events) in
         [(1, 1, 0, 300), (4, 2, 1000, 1000), (3, 3, 20_000, 200), (2, 1, 1_048_576, 10)]
     {
@@ -81,13 +82,14 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
         let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(1, 1, u64::MAX) };
         let epoch = plan.epoch;
         let mut system = start_over(transport, "127.0.0.1:0", plan, 100).await;
-        // The run goes on, and this source has its lane, but asks for it once more, wrongly.
+        // During the run, source 1, which has a lane already, asks for a lane with the wrong
+        // transport.
         let first = system.events[0].recv().await;
         assert!(first.is_some_and(|event| event.is_complete()));
         let (source, builder) = (Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1)));
         let datagrams = transport == Transport::Tcp;
         let hello = Hello { epoch: epoch.number(), run: 1, datagrams, ..Hello::new(source, builder) };
-        let mut stream = TcpStream::connect(system.builders[0].address()).await.expect("it listens");
+        let mut stream = TcpStream::connect(system.builders[0].address()).await.expect("the builder listens");
         match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
             Err(HandshakeError::Refused(refusal)) => {
                 assert_eq!(refusal.reason, Reason::Configuration);
@@ -105,8 +107,8 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
 async fn a_udp_port_that_is_taken_is_said_before_the_run() {
     let (taken, address) = loop {
         let taken = UdpSocket::bind("127.0.0.1:0").expect("loopback has a port");
-        let address = taken.local_addr().expect("it is bound");
-        // The port is free for TCP.
+        let address = taken.local_addr().expect("a bound socket");
+        // The test needs a port that is free for TCP.
         if TcpListener::bind(address).is_ok() {
             break (taken, address);
         }

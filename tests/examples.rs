@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-/// Builds an example, runs it and returns its output. It must succeed.
+/// Builds and runs an example, which must succeed, and returns its output.
 fn run(example: &str, arguments: &[&str]) -> String {
-    // Features are those of the whole workspace, as for this program; otherwise cargo would build
-    // everything again.
+    // The example is built with the features of the whole workspace, as this program is; otherwise
+    // cargo would build everything again.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--workspace", "--example", example]);
     if !cfg!(debug_assertions) {
@@ -15,7 +15,7 @@ fn run(example: &str, arguments: &[&str]) -> String {
     assert!(built.success(), "{example} does not build");
     let own = std::env::current_exe().expect("this program is somewhere");
     let program = own.ancestors().nth(2).expect("deps, and what it is in").join("examples").join(example);
-    let output = Command::new(&program).args(arguments).output().expect("it runs");
+    let output = Command::new(&program).args(arguments).output().expect("the example runs");
     assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
@@ -64,5 +64,5 @@ fn custom_sink_has_a_line_for_every_event() {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids.len(), 1000);
-    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "an event is there twice");
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "an event was built twice");
 }

@@ -1,4 +1,4 @@
-//! Faults in whole systems over loopback: peers that are cut off register again, and nothing is
+//! Faults in whole systems over loopback: peers that are cut off register again, and no event is
 //! lost. Tests mostly wait for leases to end, so the systems of one test run at the same time.
 
 mod support;
@@ -29,11 +29,11 @@ use tokio::{join, task::JoinHandle, time::sleep};
 
 const LENGTH: usize = 700;
 
-/// Starts a system in which peers reach the supervisor by cables.
+/// Starts a system in which peers reach the supervisor through cables.
 async fn cabled(plan: RunPlan, transport: Transport) -> (System, Vec<Cable>, Vec<Cable>) {
     let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
     let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", plan)).await;
-    let address = system.address.parse().expect("it says where it listens");
+    let address = system.address.parse().expect("an address");
     let (mut of_sources, mut of_builders) = (vec![], vec![]);
     for id in builders {
         let cable = Cable::to(address).await;
@@ -53,7 +53,7 @@ async fn cabled(plan: RunPlan, transport: Transport) -> (System, Vec<Cable>, Vec
     (system, of_sources, of_builders)
 }
 
-/// Asserts that every fragment is as it was made.
+/// Asserts that every fragment has the content with which it was made.
 fn assert_bytes(event: &Event) {
     for fragment in event.fragments() {
         let length = LENGTH + event.id.number() as usize % 97;
@@ -61,8 +61,8 @@ fn assert_bytes(event: &Event) {
     }
 }
 
-/// Asserts that there are `count` events, all complete. An event that was built twice was built
-/// under two epochs, of which the later one counts.
+/// Asserts that `built` holds `count` events, all complete. An event may be built twice under two
+/// epochs; then the later one counts.
 fn assert_all_once(mut built: Vec<Event>, count: usize) {
     built.sort_by_key(|event| (event.id, core::cmp::Reverse(event.epoch)));
     built.dedup_by(|later, first| later.id == first.id && later.epoch < first.epoch);
@@ -77,7 +77,7 @@ fn at(rate: f64, plan: RunPlan) -> RunPlan {
     RunPlan { trigger: TriggerKind::Periodic { rate }, patience: Duration::from_secs(8), ..plan }
 }
 
-/// Cuts a cable a second from now, and mends it `millis` milliseconds later.
+/// Cuts a cable one second from now, and mends the same cable `millis` milliseconds later.
 fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     let cable = cable.clone();
     tokio::spawn(async move {
@@ -90,8 +90,8 @@ fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
 }
 
 /// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder that is without its supervisor for
-/// less than two leases goes on; after a longer time it rejoins, and its events are built by the
-/// others. None is lost, and none is counted twice in the ledger.
+/// less than two leases goes on; after a longer time it rejoins, and other builders build its
+/// events. No event is lost, and the ledger counts none twice.
 #[tokio::test]
 async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     let course = async |transport, cut| {
@@ -104,13 +104,13 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
         assert_eq!(report.events.complete, 3000, "{:?} {:?}", report.events, report.problems);
         assert_eq!(report.events.open(), Some(0));
         assert_all_once(built, 3000);
-        assert!(cut < 2000 || cable.connections() > 1, "it registered again");
+        assert!(cut < 2000 || cable.connections() > 1, "the peer registered again");
     };
     join!(course(Transport::Tcp, 3000), course(Transport::Udp, 3000), course(Transport::Tcp, 1200));
 }
 
 /// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events
-/// of the time are complete or name it.
+/// of this time are complete or name the source as missing.
 #[tokio::test]
 async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     let course = async |transport| {
@@ -124,13 +124,13 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
         assert!(built.iter().all(|event| event.missing.iter().all(|missing| *missing == SourceId::new(2))));
         let last = &built[2900..];
         assert!(last.iter().all(|event| event.is_complete()), "it is expected again: {:?}", report.problems);
-        assert!(cable.connections() > 1, "it registered again");
+        assert!(cable.connections() > 1, "the peer registered again");
     };
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
 /// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process
-/// in mid-run; a builder of which the same is true, and one that joins.
+/// during the run; a builder that does the same, and a builder that joins.
 #[tokio::test]
 async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
     let course = async |transport| {
@@ -139,12 +139,13 @@ async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
         let (address, cable) = (system.address.clone(), sources[1].clone());
         let replacing = tokio::spawn(async move {
             sleep(Duration::from_millis(1000)).await;
-            // For the supervisor, the process is dead, so another one may take its place.
+            // The supervisor takes the cut-off process for dead, so another process may register as
+            // the same source.
             cable.cut();
             sleep(Duration::from_millis(1500)).await;
             let config = SourceConfig { transport, ..SourceConfig::new(SourceId::new(2), address) };
             let readout = Numbers { source: SourceId::new(2), length: LENGTH };
-            Source::on_demand(config, readout).await.expect("it takes its place")
+            Source::on_demand(config, readout).await.expect("the successor joins")
         });
         system.sources.truncate(1);
         let (built, report) = system.finish().await;
@@ -171,9 +172,10 @@ async fn a_builder_that_is_replaced_loses_nothing() {
             sleep(Duration::from_millis(1000)).await;
             cable.cut();
             sleep(Duration::from_millis(500)).await;
-            // Its lease is not over yet, so it tries again until it is.
+            // The lease of the old builder is not over yet, so the new builder tries again until it
+            // is.
             let config = BuilderConfig { transport, ..BuilderConfig::new(BuilderId::new(2), address) };
-            Builder::connect(config, sink).await.expect("it takes its place")
+            Builder::connect(config, sink).await.expect("the successor joins")
         });
         let (built, report) = system.finish().await;
         let _successor = replacing.await.expect("no panic");
@@ -183,7 +185,7 @@ async fn a_builder_that_is_replaced_loses_nothing() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is
+/// `on_source_loss = "wait"`: no event is built without the source that is away, and no event is
 /// lost.
 #[tokio::test]
 async fn a_source_that_is_waited_for_is_in_every_event() {
@@ -193,7 +195,7 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
         let cutting = cut_for(&sources[1], 3000);
         let (built, report) = system.finish().await;
         let cable = cutting.await.expect("no panic");
-        assert!(cable.connections() > 1, "it registered again");
+        assert!(cable.connections() > 1, "the peer registered again");
         let events = report.events;
         assert_eq!((events.complete, events.incomplete, events.lost), (1500, 0, 0), "{:?}", report.problems);
         assert_all_once(built, 1500);
@@ -201,8 +203,8 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// A sink that panics takes its builder with it, whose events are built by the other: none goes
-/// into a sink that is not there.
+/// A sink that panics ends its builder. Another builder builds the events of that builder, and no
+/// event goes into the sink that is gone.
 #[tokio::test]
 async fn a_sink_that_panics_costs_its_builder_and_no_event() {
     let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", at(400.0, plan(2, 2, 1500)))).await;
@@ -229,6 +231,7 @@ async fn a_sink_that_panics_costs_its_builder_and_no_event() {
     let (built, report) = system.finish().await;
     assert_eq!(kept.load(Ordering::Relaxed), 100);
     assert_eq!((report.events.lost, report.events.complete), (0, 1500), "{:?}", report.problems);
-    // Events that the other sink took without a report are built once more.
+    // Events that the panicking sink took without a report are built once more by the other
+    // builder.
     assert!((1400..1500).contains(&built.len()), "{}", built.len());
 }

@@ -1,4 +1,4 @@
-//! The time from a grant to its data: each stage is measured, over loopback in one process.
+//! The time from a grant to its data: each stage is measured, on loopback in one process.
 
 #![cfg(target_os = "linux")]
 
@@ -14,10 +14,10 @@ use evb_net::{
 };
 use support::{plan, start_secured};
 
-/// More than a lane's first reads, which are no samples.
+/// Number of events, which exceeds a lane's first reads; those are not samples.
 const EVENTS: u64 = 2000;
 
-/// Far below what is too dear.
+/// Cost of reading the clock that is far below the limit for receive times.
 const CHEAP: Duration = Duration::from_nanos(500);
 
 async fn path_over(transport: Transport, security: Security) -> RunReport {
@@ -27,10 +27,10 @@ async fn path_over(transport: Transport, security: Security) -> RunReport {
     report
 }
 
-/// Asserts that every stage is there, and that none is longer than the whole path.
+/// Asserts that every stage was measured, and that no stage is longer than the whole path.
 fn assert_by_stage(report: &RunReport) {
     if clocks::reading_cost() > CHEAP {
-        println!("SKIP: the clock is too dear here for receive times");
+        println!("SKIP: reading the clock is too slow for receive times");
         return;
     }
     let path = report.grant_path_us;

@@ -1,4 +1,4 @@
-//! Wrong peers at a running system: each is refused with a reason, and the others go on.
+//! Wrong peers at a running system: each is refused with a reason, and all other peers go on.
 
 mod support;
 #[path = "support/by_hand.rs"]

@@ -1,6 +1,6 @@
 //! A supervisor that recovers a run needs memory for the state of that run, but not for its
-//! history. The test is alone in its program, because the system measures the memory of the whole
-//! process.
+//! history. The test is alone in its program, because the operating system measures the memory of
+//! the whole process.
 
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -38,7 +38,7 @@ fn plan() -> RunPlan {
     }
 }
 
-/// Framing, version 1: length, CRC-32C, the entry.
+/// Writes an entry in version 1 of the journal's format: length, CRC-32C, the entry.
 fn write(entry: &Entry, file: &mut impl Write) -> u64 {
     let body = entry.encode_to_vec();
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &body) as u32;
@@ -52,8 +52,7 @@ fn says(core: &mut SupervisorCore, peer: Peer, message: Message, now: Instant) {
     core.handle_message(peer, Control { message: Some(message) }, now);
 }
 
-/// Writes the journal of a run whose builders build everything at once; nothing of it stays in
-/// memory.
+/// Writes the journal of a run whose builders build all events at once; no entry stays in memory.
 fn write_journal(plan: &RunPlan, path: &Path) {
     let mut now = Instant::from_nanos(clock::now().as_nanos() / 2);
     let mut core = SupervisorCore::new(plan.clone(), 1, now).expect("the plan makes sense");
@@ -61,7 +60,7 @@ fn write_journal(plan: &RunPlan, path: &Path) {
     file.write_all(b"evbjrn\x01\n").expect("there is room for a journal");
     for peer in PEERS {
         let hello = Hello { listen: "127.0.0.1:1".to_owned(), ..Hello::new(peer, Peer::Supervisor) };
-        core.register(&hello, now).expect("it is one of them");
+        core.register(&hello, now).expect("a planned peer");
     }
     says(&mut core, PEERS[0], Message::Ready(Ready {}), now);
     let (mut length, mut before) = (0, [0; 2]);
@@ -76,7 +75,7 @@ fn write_journal(plan: &RunPlan, path: &Path) {
                     let Some(Message::Assignments(batch)) = message.message else { continue };
                     let built = &mut built[usize::from(id.number() - 1)];
                     let mut last = EventId::default();
-                    for (event, _) in batch.events().expect("it is our own") {
+                    for (event, _) in batch.events().expect("a valid message") {
                         built.add(&mut last, event);
                     }
                 }
@@ -92,15 +91,16 @@ fn write_journal(plan: &RunPlan, path: &Path) {
     file.flush().expect("there is room for a journal");
 }
 
-/// Returns `VmRSS` or `VmHWM`, in bytes.
+/// Returns the value of `VmRSS` or `VmHWM` of this process, in bytes.
 fn memory(key: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
     let line = status.lines().find(|line| line.starts_with(key)).expect("every process has memory");
     let number = line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
-    number.expect("it is a number of kilobytes") << 10
+    number.expect("a number of kilobytes") << 10
 }
 
-/// Returns the result of `work`, and by how much its peak of memory exceeds the memory used before.
+/// Returns the result of `work`, and the amount by which its peak of memory exceeds the memory used
+/// before.
 async fn peak<T>(work: impl Future<Output = T>) -> (T, u64) {
     fs::write("/proc/self/clear_refs", "5").expect("our own peak can be forgotten");
     let before = memory("VmRSS");
@@ -114,12 +114,12 @@ async fn a_long_journal_is_gone_on_with_in_less_memory_than_it_is_long() {
     let path = directory.path().join("journal");
     let plan = plan();
     write_journal(&plan, &path);
-    let (run, looking) = peak(async { unfinished_run(&path).expect("it is readable") }).await;
+    let (run, looking) = peak(async { unfinished_run(&path).expect("a readable journal") }).await;
     assert_eq!(run, Some(plan.run));
     let journal = Some(JournalConfig { path, fsync: JournalFsync::None });
     let config = SupervisorConfig { journal, ..SupervisorConfig::new("127.0.0.1:0", plan) };
     let (supervisor, going_on) = peak(Supervisor::bind(config)).await;
-    drop(supervisor.expect("it goes on"));
+    drop(supervisor.expect("the run goes on"));
     println!("{looking} bytes to look for the run, {going_on} to go on with it");
     assert!(looking.max(going_on) < LENGTH / 2, "{looking} and {going_on} bytes");
 }

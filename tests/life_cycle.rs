@@ -1,4 +1,4 @@
-//! The life of the handles: what dropping, aborting and cancelling does to a run.
+//! The effects on a run of dropping, aborting and cancelling its handles.
 
 use std::{
     future::Future,
@@ -18,21 +18,21 @@ fn fragment(event: u64) -> Fragment {
 }
 
 async fn within<T>(seconds: u64, call: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(seconds), call).await.expect("it ends in time")
+    tokio::time::timeout(Duration::from_secs(seconds), call).await.expect("an end in time")
 }
 
 /// Waits until all peers take part.
 async fn begun(run: &LocalRun) {
     let mut progress = run.supervisor().progress();
-    within(30, progress.wait_for(|now| now.state == RunState::Running)).await.expect("it begins");
+    within(30, progress.wait_for(|now| now.state == RunState::Running)).await.expect("the run begins");
 }
 
 #[tokio::test]
 async fn a_run_goes_on_without_its_handles() {
-    let run = LocalSystem::new(2, 2).events(100).start(|_| NullSink).await.expect("it starts");
+    let run = LocalSystem::new(2, 2).events(100).start(|_| NullSink).await.expect("the run starts");
     for source in run.sources() {
         for event in 1..=100 {
-            source.push(fragment(event)).await.expect("it is taken");
+            source.push(fragment(event)).await.expect("the fragment is accepted");
         }
     }
     let supervisor = run.supervisor().clone();
@@ -43,21 +43,21 @@ async fn a_run_goes_on_without_its_handles() {
 
 #[tokio::test]
 async fn other_builders_build_what_an_aborted_one_had() {
-    let run = LocalSystem::new(1, 2).events(400).start(|_| NullSink).await.expect("it starts");
+    let run = LocalSystem::new(1, 2).events(400).start(|_| NullSink).await.expect("the run starts");
     let (source, builder) = (&run.sources()[0], &run.builders()[0]);
     for event in 1..=100 {
-        source.push(fragment(event)).await.expect("it is taken");
+        source.push(fragment(event)).await.expect("the fragment is accepted");
     }
     begun(&run).await;
     builder.abort();
-    let end = within(30, builder.finished()).await.expect_err("it was aborted");
+    let end = within(30, builder.finished()).await.expect_err("aborted");
     assert!(matches!(*end, RoleError::Aborted), "{end}");
     for event in 101..=400 {
-        source.push(fragment(event)).await.expect("it is taken");
+        source.push(fragment(event)).await.expect("the fragment is accepted");
     }
     let report = within(60, run.finished()).await.expect("the ledger is closed");
     let events = report.events;
-    // Events that the aborted builder's sink had taken before it could say so are built twice, and
+    // Events that the aborted builder's sink had accepted but not reported are built twice, and
     // counted once.
     assert_eq!((events.complete, events.lost), (400, 0), "{}", report.verdict);
 }
@@ -69,16 +69,17 @@ async fn a_run_goes_on_without_an_aborted_source() {
         .with_plan(|plan| plan.deadline = Duration::from_millis(200))
         .start(|_| NullSink)
         .await
-        .expect("it starts");
+        .expect("the run starts");
     begun(&run).await;
     run.sources()[1].abort();
-    let end = within(30, run.sources()[1].finished()).await.expect_err("it was aborted");
+    let end = within(30, run.sources()[1].finished()).await.expect_err("aborted");
     assert!(matches!(*end, RoleError::Aborted), "{end}");
     for event in 1..=50 {
-        run.sources()[0].push(fragment(event)).await.expect("it is taken");
+        run.sources()[0].push(fragment(event)).await.expect("the fragment is accepted");
     }
     let report = within(60, run.finished()).await.expect("the ledger is closed");
-    // Events that were assigned before its end lack its fragment; later ones do without it.
+    // Events that were assigned before the end of the source lack its fragment; later events do not
+    // expect it.
     let events = report.events;
     assert_eq!((events.complete + events.incomplete, events.lost), (50, 0), "{}", report.verdict);
     assert!(events.incomplete > 0 && report.verdict.contains("source 2 was down"), "{}", report.verdict);
@@ -90,21 +91,21 @@ async fn an_aborted_supervisor_closes_no_ledger() {
         .with_plan(|plan| plan.patience = Duration::from_millis(300))
         .start(|_| NullSink)
         .await
-        .expect("it starts");
+        .expect("the run starts");
     run.supervisor().abort();
-    let end = within(30, run.supervisor().finished()).await.expect_err("it was aborted");
+    let end = within(30, run.supervisor().finished()).await.expect_err("aborted");
     assert!(matches!(end, SupervisorError::Aborted), "{end}");
     for end in [within(30, run.builders()[0].finished()).await, within(30, run.sources()[0].finished()).await]
     {
-        let end = end.expect_err("it has lost its supervisor");
+        let end = end.expect_err("the supervisor is lost");
         assert!(matches!(*end, RoleError::Abandoned { .. }), "{end}");
     }
     let refused = run.sources()[0].push(fragment(1)).await;
     assert_eq!(refused, Err(PushError::Ended));
 }
 
-/// Calls that are given up at random while a slow sink keeps the backlog full: every fragment that
-/// a call has taken is built, and every event is pushed again until a call takes it.
+/// Calls are cancelled at random while a slow sink keeps the backlog full: every fragment that a
+/// call has accepted is built, and every event is pushed again until a call accepts it.
 #[tokio::test]
 async fn what_cancelled_calls_have_taken_is_built() {
     const EVENTS: u64 = 3000;
@@ -118,7 +119,7 @@ async fn what_cancelled_calls_have_taken_is_built() {
         .with_sources(|config| (config.max_fragment, config.backlog) = (Bytes::new(1000), Bytes::kib(20)))
         .start(|_| FnSink(slow))
         .await
-        .expect("it starts");
+        .expect("the run starts");
     let source = &run.sources()[0];
     let (mut event, mut cancelled, mut turn) = (1, 0_u32, 0_u32);
     let started = Instant::now();
@@ -142,7 +143,7 @@ async fn what_cancelled_calls_have_taken_is_built() {
     assert!(cancelled > 1000, "only {cancelled} calls were cancelled");
 }
 
-/// Polls a call that many times and once more, and then drops it.
+/// Polls a call up to `polls` + 1 times, and then drops the call.
 async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -> Option<T> {
     let mut call = pin!(call);
     for _ in 0..=polls {
@@ -154,7 +155,7 @@ async fn cancel_after<T>(polls: u32, call: impl Future<Output = T>) -> Option<T>
     None
 }
 
-/// Handles go to other threads, and are shared between them.
+/// Handles can be sent to other threads and shared between threads.
 #[test]
 fn handles_are_send_and_sync() {
     const fn shared<T: Send + Sync>() {}

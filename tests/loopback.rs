@@ -1,5 +1,5 @@
-//! Whole systems over loopback, in one process: every event once, byte for byte, and a ledger that
-//! closes.
+//! Whole systems over loopback, in one process: every event is built once, byte for byte, and the
+//! ledger closes.
 
 mod support;
 #[path = "loopback/announced.rs"]
@@ -91,7 +91,7 @@ async fn a_push_that_cannot_be_right_is_refused() {
 async fn who_cannot_join_is_told_why() {
     let system = begin(plan(1, 1, 1)).await;
     let stranger = Source::connect(SourceConfig::new(SourceId::new(9), &system.address)).await;
-    let said = stranger.expect_err("it is not in the plan").to_string();
+    let said = stranger.expect_err("a refusal").to_string();
     assert!(said.contains("source 9"), "{said}");
     let taken = system.builders[0].address().to_string();
     let config =
@@ -128,7 +128,7 @@ async fn an_event_that_misses_a_fragment_names_the_source() {
 async fn a_filter_rejects_and_the_ledger_counts() {
     let mut run = plan(1, 1, 100);
     let builders = std::mem::take(&mut run.builders);
-    // The builder is started here, with its filter.
+    // The test starts the builder itself, because the builder has a filter.
     run.builders = builders;
     let supervisor =
         evb::supervisor::Supervisor::bind(evb::supervisor::SupervisorConfig::new("127.0.0.1:0", run))
@@ -154,8 +154,8 @@ async fn a_filter_rejects_and_the_ledger_counts() {
         report.verdict
     );
     assert_eq!(report.events.open(), Some(0));
-    assert_eq!(builder.finished().await.expect("it ends well").exit_code, 0);
-    assert_eq!(source.finished().await.expect("it ends well").exit_code, 0);
+    assert_eq!(builder.finished().await.expect("a normal end").exit_code, 0);
+    assert_eq!(source.finished().await.expect("a normal end").exit_code, 0);
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn an_event_alone_does_not_wait_for_the_next() {
     let plan = evb::supervisor::RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(3, 2, 10) };
     let (built, report) = start(plan, 1000).await.finish().await;
     assert_eq!(built.len(), 10);
-    // A wake-up that is lost costs the 100 ms to the next trigger; a busy machine costs less than
-    // half of that.
+    // If a wake-up were lost, the latency would be the 100 ms to the next trigger; a busy machine
+    // costs less than half of that.
     assert!(report.build_latency_us.p50 < 50_000, "{:?}", report.build_latency_us);
 }

@@ -1,4 +1,4 @@
-//! The threads of a process that take precedence over others on their core.
+//! The threads of a process that take precedence over other threads on their core.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -17,7 +17,7 @@ use support::{Numbers, System, plan};
 
 #[tokio::test]
 async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_not() {
-    let permitted = std::thread::spawn(take_precedence).join().expect("it does not panic");
+    let permitted = std::thread::spawn(take_precedence).join().expect("no panic");
     let quick = URGENT - Duration::from_nanos(1);
     let builders =
         [(quick, None), (URGENT, None), (Duration::ZERO, None), (quick, Some(false)), (URGENT, Some(true))];
@@ -35,7 +35,7 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
         events.recv().await.expect("an event: the builder is at work, and has more than its sink takes");
     }
     let standing = standing_by_thread();
-    let of = |name: &str| standing.get(name).copied().expect("it is at work");
+    let of = |name: &str| standing.get(name).copied().expect("a running thread");
     let own = of_this_thread();
     let urgent = match &permitted {
         Ok(Precedence::RealTime) => Standing { real_time: 1, ..own },
@@ -50,7 +50,8 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     system.finish().await;
 }
 
-/// A thread may have real-time priority already, as from `CPUSchedulingPolicy=fifo` of a unit.
+/// A thread may have real-time priority already, for example from `CPUSchedulingPolicy=fifo` in a
+/// systemd unit.
 #[test]
 fn who_has_more_already_keeps_it() {
     let thread = || {
@@ -59,21 +60,21 @@ fn who_has_more_already_keeps_it() {
         take_precedence()?;
         Ok::<_, std::io::Error>((before, of_this_thread()))
     };
-    match std::thread::spawn(thread).join().expect("it does not panic") {
+    match std::thread::spawn(thread).join().expect("no panic") {
         Ok((before, after)) => assert_eq!(before, after),
         Err(error) => println!("skipped: {error}"),
     }
 }
 
-/// A thread's rank with the scheduler.
+/// Priority of a thread for the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     nice: i32,
-    /// 0: not real-time.
+    /// Real-time priority; 0 if the thread is not real-time.
     real_time: u32,
 }
 
-/// Returns the standing of each thread of this process, by its name.
+/// Returns the priority of each thread of this process, by the thread's name.
 fn standing_by_thread() -> BTreeMap<String, Standing> {
     let threads = fs::read_dir("/proc/self/task").expect("Linux has it");
     let stats = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());

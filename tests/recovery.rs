@@ -1,5 +1,5 @@
 //! A supervisor is killed during a run, and another one goes on from its journal: sources and
-//! builders stay, and nothing is lost or duplicated.
+//! builders stay, and no event is lost or duplicated.
 
 mod support;
 
@@ -26,7 +26,7 @@ const EVENTS: u64 = 2000;
 async fn supervisor(listen: &str, path: &Path, plan: &RunPlan) -> Supervisor {
     let journal = Some(JournalConfig { path: path.to_owned(), fsync: JournalFsync::None });
     let config = SupervisorConfig { journal, ..SupervisorConfig::new(listen, plan.clone()) };
-    // Its predecessor's socket may take a moment to close.
+    // The socket of the killed supervisor may take a moment to close.
     for _ in 0..50 {
         match Supervisor::bind(config.clone()).await {
             Ok(bound) => return bound,
@@ -36,8 +36,8 @@ async fn supervisor(listen: &str, path: &Path, plan: &RunPlan) -> Supervisor {
     Supervisor::bind(config).await.expect("the address is free again")
 }
 
-/// Without a journal no supervisor can go on with the run: its builders end, and report what their
-/// sinks hold.
+/// Without a journal, no other supervisor can go on with the run: its builders end, and report the
+/// events that their sinks hold.
 #[tokio::test]
 async fn without_a_journal_a_builder_says_what_its_sink_holds() {
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -59,7 +59,7 @@ async fn without_a_journal_a_builder_says_what_its_sink_holds() {
         sleep(Duration::from_millis(1500)).await;
         system.run.abort();
         let ended = timeout(Duration::from_secs(10), system.builders[0].finished()).await;
-        let error = ended.expect("it gives up").expect_err("its run has no end");
+        let error = ended.expect("the builder gives up").expect_err("its run has no end");
         let RoleError::Abandoned { held, .. } = &*error else { panic!("{error}") };
         let count = taking.await.expect("no panic");
         assert!(count > 100, "{count}");
@@ -72,7 +72,7 @@ async fn without_a_journal_a_builder_says_what_its_sink_holds() {
     }
 }
 
-/// docs/reference/protocol.md RUN-23.
+/// Tests docs/reference/protocol.md RUN-23.
 #[tokio::test]
 async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost() {
     let directory = tempfile::tempdir().expect("there is room for a file");
@@ -83,7 +83,7 @@ async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost(
         let first = supervisor("127.0.0.1:0", &path, &plan).await;
         let address = first.address().to_string();
         let handle = first.handle();
-        let run = tokio::spawn(async move { first.run().await.expect("it leads the run") });
+        let run = tokio::spawn(async move { first.run().await.expect("the supervisor leads the run") });
         let mut system = System::new(handle, address.clone(), run);
         for id in &plan.builders {
             let (sink, events) = ChannelSink::new(64);
@@ -102,20 +102,21 @@ async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost(
             let killed = (&mut system.run).await;
             assert!(killed.is_err_and(|error| error.is_cancelled()), "the run was under way");
             sleep(Duration::from_millis(300)).await;
-            assert_eq!(unfinished_run(&path).expect("it is readable"), Some(plan.run));
-            // The plan's number and epoch do not matter, because those of the journal count.
+            assert_eq!(unfinished_run(&path).expect("a readable journal"), Some(plan.run));
+            // The new plan's number and epoch have no effect, because the journal contains those of
+            // the run.
             let other = RunPlan { epoch: SupervisorConfig::fresh_epoch(), ..plan.clone() };
             let next = supervisor(&address, &path, &other).await;
             system.supervisor = next.handle();
-            system.run = tokio::spawn(async move { next.run().await.expect("it leads the run") });
+            system.run = tokio::spawn(async move { next.run().await.expect("the supervisor leads the run") });
             let mut progress = system.supervisor.progress();
             let before = progress.latest().events.complete;
             let resumed =
                 progress.wait_for(|now| now.state == RunState::Running && now.events.complete > before + 20);
-            timeout(Duration::from_secs(10), resumed).await.expect("it goes on").expect("it runs");
+            timeout(Duration::from_secs(10), resumed).await.expect("in time").expect("a run");
         }
         let (mut built, report) = system.finish().await;
-        assert_eq!(report.epoch, plan.epoch.number(), "it is the same run");
+        assert_eq!(report.epoch, plan.epoch.number(), "the run is the same");
         assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
         assert_eq!(
             (report.events.complete, report.events.open()),
@@ -133,6 +134,6 @@ async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost(
                 assert!(fragment.payload == content(fragment.source, event.id, length), "event {}", event.id);
             }
         }
-        assert_eq!(unfinished_run(&path).expect("it is readable"), None, "the run is over");
+        assert_eq!(unfinished_run(&path).expect("a readable journal"), None, "the run is over");
     }
 }

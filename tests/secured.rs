@@ -26,8 +26,8 @@ fn psk(byte: u8) -> Security {
     Security::Psk(PresharedKey::new([byte; 32]))
 }
 
-/// Returns a plan with long timeouts: beside a compiler, roles may get no CPU time for seconds, and
-/// none should count as down for that.
+/// Returns a plan with long timeouts: if a compiler runs on the same machine, roles may get no CPU
+/// time for seconds, and must not count as down.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);
@@ -61,15 +61,15 @@ async fn who_has_another_key_or_none_is_told_so_at_once() {
         let began = std::time::Instant::now();
         let id = SourceId::new(1);
         let config = SourceConfig { security: theirs.clone(), ..SourceConfig::new(id, &system.address) };
-        let refused = Source::connect(config).await.expect_err("it does not belong here");
+        let refused = Source::connect(config).await.expect_err("a refusal");
         assert!(matches!(refused, RoleError::Join(_)) && refused.to_string().contains(words), "{refused}");
         let config =
             BuilderConfig { security: theirs, ..BuilderConfig::new(BuilderId::new(1), &system.address) };
-        let refused = Builder::connect(config, NullSink).await.expect_err("it does not belong here");
+        let refused = Builder::connect(config, NullSink).await.expect_err("a refusal");
         assert!(refused.to_string().contains(words), "{refused}");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 
-        // The wrong peers do not affect the run.
+        // Peers with a wrong key or without a key do not affect the run.
         let config = SourceConfig { security: ours, ..SourceConfig::new(id, &system.address) };
         let readout = Numbers { source: id, length: 100 };
         system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));

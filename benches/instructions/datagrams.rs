@@ -1,4 +1,4 @@
-//! Both paths of a lane over datagrams.
+//! Both directions of a lane over datagrams.
 
 use std::{
     io::IoSlice,
@@ -33,14 +33,14 @@ const SIZE: usize = DATAGRAM + DATAGRAM_HEADER;
 /// Number of segments in a train of 64 kB.
 const TRAIN: usize = 44;
 
-/// The path from the grant to the system call.
+/// The path of data from the grant to the system call.
 pub(super) struct Sending {
     core: SourceCore,
     end: SourceDatagrams,
     /// Lane bytes of a full segment.
     segment: usize,
-    /// The socket that the datagrams go to. Its data is never read: the kernel drops what exceeds
-    /// its buffer.
+    /// The socket that the datagrams go to. No datagram is read from this socket: the kernel drops
+    /// those that exceed its buffer.
     _builder: DatagramSocket,
     runtime: Runtime,
 }
@@ -82,7 +82,7 @@ impl Sending {
     }
 }
 
-/// The path from the system call to events, grants and commits included.
+/// The path of data from the system call to built events, grants and commits included.
 pub(super) struct Receiving {
     core: BuilderCore<Policy>,
     end: BuilderDatagrams,

@@ -1,4 +1,5 @@
-//! The machines of a source and a builder, with as much announced and granted as is measured.
+//! The state machines of a source and a builder, with as much data announced and granted as is
+//! measured.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub(super) const DATAGRAM: usize = 1472 - DATAGRAM_HEADER;
 /// fragments of at least this many bytes.
 const PAYLOAD: usize = 256_000;
 
-/// Returns the content of one fragment, and the number of fragments.
+/// Returns the payload of one fragment, and the number of fragments.
 pub(super) fn payload(length: usize) -> (Vec<u8>, usize) {
     ((0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect(), PAYLOAD.div_ceil(length))
 }
@@ -49,7 +50,7 @@ pub(super) fn lane_bytes(length: usize) -> Vec<u8> {
     (1..=count as u64).flat_map(fragment).collect()
 }
 
-/// Returns a source with everything announced and granted.
+/// Returns a source whose fragments are all announced and granted.
 pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
     let config = SourceConfig {
         id: ASSOCIATION.source,
@@ -74,7 +75,8 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
         core.push(Fragment::new(EventId::new(event), Timestamp::default(), payload.clone()), now).unwrap();
     }
     let mut records = BytesMut::new();
-    // Announcements that the builder does not need at once wait, and leave in packets.
+    // Announcements that are not urgent wait for others to share a packet with, so the loop lets
+    // time pass.
     for at in (0..=count as u32).map(|step| now + Duration::from_millis(50) * step) {
         core.handle_timeout(at);
         while let Some(output) = core.poll(at) {
@@ -95,7 +97,7 @@ pub(super) fn header(kind: DatagramKind, sequence: u32, offset: u64) -> Datagram
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard: 0, offset }
 }
 
-/// Returns a builder with all of its lane announced and granted.
+/// Returns a builder whose lane is completely announced and granted.
 pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy> {
     let (payload, count) = payload(length);
     let config = BuilderConfig {

@@ -1,4 +1,4 @@
-//! Both paths of a lane over a stream.
+//! Both directions of a lane over a stream.
 
 use std::{
     future::poll_fn,
@@ -38,7 +38,7 @@ pub(super) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Returns both ends of a connection, watched by the runtime.
+/// Returns both ends of a TCP connection, registered at the runtime.
 pub(super) fn pair(runtime: &Runtime) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let one = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -51,8 +51,8 @@ pub(super) fn pair(runtime: &Runtime) -> (TcpStream, TcpStream) {
     (watched(one), watched(two))
 }
 
-/// Returns the source's and the builder's channel of a connection, with a shared key if they are
-/// protected.
+/// Returns the source's and the builder's channel of a connection, with a shared key if
+/// `is_protected`.
 pub(super) fn channels(runtime: &Runtime, is_protected: bool) -> (Channel, Channel) {
     let (near, far) = pair(runtime);
     if !is_protected {
@@ -71,7 +71,7 @@ pub(super) fn channels(runtime: &Runtime, is_protected: bool) -> (Channel, Chann
     })
 }
 
-/// The path from the grant to the system call.
+/// The path of data from the grant to the system call.
 pub(super) struct Sending {
     core: SourceCore,
     end: SourceEnd,
@@ -105,7 +105,7 @@ impl Sending {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(outcome) => outcome.unwrap(),
                 }
-                // The builder's end is drained so that there is always room.
+                // The builder's socket is drained, so that the source's socket always has room.
                 while builder.read(drained).is_ok_and(|read| read == drained.len()) {}
                 let Some(Taken { range, .. }) = core.take(LaneIndex::new(0), STEP as u64) else {
                     return Poll::Ready(());
@@ -116,7 +116,7 @@ impl Sending {
     }
 }
 
-/// The path from the system call to events, grants and commits included.
+/// The path of data from the system call to built events, grants and commits included.
 pub(super) struct Receiving {
     core: BuilderCore<Policy>,
     end: BuilderEnd,

@@ -1,5 +1,5 @@
-//! Departure times and GCRA behind one trait, in simulated time: how exactly each keeps a rate, and
-//! how much leaves after a pause.
+//! Departure times and GCRA behind one trait, in simulated time: measures how exactly each keeps a
+//! rate, and how much leaves after a pause.
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -20,9 +20,9 @@ const START: Instant = Instant::from_nanos(1_000_000_000);
 
 /// A pacer that decides when trains may leave.
 pub trait Pacer {
-    /// Tells the pacer that a queue that was empty has something to send.
+    /// Tells the pacer that a queue that was empty has a train to send.
     fn wake(&mut self, now: Instant);
-    /// Lets the train leave now, or returns the time at which to ask again.
+    /// Lets a train leave now, or returns the time of the next try.
     fn try_depart(&mut self, size: Bytes, now: Instant) -> Result<(), Instant>;
 }
 
@@ -42,7 +42,8 @@ impl Pacer for EdtBucket {
     }
 }
 
-/// governor's GCRA with cells of a fixed number of bytes; a train takes whole cells.
+/// The GCRA of the crate `governor` with cells of a fixed number of bytes; a train takes whole
+/// cells.
 pub struct Gcra {
     limiter: RateLimiter<NotKeyed, InMemoryState, FakeRelativeClock, NoOpMiddleware<Nanos>>,
     clock: FakeRelativeClock,
@@ -51,7 +52,8 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// Creates a pacer; `None` if governor has no such quota, because it counts cells in 32 bits.
+    /// Creates a pacer; returns `None` if `governor` cannot express the quota, because the crate
+    /// counts cells in 32 bits.
     pub fn new(rate: Rate, burst: Bytes, cell: Bytes) -> Option<Self> {
         let cells = (rate.bits_per_second() as f64 / (8 * cell.count()) as f64).round();
         let per_second = NonZeroU32::new(u32::try_from(cells as u64).ok()?)?;
@@ -59,7 +61,7 @@ impl Gcra {
         Some(Self::of(Quota::per_second(per_second).allow_burst(burst), cell))
     }
 
-    /// Creates a pacer with this quota of cells.
+    /// Creates a pacer with the given quota of cells.
     pub fn of(quota: Quota, cell: Bytes) -> Self {
         let clock = FakeRelativeClock::default();
         Self {
@@ -88,7 +90,7 @@ impl Pacer for Gcra {
 }
 
 /// Returns the relative error of the long-term rate of a queue that is never empty. Every wake-up
-/// is `late`.
+/// comes later than requested, by `late`.
 pub fn rate_error(pacer: &mut impl Pacer, sizes: &[u64], rate: Rate, late: Duration) -> f64 {
     /// Number of trains after which the burst is over.
     const BEFORE: usize = 1000;
@@ -112,7 +114,7 @@ pub fn rate_error(pacer: &mut impl Pacer, sizes: &[u64], rate: Rate, late: Durat
     sent.count() as f64 * 8.0 / seconds / rate.bits_per_second() as f64 - 1.0
 }
 
-/// Returns the bytes that leave at once after a second without anything to send.
+/// Returns the bytes that leave at once after one second with an empty queue.
 pub fn after_pause(pacer: &mut impl Pacer, sizes: &[u64]) -> Bytes {
     let mut sent = Bytes::ZERO;
     pacer.wake(START);

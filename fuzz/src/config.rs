@@ -1,5 +1,5 @@
-//! Configurations: read, checked, and shown; and the grant paths of summaries, shown for one of
-//! them.
+//! Fuzz target for configuration files, which are parsed, checked and displayed, and for the grant
+//! paths in run summaries.
 
 use evb_config::{
     Loaded,
@@ -9,13 +9,13 @@ use evb_config::{
 
 const QUICKSTART: &str = include_str!("../../examples/quickstart.toml");
 
-/// The configuration that a grant path is compared with.
+/// Configuration with which a grant path from a run summary is displayed.
 const PORT: &str = "[network]\nlink_rate = \"10 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
 
-/// Reads the bytes as a configuration, and as a summary.
+/// Parses the bytes as a configuration, and as a run summary.
 ///
 /// # Panics
-/// Panics if an error names no line, or a configuration that was read cannot be shown.
+/// Panics if an error names no line of the text, or if a valid configuration cannot be displayed.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     match MeasuredPath::parse("fuzz.json".to_owned(), text) {
@@ -46,7 +46,8 @@ fn show(loaded: &Loaded, paths: &GrantPaths) {
     assert!(shown::json(Some((&loaded.config, &sums, paths)), Some(&problems)).is_object());
 }
 
-/// Returns the examples, a summary, and each block of the manual behind the lines that it needs.
+/// Returns the seed corpus: example configurations, a run summary, and all TOML blocks of the
+/// manual.
 pub fn seeds() -> Vec<Vec<u8>> {
     const SUMMARY: &str = r#"{"grant_path_us": {"first_byte": {"p50": 120, "p99": 300}, "builder_write": {"p50": 8, "p99": 15},
         "source_wake_up": {"p50": 60, "p99": 110}, "derived_rest": {"p50": 15}, "with_network": true}}"#;

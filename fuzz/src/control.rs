@@ -1,5 +1,5 @@
-//! Control messages and handshakes, their checked readings, and the framing of the control
-//! connection.
+//! Fuzz target for control messages and handshakes: decoding, validation, and the framing on a
+//! control connection.
 
 use bytes::BytesMut;
 use evb_core::wire::encoding::Encoding as _;
@@ -17,11 +17,11 @@ use evb_net::{
     handshake::{refused, welcomed, words},
 };
 
-/// Reads the bytes as each message and as a stream of them. A message that was decoded must mean
-/// the same when it is encoded again.
+/// Decodes the bytes as each type of control message and as a stream of messages. A decoded message
+/// must mean the same after it is encoded and decoded again.
 ///
 /// # Panics
-/// Panics if it does not, or if a reading exceeds its limit.
+/// Panics if a message changes its meaning, or if a decoded value exceeds its limit.
 pub fn check(data: &[u8]) {
     if let Ok(control) = Control::read(data) {
         look_at(&control);
@@ -77,7 +77,8 @@ fn look_at_decisions(decisions: &Decisions) {
         again.extend(*count, *verdict);
     }
     assert!(next - decisions.first <= MAX_BATCH);
-    // Adjacent runs with the same verdict were merged.
+    // `extend` merges adjacent runs of events with the same verdict, so only the total number of
+    // events is compared.
     let total =
         |verdicts: &[(EventId, u32, Verdict)]| verdicts.iter().map(|run| u64::from(run.1)).sum::<u64>();
     assert_eq!(again.verdicts().map(|again| total(&again)), Ok(total(&verdicts)));
@@ -111,7 +112,7 @@ fn look_at_reply(reply: &HelloReply) {
     }
 }
 
-/// Returns one of each message, alone and in a stream.
+/// Returns the seed corpus: one control message of each type, each alone and all in one stream.
 pub fn seeds() -> Vec<Vec<u8>> {
     let messages = messages();
     let mut stream = BytesMut::new();
@@ -119,7 +120,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = messages.iter().map(|message| message.encode_to_vec()).collect();
     seeds.push(stream.to_vec());
     seeds.push((MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec());
-    // These name events beyond all runs, and step over the end.
+    // These two messages name event ids near `u64::MAX`, so that adding to an id overflows.
     let last = Decisions { first: u64::MAX - 3, runs: vec![3, 2, 1, 0] };
     seeds.push(Control { message: Some(Message::Decisions(last)) }.encode_to_vec());
     let last = Assignments {
@@ -134,7 +135,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Returns every message.
+/// Returns one control message of each type.
 pub fn messages() -> Vec<Control> {
     let mut decisions = Decisions::starting(EventId::new(7));
     for (count, verdict) in
@@ -188,20 +189,21 @@ pub fn messages() -> Vec<Control> {
     messages.map(|message| Control { message: Some(message) }).to_vec()
 }
 
-/// Returns a source's hello.
+/// Returns the hello message of a source.
 pub fn hello() -> Hello {
     let hello = Hello::new(Peer::Source(SourceId::new(3)), Peer::Supervisor);
     Hello { boot_id: "here".to_owned(), software: "evb".to_owned(), max_fragment: 1000, ..hello }
 }
 
-/// Returns a supervisor's and a builder's answer in one.
+/// Returns a welcome that contains all that a supervisor's welcome contains (run parameters) and
+/// all that a builder's contains (lane state).
 pub fn welcome() -> Welcome {
     let parameters = RunParameters { slots: 2, heartbeat_ns: 250_000_000, ..RunParameters::default() };
     let lane = LaneState { received: 32, announced: 64, committed: 16 };
     Welcome { epoch: 99, run: 7, parameters: Some(parameters), lane: Some(lane), ..Welcome::default() }
 }
 
-/// Returns a refusal.
+/// Returns the reply of a peer that refuses a hello.
 pub fn refusal() -> HelloReply {
     refused(Refusal::because(Reason::Epoch, "restart it"))
 }

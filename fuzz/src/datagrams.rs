@@ -1,4 +1,4 @@
-//! Datagrams of lanes: header, checksum, and the records in them.
+//! Fuzz target for the UDP datagrams of lanes: header, checksum, and the records in a datagram.
 
 use evb_core::{
     id::{BuilderId, Epoch, SourceId},
@@ -8,11 +8,11 @@ use evb_core::{
     },
 };
 
-/// Reads the bytes as a datagram, as they are and with a correct checksum. What was decoded must be
-/// encoded to the same bytes.
+/// Decodes the bytes as a datagram twice: unchanged, and with a corrected checksum. Encoding the
+/// decoded header must give the same bytes.
 ///
 /// # Panics
-/// Panics if the bytes differ.
+/// Panics if the encoded bytes differ from the decoded ones.
 pub fn check(data: &[u8]) {
     open(data);
     let Some((_, body)) = data.split_at_checked(DATAGRAM_HEADER) else { return };
@@ -33,7 +33,7 @@ fn open(bytes: &[u8]) {
     }
 }
 
-/// Returns the header of these bytes, as if their checksum were correct.
+/// Decodes the header of a datagram without checking its checksum.
 fn header(bytes: &[u8]) -> DatagramHeader {
     let number = |at: usize, length: usize| {
         bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -54,7 +54,7 @@ fn header(bytes: &[u8]) -> DatagramHeader {
     }
 }
 
-/// Returns datagrams of lane bytes, and of records.
+/// Returns the seed corpus: a datagram of lane data, one of records, and a probe.
 pub fn seeds() -> Vec<Vec<u8>> {
     let blank = header(&[1; DATAGRAM_HEADER]);
     let mut records = bytes::BytesMut::new();

@@ -1,4 +1,4 @@
-//! Event files: arbitrary bytes, and arbitrary bytes whose checksums are correct.
+//! Fuzz target for event files: arbitrary bytes, and arbitrary bytes with corrected checksums.
 
 use std::{
     fs,
@@ -22,17 +22,19 @@ use evb_file::{
 
 const RUN: RunNumber = RunNumber::new(1);
 
-/// Path of the file for the bytes: in memory, if the system has a folder for that.
+/// Path of the file that the fuzzed bytes are written to: in `/dev/shm`, which is memory, if this
+/// folder exists.
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     folder.join(format!("evb-fuzz-{}.evb", std::process::id()))
 });
 
-/// Reads the bytes as a file in every way, as they are and with correct checksums.
+/// Reads the bytes as an event file with every reader, first unchanged and then with corrected
+/// checksums.
 ///
 /// # Panics
-/// Panics if the ways contradict each other.
+/// Panics if two readers contradict each other.
 pub fn check(data: &[u8]) {
     read(data);
     let mut mended = data.to_vec();
@@ -89,8 +91,9 @@ fn look_at(event: &Event) {
     dump::hex(event, &mut std::io::sink()).expect("a sink takes all");
 }
 
-/// Corrects the checksums of the header, the payloads, the heads and the index, as far as they can
-/// be found (`docs/reference/file-format.md`). Returns `None` if this is no file.
+/// Corrects the checksums of the file header, the payloads, the record heads and the index, as far
+/// as they can be found (`docs/reference/file-format.md`). Returns `None` if the bytes are too
+/// short for a file header.
 fn mend(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
     let header = number(bytes, 12, 4)? as usize;
@@ -110,7 +113,7 @@ fn mend(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Corrects the record at `at`, and returns its end.
+/// Corrects the checksums of the record at offset `at`, and returns the offset of its end.
 fn mend_record(bytes: &mut [u8], at: usize, tag: u64) -> Option<usize> {
     let head = number(bytes, at + 4, 4)? as usize;
     let end = at.checked_add(usize::try_from(number(bytes, at + 8, 8)?).ok()?)?;
@@ -134,10 +137,11 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(u64::from_le_bytes(number))
 }
 
-/// Returns a closed file, one without an index, a torn one, and one without events.
+/// Returns the seed corpus: a closed event file, a file without an index, a file truncated within a
+/// record, and a file without events.
 ///
 /// # Panics
-/// Panics if there is no room for a small file.
+/// Panics if the file system has no room for a small file.
 pub fn seeds() -> Vec<Vec<u8>> {
     let folder = PLACE.with_extension("seeds");
     let write = |events: u64| {

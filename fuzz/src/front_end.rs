@@ -1,4 +1,4 @@
-//! The data that front-end processes send to a source.
+//! Fuzz target for the fragments that front-end processes send to a source.
 
 use evb::input::fuzzing::front_end;
 use evb_core::{fragment::Checksum, units::Bytes};
@@ -7,10 +7,11 @@ use crate::script::{Slowly, block_on};
 
 const MAX_FRAGMENT: Bytes = Bytes::new(1000);
 
-/// Reads fragments from the bytes; the first byte is the speed at which the others arrive.
+/// Reads fragments from a stream of the bytes; the first byte is the number of bytes that arrive at
+/// once.
 ///
 /// # Panics
-/// Panics if a fragment has bytes that were not sent.
+/// Panics if a received fragment has bytes that were not sent.
 pub fn check(data: &[u8]) {
     let Some((step, bytes)) = data.split_first() else { return };
     let (fragments, ended) = block_on(front_end(Slowly::new(bytes, *step), MAX_FRAGMENT));
@@ -36,7 +37,8 @@ fn record(event: u64, timestamp: u64, payload: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes()[..], &event.to_le_bytes(), &timestamp.to_le_bytes(), payload].concat()
 }
 
-/// Returns three fragments, fast and slow, one that is cut off, and one that is a byte too long.
+/// Returns the seed corpus: three valid fragments that arrive in large or in small pieces, a
+/// truncated fragment, and a fragment that is a byte too long.
 pub fn seeds() -> Vec<Vec<u8>> {
     let whole = [record(1, 10, b"one"), record(3, 30, b""), record(2, 20, &[7; 1000])].concat();
     let with = |step: u8, bytes: &[u8]| [&[step][..], bytes].concat();

@@ -1,4 +1,5 @@
-//! Handshakes from either side, from bytes that arrive a few at a time.
+//! Fuzz target for the accepting and the connecting side of a handshake, whose input arrives a few
+//! bytes at a time.
 
 use evb_core::wire::preamble::ConnectionKind;
 use evb_net::handshake::{HandshakeError, accept_handshake, connect_handshake, opening, welcomed};
@@ -8,11 +9,12 @@ use crate::{
     script::{Slowly, block_on},
 };
 
-/// Performs a handshake. The first byte selects the reader and the speed; the others are the
-/// peer's.
+/// Performs a handshake. The first byte selects the kind of connection, the side that is tested,
+/// and the number of bytes that arrive at once; the peer sends the other bytes.
 ///
 /// # Panics
-/// Panics if what was decoded is not what was sent, or if a foreign protocol is answered.
+/// Panics if a decoded message differs from the message sent, or if a peer with a foreign protocol
+/// gets an answer.
 pub fn check(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let kind = if how & 1 == 0 { ConnectionKind::Control } else { ConnectionKind::Lane };
@@ -44,7 +46,8 @@ fn is_foreign(bytes: &[u8]) -> bool {
     !bytes.starts_with(&evb_core::wire::preamble::MAGIC)
 }
 
-/// Returns a hello and both answers, on either connection, fast and slow.
+/// Returns the seed corpus: a hello, a welcome and a refusal on a control and on a lane connection,
+/// arriving at once or in small pieces.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, kind) in [(0, ConnectionKind::Control), (1, ConnectionKind::Lane)] {

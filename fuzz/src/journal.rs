@@ -1,5 +1,5 @@
-//! The supervisor's journal: arbitrary bytes as its file, and arbitrary entries as the past of a
-//! run that is continued.
+//! Fuzz target for the supervisor's journal: arbitrary bytes as its file, and arbitrary entries
+//! from which a run is recovered and continued.
 
 use std::time::Duration;
 
@@ -21,25 +21,27 @@ use crate::{
     supervisor::{REGISTER, SAY, drive, plan, run},
 };
 
-/// Length of the file's header, and of an entry's length and checksum.
+/// Length of the journal's file header, in bytes; `FRAME` is the length of an entry's length and
+/// checksum.
 const HEADER: usize = 8;
 const FRAME: usize = 8;
 
-/// Bit in the kind of a piece that is an entry; the others are what happens to the supervisor that
-/// continues the run.
+/// Bit in the kind of an input piece that marks a journal entry; a piece without it is something
+/// that happens to the supervisor after the recovery.
 const ENTRY: u8 = 8;
-/// Bit in the kind of the first piece: the run's own clock triggers.
+/// Bit in the kind of the first input piece: the supervisor triggers events periodically.
 const CLOCK: u8 = 1 << 7;
 
-/// The current time: later than all seeds, and within the same boot.
+/// Current time of the recovering supervisor: later than every entry of the seeds, and within the
+/// same boot.
 const NOW: Instant = Instant::from_nanos(1 << 40);
 
-/// Reads the bytes as a file, as they are and with correct checksums, and as a script: entries, and
-/// what happens after them.
+/// Reads the bytes as a journal file, unchanged and with corrected checksums, and as a script:
+/// journal entries from which the run is recovered, and steps of the recovered supervisor.
 ///
 /// # Panics
-/// Panics if two readings of the file differ, if a snapshot of the recovered run is another run, or
-/// as [`drive`] does.
+/// Panics if reading the file twice gives different entries, if recovering from a snapshot of the
+/// recovered run gives another state, or for a reason of [`drive`].
 pub fn check(data: &[u8]) {
     check_file(data);
     let mut mended = write_journal(&[]);
@@ -70,7 +72,7 @@ fn recover(plan: &RunPlan, entries: impl Iterator<Item = Entry>) -> Result<Super
     core
 }
 
-/// Checks that a snapshot of the recovered run is the same run.
+/// Checks that recovering from a snapshot of the recovered run gives the same state.
 fn check_again(plan: &RunPlan, core: &SupervisorCore) {
     let again = recover(plan, core.snapshot(NOW).into_iter());
     let again = again.unwrap_or_else(|fault| panic!("{fault}: {:?}", core.snapshot(NOW)));
@@ -83,14 +85,15 @@ fn check_file(bytes: &[u8]) {
         JournalContent::Whole(entries, whole) => {
             assert!(whole <= bytes.len() && (whole > 0 || entries.is_empty()));
             if whole > 0 {
-                // The contents are compared as text, because not every number equals itself.
+                // The contents are compared as text, because a floating-point NaN does not equal
+                // itself.
                 let cut = read_journal(&bytes[..whole]);
                 assert_eq!(
                     format!("{cut:?}"),
                     format!("{:?}", JournalContent::Whole(entries.clone(), whole))
                 );
             }
-            // An entry of which only fields of later versions were read is written as nothing.
+            // An entry with nothing but fields of later protocol versions has an empty encoding.
             if entries.iter().all(|entry| entry.encoded_len() > 0) {
                 let written = write_journal(&entries);
                 let again = read_journal(&written);
@@ -107,7 +110,7 @@ fn check_file(bytes: &[u8]) {
     }
 }
 
-/// Corrects the checksum of every entry that fits.
+/// Corrects the checksum of every journal entry that lies within the bytes.
 fn mend(bytes: &mut [u8]) {
     let mut at = HEADER;
     while let Some(length) = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -119,7 +122,8 @@ fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// Returns the entries that a supervisor writes at the beginning of a run, and their snapshot.
+/// Returns the journal entries that a supervisor writes during the first `steps` steps of a run,
+/// and a snapshot of its state afterwards.
 fn written(trigger: TriggerKind, steps: usize) -> [Vec<Entry>; 2] {
     let mut now = Instant::from_nanos(1_000_000);
     let plan = RunPlan { journal: true, ..plan(trigger) };
@@ -145,8 +149,8 @@ fn written(trigger: TriggerKind, steps: usize) -> [Vec<Entry>; 2] {
     [entries, core.snapshot(now)]
 }
 
-/// Returns entries of an eventful run: builder 2 dies and others get its events, an operator steers
-/// the run, a builder leaves and returns, and the run ends.
+/// Returns journal entries of an eventful run: builder 2 dies and builder 1 gets its event, builder
+/// 9 joins and leaves, an operator changes the rate and pauses the run, and the run ends.
 fn eventful() -> impl Iterator<Item = Entry> {
     let finding = |failure, remark| Finding { problem: "the disk".to_owned(), failure, remark };
     let whats = [
@@ -167,8 +171,9 @@ fn eventful() -> impl Iterator<Item = Entry> {
     whats.into_iter().map(|what| Entry { at_ns: 1 << 30, what: Some(what) })
 }
 
-/// Returns journals as scripts and as files: of runs at several points, entry by entry and as a
-/// snapshot, each followed by a run.
+/// Returns the seed corpus, with each journal as a script and as a file: journals of a run after
+/// several numbers of steps, each as single entries and as a snapshot, followed by the steps of a
+/// complete run.
 pub fn seeds() -> Vec<Vec<u8>> {
     let rate = Frequency::from_hertz(100.0).expect("that is a rate");
     let mut seeds = Vec::new();
@@ -177,7 +182,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             for journal in written(trigger, steps) {
                 let eventful: Vec<Entry> = journal.iter().cloned().chain(eventful()).collect();
                 seeds.extend([script(&journal, clock), script(&eventful, clock)]);
-                // `check` adds the header.
+                // The file header is cut off, because `check` adds it.
                 seeds.push(write_journal(&eventful).split_off(HEADER));
             }
         }
@@ -191,7 +196,8 @@ fn script(journal: &[Entry], clock: u8) -> Vec<u8> {
         *kind |= clock;
     }
     for (kind, bytes) in run() {
-        // All peers were there before.
+        // Every peer has been connected to the supervisor before the recovery, so its hello states
+        // the incarnation.
         let known = |hello| Hello { incarnation: 1, ..hello }.encode_to_vec();
         let hello = Hello::decode(&bytes).ok().filter(|_| kind & 3 == REGISTER);
         script.push((kind, hello.map_or(bytes, known)));

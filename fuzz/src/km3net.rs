@@ -1,4 +1,5 @@
-//! KM3NeT timeslices: a timeslice that was split must be rebuilt to the same bytes.
+//! Fuzz target for KM3NeT timeslices: a timeslice that was split into fragments must be rebuilt to
+//! the same bytes.
 
 use evb::input::km3net::{Timeslices, rebuild_timeslice};
 use evb_core::{
@@ -6,10 +7,10 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
 };
 
-/// Reads the bytes as a file of timeslices.
+/// Parses the bytes as a file of timeslices, and rebuilds each timeslice from its fragments.
 ///
 /// # Panics
-/// Panics if a timeslice is not rebuilt as it was.
+/// Panics if a rebuilt timeslice differs from the original.
 pub fn check(data: &[u8]) {
     let slices = match Timeslices::parse(data) {
         Ok(slices) => slices,
@@ -23,8 +24,8 @@ pub fn check(data: &[u8]) {
         let slice = slices.slice(place).expect("one of them");
         assert_eq!(slices.of_event(id), slice);
         whole.extend_from_slice(slice);
-        // An event with a fragment of each of 60 000 modules, for each of as many timeslices, would
-        // take too long.
+        // Rebuilding every timeslice would take too long, because an input may have tens of
+        // thousands of timeslices and modules.
         if place < 4 && modules < 200 {
             let mut event = Event::empty(id, RunNumber::new(1), Epoch::new(1), BuilderId::new(1));
             for module in 0..modules {
@@ -37,7 +38,8 @@ pub fn check(data: &[u8]) {
     assert_eq!(whole, data);
 }
 
-/// Returns two timeslices, of two modules and of one.
+/// Returns the seed corpus: a timeslice of two detector modules, alone and followed by a timeslice
+/// of one module.
 pub fn seeds() -> Vec<Vec<u8>> {
     let frame = |common: &[u8], module: u32, hits: &[u8]| {
         let head = [32 + hits.len() as u32, 101].map(u32::to_le_bytes).concat();

@@ -1,5 +1,5 @@
-//! A builder's machine with a byte budget, and all that its sources, its supervisor and its sink
-//! may do.
+//! Fuzz target for the builder's state machine with a byte budget: its sources, its supervisor and
+//! its sink may do anything.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -31,61 +31,62 @@ use evb_shaper::{
 
 const LANES: usize = 3;
 const SLOTS: usize = 3;
-/// Largest fragment; some fragments have their own memory.
+/// Largest fragment, in bytes; it exceeds the size above which a fragment gets its own allocation.
 const MAX_FRAGMENT: u64 = LARGE_FRAGMENT as u64 + 1000;
 const BUDGET: Bytes = Bytes::kib(64);
 const CHUNK: Bytes = Bytes::kib(8);
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Largest number of steps; more would only take time.
+/// Largest number of steps that are performed, to limit the time of a fuzz input.
 const STEPS: usize = 400;
 
-/// An event in the life of a builder. Lanes, events and rosters are taken modulo their small
-/// numbers.
+/// A step of the test, as seen by the builder. The arbitrary numbers of lanes, events and rosters
+/// are reduced modulo small numbers.
 #[derive(Arbitrary, Debug)]
 pub enum Step {
-    /// A source connects or reconnects.
+    /// A source connects or reconnects its lane.
     Connect(u8),
-    /// A source's connection breaks.
+    /// The lane connection of a source breaks.
     Disconnect(u8),
-    /// Fragments (event, length) are announced, with this offset from the expected position.
+    /// A source announces fragments (event, length) at the expected position plus this offset.
     Announce(u8, i8, Vec<(u8, u16)>),
-    /// A source sends this much of its grant, or the same amount from another offset, intact or
-    /// damaged. The builder reads it in the way of small fragments, or of large ones.
+    /// A source sends `length` bytes at the next position plus `shift`, intact or with a damaged
+    /// byte. With `own_memory`, the builder reads them like a large fragment, directly into the
+    /// fragment's memory.
     #[allow(missing_docs)] // just said
     Data { lane: u8, shift: i8, length: u16, damage: Option<u16>, own_memory: bool },
-    /// A malicious source sends these bytes.
+    /// A malicious source sends these raw bytes on its lane.
     Bytes(u8, Vec<u8>),
-    /// Events are assigned to this builder.
+    /// The supervisor assigns these events to the builder.
     Assign(u8, Vec<u8>),
-    /// A malicious supervisor assigns events.
+    /// A malicious supervisor sends an arbitrary assignment message.
     Assignments(u32, Vec<u64>, Vec<u64>),
-    /// Sources are up or down from this version on.
+    /// The supervisor sends a roster with this version and this bit set of connected sources.
     Roster(u8, u8),
-    /// The supervisor sends its clock.
+    /// The supervisor sends a heartbeat with its clock.
     Heartbeat(u64, u64, u64),
-    /// This many milliseconds pass.
+    /// Time passes: this number of milliseconds.
     Pass(u16),
-    /// The sink has finished an event: written, rejected or failed.
+    /// The sink finishes an event: it was written, rejected, or could not be written.
     Sink(u8),
 }
 
-/// The knowledge of an honest source of the lane.
+/// State of a lane as an honest source knows it.
 #[derive(Debug, Default)]
 struct Lane {
-    /// All bytes of the lane that are announced.
+    /// All announced bytes of the lane.
     content: Vec<u8>,
     received: u64,
     granted: u64,
     committed: u64,
     connected: bool,
-    /// End of the furthest piece that was refused; bytes in front of its fault may have been
-    /// accepted.
+    /// End of the last piece of data that the builder refused; the builder may have accepted the
+    /// bytes of this piece that precede the fault.
     refused: u64,
-    /// True if some of its bytes were not those of `content`.
+    /// True if some bytes sent on the lane differed from `content`.
     garbled: bool,
 }
 
-/// The machine and its surroundings.
+/// The builder's state machine, with models of its sources, its sink and the clock.
 #[derive(Debug)]
 pub struct Bench {
     core: BuilderCore<Policy>,
@@ -95,10 +96,10 @@ pub struct Bench {
     now: Instant,
 }
 
-/// Performs the steps, and checks the machine's promises after each.
+/// Performs the steps on a builder, and checks the invariants of its state machine after each step.
 ///
 /// # Panics
-/// Panics if the machine breaks a promise.
+/// Panics if the state machine violates an invariant.
 pub fn run(turns: bool, steps: &[Step]) {
     let mut bench = Bench::new(turns.then_some(2));
     for step in steps.iter().take(STEPS) {
@@ -224,7 +225,7 @@ impl Bench {
         assert!(!self.core.is_lane_connected(lane));
     }
 
-    /// Does what a driver does with a lane whose record was refused.
+    /// Disconnects the lane if the builder refused its record, as a driver does.
     fn refuse(&mut self, lane: LaneIndex, result: Result<(), LaneError>) {
         if let Err(error) = result {
             assert!(!error.to_string().is_empty());
@@ -272,7 +273,8 @@ impl Bench {
         }
     }
 
-    /// Passes a data record to the machine, as `evb_net::lane::BuilderEnd` does.
+    /// Passes a data record to the builder's state machine in the same way as
+    /// `evb_net::lane::BuilderEnd`.
     fn record(&mut self, lane: LaneIndex, offset: u64, bytes: &[u8], own_memory: bool) {
         let mut result = self.core.check_data(lane, offset, bytes.len() as u32);
         let mut rest = if result.is_ok() { bytes } else { &[] };
@@ -307,7 +309,8 @@ impl Bench {
             match header {
                 RecordHeader::Announce { offset, .. } => {
                     let items = body.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
-                    // The model keeps the lane's bytes, so it accepts few of them.
+                    // Only the first 32 announcements count, because this model stores all
+                    // announced bytes in memory.
                     let items: Vec<_> = items.take(32).collect();
                     self.announce(lane, offset, items);
                 }
@@ -323,7 +326,7 @@ impl Bench {
         }
     }
 
-    /// Takes the machine's outputs, and checks that they are allowed.
+    /// Fetches the outputs of the builder's state machine, and checks that they are allowed.
     fn settle(&mut self) {
         while let Some(output) = self.core.poll(self.now) {
             match output {
@@ -343,8 +346,8 @@ impl Bench {
         assert!(self.core.slots_used() <= SLOTS && self.events.len() <= self.core.slots_used());
     }
 
-    /// Checks grants and commits to a source: they are monotone, and only of what it has announced
-    /// and sent.
+    /// Checks the grants and commits that the builder sends to a source: they never decrease,
+    /// grants cover only announced bytes, and commits only sent bytes.
     fn records(&mut self, index: usize) {
         let mut written = BytesMut::new();
         self.core.write_records(LaneIndex::new(index), &mut written);
@@ -387,7 +390,8 @@ impl Bench {
         }
     }
 
-    /// Ends everything that is open, and checks that it is counted.
+    /// Ends all open events by their deadline, and checks that every event is counted and every
+    /// slot is free again.
     fn end(mut self) {
         for _ in 0..SLOTS + 4 {
             self.now += 2 * DEADLINE;
@@ -412,8 +416,8 @@ impl Bench {
 const _: () = assert!(CHUNK.count() < MAX_DATA as u64);
 
 fn announcement(event: u8, length: u16) -> Announcement {
-    // Most lengths and events are allowed; a few lengths are slightly too large, and event 0
-    // occurs.
+    // Most of these lengths and event ids are valid; a few lengths are slightly too large, and the
+    // invalid event id 0 occurs.
     let length = u32::from(length) % (MAX_FRAGMENT as u32 + 2);
     Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(7), length }
 }

@@ -1,5 +1,5 @@
-//! A source and a builder with a byte budget, over a network that loses, repeats and reorders
-//! datagrams, and to which third parties may send theirs.
+//! Fuzz target for a lane over UDP: a source and a builder with a byte budget, and a network that
+//! loses, repeats and reorders datagrams and into which third parties send forged datagrams.
 
 use evb_core::index::LaneIndex;
 use std::{collections::VecDeque, io::IoSlice, time::Duration};
@@ -33,34 +33,35 @@ const SEGMENT: u64 = 1432;
 const DATAGRAM: usize = 1472;
 const BUDGET: Bytes = Bytes::new(8000);
 const WINDOW: Bytes = Bytes::new(6000);
-/// Largest number of datagrams under way in each direction.
+/// Largest number of datagrams in flight in each direction.
 const QUEUE: usize = 64;
-/// Largest number of steps; more would only take time.
+/// Largest number of steps that are performed, to limit the time of a fuzz input.
 const STEPS: usize = 300;
 
-/// An event in the system. Positions in a queue are taken modulo its length.
+/// A step of the test. Arbitrary positions in a queue are reduced modulo its length.
 #[derive(Arbitrary, Debug)]
 #[allow(missing_docs)] // of fields: the steps say what they are
 pub enum Step {
-    /// A datagram arrives at the builder (true) or the source, and stays in the network if it is to
-    /// arrive again.
+    /// A datagram arrives at the builder (`at_builder`) or at the source; if `stays` is true, a
+    /// copy remains in the network and can arrive again.
     Arrive { at_builder: bool, place: u8, stays: bool },
-    /// A datagram is lost.
+    /// The network loses a datagram to the builder (`to_builder`) or to the source.
     Lose { to_builder: bool, place: u8 },
-    /// This many microseconds pass.
+    /// Time passes: this number of microseconds.
     Pass(u32),
-    /// The connection breaks, and is replaced by a new one.
+    /// The connection between source and builder breaks, and a new connection replaces it.
     Reconnect,
-    /// The sink takes an event.
+    /// The sink of the builder finishes writing an event.
     Write(u8),
-    /// A third party that knows the connection sends this to the builder (true) or the source;
-    /// sequence, acknowledgement and offset are shifted by this much from the last ones.
+    /// A third party that knows the connection number sends a forged datagram to the builder
+    /// (`to_builder`) or to the source; its sequence number, acknowledgement and offset are those
+    /// of the last genuine datagram plus these differences.
     Forge { to_builder: bool, kind: u8, request: u16, sequence: i8, heard: i8, offset: i16, body: Vec<u8> },
-    /// A peer with another epoch or connection number sends a datagram.
+    /// A peer with an outdated epoch or connection number sends a datagram.
     Stale { to_builder: bool, epoch: u64, connection: u32 },
 }
 
-/// Both ends and the network between them.
+/// The source, the builder, and the network between them.
 #[derive(Debug)]
 struct World {
     now: Instant,
@@ -72,15 +73,16 @@ struct World {
     to_source: VecDeque<Vec<u8>>,
     sink: Vec<Event>,
     built: u64,
-    /// True if nothing was forged.
+    /// True if no datagram was forged.
     honest: bool,
 }
 
-/// Performs the steps, and checks the machines' promises after each. If nothing was forged, all
-/// events are built in the end, whatever the network did.
+/// Performs the steps, and checks the invariants of both state machines after each step. If no
+/// datagram was forged, all events must be built in the end, even if the network has lost or
+/// reordered datagrams.
 ///
 /// # Panics
-/// Panics if a machine breaks a promise.
+/// Panics if a state machine violates an invariant.
 pub fn run(steps: &[Step]) {
     let mut world = World::new();
     for step in steps.iter().take(STEPS) {
@@ -235,7 +237,7 @@ impl World {
             Ok(()) => {}
             Err(DatagramFault::Stale) => assert_ne!(header.association, self.association()),
             Err(fault) => {
-                assert!(!self.honest, "nobody lied: {fault}");
+                assert!(!self.honest, "a fault without forged datagrams: {fault}");
                 self.connect();
             }
         }
@@ -247,7 +249,7 @@ impl World {
         self.source.handle_timeout(self.now);
     }
 
-    /// Performs all the work that the machines want done now.
+    /// Fetches and handles all outputs that both state machines have at the current time.
     fn pump(&mut self) {
         while let Some(output) = self.builder.poll(self.now) {
             match output {
@@ -287,7 +289,8 @@ impl World {
             let end = range.end.min(start + SEGMENT);
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(200);
             let covered = self.source.gather(LaneIndex::new(0), start..end, &mut slices);
-            // Only a lying builder requests bytes again after it has committed them.
+            // Only a forged request can ask for bytes that the builder has already committed, which
+            // the source no longer holds.
             assert!(covered == end - start || !self.honest, "{covered} bytes of {start}..{end}");
             let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
             let mut datagram = header.to_vec();
@@ -309,7 +312,8 @@ impl World {
         assert!(self.built <= EVENTS, "an event is built twice");
     }
 
-    /// Runs the rest without losses, and checks that everything is built and released.
+    /// Runs the lane to its end without further losses, and checks that all events are built and
+    /// that the source has released all fragments.
     fn end(&mut self) {
         for _ in 0..2000 {
             while let Some(datagram) = self.to_builder.pop_front() {
@@ -335,14 +339,15 @@ impl World {
     }
 }
 
-/// Puts a datagram into the network; it is lost if the queue is full.
+/// Puts a datagram into the queue of the network, which loses it if the queue is full.
 fn send(queue: &mut VecDeque<Vec<u8>>, datagram: Vec<u8>) {
     if queue.len() < QUEUE && !datagram.is_empty() {
         queue.push_back(datagram);
     }
 }
 
-/// Returns a payload; that of every other event is longer than a datagram.
+/// Returns the payload of an event's fragment; the payloads of even events are longer than a
+/// datagram.
 fn payload(event: EventId) -> Vec<u8> {
     let length = if event.number() % 2 == 0 { 3500 } else { event.number() * 40 };
     (0..length).map(|place| (event.number() * 31 + place * 13) as u8).collect()

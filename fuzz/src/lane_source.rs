@@ -1,4 +1,5 @@
-//! A source's machine, and all that readout, its supervisor and its builders may do.
+//! Fuzz target for the source's state machine: readout, the supervisor and the builders may do
+//! anything.
 
 use std::{io::IoSlice, ops::Range, time::Duration};
 
@@ -20,59 +21,62 @@ use evb_core::{
 
 const LANES: usize = 2;
 const MAX_FRAGMENT: u64 = 300;
-/// Largest number of steps; more would only take time.
+/// Largest number of steps that are performed, to limit the time of a fuzz input.
 const STEPS: usize = 400;
 
-/// An event in the life of a source. Lanes and events are taken modulo their small numbers.
+/// A step of the test, as seen by the source. The arbitrary numbers of lanes and events are reduced
+/// modulo small numbers.
 #[derive(Arbitrary, Debug)]
 pub enum Step {
-    /// Readout pushes a fragment of this many bytes.
+    /// Readout pushes a fragment (event, length in bytes).
     Push(u8, u16),
-    /// Readout pushes a fragment of any event.
+    /// Readout pushes a small fragment with an arbitrary event id.
     PushAny(u64),
-    /// The supervisor sends decisions on runs of events, with this offset from the first open
-    /// event.
+    /// The supervisor sends decisions on sequences of events, starting at the first undecided event
+    /// plus this offset.
     Decide(i8, Vec<(u8, u8)>),
-    /// A malicious supervisor sends decisions.
+    /// A malicious supervisor sends an arbitrary message of decisions.
     Decisions(u64, Vec<u32>),
-    /// The supervisor sends its clock.
+    /// The supervisor sends a heartbeat with its clock.
     Heartbeat(u64),
-    /// A builder accepts the connection, and has this part of what was sent, in 255ths.
+    /// An honest builder connects (lane, received, announced); `received` is the fraction of the
+    /// unsettled sent bytes that it holds, in units of 1/255.
     Connect(u8, u8, u8),
-    /// A builder claims to hold any number of bytes.
+    /// A malicious builder connects, and claims to hold an arbitrary number of bytes.
     ConnectAny(u8, u64, u64),
-    /// A connection breaks.
+    /// The lane connection to a builder breaks.
     Disconnect(u8),
-    /// This many more bytes are granted, if they are announced.
+    /// A builder grants this number of additional bytes, but not more than are announced.
     Grant(u8, u16),
-    /// Any number of bytes is granted.
+    /// A malicious builder grants up to an arbitrary offset.
     GrantAny(u8, u64),
-    /// A builder's sink has taken this much of what was sent, and ranges above it (gap, length).
+    /// A builder commits this number of additional sent bytes, and ranges (gap, length) above them.
     Commit(u8, u16, Vec<(u8, u8)>),
-    /// Any ranges are committed.
+    /// A malicious builder commits arbitrary ranges.
     CommitAny(u8, u64, Vec<(u64, u64)>),
-    /// The shaper releases this many bytes.
+    /// The shaper allows the source to send this number of bytes.
     Take(u8, u16),
-    /// This many milliseconds pass.
+    /// Time passes: this number of milliseconds.
     Pass(u16),
 }
 
-/// The knowledge of an honest builder of the lane.
+/// State of a lane as an honest builder knows it.
 #[derive(Debug, Default)]
 struct Lane {
-    /// All bytes of the lane that are announced.
+    /// All announced bytes of the lane.
     content: Vec<u8>,
-    /// Offsets of the announced fragments, and of the next one.
+    /// Start offset of every announced fragment, and the end offset of the last one.
     bounds: Vec<u64>,
     sent: u64,
     granted: u64,
     committed: u64,
-    /// Offset below which the source may have freed everything: whole fragments within commits.
+    /// Offset below which the source may have freed all bytes, because whole fragments were
+    /// committed.
     settled: u64,
     connected: bool,
 }
 
-/// The machine and its surroundings.
+/// The source's state machine, with models of its lanes and the clock.
 #[derive(Debug)]
 pub struct Bench {
     core: SourceCore,
@@ -81,10 +85,10 @@ pub struct Bench {
     on_demand: bool,
 }
 
-/// Performs the steps, and checks the machine's promises after each.
+/// Performs the steps on a source, and checks the invariants of its state machine after each step.
 ///
 /// # Panics
-/// Panics if the machine breaks a promise.
+/// Panics if the state machine violates an invariant.
 pub fn run(on_demand: bool, steps: &[Step]) {
     let now = Instant::from_nanos(1_000_000_000);
     let config = SourceConfig {
@@ -155,7 +159,7 @@ impl Bench {
                 model.connected = accepted;
                 if accepted {
                     assert!(*received <= *announced && *announced <= model.content.len() as u64);
-                    assert!(*received >= model.settled, "nobody has those bytes any more");
+                    assert!(*received >= model.settled, "accepted a builder that needs freed bytes");
                     model.rewind(*received, *announced);
                 }
             }
@@ -193,8 +197,8 @@ impl Bench {
         }
     }
 
-    /// Connects an honest builder: it has a part of what was sent, and at least the announcements
-    /// for that.
+    /// Connects an honest builder, which holds a part of the sent bytes and at least the
+    /// announcements of the fragments in this part.
     fn connect(&mut self, lane: LaneIndex, received: u8, announced: u8) {
         self.core.handle_lane_disconnected(lane);
         let model = &mut self.lanes[lane];
@@ -215,14 +219,15 @@ impl Bench {
         }
         match self.core.handle_grant(lane, end) {
             Ok(()) => {
-                assert!(end <= model.content.len() as u64, "a grant beyond what is announced");
+                assert!(end <= model.content.len() as u64, "accepted a grant beyond the announced bytes");
                 model.granted = model.granted.max(end);
             }
             Err(_) => self.break_off(lane),
         }
     }
 
-    /// Commits, and returns true if the source accepted it.
+    /// Passes a builder's commit to the source, and returns true if the source accepted it or the
+    /// lane is not connected.
     fn commit(&mut self, lane: LaneIndex, offset: u64, ranges: &[Range<u64>]) -> bool {
         let model = &mut self.lanes[lane];
         if !model.connected {
@@ -231,7 +236,7 @@ impl Bench {
         let accepted = self.core.handle_commit(lane, offset, ranges).is_ok();
         if accepted {
             let highest = ranges.iter().map(|range| range.end).max().unwrap_or(0).max(offset);
-            assert!(highest <= model.sent, "what was not sent is committed");
+            assert!(highest <= model.sent, "accepted a commit of bytes that were not sent");
             model.committed = model.committed.max(offset);
             model.settle(ranges);
         } else {
@@ -251,7 +256,7 @@ impl Bench {
             let covered = self.core.gather(lane, at..range.end, &mut slices);
             let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
             assert_eq!(bytes.len() as u64, covered);
-            assert!(covered > 0, "bytes that may go are not there");
+            assert!(covered > 0, "the source lacks bytes that it may send");
             assert_eq!(
                 bytes,
                 model.content[at as usize..(at + covered) as usize],
@@ -261,7 +266,7 @@ impl Bench {
         }
     }
 
-    /// Does what a driver does with a builder that broke the protocol.
+    /// Disconnects a builder that violated the protocol, as a driver does.
     fn break_off(&mut self, lane: LaneIndex) {
         self.core.handle_lane_disconnected(lane);
         self.lanes[lane].connected = false;
@@ -321,8 +326,8 @@ impl Lane {
         self.bounds.push(self.content.len() as u64);
     }
 
-    /// Resets the lane for a new connection to a builder that has this much: later announcements
-    /// will be repeated.
+    /// Resets the lane for a new connection to a builder that holds `received` bytes and knows the
+    /// announcements up to `announced`; the source repeats later announcements.
     fn rewind(&mut self, received: u64, announced: u64) {
         self.content.truncate(announced as usize);
         self.bounds.retain(|bound| *bound <= announced);
@@ -330,7 +335,8 @@ impl Lane {
         self.granted = received;
     }
 
-    /// Records committed ranges: a fragment that they cover in part is kept whole.
+    /// Records committed ranges: the source may free only fragments that the ranges cover
+    /// completely.
     fn settle(&mut self, ranges: &[Range<u64>]) {
         self.settled = self.settled.max(self.committed);
         for range in ranges {

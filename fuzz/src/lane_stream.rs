@@ -1,5 +1,5 @@
-//! The two ends of a lane over a real socket: a source's bytes into a builder, a builder's bytes
-//! into a source.
+//! Fuzz target for a lane over a real stream socket: the bytes go to a builder as if from a source,
+//! or to a source as if from a builder.
 
 use evb_core::index::LaneIndex;
 use std::{future::poll_fn, io::Write as _, net, os::fd::OwnedFd, os::unix::net::UnixStream, time::Duration};
@@ -31,18 +31,18 @@ use crate::script::{block_on, join, pieces};
 const BUDGET: Bytes = Bytes::kib(64);
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-/// Feeds the pieces to a lane's end one after the other, with a turn of the machine between them.
-/// The kind of the first piece selects the end that reads.
+/// Sends the input's pieces one after the other to a builder or a source, which reads and reacts
+/// after each piece. The kind of the first piece selects the receiver.
 ///
 /// # Panics
-/// Panics if a machine breaks a promise.
+/// Panics if a state machine violates an invariant.
 pub fn check(data: &[u8]) {
     let builds = data.first().is_none_or(|kind| kind & 1 == 0);
     let _ended = block_on(async { if builds { into_builder(data).await } else { into_source(data).await } });
 }
 
-/// Returns a socket and the peer's end of it. A Unix socket supports all that the lane's ends do
-/// with it, and takes no port.
+/// Returns a connected pair of sockets: ours as `TcpStream`, and the peer's. The sockets are Unix
+/// sockets, which support every operation that a lane uses and need no TCP port.
 fn socket() -> Result<(TcpStream, UnixStream), LaneEnd> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -55,8 +55,8 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
     let mut end = BuilderEnd::new(stream);
     let mut core = builder_core();
     for (_, piece) in pieces(data) {
-        // Bytes that the socket does not accept at once are lost, and the rest is as good as any
-        // other bytes.
+        // Bytes that the socket does not accept at once are discarded; the remaining bytes are
+        // still a valid fuzz input.
         let _ = peer.write(piece);
         tokio::task::yield_now().await;
         while poll_fn(|cx| end.poll_read(cx, &mut core, LaneIndex::new(0), NOW).into()).await?
@@ -75,7 +75,7 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
             }
         }
         assert!(core.policy().outstanding() <= BUDGET);
-        // The peer reads nothing, and the socket accepts all of it.
+        // The peer reads nothing, but the socket's buffer has room for all that the builder sends.
         poll_fn(|cx| end.poll_flush(cx).map(|flushed| flushed.map(drop))).await?;
     }
     Ok(())
@@ -111,7 +111,7 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
     Ok(())
 }
 
-/// Returns the next record, if it has arrived.
+/// Returns the next record from the builder, or `None` if no complete record has arrived.
 async fn poll_now(
     end: &mut SourceEnd,
     ranges: &mut Vec<std::ops::Range<u64>>,
@@ -175,7 +175,8 @@ fn source_core() -> SourceCore {
     core
 }
 
-/// Returns a lane of a small and a large fragment; grants and commits.
+/// Returns the seed corpus: the data of a source with a small and a large fragment, and grants and
+/// commits of a builder.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut announced = BytesMut::new();
     announced.extend_from_slice(&RecordHeader::Announce { count: 2, offset: 0 }.encode());

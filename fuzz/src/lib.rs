@@ -1,15 +1,16 @@
-//! The checks of the fuzz targets. A target in `fuzz_targets/` is a few lines: it plants its seeds
-//! and hands its input to one function here, which panics if a promise is broken.
+//! The checks of the fuzz targets. A target in `fuzz_targets/` has only a few lines: it writes its
+//! seed corpus and passes its input to a function of this crate, which panics if a property is
+//! violated.
 //!
-//! A new decoder gets a module with `check` and `seeds`, a file in `fuzz_targets/`, and a `[[bin]]`
-//! in `Cargo.toml`:
+//! A fuzz target for a new decoder consists of a module with `check` and `seeds`, a file in
+//! `fuzz_targets/`, and a `[[bin]]` in `Cargo.toml`:
 //!
-//! * For **bytes**: `check(&[u8])`. What is decoded is encoded again and must be the same bytes, or
-//!   mean the same ([`records`], [`control`]). `seeds` returns valid examples, which the fuzzer
-//!   cannot guess.
+//! * For **bytes**: `check(&[u8])`. The function `check` encodes a decoded value again, which must
+//!   give the same bytes, or mean the same ([`records`], [`control`]). `seeds` returns valid
+//!   examples of inputs, which the fuzzer cannot guess.
 //! * For **events**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`],
-//!   [`lane_datagrams`]). A model beside the machine knows what an honest peer would send next, so
-//!   that steps get far, and checks what must hold.
+//!   [`lane_datagrams`]). A model of an honest peer decides what the state machine receives next,
+//!   so that inputs reach deep states, and checks the machine's outputs.
 
 pub mod script;
 pub mod seeds;

@@ -1,12 +1,12 @@
-//! The records that the two ends of the daemon's measurements exchange.
+//! Fuzz target for the records that sender and receiver exchange in evbd's network measurements.
 
 use evb_bench::regularity;
 use evb_host::probe_buffer::fuzzing::{datagram, record};
 
-/// Reads the bytes as records, as the head of a datagram, and as the label of a message.
+/// Decodes the bytes as records, as the header of a datagram, and as the label of a message.
 ///
 /// # Panics
-/// Panics if something that was decoded is encoded to bytes that cannot be decoded.
+/// Panics if a decoded value changes when it is encoded and decoded again.
 pub fn check(data: &[u8]) {
     for bytes in data.as_chunks().0 {
         if let Some(again) = record(bytes) {
@@ -21,7 +21,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Returns an order, a hello, the head of a datagram, and a label.
+/// Returns the seed corpus: an order, a hello, the header of a datagram, and labels of messages.
 pub fn seeds() -> Vec<Vec<u8>> {
     let words = |words: [u32; 4], longs: [u64; 4]| {
         [words.map(u32::to_le_bytes).concat(), longs.map(u64::to_le_bytes).concat()].concat()

@@ -1,4 +1,4 @@
-//! Lane records, fragment headers and preambles.
+//! Fuzz target for lane records, fragment headers and connection preambles.
 
 use bytes::BytesMut;
 use evb_core::{
@@ -17,10 +17,11 @@ use evb_core::{
 const KINDS: [ConnectionKind; 2] = [ConnectionKind::Control, ConnectionKind::Lane];
 const SPOKEN: [Spoken; 2] = [Spoken::Clear, Spoken::Noise];
 
-/// Reads the bytes as each of these. What was decoded must be encoded to the same bytes.
+/// Decodes the bytes as lane records, as a fragment header and as a preamble. Encoding a decoded
+/// value must give the same bytes.
 ///
 /// # Panics
-/// Panics if the bytes differ.
+/// Panics if the encoded bytes differ from the decoded ones.
 pub fn check(data: &[u8]) {
     let mut rest = data;
     while let Some(after) = record(rest) {
@@ -37,7 +38,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Reads the record at the front, and returns the bytes behind it.
+/// Decodes the lane record at the start of `bytes`, and returns the bytes behind it.
 fn record(bytes: &[u8]) -> Option<&[u8]> {
     let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
     let header = RecordHeader::decode(*head).ok()?;
@@ -50,7 +51,7 @@ fn record(bytes: &[u8]) -> Option<&[u8]> {
         for item in items {
             let mut again = BytesMut::new();
             Announcement::decode(item).encode(&mut again);
-            // The last four bytes are reserved.
+            // The last four bytes of an announcement are reserved, so they may differ.
             assert_eq!(again[..ANNOUNCEMENT - 4], item[..ANNOUNCEMENT - 4]);
         }
     }
@@ -71,7 +72,8 @@ fn record(bytes: &[u8]) -> Option<&[u8]> {
     Some(after)
 }
 
-/// Returns one of each.
+/// Returns the seed corpus: lane records of several types in one input, and a preamble of each kind
+/// of connection.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut lane = BytesMut::new();
     lane.extend_from_slice(&RecordHeader::Announce { count: 2, offset: 25 }.encode());

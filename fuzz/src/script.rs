@@ -1,5 +1,5 @@
-//! Inputs that consist of several parts: pieces of bytes, each behind its length, and streams that
-//! arrive piece by piece.
+//! Helpers for structured fuzz inputs: byte strings with a length prefix, and streams that deliver
+//! a few bytes at a time.
 
 use std::{
     cell::RefCell,
@@ -18,10 +18,10 @@ thread_local! {
     static RUNTIME: RefCell<Option<Runtime>> = const { RefCell::new(None) };
 }
 
-/// Runs a future to its end, on a runtime that is kept.
+/// Runs a future to completion, on a tokio runtime that all calls of a thread share.
 ///
 /// # Panics
-/// Panics if the operating system refuses a runtime.
+/// Panics if the runtime cannot be created.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.with_borrow_mut(|kept| {
         let make = || Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -29,11 +29,11 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// One piece: a byte for its purpose, and its bytes.
+/// A piece of a fuzz input: a byte that states its kind, and its content.
 pub type Piece<'a> = (u8, &'a [u8]);
 
-/// Returns the pieces of an input: each is a byte, a length (u16, little-endian) and this many
-/// bytes, or as many as are left.
+/// Splits an input into its pieces: each has a kind (one byte), a length (u16, little-endian) and a
+/// content of this length, which may be cut off in the last piece.
 pub fn pieces(mut data: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     std::iter::from_fn(move || {
         let ([kind, l0, l1], rest) = data.split_first_chunk::<3>()?;
@@ -44,10 +44,10 @@ pub fn pieces(mut data: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Returns the input that has these pieces.
+/// Joins the pieces to a fuzz input, from which [`pieces`] returns them again.
 ///
 /// # Panics
-/// Panics if a piece has more than 64 KiB.
+/// Panics if a piece has 64 KiB or more.
 pub fn join(pieces: &[Piece<'_>]) -> Vec<u8> {
     let mut data = Vec::new();
     for (kind, piece) in pieces {
@@ -58,7 +58,7 @@ pub fn join(pieces: &[Piece<'_>]) -> Vec<u8> {
     data
 }
 
-/// A stream that returns its bytes a few at a time, and then ends.
+/// A stream that delivers its bytes a few at a time, and then ends.
 #[derive(Debug)]
 pub struct Slowly<'a> {
     bytes: &'a [u8],
@@ -66,7 +66,7 @@ pub struct Slowly<'a> {
 }
 
 impl<'a> Slowly<'a> {
-    /// Creates a stream that returns at most `step` bytes at a time.
+    /// Creates a stream that delivers at most `step` bytes per read, but at least one.
     pub fn new(bytes: &'a [u8], step: u8) -> Self {
         Self { bytes, step: usize::from(step).max(1) }
     }

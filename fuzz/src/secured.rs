@@ -1,6 +1,6 @@
-//! The input of peers that share a key: parcels of either kind, handshakes, and datagrams with
-//! tags. A tag cannot be guessed, so for any bytes, nothing may come out that was not put in, and
-//! in its place.
+//! Fuzz target for encrypted connections of peers that share a key: encrypted parcels, handshakes,
+//! and datagrams with authentication tags. A tag cannot be guessed, so the receiver may only accept
+//! data that the sender has sealed, and only in its original order.
 
 use bytes::BytesMut;
 use evb_core::wire::{
@@ -20,10 +20,11 @@ use crate::{
 
 const KEY: [u8; 32] = [7; 32];
 
-/// Reads the bytes; the first one selects the kind of the others.
+/// Feeds the bytes to a receiver that has the key; the first byte selects parcels, datagrams or one
+/// side of a handshake.
 ///
 /// # Panics
-/// Panics if something is accepted that no holder of the key has sent there.
+/// Panics if the receiver accepts data that no holder of the key has sent.
 pub fn check(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     match kind % 4 {
@@ -34,7 +35,8 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Reads pieces as parcels; a piece of length 1 stands for the genuine parcel with this number.
+/// Opens the pieces as encrypted parcels; a piece of one byte stands for the genuine parcel with
+/// this number.
 fn parcels(data: &[u8]) {
     let mut sealer = Sealer::new(&KEY.into());
     let genuine: Vec<(Vec<u8>, BytesMut)> = (0..4u8)
@@ -66,7 +68,7 @@ fn parcels(data: &[u8]) {
         }
         loop {
             match opener.open(&mut content) {
-                Ok(true) => assert!(right.starts_with(&content), "something else came out"),
+                Ok(true) => assert!(right.starts_with(&content), "bytes came out that were not sealed"),
                 Ok(false) => break,
                 Err(_) => return,
             }
@@ -82,7 +84,7 @@ fn parcels(data: &[u8]) {
     assert!(content.len() <= allowed, "{} bytes came out, {allowed} may", content.len());
 }
 
-/// Reads pieces as datagrams.
+/// Checks that the tag of every piece, read as a datagram, is rejected as forged.
 fn datagrams(data: &[u8]) {
     let key = |byte| Zeroizing::new([byte; 32]);
     let keys = Keys { stream_out: key(1), stream_in: key(2), datagrams_out: key(3), datagrams_in: key(4) };
@@ -95,7 +97,8 @@ fn datagrams(data: &[u8]) {
     }
 }
 
-/// Performs a handshake with a peer that does not have the key.
+/// Performs a handshake with a peer that does not have the key, as the accepting or the connecting
+/// side.
 fn handshake(bytes: &[u8], accepts: bool) {
     let security = Security::Psk(PresharedKey::new(KEY));
     let kind = ConnectionKind::Lane;
@@ -107,16 +110,17 @@ fn handshake(bytes: &[u8], accepts: bool) {
         let hello = control::hello();
         block_on(connect_secured(&mut stream, kind, &hello, &security)).ok().and_then(|(session, _)| session)
     };
-    assert!(session.is_none(), "somebody without the key was let in");
+    assert!(session.is_none(), "a peer without the key was accepted");
     assert!(answer.len() < 5000);
     if accepts {
-        // Nothing that only a holder of the key may receive is sent before the peer has proved that
-        // it has the key.
+        // Before the peer has proved that it holds the key, the accepting side must not send
+        // anything that is meant for holders of the key.
         assert!(answer.get(7).is_none_or(|spoken| *spoken == 0));
     }
 }
 
-/// Returns genuine parcels in and out of order, and the beginnings of handshakes.
+/// Returns the seed corpus: genuine parcels in order and out of order, the beginnings of
+/// handshakes, and a datagram.
 pub fn seeds() -> Vec<Vec<u8>> {
     let order = |numbers: &[u8]| {
         let pieces: Vec<(u8, &[u8])> = numbers.chunks(1).map(|number| (0, number)).collect();

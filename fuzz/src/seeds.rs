@@ -1,11 +1,12 @@
-//! Valid examples to begin with, made by code so that they stay valid.
+//! Writes seed corpora: valid examples of inputs, which code generates so that they stay valid when
+//! a format changes.
 
 use std::{fs, path::Path};
 
 use evb_core::fragment::Checksum;
 
-/// Writes a target's seeds into its corpus, before the fuzzer reads it. Existing files stay as they
-/// are.
+/// Writes the seeds of a fuzz target into its corpus folder, before the fuzzer reads it. Existing
+/// files stay unchanged.
 pub fn plant(target: &str, seeds: impl IntoIterator<Item = Vec<u8>>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     if fs::create_dir_all(&folder).is_err() {
@@ -14,7 +15,7 @@ pub fn plant(target: &str, seeds: impl IntoIterator<Item = Vec<u8>>) {
     for seed in seeds {
         let path = folder.join(format!("seed-{:016x}", Checksum::of(&seed).number()));
         if !path.exists() {
-            // Without seeds the fuzzer begins with nothing, which is slower, but no reason to stop.
+            // An error is ignored, because without seeds the fuzzer is slower, but still works.
             let _ = fs::write(path, seed);
         }
     }

@@ -1,4 +1,5 @@
-//! The supervisor's machine, and messages of honest and malicious peers.
+//! Fuzz target for the supervisor's state machine, which gets messages of honest and malicious
+//! peers.
 
 use std::time::Duration;
 
@@ -22,28 +23,29 @@ const PEERS: [Peer; 4] = [
     Peer::Builder(BuilderId::new(1)),
     Peer::Builder(BuilderId::new(2)),
 ];
-/// Kind of a piece that is a hello.
+/// Kind of an input piece that is the hello of a peer.
 pub const REGISTER: u8 = 0;
-/// Kind of a piece that is a message.
+/// Kind of an input piece that is a control message of a peer.
 pub const SAY: u8 = 1;
 const DISCONNECT: u8 = 2;
 const PASS: u8 = 3;
-/// Largest numbers of outputs of one step, and of steps; more would only take time.
+/// Largest number of outputs that are fetched after one step; like `STEPS`, it limits the time of a
+/// fuzz input.
 const OUTPUTS: usize = 20_000;
 const STEPS: usize = 300;
 
-/// Performs each piece as an event at the peer that its kind names: a hello, a message, the end of
-/// a connection, or the passing of time.
+/// Performs each input piece as a step of the peer that its kind selects: a hello, a control
+/// message, the end of the connection, or the passing of time.
 ///
 /// # Panics
-/// Panics if the counts do not add up, or the run does not end.
+/// Panics if the event counts do not add up, or the run does not end.
 pub fn check(data: &[u8]) {
     let now = Instant::from_nanos(5);
     let Ok(core) = SupervisorCore::new(plan(TriggerKind::External), 3, now) else { return };
     drive(core, pieces(data), now);
 }
 
-/// Returns the plan of a run with sources 3 and 5, builders 1 and 2.
+/// Returns the plan of a run with the sources 3 and 5 and the builders 1 and 2.
 pub fn plan(trigger: TriggerKind) -> RunPlan {
     RunPlan {
         slots: 2,
@@ -58,10 +60,10 @@ pub fn plan(trigger: TriggerKind) -> RunPlan {
     }
 }
 
-/// Performs the steps, and ends the run.
+/// Performs the steps on a supervisor, and ends its run.
 ///
 /// # Panics
-/// As [`check`].
+/// Panics in the same cases as [`check`].
 pub fn drive<'a>(mut core: SupervisorCore, steps: impl Iterator<Item = Piece<'a>>, mut now: Instant) {
     for (kind, bytes) in steps.take(STEPS) {
         let peer = PEERS[usize::from(kind >> 4) % PEERS.len()];
@@ -90,7 +92,7 @@ pub fn drive<'a>(mut core: SupervisorCore, steps: impl Iterator<Item = Piece<'a>
     end(core, now);
 }
 
-/// Takes the machine's outputs, and returns true if the run has ended.
+/// Fetches the outputs of the supervisor's state machine, and returns true if the run has ended.
 fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
     for _ in 0..OUTPUTS {
         match core.poll(now) {
@@ -111,7 +113,8 @@ fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
 
 fn end(mut core: SupervisorCore, mut now: Instant) {
     core.stop("the end", now);
-    // If builders fall silent the machine waits for 90 s, and each heartbeat is a turn.
+    // If builders are silent, the supervisor waits for them for 90 s, and each heartbeat in this
+    // time takes one iteration.
     for _ in 0..2000 {
         if settle(&mut core, now) {
             return;
@@ -122,7 +125,8 @@ fn end(mut core: SupervisorCore, mut now: Instant) {
     panic!("the run does not end");
 }
 
-/// Returns the steps after which all peers are registered, and sources are connected to builders.
+/// Returns the steps after which all peers are registered and the sources are connected to the
+/// builders.
 pub fn opening() -> Vec<(u8, Vec<u8>)> {
     let hello = |peer| Hello {
         listen: "127.0.0.1:7101".to_owned(),
@@ -139,7 +143,7 @@ fn say(message: Message) -> Vec<u8> {
     Control { message: Some(message) }.encode_to_vec()
 }
 
-/// Returns the messages of a run of three events, to be sent to its supervisor.
+/// Returns the steps of a complete run of three events, as the supervisor sees them.
 pub fn run() -> Vec<(u8, Vec<u8>)> {
     let completed = |event| {
         let mut completions = Completions::default();
@@ -155,7 +159,7 @@ pub fn run() -> Vec<(u8, Vec<u8>)> {
     run
 }
 
-/// Returns a run of three events, and every message from every peer.
+/// Returns the seed corpus: a run of three events, and a sequence of all types of messages.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut all = opening();
     for (number, message) in control::messages().iter().enumerate() {

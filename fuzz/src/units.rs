@@ -1,15 +1,15 @@
-//! Quantities as users write them.
+//! Fuzz target for the texts of quantities in configurations, such as `10 Gbit/s`.
 
 use evb_core::{
     id::EventId,
     units::{Bytes, Frequency, Rate, parse_duration},
 };
 
-/// Reads the bytes as each quantity. The text shown for a quantity must be readable, with about the
-/// same value.
+/// Parses the bytes as each type of quantity. Parsing the displayed text of a quantity must give
+/// about the same value.
 ///
 /// # Panics
-/// Panics if the text cannot be read, or its value differs.
+/// Panics if the displayed text cannot be parsed, or gives another value.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Ok(size) = text.parse::<Bytes>() {
@@ -36,13 +36,13 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Returns true if the numbers differ by no more than the rounding of a text, which has at least
-/// three digits.
+/// Returns true if two numbers differ by no more than the rounding in a displayed text, which has
+/// at least three digits.
 fn near(one: f64, other: f64) -> bool {
     (one - other).abs() <= 0.005 * one.max(other) + 0.5
 }
 
-/// Returns some texts of each quantity, and some that are none.
+/// Returns the seed corpus: texts of each type of quantity, and invalid texts.
 pub fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         "128 KiB",

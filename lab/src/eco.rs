@@ -1,6 +1,6 @@
-//! Tests evb together with the programs that its users have, each the real one as Debian packages
-//! it. Every part states its requirements, is skipped with a reason if one is missing, and fails
-//! instead if `--require` demands that it runs.
+//! Tests evb together with programs that its users have, such as Prometheus and Slurm, in the
+//! versions that Debian packages. Every part of the test lists the programs that it needs. If a
+//! program is missing, the part is skipped with a reason, or fails if `--require` is given.
 
 mod needs;
 #[cfg_attr(not(feature = "browser"), allow(dead_code))] // only the page needs them so far
@@ -28,35 +28,37 @@ use crate::{SKIPPED, repo};
 pub(crate) struct EcoArgs {
     #[command(subcommand)]
     part: Part,
-    /// Fail if something is missing, instead of skipping.
+    /// Fail if a required program is missing, instead of skipping the test.
     #[arg(long, global = true)]
     require: bool,
-    /// The daemon to test; by default, the last one built in target/release or target/debug.
+    /// Path of the evbd to test; by default, the newer one of target/release/evbd and
+    /// target/debug/evbd.
     #[arg(long, global = true)]
     evbd: Option<PathBuf>,
-    /// Folder for logs, reports and pictures.
+    /// Folder for logs, reports and screenshots.
     #[arg(long, global = true, default_value = "target/eco")]
     out: PathBuf,
 }
 
 #[derive(Subcommand)]
 enum Part {
-    /// The page in Chromium: commands, figures, charts, and nothing from elsewhere.
+    /// The control page in Chromium: commands, figures and charts work, and nothing is loaded from
+    /// another host.
     Page(page::PageArgs),
-    /// Ten hosts started by the same command, `evbd run --here`: several addresses, names, IPv6,
-    /// typos.
+    /// A system on ten hosts, all started by the same command, `evbd run --here`: hosts with
+    /// several addresses, host names, IPv6, typos.
     Here(here::HereArgs),
-    /// Slurm on five hosts: a job that builds events, one that is cancelled, and one that loses a
-    /// host.
+    /// Slurm on five hosts: a job that builds events, jobs that are cancelled, and a job that loses
+    /// a host.
     Slurm(slurm::SlurmArgs),
-    /// Metrics in Prometheus: its counts equal those of the status and the files, and the board's
-    /// queries return data.
+    /// Metrics in Prometheus: event counts equal those of evbd's status and of the event files, and
+    /// the queries of the Grafana dashboard return data.
     Metrics(metrics::MetricsArgs),
-    /// Alerts in Prometheus and Alertmanager: a frozen source and a disk that fills up raise alerts
-    /// that name them.
+    /// Alerts in Prometheus and Alertmanager: a frozen source and a disk that fills up each raise
+    /// an alert that names the culprit.
     Alerts(alerts::AlertsArgs),
-    /// The cost of being watched: runs alternately with and without reports, a scrape and three
-    /// pages.
+    /// The cost of monitoring: compares event rates with and without live reports, a Prometheus
+    /// scrape and three control pages.
     Cost(cost::CostArgs),
 }
 
@@ -73,20 +75,21 @@ impl Part {
     }
 }
 
-/// The settings that every part gets.
+/// Settings that all parts of the test share.
 struct Setting {
     evbd: PathBuf,
     out: PathBuf,
 }
 
 impl Setting {
-    /// Returns the arguments that start a part again, inside its own namespaces.
+    /// Returns the arguments with which this program runs a part of the test again, inside its own
+    /// namespaces.
     fn again(&self, part: &str) -> Vec<String> {
         let (evbd, out) = (self.evbd.to_string_lossy(), self.out.to_string_lossy());
         ["eco", part, "--evbd", &evbd, "--out", &out, "--inside"].map(ToOwned::to_owned).into()
     }
 
-    /// Creates an empty folder for a part's logs.
+    /// Creates an empty folder for the logs of a part.
     fn folder(&self, part: &str) -> Result<PathBuf> {
         let folder = self.out.join(part);
         let _ = fs::remove_dir_all(&folder);
@@ -95,7 +98,8 @@ impl Setting {
     }
 }
 
-/// Runs a part, and returns 0, 1 if a check failed, or [`SKIPPED`].
+/// Runs a part of the test, and returns the exit code: 0 if all checks passed, 1 if a check failed,
+/// or [`SKIPPED`].
 pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
     if let Some(reason) = needs::missing(args.part.needs()) {
         if args.require {
@@ -116,7 +120,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
     }
 }
 
-/// Returns the requested daemon, or the last one built.
+/// Returns the path of the requested evbd, or of the last one built.
 fn evbd(args: &EcoArgs) -> Result<PathBuf> {
     if let Some(evbd) = &args.evbd {
         return evbd.canonicalize().with_context(|| evbd.display().to_string());

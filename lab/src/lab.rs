@@ -1,6 +1,8 @@
-//! The network lab: a switch with shallow ports in network namespaces, `evbd` with one process per
-//! role on it, and scenarios with bounds. Loopback shows no incast; this does, as far as two cores
-//! carry it: about 1 Gbit/s in total in packets, and ten times that in trains.
+//! The network lab: network namespaces simulate hosts on a switch whose ports have small buffers.
+//! `evbd` runs on this network with one process per role, and scenarios check bounds on the
+//! results. Unlike loopback, the simulated network drops packets under incast. Two cores carry
+//! about 1 Gbit/s in total in single packets, and ten times as much in trains of packets
+//! (segmentation offload).
 
 mod interrupt;
 mod network;
@@ -58,31 +60,31 @@ use crate::{SKIPPED, repo};
 pub(crate) struct LabArgs {
     #[command(subcommand)]
     scenario: Scenario,
-    /// Folder for configurations, logs, summaries and reports.
+    /// Folder for configurations, logs, run summaries and reports.
     #[arg(long, global = true, default_value = "target/lab")]
     out: PathBuf,
-    /// Length of each run, in seconds.
+    /// Duration of each run, in seconds.
     #[arg(long, global = true, default_value_t = 10.0)]
     seconds: f64,
-    /// Number of runs of which the median counts, if a bound is on a median.
+    /// Number of runs of a case whose bound is on a median.
     #[arg(long, global = true, default_value_t = 5)]
     runs: usize,
-    /// The daemon to run; by default it is built in release mode.
+    /// Path of the evbd to test; by default, evbd is built in release mode.
     #[arg(long, global = true)]
     evbd: Option<PathBuf>,
-    /// Run only the cases whose name contains this text.
+    /// Run only the cases of the scenario whose name contains this text.
     #[arg(long, global = true, default_value = "")]
     only: String,
     /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak` and
-    /// `deaths`; by default TCP, and both in the last three.
+    /// `deaths`; the default is TCP, and both transports in `chaos`, `soak` and `deaths`.
     #[arg(long, global = true)]
     transport: Option<Transports>,
-    /// Hosts keep their segmentation offloads, and trains of at most 16 KiB cross the network
-    /// whole, so that two cores carry 10 Gbit/s. In `up` and `incast`; implied in `fill`,
+    /// Keep the hosts' segmentation offloads on, so that trains of packets of at most 16 KiB cross
+    /// the network whole and two cores carry 10 Gbit/s. For `up` and `incast`; always on in `fill`,
     /// `calibrate` and `stops`.
     #[arg(long, global = true)]
     trains: bool,
-    /// The largest IP packet, in bytes, in the same.
+    /// Largest IP packet (MTU), in bytes. For `up`, `incast`, `fill` and `stops`.
     #[arg(long, global = true, default_value_t = 1500)]
     mtu: u64,
 }
@@ -106,62 +108,72 @@ impl Transports {
 
 #[derive(Subcommand)]
 enum Scenario {
-    /// 8 and 32 sources into one port: goodput, drops and latency of every mode.
+    /// Incast of 8 and 32 sources into one switch port: goodput, drops and latency of every shaping
+    /// mode.
     Incast(incast::IncastArgs),
-    /// Trains through ports of 10 Gbit/s: evb by turns with `iperf3` and ZeroMQ, goodput, drops,
-    /// processor time, latency.
+    /// Throughput of ports of 10 Gbit/s in trains of packets: evb takes turns with `iperf3` and
+    /// ZeroMQ; compares goodput, drops, processor time and latency.
     Fill(fill::FillArgs),
-    /// The lab itself, with trains: an idle port's buffer, what counts as dropped, and what
-    /// `iperf3` carries.
+    /// A check of the lab itself with trains of packets: buffer of an idle port, count of drops,
+    /// and goodput of `iperf3`.
     Calibrate(calibrate::CalibrateArgs),
-    /// Sources of a 10 Gbit/s port that stop for 5 ms and for 5 s, and a hog on each core.
+    /// Sources at a 10 Gbit/s port that are stopped for 5 ms and for 5 s, and a competing busy loop
+    /// on each core.
     Stops(stops::StopsArgs),
-    /// 22 sources, 15 builders, 32 kB events: the design load and the limit.
+    /// The BaBar experiment's event builder, with 22 sources, 15 builders and 32 kB events, at its
+    /// design load and at the limit of the network.
     Babar,
-    /// 4 sources, 4 builders, one source at a time: event rates by size.
+    /// The RCNP event builder, with 4 sources and 4 builders that request data from one source at a
+    /// time: event rates by event size.
     Rcnp,
-    /// A source process that freezes in the middle of a run.
+    /// A source process that freezes (SIGSTOP) in the middle of a run.
     Frozen,
-    /// 1x1, 1x3 and 3x1 with a rate for each destination, kept by evb and by the kernel.
+    /// Quality of service: systems of 1x1, 1x3 and 3x1 with a rate limit for each destination,
+    /// enforced by evb or by the kernel.
     Qos,
-    /// Event data, a bulk transfer and control through one host, with classes and without.
+    /// Mixed traffic: event data, a bulk transfer and control messages share the link of one host,
+    /// with and without traffic classes.
     Mixed,
-    /// Credit, window, token bucket and nothing, for 4 to 32 sources.
+    /// Comparison of the shaping modes credit, window, token bucket and none, for 4 to 32 sources.
     Modes,
-    /// `evbd probe-buffer` against ports of known buffers, and one that cannot be overflowed.
+    /// Accuracy of `evbd probe-buffer` on ports whose buffers are known, and on a port that cannot
+    /// be overflowed.
     Probe,
-    /// UDP and TCP at full speed while packets are lost at random, and while bits are flipped.
+    /// Goodput over UDP and TCP at full speed while packets are lost at random, and while bits are
+    /// flipped.
     Loss,
-    /// Time until single losses are repaired.
+    /// Time until a single lost packet is repaired.
     Recovery,
-    /// Throughput of two cores over loopback: evb over UDP and TCP, and iperf3.
+    /// Throughput of two cores over loopback, for evb over UDP, evb over TCP, and iperf3.
     Speed,
-    /// TCP and UDP over a line that loses, repeats, reorders, delays and corrupts packets, under
-    /// User-Mode Linux.
+    /// TCP and UDP over a wide-area line that loses, repeats, reorders, delays and corrupts
+    /// packets, simulated under User-Mode Linux.
     Wan {
-        /// The short version that CI runs: UDP only, a few seconds each.
+        /// Run the short version of CI: UDP only, and a few seconds per case.
         #[arg(long)]
         short: bool,
-        /// Run on this kernel.
+        /// Used internally: run on the current kernel instead of starting User-Mode Linux.
         #[arg(long, hide = true)]
         here: bool,
     },
-    /// Faults drawn from a seed, one after the other, over TCP and UDP: nothing may be lost,
-    /// duplicated or stuck.
+    /// Random faults from a seed, one after the other, over TCP and UDP: no event may be lost or
+    /// duplicated, and the run must end.
     Chaos(chaos::ChaosArgs),
-    /// A long run near the limit, with a fault a minute: checks the ledger and the memory.
+    /// A long run near the limit of the network, with a fault every minute: checks the event counts
+    /// and the memory of all processes.
     Soak(chaos::SoakArgs),
-    /// A builder that is killed at full rate, and a supervisor that is killed and comes back.
+    /// A builder that is killed at full rate, and a supervisor that is killed and restarted.
     Deaths,
-    /// A frozen source, slow sinks, a slow link: checks the others' rates, the dead time's causes,
-    /// and the memory.
+    /// A frozen source, slow sinks and a slow link: checks the rates of unaffected peers, the
+    /// causes of dead time, and the memory.
     Pressure(pressure::PressureArgs),
-    /// A hostile host on the network of a system with a key, and what the key costs.
+    /// Attacks of a hostile host on a system that uses a pre-shared key, and the cost of the key in
+    /// throughput.
     Intruders,
-    /// The short subset that CI runs.
+    /// The short subset of scenarios that CI runs.
     Smoke,
-    /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a
-    /// host.
+    /// Bring a lab network up and keep it until Ctrl-C; meanwhile `ip netns exec evb-s1 …` runs a
+    /// command on host s1.
     Up {
         sources: u16,
         builders: u16,
@@ -169,16 +181,16 @@ enum Scenario {
         mbit: u64,
         /// Buffer of a switch port, in KiB.
         kib: u64,
-        /// Random loss towards b1, in percent.
+        /// Random loss of packets towards builder host b1, in percent.
         #[arg(long, default_value_t = 0.0)]
         loss: f64,
     },
-    /// Remove what a killed lab has left behind.
+    /// Remove the network namespaces and processes of a lab that was killed.
     Down,
 }
 
 impl LabArgs {
-    /// Returns the requested transports, or the scenario's default ones.
+    /// Returns the requested transports, or the default transports of the scenario.
     fn transports(&self) -> &'static [Transport] {
         self.transport.unwrap_or_else(|| self.scenario.usual_transports()).all()
     }
@@ -194,8 +206,8 @@ impl Scenario {
     }
 }
 
-/// Runs one scenario, and returns the exit code: 0 if every bound holds, [`SKIPPED`] if this
-/// machine cannot make the network.
+/// Runs one scenario, and returns the exit code: 0 if every bound holds, 1 if a bound fails,
+/// [`SKIPPED`] if this machine cannot create the network.
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
         return wan::elsewhere(args, &evbd(args)?, short);
@@ -203,7 +215,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     let lacks = if matches!(args.scenario, Scenario::Down) { None } else { lacks() };
     match (lacks, &args.scenario) {
         (None, _) => run_here(args).map(|holds| u8::from(!holds)),
-        // The other kernel has everything.
+        // User-Mode Linux provides all that the lab needs, so a lack is an error and no reason to
+        // skip.
         (Some(reason), Scenario::Wan { .. }) => bail!("the lab cannot run here: {reason}"),
         (Some(reason), _) => {
             eprintln!("SKIP: the lab cannot run here: {reason}");
@@ -261,7 +274,8 @@ fn run_here(args: &LabArgs) -> Result<bool> {
     report.finish(&bench.out)
 }
 
-/// Returns what this machine lacks for the lab, after a trial in a network namespace.
+/// Tries all features of the network in a namespace, and returns what this machine lacks; `None` if
+/// the lab can run.
 fn lacks() -> Option<String> {
     if !is_root() {
         return Some("network namespaces and queueing disciplines need root".into());
@@ -275,7 +289,8 @@ fn lacks() -> Option<String> {
     (!tried.status.success()).then(|| format!("this kernel does not do it all: {}", said.trim()))
 }
 
-/// A script that creates every kind of device, queue and filter that a network is made of.
+/// A shell script that creates one of every kind of device, queueing discipline and filter of which
+/// a lab network consists.
 const PROBE: &str = "ip link add br0 type bridge
 ip link add port0 type veth peer name host0
 ip link set port0 master br0
@@ -290,7 +305,7 @@ fn is_root() -> bool {
     uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))
 }
 
-/// Returns the path of the daemon to run.
+/// Returns the path of the evbd to test, which is built if no path was given.
 fn evbd(args: &LabArgs) -> Result<PathBuf> {
     let evbd = match &args.evbd {
         Some(path) => path.clone(),

@@ -1,9 +1,12 @@
-//! `cargo xtask lab`, `eco` and `uml`: `evbd` on networks that this machine makes for it. They use
-//! the product's own code, so that the checks, which need none of it, do not wait for its build.
+//! The commands `cargo xtask lab`, `eco` and `uml`, which run `evbd` on simulated networks. This
+//! program is separate from `xtask` because it depends on evb's crates, whose build the other
+//! checks of `xtask` need not wait for.
 //!
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios on it;
-//! - `eco`: evb together with real programs that others have written, and on several hosts;
-//! - `uml`: a command under another kernel, which has queueing disciplines that this host may lack.
+//! - `eco`: evb together with third-party programs such as Prometheus and Slurm, and on several
+//!   hosts;
+//! - `uml`: a command under User-Mode Linux, whose kernel has queueing disciplines that this host
+//!   may lack.
 
 mod repo;
 mod uml;
@@ -23,25 +26,26 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run `evbd` on a network with shallow switch ports (root); exit code 77 if this machine
-    /// cannot make one.
+    /// Run `evbd` on a simulated network whose switch ports have small buffers (needs root); exit
+    /// code 77 if this machine cannot create such a network.
     Lab(Box<lab::LabArgs>),
-    /// Try evb with real programs that others have written, such as a browser or Slurm; exit code
-    /// 77 if they are missing.
+    /// Test evb with third-party programs, such as a browser or Slurm; exit code 77 if these
+    /// programs are missing.
     Eco(eco::EcoArgs),
-    /// One half of the lab's foreign traffic, on one of its hosts.
+    /// Used internally: run a traffic program of the lab, such as a bulk sender, on one of its
+    /// hosts.
     #[command(hide = true)]
     LabTraffic {
         #[command(subcommand)]
         half: lab::traffic::Half,
     },
     /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 if
-    /// there is none, 78 if its clock is too inaccurate to judge everything.
+    /// User-Mode Linux is not available, 78 if its clock is too inaccurate to judge all results.
     Uml(uml::UmlArgs),
 }
 
-/// The exit code if this machine lacks what a task needs, with the meaning that automake's tests
-/// give it.
+/// Exit code of a task that was skipped because this machine lacks a requirement; automake's test
+/// suites use the same code.
 const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {

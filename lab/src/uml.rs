@@ -1,9 +1,10 @@
-//! Another kernel for the tests: User-Mode Linux as Debian packages it, which has `fq`, `etf` and
-//! `netem` if the host's kernel may not. It needs no virtualisation and sees this host's files; its
-//! network, processes and settings are its own.
+//! Runs tests under Debian's User-Mode Linux, a Linux kernel that runs as an ordinary process. The
+//! kernel of User-Mode Linux has `fq`, `etf` and `netem`, which the host's kernel may lack.
+//! User-Mode Linux needs no virtualisation and sees the files of this host, but has its own
+//! network, processes and kernel settings.
 //!
-//! It has one virtual core at native speed, with high-resolution timers: it answers whether a
-//! kernel keeps a departure time, not how fast it is.
+//! User-Mode Linux has one virtual core and high-resolution timers. A test under User-Mode Linux
+//! can show that a kernel sends packets at their departure times, but not how fast a kernel is.
 
 mod packages;
 mod job;
@@ -18,29 +19,29 @@ use clap::Args;
 use self::job::Job;
 use crate::SKIPPED;
 
-/// The exit code if the command passed, but reported something that could not be judged on this
-/// machine.
+/// Exit code if the command succeeded, but reported a check that this machine cannot judge.
 const IN_PART: u8 = 78;
 
 #[derive(Args)]
 pub(crate) struct UmlArgs {
-    /// Seconds after which the kernel is ended.
+    /// Time limit in seconds, after which User-Mode Linux is killed.
     #[arg(long, default_value_t = 120)]
     limit: u64,
-    /// The kernel's memory, in the kernel's notation.
+    /// Memory of User-Mode Linux, in the notation of the kernel parameter `mem`.
     #[arg(long, default_value = "512M")]
     memory: String,
-    /// The command to run there, as root, in this folder.
+    /// Command to run under User-Mode Linux, as root, in the current folder.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<String>,
 }
 
-/// Runs the user's command, and returns its exit code, or [`SKIPPED`].
+/// Runs the user's command under User-Mode Linux, and returns its exit code, or [`SKIPPED`].
 pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
     under(&args.command, Duration::from_secs(args.limit), &args.memory)
 }
 
-/// Runs a command under that kernel, and returns its exit code, or [`SKIPPED`].
+/// Runs a command under User-Mode Linux, and returns its exit code, or [`SKIPPED`] if User-Mode
+/// Linux is not available.
 pub(crate) fn under(command: &[String], limit: Duration, memory: &str) -> Result<u8> {
     let kernel = match packages::kernel() {
         Ok(kernel) => kernel,

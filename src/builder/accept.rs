@@ -1,4 +1,5 @@
-//! [`Entrance`]: lanes that are being opened. The builder's machine decides which are admitted.
+//! [`Entrance`]: lanes that are being opened. The builder's state machine decides which lanes are
+//! admitted.
 
 use std::{
     future::Future,
@@ -30,7 +31,7 @@ type Answer = Pin<Box<dyn Future<Output = LaneRequest>>>;
 pub(super) struct Entrance {
     greetings: Greetings<(Channel, Hello)>,
     options: LaneOptions,
-    /// Answers on their way, by lane.
+    /// Answers that are being sent, by lane.
     answers: Vec<(LaneIndex, Answer)>,
 }
 
@@ -40,7 +41,7 @@ pub(super) enum LaneRequest {
     Asks(Hello, Channel, SocketAddr),
     /// The lane is open.
     Opened(LaneIndex, Channel),
-    /// The source went away before it was told.
+    /// The source closed the connection before it received the answer.
     Failed(LaneIndex),
 }
 
@@ -75,8 +76,8 @@ impl Entrance {
         self.greetings.poll(cx, now).map(|((channel, hello), peer)| LaneRequest::Asks(hello, channel, peer))
     }
 
-    /// Opens the lane. [`LaneRequest::Opened`] follows when the source has been told, unless it
-    /// asks for the lane again before that.
+    /// Accepts a lane. [`LaneRequest::Opened`] follows when the source has received the welcome,
+    /// unless the source asks for the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the socket options of a lane");
@@ -89,7 +90,7 @@ impl Entrance {
         self.answers.push((lane, Box::pin(answer)));
     }
 
-    /// Drops the answer that is on its way on a lane, if there is one.
+    /// Drops the answer that is being sent on a lane, if there is one.
     pub(super) fn forget(&mut self, lane: LaneIndex) {
         self.answers.retain(|(of, _)| *of != lane);
     }

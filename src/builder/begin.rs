@@ -1,4 +1,4 @@
-//! The beginning of a builder: joining, the first roster, the sink and the driver.
+//! The start of a builder: joining the run, the first roster, the sink and the driver.
 
 use std::{future::poll_fn, io};
 
@@ -45,7 +45,7 @@ pub(super) async fn run<S: Sink>(
     let role = BuilderRole::new(plan, &start, now)?;
     let lanes = Lanes::new(listener, &config, ends);
     let mut driver = Driver::new(&config, role, link, lanes, stage, stop, now)?;
-    // The sink's thread runs already; otherwise it would inherit the precedence.
+    // The sink's thread runs already, so it does not inherit the precedence of this thread.
     if config.is_urgent() {
         match host::take_precedence() {
             Ok(how) => {
@@ -66,7 +66,7 @@ pub(super) async fn run<S: Sink>(
 /// Returns the configuration of the builder's state machine.
 fn of_role(config: &BuilderConfig, listener: &TcpListener) -> io::Result<BuilderRoleConfig> {
     let datagrams = config.transport == Transport::Udp;
-    // An IPv6 header is 20 bytes longer than an IPv4 header (RFC 8200 §3), which leaves that much
+    // An IPv6 header is 20 bytes longer than an IPv4 header (RFC 8200 §3), which leaves 20 bytes
     // less of each packet to the lane.
     let is_longer = datagrams && listener.local_addr()?.is_ipv6();
     let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });

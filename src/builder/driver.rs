@@ -1,4 +1,5 @@
-//! The task that drives a builder's machine: bytes, time and the sink's results.
+//! The task that drives a builder's state machine: it supplies bytes, time and the results of the
+//! sink.
 
 use std::{
     io,
@@ -21,7 +22,7 @@ use crate::{
     sink::stage::{Fate, Stage},
 };
 
-/// A builder's machine and its connections, sink and timer.
+/// A builder's state machine and its connections, sink and timer.
 pub(super) struct Driver {
     role: BuilderRole,
     link: SupervisorLink,
@@ -55,7 +56,8 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; returns ready when the builder's part is over.
+    /// Processes all input that is available now; returns ready when the builder's part in the run
+    /// is over.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
@@ -80,8 +82,8 @@ impl Driver {
         }
     }
 
-    /// Processes the supervisor's messages and the requests to it. Returns true if there may be
-    /// more.
+    /// Processes the supervisor's messages and the requests to end the run. Returns true if more
+    /// messages may be waiting.
     fn poll_control(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.role.request_run_end(cause);
@@ -108,7 +110,8 @@ impl Driver {
         }
     }
 
-    /// Carries out the machine's outputs. Returns true if that may have results at once.
+    /// Carries out the outputs of the state machine. Returns true if the outputs may have caused
+    /// new input.
     fn drain(&mut self, now: Instant) -> bool {
         let mut more = false;
         while let Some(output) = self.role.poll(now) {
@@ -126,7 +129,8 @@ impl Driver {
                     self.link.send(&message);
                 }
                 BuilderOutput::Event(event) => {
-                    // The sink is gone if this fails: `poll_fates` is about to end this role.
+                    // If submitting fails, the sink is gone: `poll_fates` is about to end this
+                    // role.
                     let _ = self.stage.submit(event);
                 }
                 BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),
@@ -147,7 +151,8 @@ impl Driver {
         }
     }
 
-    /// Arms the timer; returns ready if it has expired already.
+    /// Arms the timer for the next timeout of the state machine; returns ready if the timer has
+    /// expired already.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         self.timer.arm_by(self.role.next_timeout());
         if self.timer.poll_expired(cx).is_ready() {

@@ -13,7 +13,7 @@ use evb_shaper::{ShapedBuilder, Shaping};
 use tokio::net::TcpListener;
 
 /// Socket buffer that a datagram occupies per payload byte if the kernel has not merged it with
-/// others (`truesize` of a 1500 B packet is 2304 B), with some room for records.
+/// others (`truesize` of a 1500 B packet is 2304 B), plus 10 % for records.
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
 
 /// A lane that has ended, and the reason.
@@ -92,8 +92,8 @@ impl Ends {
         }
     }
 
-    /// Reads what the sources send, and adds lanes that are over to `ended`. Returns true if there
-    /// may be more.
+    /// Processes the bytes that the sources send, and adds lanes that are over to `ended`. Returns
+    /// true if more input may be waiting.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -119,8 +119,8 @@ impl Ends {
         Ok(more)
     }
 
-    /// Reads all that has arrived by now, if the lanes' timers are evb's own. Returns true if there
-    /// may be more.
+    /// Reads all that has arrived by now, if the lanes' timers are evb's own. Returns true if more
+    /// input may be waiting.
     pub(super) fn read(
         &mut self,
         core: &mut ShapedBuilder,
@@ -132,7 +132,7 @@ impl Ends {
         Ok(progress == Progress::More)
     }
 
-    /// Queues the machine's records for a lane's source.
+    /// Queues the state machine's records for a lane's source.
     pub(super) fn write(&mut self, lane: LaneIndex, core: &mut ShapedBuilder, now: Instant) {
         match self {
             Self::Stream(ends) => {
@@ -144,7 +144,7 @@ impl Ends {
         }
     }
 
-    /// Writes queued records, as far as the sockets take them.
+    /// Writes queued records until the sockets accept no more.
     pub(super) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -161,7 +161,7 @@ impl Ends {
         }
     }
 
-    /// Returns the counters of the datagram socket that all lanes share, if there is one.
+    /// Returns the counters of the datagram socket that all lanes share; `None` for streams.
     pub(super) fn report(&mut self) -> Option<DatagramReport> {
         match self {
             Self::Stream(_) => None,
@@ -170,7 +170,7 @@ impl Ends {
     }
 }
 
-/// Returns the memory that a builder needs, beside its slots, for bytes that arrive out of order:
+/// Returns the memory that a builder needs, besides its slots, for bytes that arrive out of order:
 /// none over TCP, where the kernel holds them.
 pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
     match transport {

@@ -1,4 +1,4 @@
-//! [`Lanes`]: a builder's lanes, from the listener to the bytes.
+//! [`Lanes`]: a builder's lanes, from the listener to the bytes that arrive.
 
 use std::{io, task::Context, task::Poll};
 
@@ -24,7 +24,7 @@ use super::{
     ends::{Ended, Ends},
 };
 
-/// A builder's lanes, from the listener to the bytes.
+/// A builder's lanes, from the listener to the bytes that arrive.
 pub(super) struct Lanes {
     entrance: Entrance,
     is_datagrams: bool,
@@ -39,7 +39,7 @@ impl Lanes {
         Self { entrance: Entrance::new(listener, config), is_datagrams, ends, ended: Vec::new() }
     }
 
-    /// Passes new connections to the machine, which admits or refuses them.
+    /// Passes new connections to the state machine, which admits or refuses them.
     pub(super) fn poll_entrance(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) {
         while let Poll::Ready(request) = self.entrance.poll(cx, now) {
             match request {
@@ -65,10 +65,10 @@ impl Lanes {
         }
     }
 
-    /// Reads what the sources send. Returns true if there may be more.
+    /// Processes the bytes that the sources send. Returns true if more input may be waiting.
     ///
     /// # Errors
-    /// The system's, on the socket that all lanes share.
+    /// The operating system's error on the socket that all lanes share.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -80,19 +80,19 @@ impl Lanes {
         Ok(more)
     }
 
-    /// Reads all that has arrived by now, if the lanes' timers are evb's own. Returns true if there
-    /// may be more.
+    /// Reads all that has arrived by now, if the lanes' timers are evb's own. Returns true if more
+    /// input may be waiting.
     ///
     /// # Errors
-    /// As of [`Self::poll_read`].
+    /// The same errors as [`Self::poll_read`].
     pub(super) fn read(&mut self, role: &mut BuilderRole, now: Instant) -> io::Result<bool> {
         let more = self.ends.read(role.records(), now, &mut self.ended)?;
         self.drop_ended(role, now);
         Ok(more)
     }
 
-    /// Writes queued records. Returns true if that ended a lane, whose grants are then free for the
-    /// others.
+    /// Writes queued records. Returns true if a lane has ended, so that its grants are free for all
+    /// other lanes.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) -> bool {
         self.ends.poll_flush(cx, role.records(), &mut self.ended);
         let any = !self.ended.is_empty();
@@ -100,12 +100,12 @@ impl Lanes {
         any
     }
 
-    /// Queues the machine's records for a lane's source.
+    /// Queues the state machine's records for a lane's source.
     pub(super) fn write(&mut self, lane: LaneIndex, role: &mut BuilderRole, now: Instant) {
         self.ends.write(lane, role.records(), now);
     }
 
-    /// Drops a lane's connection, or the answer that is on its way.
+    /// Drops a lane's connection, or the answer that is being sent on it.
     pub(super) fn close(&mut self, lane: LaneIndex) {
         self.ends.close(lane);
         self.entrance.forget(lane);

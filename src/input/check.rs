@@ -12,13 +12,13 @@ mod tests;
 /// Extent to which the content of generated fragments is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
-    /// The stamp at its start: event, source, length.
+    /// The stamp at the start of each fragment: event, source, length.
     Stamp,
-    /// Every byte.
+    /// Every byte of each fragment.
     Full,
 }
 
-/// Generated content is not what was written.
+/// Error: the content of a generated fragment is not what its generator wrote.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source {source_id}: {problem}")]
 pub struct WrongContent {
@@ -28,7 +28,7 @@ pub struct WrongContent {
     pub problem: String,
 }
 
-/// A filter that knows what [generators](super::Generator) write, and calls everything else
+/// A filter that knows what [generators](super::Generator) write, and reports any other content as
 /// corrupt.
 #[derive(Clone, Debug, Default)]
 pub struct CheckContent {
@@ -37,7 +37,8 @@ pub struct CheckContent {
 }
 
 impl CheckContent {
-    /// Creates a filter that checks the fragments of these sources and ignores those of others.
+    /// Creates a filter that checks the fragments of the given sources and ignores those of other
+    /// sources.
     pub fn new(generators: impl IntoIterator<Item = (SourceId, ContentCheck)>) -> Self {
         let mut generators: Vec<_> = generators.into_iter().collect();
         generators.sort_by_key(|(source, _)| *source);

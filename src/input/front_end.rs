@@ -1,5 +1,5 @@
 //! Front-end processes that send fragments to a source over TCP or a Unix socket;
-//! `docs/reference/front-end.md` has the bytes.
+//! `docs/reference/front-end.md` specifies the format.
 
 #[cfg(test)]
 mod tests;
@@ -27,20 +27,21 @@ use tokio::{
 use super::taker::Taker;
 use crate::source::{PushError, Source};
 
-/// Length, event id, timestamp.
+/// Length of a fragment's header: length, event id, timestamp.
 const HEAD: usize = 20;
-/// The most front-ends that may be connected to one source.
+/// Limit of the number of front ends that may be connected to one source.
 const CONNECTIONS: usize = 256;
-/// Bytes read from the system at once.
+/// Number of bytes that one read asks of the operating system.
 const READ: usize = 64 * 1024;
-/// Pause after the system refused to accept a connection, for example for lack of file descriptors.
+/// Pause after the operating system refused to accept a connection, for example for lack of file
+/// descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Reason for which a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrontEndError {
     #[error(
-        "it announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
+        "the front end announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
     )]
     Length { length: u32, limit: Bytes },
     #[error("the connection ended inside a fragment")]
@@ -51,12 +52,12 @@ pub(super) enum FrontEndError {
     Io(#[from] io::Error),
 }
 
-/// Listens for front-end processes and hands what they send to a source.
+/// Listens for front-end processes and pushes the fragments that they send to a source.
 ///
-/// Every connection carries fragments, each behind its length. Nothing is answered; while the
-/// source's backlog is full, nothing is read, so the front-end's writes wait. A length above
-/// `max_fragment`, event id 0 or a cut-off fragment closes the connection, and the log says why;
-/// other connections go on.
+/// Every connection carries fragments, each preceded by its length. The listener sends no answers.
+/// While the source's backlog is full, the listener reads nothing, so the front end's writes wait.
+/// A length above `max_fragment`, event id 0 or a cut-off fragment closes the connection, and the
+/// log says why; other connections go on.
 #[derive(Debug)]
 pub struct FrontEndListener {
     listener: Listener,
@@ -69,7 +70,7 @@ enum Listener {
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
-/// A Unix socket's file, removed at the end.
+/// The file of a Unix socket, which is removed when this value is dropped.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
@@ -80,19 +81,21 @@ impl Drop for SocketFile {
 }
 
 impl FrontEndListener {
-    /// Listens at the first of these addresses that is available.
+    /// Listens on TCP at the first of the given addresses that is available.
     ///
     /// # Errors
-    /// The system's error: the address is not local, or it is taken.
+    /// The operating system's error: the address is not local, or it is taken.
     pub async fn tcp(addresses: &[SocketAddr], max_fragment: Bytes) -> io::Result<Self> {
         Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
     }
 
     /// Listens at a Unix socket, in a directory that is created if necessary. A socket that a dead
-    /// process left at that path is replaced; the file is removed at the end.
+    /// process left at that path is replaced; the socket's file is removed when the listener is
+    /// dropped.
     ///
     /// # Errors
-    /// The system's error: another process listens there, or the path is another kind of file.
+    /// The operating system's error: another process listens at this path, or the path is another
+    /// kind of file.
     pub fn unix(path: impl Into<PathBuf>, max_fragment: Bytes) -> io::Result<Self> {
         let path = path.into();
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -105,7 +108,8 @@ impl FrontEndListener {
         Ok(Self { listener: Listener::Unix { listener, _file: SocketFile(path) }, max_fragment })
     }
 
-    /// Returns the TCP address at which it listens; `None` for a Unix socket.
+    /// Returns the TCP address at which this listener accepts connections; `None` for a Unix
+    /// socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -169,7 +173,7 @@ impl Stream {
     }
 }
 
-/// A connected front-end, as the log names it.
+/// Name of a connected front end in the log: its address or its process.
 #[derive(Clone, Copy, Debug)]
 enum FrontEnd {
     Address(SocketAddr),
@@ -199,7 +203,7 @@ async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Ta
     }
 }
 
-/// Takes fragments up to the end of the stream, and returns their number.
+/// Passes all fragments of a stream on to `taker`, and returns their number.
 pub(super) async fn receive(
     stream: impl AsyncRead + Unpin + Send,
     limit: Bytes,
@@ -225,7 +229,8 @@ pub(super) async fn receive(
     Ok(count)
 }
 
-/// Reads exactly `length` bytes into `into`; `false` if the stream ends before the first of them.
+/// Reads exactly `length` bytes into `into`; returns `false` if the stream ends before the first of
+/// these bytes.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin + Send),
     into: &mut BytesMut,

@@ -1,4 +1,4 @@
-//! Access to the inputs for the fuzz targets, with the feature `fuzzing` alone.
+//! Access to the inputs for the fuzz targets; only with the feature `fuzzing`.
 
 use std::{
     future::{Future, ready},
@@ -11,8 +11,8 @@ use tokio::io::AsyncRead;
 use super::{front_end::receive, taker::Taker};
 use crate::source::PushError;
 
-/// Returns all fragments of one front-end's connection, and how it ended: with the number of
-/// fragments, or with the reason for which it is closed.
+/// Returns all fragments of one front end's connection, and the outcome: the number of fragments,
+/// or the reason for which the connection is closed.
 pub async fn front_end(
     stream: impl AsyncRead + Unpin + Send,
     max_fragment: Bytes,

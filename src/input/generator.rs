@@ -19,14 +19,14 @@ mod tests;
 pub enum FragmentSize {
     /// All fragments have the same size.
     Fixed(Bytes),
-    /// Normally distributed, cut at zero.
+    /// Normally distributed size, cut at zero.
     Gaussian {
         /// Mean size.
         mean: Bytes,
         /// Standard deviation of the size.
         sigma: Bytes,
     },
-    /// Log-normally distributed.
+    /// Log-normally distributed size.
     LogNormal {
         /// Mean of the size itself, not of its logarithm.
         mean: Bytes,
@@ -36,46 +36,47 @@ pub enum FragmentSize {
 }
 
 impl FragmentSize {
-    /// Draws a size, `limit` at most.
+    /// Draws a random size of at most `limit`.
     fn draw(self, rng: &mut Rng, limit: Bytes) -> Bytes {
         let drawn = match self {
             Self::Fixed(size) => return size.min(limit),
             Self::Gaussian { mean, sigma } => mean.count() as f64 + sigma.count() as f64 * rng.gaussian(),
             Self::LogNormal { mean, sigma } => {
-                // Mean m and deviation s of the size give σ² = ln(1 + s²/m²) and µ = ln m − σ²/2 of
-                // its logarithm.
+                // A log-normal size with mean m and standard deviation s has a logarithm with
+                // variance σ² = ln(1 + s²/m²) and mean µ = ln m − σ²/2.
                 let (mean, sigma) = (mean.count() as f64, sigma.count() as f64);
                 let variance = (1.0 + (sigma / mean.max(1.0)).powi(2)).ln();
                 mean * (variance.sqrt() * rng.gaussian() - variance / 2.0).exp()
             }
         };
-        // A cast from float to integer saturates, and takes what is below zero for zero.
+        // A cast from float to integer saturates, so a negative size becomes zero.
         Bytes::new(drawn.round() as u64).min(limit)
     }
 }
 
-/// Size from which a payload has memory of its own, which is reused after the payload is committed.
-/// Smaller payloads share blocks.
+/// Size from which each payload has memory of its own, which is reused after the payload is
+/// committed. Smaller payloads share blocks.
 const OWN_MEMORY: usize = 16 << 10;
 
-/// Memory that smaller payloads share.
+/// Size of a block of memory that several small payloads share.
 const BLOCK: usize = 64 << 10;
 
-/// Payloads and bytes that are kept to be used again: what a run may have under construction.
+/// Limits of the payloads and bytes that are kept to be used again: about as many as a run may have
+/// under way.
 const KEPT_PAYLOADS: usize = 8192;
 const KEPT_BYTES: usize = 512 << 20;
 
-/// Kept payloads that are examined in search of a committed one; builders do not commit in the
-/// order of events.
+/// Number of kept payloads that are examined in search of one that is committed; builders do not
+/// commit in the order of events.
 const LOOKS: usize = 4;
 
 /// Generates fragments on demand, with content that [`CheckContent`](super::CheckContent)
 /// recognizes.
 ///
-/// Generates fragments whose size depends on seed, source and event alone. A fragment's timestamp
-/// is the event's number. Large payloads resemble those of a readout card: they lie in memory that
-/// was written before, of which the program touches only the stamp, and which is reused once no
-/// reference to the payload is left.
+/// The size of a fragment depends on seed, source and event alone. A fragment's timestamp is the
+/// event's number. Large payloads resemble those of a readout card: their memory was written
+/// before, the program writes only the stamp into it, and it is reused once no reference to the
+/// payload is left.
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,
@@ -83,12 +84,12 @@ pub struct Generator {
     limit: Bytes,
     seed: u64,
     block: BytesMut,
-    /// Large payloads, the oldest first.
+    /// Large payloads in the order of their use, the oldest first.
     kept: VecDeque<Kept>,
     kept_bytes: usize,
 }
 
-/// A payload that was handed out.
+/// A payload that was passed on and whose memory may be used again.
 #[derive(Debug)]
 struct Kept {
     memory: Payload,
@@ -96,7 +97,7 @@ struct Kept {
 }
 
 impl Generator {
-    /// Creates a generator for one source; no fragment is larger than `limit`, the source's
+    /// Creates a generator for one source; no fragment exceeds `limit`, the source's
     /// `max_fragment`.
     pub fn new(source: SourceId, size: FragmentSize, limit: Bytes, seed: u64) -> Self {
         let seed = Rng::new(seed ^ (u64::from(source.number()) << 48)).next_u64();
@@ -111,7 +112,7 @@ impl Generator {
         }
     }
 
-    /// Returns the size of its fragment of that event.
+    /// Returns the size of the generated fragment of that event.
     pub fn size(&self, event: EventId) -> Bytes {
         self.size.draw(&mut Rng::new(self.seed ^ event.number()), self.limit)
     }
@@ -123,7 +124,7 @@ impl Generator {
         Fragment::new(event, Timestamp::new(event.number()), payload)
     }
 
-    /// Writes a payload into the block that small ones share.
+    /// Writes a payload into the block of memory that small payloads share.
     fn small(&mut self, event: EventId, length: usize) -> Payload {
         if self.block.capacity() < length {
             self.block = BytesMut::with_capacity(BLOCK);
@@ -134,7 +135,8 @@ impl Generator {
         self.block.split().freeze()
     }
 
-    /// Stamps the memory of a payload to which no reference is left, or writes a new one.
+    /// Stamps the memory of a payload to which no reference is left, or allocates and fills new
+    /// memory.
     fn large(&mut self, event: EventId, length: usize) -> Payload {
         let (mut memory, place) = self.free(length).unwrap_or_else(|| {
             let mut memory = BytesMut::with_capacity(length);
@@ -152,8 +154,8 @@ impl Generator {
         payload
     }
 
-    /// Takes memory for a payload of `length` bytes, with its content, from the payloads to which
-    /// no reference is left.
+    /// Takes memory for a payload of `length` bytes, with the content written before, from the
+    /// payloads to which no reference is left.
     fn free(&mut self, length: usize) -> Option<(BytesMut, Place)> {
         for _ in 0..LOOKS.min(self.kept.len()) {
             let kept = self.kept.pop_front()?;

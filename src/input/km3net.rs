@@ -1,7 +1,7 @@
-//! KM3NeT L1 timeslices: files of the telescope's data acquisition, and a built event as the
-//! timeslice that it was.
+//! KM3NeT L1 timeslices: reads the files of the telescope's data acquisition, and turns a built
+//! event back into its timeslice.
 //!
-//! `examples/data/README.md` has the layout. Everything is little-endian and packed.
+//! `examples/data/README.md` describes the file format. All fields are little-endian and packed.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +11,12 @@ use std::{collections::BTreeMap, ops::Range};
 use bytes::{Buf, BufMut};
 use evb_core::{event::Event, fragment::Timestamp, id::EventId};
 
-/// Length, type, version, common header, number of frames.
+/// Size of a timeslice's header: length, type, version, common header, number of frames.
 const SLICE_HEAD: usize = 34;
-/// Length, type, common header, module id.
+/// Size of a frame's header: length, type, common header, module id.
 const FRAME_HEAD: usize = 32;
-/// Detector, run, frame index, UTC seconds, 16-ns ticks: in each frame as in its timeslice.
+/// Size of the common header, which each frame repeats from its timeslice: detector, run, frame
+/// index, UTC seconds, 16-ns ticks.
 const COMMON: usize = 20;
 const SLICE_TYPE: i32 = 1003;
 const SLICE_VERSION: u16 = 1;
@@ -23,51 +24,51 @@ const FRAME_TYPE: i32 = 101;
 /// Ticks of 16 ns in a second.
 const TICKS: u64 = 62_500_000;
 
-/// Reason for which a file is not a sequence of timeslices that events reproduce byte for byte.
-/// Timeslices and frames count from 1.
+/// Reason for which events could not reproduce a file of timeslices byte for byte. Timeslices and
+/// frames are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
     /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// A length field does not fit the file.
+    /// The length field of a timeslice does not fit the file.
     #[error(
         "timeslice {slice} at byte {offset} says that it has {stated} B, but the file has {available} B from there on"
     )]
     SliceLength {
         /// The timeslice's number.
         slice: usize,
-        /// Its offset in the file.
+        /// Offset of the timeslice in the file.
         offset: usize,
-        /// Length that its length field states.
+        /// Length that the timeslice's length field states.
         stated: i32,
-        /// Bytes that the file has from there on.
+        /// Number of bytes from the timeslice's offset to the end of the file.
         available: usize,
     },
-    /// A record is of another kind.
+    /// A timeslice is of an unknown type or version.
     #[error(
         "timeslice {slice} is of type {kind}, version {version}; only L1 timeslices (1003, version 1) are known"
     )]
     SliceKind {
         /// The timeslice's number.
         slice: usize,
-        /// Its type.
+        /// Type of the timeslice.
         kind: i32,
-        /// Its version.
+        /// Version of the timeslice.
         version: u16,
     },
-    /// The frames are not as the timeslice's head says.
+    /// A frame contradicts the header of its timeslice.
     #[error("frame {frame} of timeslice {slice}: {what}")]
     Frame {
         /// The timeslice's number.
         slice: usize,
-        /// The frame's number within it.
+        /// The frame's number within the timeslice.
         frame: usize,
         /// Description of the problem.
         what: &'static str,
     },
-    /// The timeslice's modules are in another order than in earlier timeslices, so that no order of
-    /// sources reproduces it.
+    /// The timeslice's modules are in another order than in earlier timeslices, so no order of
+    /// sources reproduces the file.
     #[error(
         "in timeslice {slice}, module {module} is out of order: the modules must have the order of the earlier timeslices"
     )]
@@ -79,7 +80,7 @@ pub enum Km3netFlaw {
     },
 }
 
-/// The timeslices of a file. Modules have a position: the order in which they first appear.
+/// The timeslices of a file. The position of a module is its rank in the order of first appearance.
 #[derive(Debug)]
 pub struct Timeslices<'f> {
     bytes: &'f [u8],
@@ -91,15 +92,15 @@ pub struct Timeslices<'f> {
 struct Slice {
     range: Range<usize>,
     timestamp: Timestamp,
-    /// Position of the module, and its frame; ascending.
+    /// Position of each module and the byte range of its frame; ascending by position.
     frames: Vec<(usize, Range<usize>)>,
 }
 
 impl<'f> Timeslices<'f> {
-    /// Finds the timeslices and frames of a file's content. Every length in it is checked.
+    /// Finds the timeslices and frames in a file's content, and checks every length field.
     ///
     /// # Errors
-    /// The flaw in it.
+    /// The first flaw in the content.
     pub fn parse(bytes: &'f [u8]) -> Result<Self, Km3netFlaw> {
         let mut slices = Vec::new();
         let mut positions = BTreeMap::new();
@@ -117,8 +118,8 @@ impl<'f> Timeslices<'f> {
         Ok(Self { bytes, slices, modules })
     }
 
-    /// Returns the number of timeslices; at least one.
-    #[allow(clippy::len_without_is_empty)] // never empty
+    /// Returns the number of timeslices, which is at least one.
+    #[allow(clippy::len_without_is_empty)] // a file of timeslices is never empty
     pub fn len(&self) -> usize {
         self.slices.len()
     }
@@ -128,7 +129,8 @@ impl<'f> Timeslices<'f> {
         &self.modules
     }
 
-    /// Returns the bytes of a timeslice, counting from 0.
+    /// Returns the timeslice, counting from 0, that is replayed as that event: after the last
+    /// timeslice, the first follows.
     pub fn slice(&self, slice: usize) -> Option<&'f [u8]> {
         Some(&self.bytes[self.slices.get(slice)?.range.clone()])
     }
@@ -144,8 +146,8 @@ impl<'f> Timeslices<'f> {
         &self.bytes[self.slices[self.place_of(event)].range.clone()]
     }
 
-    /// Returns the frames of the module at that position, one for each timeslice; empty where the
-    /// timeslice has none.
+    /// Returns the frames of the module at that position, one for each timeslice. The frame is
+    /// empty if the timeslice has no frame of this module.
     pub fn frames(&self, position: usize) -> impl Iterator<Item = (Timestamp, &'f [u8])> + '_ {
         self.slices.iter().map(move |slice| {
             let found = slice.frames.iter().find(|(of, _)| *of == position);
@@ -222,17 +224,17 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
     Ok((length, head.get_u32_le()))
 }
 
-/// An event that is not a timeslice.
+/// Error: the event holds no KM3NeT frame, so it is not a timeslice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the event holds no KM3NeT frame")]
 pub struct NoFrame;
 
-/// Returns an event's timeslice: a header made from the frames' common one, then the frames in the
-/// order of the sources, which must be that of the modules. A module without a frame has
-/// contributed an empty fragment.
+/// Returns an event's timeslice: a header made from the common header of the frames, then the
+/// frames in the order of the sources, which must be that of the modules. A module without a frame
+/// has contributed an empty fragment.
 ///
 /// # Errors
-/// [`NoFrame`]: the fragments are something else.
+/// [`NoFrame`]: the fragments hold no frame.
 pub fn rebuild_timeslice(event: &Event) -> Result<Vec<u8>, NoFrame> {
     let frames = || event.fragments().map(|fragment| fragment.payload).filter(|frame| !frame.is_empty());
     let common = frames().next().and_then(|frame| frame.get(8..8 + COMMON)).ok_or(NoFrame)?;

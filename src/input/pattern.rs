@@ -1,9 +1,9 @@
-//! What generated fragments contain: a stamp that says which fragment this is, then bytes that
-//! anyone can predict.
+//! The content of generated fragments: a stamp that identifies the fragment, then bytes that any
+//! process can predict.
 //!
-//! The bytes come from one pseudo-random template, the same in every process, at a place that the
-//! stamp names and that moves from piece to piece. So a payload is checked by comparing, and
-//! exchanged, shifted or stale pieces are found.
+//! The bytes come from one pseudo-random template, the same in every process. The stamp names the
+//! place in the template where the content begins; the place moves from piece to piece. So a
+//! payload is checked by comparing, and exchanged, shifted or stale pieces are found.
 
 #[cfg(test)]
 mod tests;
@@ -22,17 +22,17 @@ pub(super) const STAMP: usize = 20;
 /// The last four bytes of the stamp.
 const MAGIC: u32 = u32::from_le_bytes(*b"evbG");
 
-/// Bytes that are taken from one place of the template.
+/// Number of consecutive bytes that are taken from one place of the template.
 const PIECE: usize = 32 * 1024;
-/// Bytes that are copied at once. What is copied to is seldom in a cache, and `memmove` of glibc
-/// copies more than that by the processor's own string instruction, which takes 1.3 times as long
-/// there where the two ends are not aligned to each other (measured on Zen 4, 64 MB written from 32
-/// KB: 85 against 65 ms per GB).
+/// Number of bytes that are copied at once. The destination is seldom in a cache, and `memmove` of
+/// glibc copies more than 2 KiB by the processor's string instruction, which takes 1.3 times as
+/// long if source and destination are not aligned to each other (measured on Zen 4, 64 MB written
+/// from 32 KB: 85 against 65 ms per GB).
 const COPIED: usize = 2048;
 /// Places in the template where a piece can begin.
 const PLACES: usize = 64 * 1024;
-/// Distance by which the place moves from piece to piece; odd, so that it visits all places before
-/// it returns to the first.
+/// Distance by which the place moves from piece to piece. It is odd, so the place visits all
+/// positions before it returns to the first.
 const STEP: usize = 7919;
 
 const SEED: u64 = 0x6576_625f_7061_7474;
@@ -42,12 +42,13 @@ static TEMPLATE: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     (0..(PLACES + PIECE) / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
 });
 
-/// A place in the template, where the content of a payload begins.
+/// A place in the template at which the content of a payload begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u16);
 
 impl Place {
-    /// Draws a place for a payload, by event and source; a payload that is all stamp needs none.
+    /// Draws a place for a payload by event and source; a payload that has room for no more than
+    /// the stamp needs none.
     pub(super) fn of(event: EventId, source: SourceId, length: usize) -> Self {
         if length <= STAMP {
             return Self(0);
@@ -60,8 +61,7 @@ impl Place {
         Self(payload.get(10..12).map_or(0, |mut bytes| bytes.get_u16_le()))
     }
 
-    /// Appends the content of a payload of `length` bytes, with nothing of worth where its stamp is
-    /// to be.
+    /// Appends the content of a payload of `length` bytes, with zeros in the space of its stamp.
     pub(super) fn write(self, length: usize, payload: &mut BytesMut) {
         payload.reserve(length);
         payload.put_bytes(0, length.min(STAMP));
@@ -70,7 +70,8 @@ impl Place {
         }
     }
 
-    /// Returns the offset of the first byte after the stamp that is not as written.
+    /// Returns the offset of the first byte after the stamp that differs from the content at this
+    /// place.
     pub(super) fn first_difference(self, payload: &[u8]) -> Option<usize> {
         let mut begin = STAMP;
         for piece in self.pieces(payload.len()) {
@@ -84,7 +85,7 @@ impl Place {
         None
     }
 
-    /// Returns what follows the stamp in a payload of `length` bytes.
+    /// Returns the pieces that follow the stamp in a payload of `length` bytes.
     fn pieces(self, length: usize) -> impl Iterator<Item = &'static [u8]> + use<> {
         let template: &'static [u8] = &TEMPLATE;
         let (mut place, mut left) = (usize::from(self.0), length.saturating_sub(STAMP));
@@ -115,18 +116,19 @@ impl Stamp {
         Self(stamp)
     }
 
-    /// Writes it over the first bytes of a payload, or what a short one has room for.
+    /// Writes the stamp over the first bytes of a payload; a short payload gets only the part that
+    /// fits.
     pub(super) fn write(&self, payload: &mut [u8]) {
         let length = payload.len().min(STAMP);
         payload[..length].copy_from_slice(&self.0[..length]);
     }
 
-    /// Returns true if a payload begins with this stamp, or, if it is shorter, with as much of the
-    /// stamp as fits.
+    /// Returns true if a payload begins with this stamp; a payload shorter than the stamp needs
+    /// only the part that fits.
     pub(super) fn is_on(&self, payload: &[u8]) -> bool {
         if payload.is_empty() {
-            // An empty slice points nowhere, and to compare from there is slow on processors with
-            // masked loads.
+            // Comparing an empty payload is slow on processors with masked loads, because its
+            // pointer is dangling.
             return true;
         }
         let length = payload.len().min(STAMP);

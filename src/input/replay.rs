@@ -18,42 +18,42 @@ use crate::source::Readout;
 #[cfg(test)]
 mod tests;
 
-/// The most recorded data that one source keeps in memory for replay.
+/// Limit of the recorded data that one source keeps in memory for replay.
 const LIMIT: Bytes = Bytes::mib(2048);
 
 /// Reason for which a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It is missing or cannot be read.
+    /// The file is missing or cannot be read.
     #[error("cannot read {}: {reason}; give the path of a recorded file", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error.
         reason: std::io::Error,
     },
-    /// It does not fit into memory.
+    /// The recorded data of the source do not fit into memory.
     #[error("{} holds more than {LIMIT} for one source, too much for replay to keep in memory: use a shorter file", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// It is not a file of KM3NeT timeslices.
+    /// The file does not contain KM3NeT timeslices.
     #[cfg(feature = "km3net")]
     #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}", path.display())]
     Km3net {
         /// The file.
         path: PathBuf,
-        /// The flaw in it.
+        /// The flaw in the file.
         flaw: Km3netFlaw,
     },
-    /// It has fewer modules.
+    /// The file has fewer modules than the position asked for.
     #[cfg(feature = "km3net")]
     #[error("{} has {modules} modules, from 0 to {}; there is no module {module}", path.display(), modules - 1)]
     NoModule {
         /// The file.
         path: PathBuf,
-        /// The module asked for.
+        /// Position of the module that was asked for.
         module: usize,
         /// Number of modules in the file.
         modules: usize,
@@ -61,7 +61,7 @@ pub enum ReplayError {
     /// An event file is missing, or damaged.
     #[error(transparent)]
     Events(#[from] ReadError),
-    /// The event files hold nothing of that source.
+    /// The event files hold no fragment of the source.
     #[error("{} holds no fragment of source {source_id}; `evbd dump` lists what it holds", path.display())]
     NoFragments {
         /// The file or directory.
@@ -80,7 +80,8 @@ impl From<FileError> for ReplayError {
 /// Plays one source's recorded fragments, one for each event, over and over.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// `None`: the source missed that event when it was recorded, and does so again.
+    /// A fragment for each event; `None` if the source missed the event when it was recorded:
+    /// replay misses it again.
     fragments: Vec<Option<Recorded>>,
 }
 
@@ -93,20 +94,20 @@ struct Recorded {
 
 impl Recorded {
     fn new(timestamp: Timestamp, payload: &[u8]) -> Self {
-        // The copy lets the rest of the file be freed.
+        // The copy allows the memory of the whole file to be freed.
         let payload = Payload::copy_from_slice(payload);
         Self { timestamp, checksum: Checksum::of(&payload), payload }
     }
 }
 
 impl Replay {
-    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has its frame of
-    /// timeslice (*n* − 1) modulo their number, and the UTC time of that timeslice in ticks of 16
-    /// ns. `module` is the module's position in the file, from 0. Where a timeslice has no frame of
-    /// it, the fragment is empty.
+    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has the module's frame of
+    /// timeslice (*n* − 1) modulo the number of timeslices, and the UTC time of that timeslice in
+    /// ticks of 16 ns. `module` is the module's position in the file, from 0. If a timeslice has no
+    /// frame of the module, the fragment is empty.
     ///
     /// # Errors
-    /// [`ReplayError`]: not such a file, or it has no such module.
+    /// [`ReplayError`]: the file does not hold KM3NeT timeslices, or it has no such module.
     #[cfg(feature = "km3net")]
     pub fn km3net(path: &Path, module: usize) -> Result<Self, ReplayError> {
         use std::{fs, io::Read as _};
@@ -129,10 +130,11 @@ impl Replay {
     }
 
     /// Plays one source of event files; `path` is a file, or a directory with the files of one run.
-    /// The events come in the order of their ids, the first as event 1.
+    /// The recorded events are played in the order of their ids, the first as event 1.
     ///
     /// # Errors
-    /// [`ReplayError`]: no such files, damage in them, or nothing of that source.
+    /// [`ReplayError`]: there are no event files, they are damaged, or they hold no fragment of
+    /// that source.
     pub fn recorded(path: &Path, source: SourceId) -> Result<Self, ReplayError> {
         let mut events: BTreeMap<EventId, (Epoch, Option<Recorded>)> = BTreeMap::new();
         let mut held = Bytes::ZERO;
@@ -159,14 +161,14 @@ impl Replay {
         Ok(Self { fragments })
     }
 
-    /// Returns the number of events that it plays before it begins again; at least one.
-    #[allow(clippy::len_without_is_empty)] // never empty
+    /// Returns the number of recorded events, after which replay begins again; at least one.
+    #[allow(clippy::len_without_is_empty)] // a replay is never empty
     pub fn len(&self) -> usize {
         self.fragments.len()
     }
 
-    /// Returns the size of its largest fragment, which the source's `max_fragment` must not be
-    /// below.
+    /// Returns the size of the largest recorded fragment; the source's `max_fragment` must not be
+    /// smaller.
     pub fn largest(&self) -> Bytes {
         let sizes = self.fragments.iter().flatten().map(|recorded| recorded.payload.len());
         Bytes::new(sizes.max().unwrap_or(0) as u64)

@@ -1,4 +1,5 @@
-//! The destination of inputs that push fragments: a source, or its substitute in a test.
+//! [`Taker`]: the destination of fragments that an input pushes; a source, or its substitute in a
+//! test.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -9,9 +10,9 @@ use evb_core::fragment::Fragment;
 
 use crate::source::{PushError, Source};
 
-/// Takes fragments.
+/// A destination that accepts fragments.
 pub(super) trait Taker: Clone + Send + Sync + 'static {
-    /// Takes one; waits while the backlog is full.
+    /// Accepts a fragment; waits while the source's backlog is full.
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send;
 }
 

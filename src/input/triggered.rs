@@ -13,11 +13,13 @@ use crate::{
 mod tests;
 
 /// Makes the fragment of every event whose trigger is announced, at once and before the event is
-/// assigned, until the run is over. This is how a readout works that cannot wait for the decision.
+/// assigned, until the run is over. Use this for readout that cannot wait until the event is
+/// assigned to a builder.
 ///
-/// The trigger number is the event id. An announcement that leaves out numbers stands for them too
-/// (TRIG-5 in `docs/reference/triggers.md`), from the source's [first](Source::first_event) on.
-/// Counts without a number are ignored: a source that missed one would be out of step for ever.
+/// The trigger number is the event id. If an announcement skips trigger numbers, the skipped
+/// triggers count as announced too (TRIG-5 in `docs/reference/triggers.md`), from the source's
+/// [first event](Source::first_event) on. Trigger messages without a number are ignored: a source
+/// that missed one such message would assign wrong event ids for ever.
 pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl Readout, source: Source) {
     let follow = follow(&mut triggers, &mut readout, source.clone(), source.first_event());
     tokio::select! {
@@ -26,8 +28,8 @@ pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl R
     }
 }
 
-/// Follows triggers from event `first` on: those announced before this source joined are over for
-/// it.
+/// Follows triggers from event `first` on. Earlier triggers were announced before this source
+/// joined, so it takes no part in their events.
 async fn follow(
     triggers: &mut TriggerListener,
     readout: &mut impl Readout,

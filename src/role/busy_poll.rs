@@ -1,4 +1,4 @@
-//! [`BusyPoll`]: a driver that polls for a while before it sleeps.
+//! [`BusyPoll`]: polls a driver for a while before the driver sleeps.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use std::{
 
 use evb_core::time::Instant;
 
-/// Keeps a driver from sleeping for a while after each grant, so that what follows needs no
+/// Keeps a driver from sleeping for a while after each grant, so that the data of the grant need no
 /// wake-up. Without a window, the driver sleeps at once.
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
@@ -36,7 +36,8 @@ impl BusyPoll {
             (self.granted, self.until) = (granted, now + window);
         }
         if now < self.until {
-            // Its first poll asks for another turn, behind all other ready tasks.
+            // The first poll of `yield_now` schedules this task again, behind all other ready
+            // tasks.
             let asked: Poll<()> = pin!(tokio::task::yield_now()).poll(cx);
             debug_assert!(asked.is_pending());
         }

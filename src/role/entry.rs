@@ -28,7 +28,7 @@ impl Entry {
     /// Joins a run with a role. Also returns the first event that the role has a part in.
     ///
     /// # Errors
-    /// The reason for which it could not join.
+    /// The reason for which the role could not join.
     pub(crate) async fn join(member: Member, access: Access) -> Result<(Self, EventId), RoleError> {
         let joining = Joining::new(member, clock::now());
         let mut new = Self { joining, link: SupervisorLink::new(access) };
@@ -44,7 +44,7 @@ impl Entry {
         }
     }
 
-    /// Waits for the roster.
+    /// Waits for the first roster of the run.
     ///
     /// # Errors
     /// The reason for which the role cannot go on.
@@ -61,7 +61,7 @@ impl Entry {
         }
     }
 
-    /// Returns the next output that does not concern the connection.
+    /// Handles outputs that concern the connection, and returns the next other output.
     async fn next(&mut self) -> JoiningOutput {
         loop {
             let now = clock::now();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evb_core::live::HostFacts;
 
-/// Returns processor time and memory of this process, which takes microseconds.
+/// Returns processor time and memory of this process; a call takes some microseconds.
 pub(crate) fn of_process() -> HostFacts {
     HostFacts { processor: processor_time(), memory: resident().unwrap_or_default(), ..HostFacts::default() }
 }

@@ -1,4 +1,4 @@
-//! [`Greetings`]: handshakes under way at a listener, bounded in number and time.
+//! [`Greetings`]: handshakes under way at a listener, with limits on their number and duration.
 
 use std::{
     future::Future,
@@ -27,7 +27,8 @@ pub(crate) struct Greetings<T> {
 }
 
 impl<T> Greetings<T> {
-    /// Creates greetings for a listener of that name, whose connections `greet` shakes hands with.
+    /// Creates greetings for a listener of that name; `greet` performs the handshake of a
+    /// connection.
     pub(crate) fn new(
         name: &'static str,
         listener: TcpListener,
@@ -88,7 +89,8 @@ impl<T> Greetings<T> {
                     }
                 }
                 Poll::Ready(Err(error)) => {
-                    // There is no free descriptor, or the peer has gone. The next turn tries again.
+                    // No file descriptor is free, or the peer has closed the connection. The next
+                    // turn tries again.
                     self.log.record("listener", &error);
                     return;
                 }
@@ -97,7 +99,7 @@ impl<T> Greetings<T> {
         }
     }
 
-    /// Drops silent connections if the limit is reached. Returns true if there were any.
+    /// Drops silent connections if the limit is reached. Returns true if a connection was dropped.
     fn make_room(&mut self, now: Instant) -> bool {
         let before = self.under_way.len();
         if before < GREETINGS {

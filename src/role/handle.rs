@@ -8,10 +8,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::RoleError;
 
-/// The result of a role, once it has ended.
+/// The result of a role; `None` until the role has ended.
 type Ending = Option<Result<RunOutcome, Arc<RoleError>>>;
 
-/// A handle to a role that runs on a thread of its own. Dropping it does not end the role.
+/// A handle to a role that runs on a thread of its own. Dropping the handle does not end the role.
 #[derive(Clone, Debug)]
 pub(crate) struct RoleHandle {
     ending: watch::Receiver<Ending>,
@@ -19,18 +19,18 @@ pub(crate) struct RoleHandle {
     abort: Arc<Notify>,
 }
 
-/// The value that a role hands to its starter once it has joined, and the channel that confirms the
-/// receipt: see [`hand_over`].
+/// The value that a role hands to the task that started it, once it has joined, and the channel
+/// that confirms the receipt: see [`hand_over`].
 pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
 impl RoleHandle {
     /// Runs a role on a thread and runtime of its own, pinned to `core` if given, so that it shares
-    /// no core with others and no blocking readout or sink can delay it. Waits until it has joined;
-    /// returns the value that it handed over, and a handle. The role gets the requests to end the
-    /// run through the receiver.
+    /// no core with other threads and no blocking readout or sink can delay it. Waits until the
+    /// role has joined; returns the value that the role handed over, and a handle. The role gets
+    /// the requests to end the run through the receiver.
     ///
     /// # Errors
-    /// The reason for which it ended before it had joined.
+    /// The reason for which the role ended before it had joined.
     pub(crate) async fn start<T, F>(
         name: String,
         core: Option<usize>,
@@ -75,8 +75,8 @@ impl RoleHandle {
         let Ok((what, taken)) = has_joined.await else {
             return Err(ended_early.await.unwrap_or(RoleError::Vanished));
         };
-        // This must happen before the role goes on: its end is reported through `ending` from now
-        // on.
+        // This drop must happen before the role goes on: from now on, `ending` reports the role's
+        // end.
         drop(ended_early);
         let _ = taken.send(());
         Ok((what, handle))
@@ -108,13 +108,13 @@ fn log(name: &str, outcome: &Result<RunOutcome, RoleError>) {
         Err(error @ (RoleError::Unwanted | RoleError::Aborted)) => {
             tracing::debug!(role = name, %error, "the role ended early");
         }
-        // The ledger states what this costs.
+        // The ledger states the data lost by this error.
         Err(error) => tracing::warn!(role = name, %error, "the role ended with an error"),
     }
 }
 
-/// Tells the starter of a role that it has joined, and waits until the starter has received this.
-/// Without the receipt, a starter that is gone would leave a role in the run that has no owner.
+/// Tells the task that started a role that the role has joined, and waits for the receipt. Without
+/// the receipt, a task that has gone would leave a role in the run that has no owner.
 pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;

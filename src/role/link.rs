@@ -1,5 +1,5 @@
-//! [`SupervisorLink`]: a role's connection to its supervisor. The role's machine decides when to
-//! open and when to drop it.
+//! [`SupervisorLink`]: a role's connection to its supervisor. The role's state machine decides when
+//! to open and when to drop the connection.
 
 use std::{
     future::Future,
@@ -22,7 +22,7 @@ use super::RoleError;
 
 type Dialing = Pin<Box<dyn Future<Output = Result<(ControlLink, Welcome), ConnectError>>>>;
 
-/// Settings with which the supervisor is reached.
+/// Settings for the connection to the supervisor.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) bind: Option<IpAddr>,
@@ -34,7 +34,7 @@ pub(crate) struct Access {
 pub(crate) struct SupervisorLink {
     access: Access,
     state: State,
-    /// The last failure, in its own type.
+    /// The last failure, with its original error type.
     failure: Option<RoleError>,
 }
 
@@ -43,7 +43,8 @@ enum State {
     Dialing(Dialing),
     Up {
         link: Box<ControlLink>,
-        /// The error with which sending failed; bytes that arrived before are still to be read.
+        /// The error with which sending failed; bytes that arrived before the error are still to be
+        /// read.
         broken: Option<LinkError>,
     },
 }
@@ -60,7 +61,7 @@ impl SupervisorLink {
         self.state = State::Dialing(Box::pin(dialing));
     }
 
-    /// Drops the connection, or the attempt at one.
+    /// Drops the connection, or the attempt to connect.
     pub(crate) fn close(&mut self) {
         self.state = State::Down;
     }
@@ -94,7 +95,7 @@ impl SupervisorLink {
         }
     }
 
-    /// Queues a message, or drops it if there is no connection.
+    /// Queues a message for the supervisor; without a connection, the message is dropped.
     pub(crate) fn send(&mut self, message: &Control) {
         if let State::Up { link, broken } = &mut self.state
             && let Err(error) = link.send(message)
@@ -103,7 +104,7 @@ impl SupervisorLink {
         }
     }
 
-    /// Writes queued messages, as far as the socket takes them. Returns the number of bytes
+    /// Writes queued messages until the socket accepts no more. Returns the number of bytes
     /// written.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> usize {
         let State::Up { link, broken: broken @ None } = &mut self.state else { return 0 };
@@ -116,8 +117,8 @@ impl SupervisorLink {
         before - link.queued()
     }
 
-    /// Returns the reason for which a role could not go on, with what is known here of its
-    /// connection.
+    /// Returns the reason for which a role could not go on, with the details of the connection's
+    /// last failure.
     pub(crate) fn error(&mut self, fault: RoleFault) -> RoleError {
         match (&fault, self.failure.take()) {
             (RoleFault::NotJoined(_), Some(failure @ RoleError::Join(_)))
@@ -137,8 +138,8 @@ impl SupervisorLink {
     }
 }
 
-/// Marks the packets of the supervisor's connection. If the system refuses, that is only logged,
-/// because nothing depends on it.
+/// Marks the packets of the supervisor's connection with a traffic class. A refusal by the
+/// operating system is only logged, because nothing depends on the mark.
 pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     if let Err(error) = link.classify(class) {
         tracing::warn!(%error, "cannot mark control packets with the configured traffic class");

@@ -1,5 +1,5 @@
-//! [`TurnCounters`]: counts the turns of the roles' loops, for a watchdog that must notice when one
-//! hangs.
+//! [`TurnCounters`]: counts the turns of the roles' event loops, for a watchdog that must notice a
+//! loop that hangs.
 
 use std::{
     future::Future,
@@ -10,9 +10,9 @@ use std::{
     },
 };
 
-/// Counts the turns of every role that was given it. Clones share one count. A role turns some
-/// times a second even when it has nothing to do; while it connects to its supervisor, it is not
-/// counted.
+/// Counts the turns of the event loops of all roles that hold a clone of it. Clones of a
+/// `TurnCounters` share one count. A role's loop turns some times a second even when it has nothing
+/// to do; it is not counted while the role connects to its supervisor.
 #[derive(Clone, Debug, Default)]
 pub struct TurnCounters(Arc<Mutex<Vec<Loop>>>);
 
@@ -29,7 +29,7 @@ impl TurnCounters {
         loops.iter().map(|each| (each.name.clone(), each.turns.load(Relaxed))).collect()
     }
 
-    /// Counts a loop until it ends or is dropped: every time that it is polled is a turn.
+    /// Counts each poll of a loop as a turn until the loop ends or is dropped.
     pub(crate) async fn count<F: Future>(&self, name: String, future: F) -> F::Output {
         let counted = Counted { turn_counters: self, turns: Arc::default() };
         let each = Loop { name, turns: Arc::clone(&counted.turns) };
@@ -43,14 +43,14 @@ impl TurnCounters {
     }
 }
 
-/// Clones are equal; separate counts are not.
+/// Clones of one `TurnCounters` are equal; separately created ones are not.
 impl PartialEq for TurnCounters {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Removes its loop from the list when dropped.
+/// Removes its loop from the list of counted loops when dropped.
 struct Counted<'b> {
     turn_counters: &'b TurnCounters,
     turns: Arc<AtomicU64>,

@@ -14,11 +14,11 @@ use evb_core::{
 };
 use serde::Serialize;
 
-/// Number of samples that are kept: an hour's.
+/// Number of samples that are kept: those of an hour.
 const KEPT: usize = 3600;
 
-/// Samples over which figures from reports are smoothed: reports come once a second, but not in
-/// step with the samples.
+/// Number of samples over which figures from reports are smoothed: reports come once a second, but
+/// not in step with the samples.
 const SMOOTHED: usize = 3;
 
 /// Number of causes of dead time that a sample names.
@@ -29,11 +29,11 @@ const CAUSES: usize = 6;
 pub struct Sample {
     /// The sample's number, consecutive from 1.
     pub n: u64,
-    /// Time at which it was taken, milliseconds since 1970.
+    /// Time at which the sample was taken, milliseconds since 1970.
     pub at_unix_ms: u64,
     /// The run that was under way or open, if any.
     pub run: Option<u32>,
-    /// The state.
+    /// The state of the system.
     pub state: State,
     /// Triggers per second.
     pub triggers_per_s: f64,
@@ -45,15 +45,15 @@ pub struct Sample {
     pub dead_time_fraction: f64,
     /// Dead time by cause, the largest first.
     pub dead_time: Vec<CauseFraction>,
-    /// Events that are assigned and not settled.
+    /// Number of events that are assigned and not settled.
     pub outstanding: u64,
     /// Median of the build latency over the last seconds.
     pub p50_us: Option<u64>,
-    /// The build latency that 99 of 100 events did not exceed.
+    /// Build latency that 99 % of the events did not exceed.
     pub p99_us: Option<u64>,
 }
 
-/// Dead time by one cause.
+/// Dead time that one cause is responsible for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CauseFraction {
     /// Description of the cause, with the source, builder or sink that is responsible.
@@ -66,12 +66,12 @@ pub struct CauseFraction {
 #[derive(Debug, Default)]
 pub(super) struct History {
     samples: VecDeque<Sample>,
-    /// The last counters, the latest at the back.
+    /// Counters at the last samples, the latest at the back.
     marks: VecDeque<Mark>,
     taken: u64,
 }
 
-/// Counters at one time.
+/// Counters of a run at one point in time.
 #[derive(Debug)]
 struct Mark {
     run: u32,
@@ -112,7 +112,7 @@ impl History {
         self.samples.push_back(sample);
     }
 
-    /// Returns the samples after that number, of the last hour at most.
+    /// Returns the samples of the last hour whose number is greater than `number`.
     pub(super) fn after(&self, number: u64) -> Vec<Sample> {
         let first = self.samples.partition_point(|sample| sample.n <= number);
         self.samples.range(first..).cloned().collect()
@@ -128,7 +128,7 @@ impl History {
         self.samples.back().map_or(0.0, |sample| sample.bytes_per_s)
     }
 
-    /// Fills in the rates since the earlier marks.
+    /// Computes the rates since the earlier marks, and enters them into `sample`.
     fn compare(&mut self, sample: &mut Sample, survey: &Survey, now: Instant) {
         self.marks.retain(|mark| (mark.run, mark.epoch) == (survey.run, survey.epoch));
         if let Some(last) = self.marks.back() {

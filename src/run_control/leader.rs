@@ -1,5 +1,5 @@
-//! The leader's task: it takes requests and the events of a run, and changes state by the table
-//! alone.
+//! The leader's task: it takes requests and events of a run, and changes state only by the table of
+//! [`evb_core::run_control`].
 
 mod words;
 mod changes;
@@ -37,7 +37,7 @@ use crate::supervisor::{BeginError, listen};
 /// run.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Number of earlier runs that are shown besides the last one.
+/// Number of earlier runs that the status lists besides the last one.
 const EARLIER_RUNS: usize = 20;
 
 /// Interval at which rates are computed.
@@ -45,7 +45,7 @@ const GLANCE: Duration = Duration::from_secs(1);
 
 type Answer<T> = oneshot::Sender<T>;
 
-/// A request of a handle.
+/// A request that a handle sends to the leader.
 pub(super) enum Ask {
     Command(Command, Answer<Result<State, Refusal>>),
     Start(Annotation, Answer<Result<State, Refusal>>),
@@ -66,9 +66,9 @@ pub(super) struct Leader<S> {
     /// The listener and its address, kept over all runs.
     listener: Option<(String, TcpListener)>,
     run: Option<OpenRun>,
-    /// True if a recovered run goes on, and it is not known yet whether it was paused.
+    /// True from the recovery of a run until it is known if the run was paused.
     recovers: bool,
-    /// A start that waits for the last peers.
+    /// A start that waits for missing peers.
     start: Option<PendingStart>,
     changes: Changes,
     speed: Speedometer,
@@ -85,7 +85,7 @@ pub(super) struct Leader<S> {
     closing: bool,
 }
 
-/// The time until which a start waits, and where its answer goes: `None` if the run begins by
+/// The time until which a start waits, and the channel for its answer; `None` if the run starts by
 /// itself.
 type PendingStart = (Instant, Option<Answer<Result<State, Refusal>>>);
 
@@ -119,8 +119,8 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Leads until it is told to close and nothing is under way any more, or until the last handle
-    /// is gone.
+    /// Leads runs until a `close` and the end of the run under way, or until the last handle is
+    /// dropped.
     pub(super) async fn lead(mut self) {
         let mut glances = tokio::time::interval(GLANCE);
         glances.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -143,7 +143,7 @@ impl<S: System> Leader<S> {
     }
 
     async fn take(&mut self, ask: Ask) {
-        // The caller may be gone by now, so failures to answer are ignored.
+        // The caller may be gone, so failures to answer are ignored.
         match ask {
             Ask::Command(Command::Start, answer) => self.start(Annotation::default(), answer).await,
             Ask::Start(annotation, answer) => self.start(annotation, answer).await,
@@ -180,7 +180,7 @@ impl<S: System> Leader<S> {
                 self.give_up_open_run("configured again").await;
                 self.changes = Changes::default();
                 if let Err(error) = self.open().await {
-                    // The previous run is closed by now, so there is nothing that could be started.
+                    // The previous run is closed by now, so no run is left that could be started.
                     self.fail(format!("the run cannot be opened to sources and builders: {error}")).await;
                     return Err(refusal(command.name(), error));
                 }
@@ -211,7 +211,7 @@ impl<S: System> Leader<S> {
         Ok(next)
     }
 
-    /// A start is answered when the run has begun, or when it cannot.
+    /// Starts the run. The answer follows when the run has begun, or when it cannot begin.
     async fn start(&mut self, annotation: Annotation, answer: Answer<Result<State, Refusal>>) {
         if !annotation.fits() {
             return drop(answer.send(Err(too_long())));
@@ -236,7 +236,7 @@ impl<S: System> Leader<S> {
         self.try_start(false).await;
     }
 
-    /// Begins the run if all peers are there; with `now_or_never`, the start fails otherwise.
+    /// Begins the run if all peers are ready; else, with `now_or_never`, the start fails.
     async fn try_start(&mut self, now_or_never: bool) {
         let (Some(run), Some(_)) = (&self.run, &self.start) else {
             self.start = None;
@@ -301,7 +301,7 @@ impl<S: System> Leader<S> {
                 self.enter(self.state.occur(Occurrence::PeersReady));
                 self.try_start(false).await;
             }
-            // It goes on with a recovered run, which needs no second start.
+            // The leader goes on with a recovered run, which needs no second start.
             (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured) => {
                 self.enter(self.state.occur(Occurrence::Recovered));
                 self.recovers = true;
@@ -323,7 +323,7 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Logs that a source or builder of this process is gone; the others go on without it.
+    /// Logs the failure of a source or builder of this process; all other roles go on.
     fn report_failed(&mut self, peer: Peer, error: &dyn Display) {
         self.last_error = Some(format!("{peer}: {error}"));
         tracing::warn!(%peer, %error, "a source or builder of this process ended before its run");
@@ -335,7 +335,7 @@ impl<S: System> Leader<S> {
         report.annotation = std::mem::take(&mut self.annotation);
         self.system.ended(&report);
         let failure = match self.state {
-            // The run ended before it was begun.
+            // The run ended before it was started.
             State::Configured => Some(report.verdict.clone()),
             _ => report.failure.clone(),
         };
@@ -395,7 +395,7 @@ impl<S: System> Leader<S> {
         let opened = OpenRun::open(listener, config, |address, plan| system.join(address, plan)).await;
         let run = self.run.insert(opened.map_err(|error| supervisor(&error))?);
         if let Some(rate) = self.changes.rate {
-            // The rate was accepted for this trigger before.
+            // The same rate was accepted for this trigger before, so it is accepted again.
             drop(run.handle.set_rate(rate).await);
         }
         self.speed = Speedometer::default();
@@ -410,7 +410,7 @@ impl<S: System> Leader<S> {
             drop(answer.send(Err(refusal("start", error))));
         }
         if let Some(run) = self.run.take() {
-            // If the run is over already, nothing is left to stop.
+            // An error means that the run is over already and need not be stopped.
             let _ = run.handle.request_run_end(cause).await;
             run.over().await;
         }
@@ -421,7 +421,7 @@ impl<S: System> Leader<S> {
         self.closing = true;
         match (&self.run, self.state) {
             (Some(run), State::Running | State::Paused) => {
-                // If the run is over already, nothing is left to stop.
+                // An error means that the run is over already and need not be stopped.
                 let _ = run.handle.request_run_end(cause).await;
                 self.enter(State::Stopping);
             }

@@ -1,4 +1,5 @@
-//! A run that is open to peers, from its first registration until everything of it is closed.
+//! A run that is open to peers, from its first registration until its supervisor and roles have
+//! ended.
 
 use std::{
     collections::BTreeSet,
@@ -24,28 +25,28 @@ use crate::{
 pub(super) struct OpenRun {
     pub(super) number: RunNumber,
     pub(super) handle: SupervisorHandle,
-    /// Address at which its supervisor listens.
+    /// Address at which the run's supervisor listens.
     pub(super) address: SocketAddr,
     pub(super) plan: RunPlan,
     progress: Watch<Progress>,
-    /// The supervisor's task, until it has ended.
+    /// Task of the supervisor; `None` when the task has ended.
     supervisor: Option<JoinHandle<Result<RunReport, SupervisorError>>>,
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
-    /// Sources and builders whose roles this process hosts.
+    /// Sources and builders that this process hosts.
     hosted: BTreeSet<Peer>,
 }
 
-/// An event in the life of a run.
+/// A change in the state of an open run or of its roles.
 pub(super) enum RunEvent {
-    /// New counters.
+    /// The run's progress has changed.
     Progress(Progress),
-    /// A source or builder of this process could not join it.
+    /// A source or builder of this process could not join the run.
     NotJoined(SystemError),
     /// All sources and builders of this process have joined.
     Hosting,
-    /// A source or builder of this process could not go on.
+    /// A source or builder of this process ended with an error.
     RoleEnded(Peer, Arc<RoleError>),
     /// A source or builder of this process has ended normally.
     RoleLeft(Peer),
@@ -56,7 +57,7 @@ pub(super) enum RunEvent {
 }
 
 impl OpenRun {
-    /// Opens a run at a copy of that listener.
+    /// Opens a run at a duplicate of the given listener.
     pub(super) async fn open(
         listener: &TcpListener,
         config: SupervisorConfig,
@@ -84,7 +85,7 @@ impl OpenRun {
         })
     }
 
-    /// Returns true if this process still hosts that source or builder.
+    /// Returns true if this process still hosts the given source or builder.
     pub(super) fn hosts(&self, peer: Peer) -> bool {
         self.hosted.contains(&peer)
     }
@@ -116,7 +117,7 @@ impl OpenRun {
                     self.supervisor = None;
                     match ended {
                         Ok(report) => {
-                            // There is nothing left to join.
+                            // The run has ended, so roles that are still joining are given up.
                             self.joining.abort_all();
                             self.report = Some(report);
                         }
@@ -149,7 +150,8 @@ impl OpenRun {
         }
     }
 
-    /// Waits for the end and ignores all other events; roles that have not joined yet are aborted.
+    /// Waits for the end of the run and ignores all other events; roles that have not joined yet
+    /// are aborted.
     pub(super) async fn over(mut self) {
         self.joining.shutdown().await;
         loop {

@@ -1,4 +1,5 @@
-//! Current problems of a run: the part concerned, a description, and advice.
+//! Current problems of a run: the source, builder or other part concerned, a description, and
+//! advice.
 
 use evb_core::{
     ledger::fraction,
@@ -14,7 +15,7 @@ use super::history::Sample;
 pub enum Severity {
     /// Data are lost or missing, or will be.
     Bad,
-    /// An operator should look at it.
+    /// The problem costs no data yet, but an operator should look at it.
     Warning,
 }
 
@@ -23,11 +24,11 @@ pub enum Severity {
 pub struct Problem {
     /// Severity of the problem.
     pub severity: Severity,
-    /// The source, builder or other part that it concerns.
+    /// The source, builder or other part that the problem concerns.
     pub subject: String,
     /// Description of the problem.
     pub text: String,
-    /// Advice on what to do about it.
+    /// Advice on how to solve the problem.
     pub remedy: String,
 }
 
@@ -37,7 +38,7 @@ impl Problem {
     }
 }
 
-/// The most problems that are listed; the others are only counted.
+/// Limit of the number of problems that are listed; further problems are only counted.
 const LISTED: usize = 20;
 
 /// Fraction of inhibited triggers from which dead time is a problem.
@@ -46,7 +47,7 @@ const DEAD_TIME: f64 = 0.01;
 /// Fraction of free space below which a file system counts as nearly full.
 const NEARLY_FULL: f64 = 0.05;
 
-/// Time without an accepted event, in seconds, after which a sink that has events counts as slow.
+/// Time, in seconds, without an accepted event after which a sink that holds events counts as slow.
 const SLOW_SINK: f64 = 2.0;
 
 /// Age, in seconds, from which a peer's report counts as old.

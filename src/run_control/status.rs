@@ -20,29 +20,29 @@ use super::{history::settled, problems::Problem};
 pub struct Status {
     /// State of the system.
     pub state: State,
-    /// The run that is under way, or the next one.
+    /// Number of the run that is under way or, between runs, of the next run.
     pub run: Option<u32>,
     /// True if the next run can begin at once.
     pub ready: bool,
-    /// Before a run: sources and builders that are not there yet.
+    /// Before a run: sources and builders that are missing.
     pub waiting_for: Vec<String>,
     /// Rates over the last second or so.
     pub rates: LiveRates,
     /// Problems, the worst first.
     pub problems: Vec<Problem>,
-    /// The operators' annotation of the run that is under way, or of the next one.
+    /// The operators' annotation of the run that is under way or, between runs, of the next run.
     pub annotation: Annotation,
-    /// The sources and builders that take part, and their state.
+    /// State of the sources and builders that take part.
     pub survey: Option<Survey>,
-    /// The last error.
+    /// Text of the last error.
     pub last_error: Option<String>,
-    /// The last run that is over.
+    /// Summary of the latest run that is over.
     pub last_run: Option<LastRun>,
-    /// The runs before that one, the latest first.
+    /// Runs before [`Self::last_run`], the latest first.
     pub earlier_runs: Vec<LastRun>,
     /// Totals of all runs that this process leads or has led.
     pub totals: Totals,
-    /// Number of runs that this process has led to their end.
+    /// Number of runs that have ended under this process.
     pub runs: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Totals {
     pub payload_bytes: u64,
 }
 
-/// The most causes of dead time that are kept apart.
+/// Limit of the number of causes of dead time that are counted separately.
 const CAUSES: usize = 200;
 
 impl Totals {
@@ -97,23 +97,23 @@ pub struct LiveRates {
 /// Summary of a run that is over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LastRun {
-    /// Its number.
+    /// Number of the run.
     pub run: u32,
-    /// 0: every event accounted for and complete.
+    /// Exit code; 0 means that every event is accounted for and complete.
     pub exit_code: u8,
-    /// The outcome in a sentence.
+    /// Description of the outcome in one sentence.
     pub verdict: String,
-    /// Counts of its triggers by outcome.
+    /// Counts of the run's triggers by outcome.
     pub events: EventCounts,
     /// Duration of the run, s.
     pub duration_s: f64,
-    /// Everything that was not as it should be.
+    /// Problems of the run, in words.
     pub problems: Vec<String>,
     /// Incidents that cost no data.
     pub remarks: Vec<String>,
-    /// The operators' annotation.
+    /// The operators' annotation of the run.
     pub annotation: Annotation,
-    /// Time at which it ended, s since 1970.
+    /// Time at which the run ended, s since 1970.
     pub ended_unix_s: u64,
 }
 
@@ -146,12 +146,12 @@ pub(super) struct Speedometer {
 }
 
 impl Speedometer {
-    /// Begins with these counters, of a new or recovered run.
+    /// Starts with the counters of a new or recovered run.
     pub(super) fn from(now: Instant, counts: EventCounts) -> Self {
         Self { seen: Some((now, counts)), rates: LiveRates::default() }
     }
 
-    /// Takes the current counters.
+    /// Updates the rates with the current counters.
     pub(super) fn look(&mut self, now: Instant, counts: EventCounts) {
         let Some((then, before)) = self.seen else { return };
         if now.since(then) < WINDOW {

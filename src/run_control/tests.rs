@@ -31,7 +31,7 @@ use crate::{
 
 type Built = Arc<Mutex<BTreeMap<u32, u64>>>;
 
-/// Two sources and two builders that count what they built, by run number.
+/// A system of two sources and two builders that counts the built events by run number.
 struct Small {
     next_run: u32,
     events: Option<u64>,
@@ -39,9 +39,9 @@ struct Small {
     absent: Option<SourceId>,
     journal: Option<JournalConfig>,
     refuse: Arc<Mutex<Option<SystemError>>>,
-    /// Error with which `plan` fails, if it is to fail.
+    /// Error that `plan` returns, if any.
     planless: Arc<Mutex<Option<SystemError>>>,
-    /// Error with which roles of this process fail to join, if they are to fail.
+    /// Error with which roles of this process fail to join, if any.
     barred: Arc<Mutex<Option<SystemError>>>,
     /// True while the sinks accept nothing.
     is_held: Arc<AtomicBool>,
@@ -155,7 +155,7 @@ async fn in_state(control: &RunControl, state: State) {
     tokio::time::timeout(Duration::from_secs(20), wanted).await.expect("in time").unwrap();
 }
 
-/// Asks until the run is in the wanted state, which takes longer on a busy machine.
+/// Asks for surveys until `wanted` accepts one, which takes longer on a busy machine.
 async fn surveyed(control: &RunControl, wanted: impl Fn(&Survey) -> bool) -> Survey {
     let asking = async {
         loop {
@@ -181,7 +181,7 @@ async fn ten_runs_in_a_row_with_pauses_inside() {
         assert_eq!((status.state, status.run, status.runs), (State::Running, Some(run), u64::from(run) - 5));
         tokio::time::sleep(Duration::from_millis(30)).await;
         assert_eq!(control.pause().await.unwrap(), State::Paused);
-        // Events under way are built; no more follow.
+        // Events under way are still built, but no events follow.
         let before = surveyed(&control, |survey| survey.outstanding == 0).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         let after = control.status().await.unwrap().survey.unwrap();
@@ -270,16 +270,16 @@ async fn a_configuration_that_is_refused_changes_nothing() {
     control.configure().await.unwrap();
     *refuse.lock().unwrap() = Some(SystemError::new("the configuration", "worse", "-"));
     control.configure().await.unwrap_err();
-    // The old configuration is still in force.
+    // The old configuration is still in force after the failed `configure`.
     assert_eq!(control.start().await.unwrap(), State::Running);
     control.stop().await.unwrap();
     control.settled().await.unwrap();
 }
 
-/// Asserts that this state refuses every command except `reset`.
+/// Asserts that run control refuses every command except `reset` in its present state.
 async fn all_but_reset_are_refused(control: &RunControl) {
     for command in [Command::Configure, Command::Start, Command::Pause, Command::Resume, Command::Stop] {
-        let refusal = control.command(command).await.expect_err("the table refuses it");
+        let refusal = control.command(command).await.expect_err("the state refuses the command");
         assert_eq!(refusal.request, command.to_string());
     }
 }
@@ -298,7 +298,7 @@ async fn what_cannot_be_opened_fails_and_a_reset_mends_it() {
     assert!(status.last_error.unwrap().contains("is locked"));
     all_but_reset_are_refused(&control).await;
     assert_eq!(control.reset().await.unwrap(), State::Unconfigured);
-    assert!(control.configure().await.is_err(), "it is not mended yet");
+    assert!(control.configure().await.is_err(), "the cause still exists");
     assert_eq!(control.status().await.unwrap().state, State::Unconfigured);
     *planless.lock().unwrap() = None;
     control.configure().await.unwrap();
@@ -396,8 +396,8 @@ async fn a_builder_of_this_process_that_was_removed_builds_again_when_it_is_adde
     assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
 }
 
-/// The leading process is killed, and another one goes on: rate and pause stay as the operators
-/// have set them.
+/// A supervisor that replaces a killed one keeps the trigger rate and the pause that operators have
+/// set.
 #[test]
 fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
     let folder = tempfile::tempdir().unwrap();
@@ -421,7 +421,7 @@ fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
         let before = control.status().await.unwrap();
         assert_eq!(before.state, State::Paused);
         control.resume().await.unwrap();
-        // At the configured rate that would take a minute.
+        // At the configured rate of 10 Hz, 600 triggers would take a minute.
         let before = before.survey.unwrap().events.triggered;
         let after = surveyed(&control, |survey| survey.events.triggered > before + 600).await;
         assert_eq!(after.run, run.unwrap());

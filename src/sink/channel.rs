@@ -25,10 +25,10 @@ pub struct ChannelSink(mpsc::Sender<Event>);
 pub struct EventReceiver(mpsc::Receiver<Event>);
 
 impl EventReceiver {
-    /// Waits for the next event; `None` when all its sinks are gone, as after a run, and every
-    /// event is taken.
+    /// Waits for the next event; returns `None` when all sinks of the channel are dropped, as after
+    /// a run, and no event is left.
     ///
-    /// Cancel safety: a call that is dropped has taken no event.
+    /// Cancel safety: a call that is dropped has not removed an event from the channel.
     pub async fn recv(&mut self) -> Option<Event> {
         self.0.recv().await
     }
@@ -36,20 +36,19 @@ impl EventReceiver {
     /// Waits for the next event, on a thread that is not async.
     ///
     /// # Panics
-    /// Inside an async task.
+    /// Panics inside an async task.
     pub fn blocking_recv(&mut self) -> Option<Event> {
         self.0.blocking_recv()
     }
 
-    /// Returns the next event if there is one now.
+    /// Returns the next event if the channel holds one.
     pub fn try_recv(&mut self) -> Option<Event> {
         self.0.try_recv().ok()
     }
 }
 
 impl ChannelSink {
-    /// Creates a sink and its receiver, with room for `capacity` events (at least one) between
-    /// them.
+    /// Creates a sink and its receiver; the channel has room for `capacity` events (at least one).
     pub fn new(capacity: usize) -> (Self, EventReceiver) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         (Self(sender), EventReceiver(receiver))

@@ -4,7 +4,7 @@ use evb_core::event::Event;
 
 use super::{Sink, SinkError};
 
-/// Calls a closure with each event.
+/// Sink that calls a closure with each event.
 #[derive(Clone, Debug)]
 pub struct FnSink<F>(pub F);
 

@@ -10,7 +10,8 @@ use evb_file::{CreateError, EventFileWriter, FileIdentity, WriteError, WriterOpt
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 
 /// Writes event files. An event is accepted when the kernel has it or, with `FsyncPolicy::Commit`,
-/// when the disk has it. Errors that may pass hold the events, which are offered again.
+/// when the disk has it. After an error that may pass, the builder holds the events and offers them
+/// again.
 #[derive(Debug)]
 pub struct FileSink {
     dir: PathBuf,
@@ -38,8 +39,9 @@ impl FileSink {
     }
 }
 
-/// Returns true if the system refuses for lack of room, which may become free later. The operator
-/// has to provide a missing or inaccessible directory before the run.
+/// Returns true if the operating system refuses for lack of disk space, which may become free
+/// later. A missing or inaccessible directory is not such a case: the operator has to provide it
+/// before the run.
 fn is_full(reason: &io::Error) -> bool {
     matches!(
         reason.kind(),

@@ -4,7 +4,7 @@ use evb_core::event::Event;
 
 use super::{Sink, SinkError};
 
-/// Accepts every event and keeps none.
+/// Sink that accepts every event and keeps none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullSink;
 

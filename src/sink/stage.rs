@@ -21,10 +21,10 @@ use patience::Patience;
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 use crate::filter::{Filter, FilterVerdict};
 
-/// Interval at which the free room of the sink's file system is checked.
+/// Interval at which the free space of the sink's file system is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The outcome of an event.
+/// The outcome of an event in filter and sink.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Written,
@@ -32,7 +32,7 @@ pub(crate) enum Fate {
     Failed(String),
 }
 
-/// Filter and sink on a thread of their own, as the builder sees them. The stage never has more
+/// Handle of the builder to the thread on which its filter and sink run. The stage never has more
 /// events than the builder has slots, so no queue can be full.
 pub(crate) struct Stage {
     events: mpsc::Sender<Event>,
@@ -51,7 +51,7 @@ pub(crate) struct StageOptions {
 }
 
 impl Stage {
-    /// Hands an event over.
+    /// Passes an event to filter and sink.
     pub(crate) fn submit(&mut self, event: Event) -> Result<(), Event> {
         self.events.try_send(event).map_err(TrySendError::into_inner)
     }
@@ -66,7 +66,7 @@ impl Stage {
         self.ending.send_replace(true);
     }
 
-    /// Returns the room where the sink writes, as of the last check.
+    /// Returns the space of the storage to which the sink writes, as of the last check.
     pub(crate) fn space(&self) -> Option<SinkSpace> {
         *self.space.borrow()
     }
@@ -79,11 +79,11 @@ impl Stage {
     }
 }
 
-/// Starts filter and sink.
+/// Starts filter and sink on a thread of their own.
 ///
 /// # Errors
-/// The system's, if it has no thread. The error of the sink's `begin` comes later, through the
-/// receiver.
+/// The operating system's error, if it refuses a thread. The error of the sink's `begin` comes
+/// later, through the receiver.
 pub(crate) fn start<S: Sink>(
     facts: RunFacts,
     sink: S,
@@ -164,7 +164,7 @@ async fn run<S: Sink>(
                 goes_on = patience.wait(&error, left.len()) => if !goes_on {
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
                 },
-                // The receiver is gone, and the fates have no reader left.
+                // The receiver of the outcomes is gone, so the loop ends.
                 () = outgoing.closed() => return,
             }
         }
@@ -180,15 +180,16 @@ async fn run<S: Sink>(
     }
 }
 
-/// Writes and commits the rest of a batch. After a passing error, `left` has the events to be
-/// written again; after any other error, they have their fates.
+/// Writes and commits the rest of a batch. After a passing error, `left` holds the events to be
+/// written again; after any other error, `fates` holds the outcomes of these events.
 async fn write<S: Sink>(
     sink: &mut Beginning<S>,
     batch: &[Event],
     left: &mut Vec<usize>,
     fates: &mut [Fate],
 ) -> Result<(), SinkError> {
-    // After an error here, all events are kept for another try: the sink has not seen any of them.
+    // After an error in `begin`, all events are kept for another try, because the sink has not seen
+    // any of them.
     sink.begin().await?;
     let sink = &mut sink.sink;
     let mut written = Vec::with_capacity(left.len());
@@ -212,7 +213,8 @@ async fn write<S: Sink>(
     let Err(error) = sink.commit().await else { return Ok(()) };
     if error.is_passing() {
         left.retain(|index| error.holds(batch[*index].id));
-        // The rest may be empty: the sink took all events and only asks for another commit.
+        // The rest of the batch may be empty: the sink has accepted all events and only asks for
+        // another commit.
         return Err(error);
     }
     tracing::error!(events = left.len(), %error, "the sink failed to commit: these events are lost");

@@ -1,4 +1,4 @@
-//! The beginning of a source: joining, the first roster, and the driver.
+//! The start of a source: joining the run, the first roster, and the driver.
 
 use std::future::poll_fn;
 

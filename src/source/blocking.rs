@@ -10,8 +10,8 @@ use evb_core::{fragment::Fragment, units::Bytes};
 
 use super::{Permit, PushError, TryPushError, input::Intake};
 
-/// A [`Source`](super::Source) for readout threads that are not async. Clones push into the same
-/// source.
+/// A [`Source`](super::Source) for readout threads that are not async. Clones of the handle push
+/// into the same source.
 ///
 /// ```no_run
 /// # fn read_hardware() -> evb::fragment::Fragment { unimplemented!() }
@@ -31,33 +31,33 @@ impl BlockingSource {
         Self { intake }
     }
 
-    /// Hands a fragment over; blocks while the backlog is full.
+    /// Pushes a fragment into the source; blocks while the backlog is full.
     ///
     /// # Errors
-    /// As [`Source::push`](super::Source::push).
+    /// The same errors as [`Source::push`](super::Source::push).
     ///
     /// # Panics
-    /// Inside an async task, where blocking would stop the others.
+    /// Panics inside an async task, where blocking would stop all other tasks.
     pub fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         block_on("push", self.intake.push(fragment))
     }
 
-    /// Hands fragments over in their order, and removes them from `fragments`; blocks while the
-    /// backlog is full.
+    /// Pushes fragments in their order, and removes the pushed ones from `fragments`; blocks while
+    /// the backlog is full.
     ///
     /// # Errors
-    /// As [`Source::push_many`](super::Source::push_many).
+    /// The same errors as [`Source::push_many`](super::Source::push_many).
     ///
     /// # Panics
-    /// Inside an async task.
+    /// Panics inside an async task.
     pub fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
         block_on("push_many", self.intake.push_many(fragments))
     }
 
-    /// Hands a fragment over if the backlog has room at this moment.
+    /// Pushes a fragment if the backlog has room at this moment.
     ///
     /// # Errors
-    /// As [`Source::try_push`](super::Source::try_push).
+    /// The same errors as [`Source::try_push`](super::Source::try_push).
     pub fn try_push(&self, fragment: Fragment) -> Result<(), TryPushError> {
         self.intake.try_push(fragment)
     }
@@ -65,16 +65,16 @@ impl BlockingSource {
     /// Reserves room for a fragment of up to `size` bytes; blocks while the backlog is full.
     ///
     /// # Errors
-    /// As [`Source::reserve`](super::Source::reserve).
+    /// The same errors as [`Source::reserve`](super::Source::reserve).
     ///
     /// # Panics
-    /// Inside an async task.
+    /// Panics inside an async task.
     pub fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
         block_on("reserve", self.intake.reserve(size))
     }
 }
 
-/// Runs a call to its end. A call that need not wait costs no allocation.
+/// Runs a future to its end on this thread. A future that is ready at once costs no allocation.
 fn block_on<T>(method: &str, call: impl Future<Output = T>) -> T {
     let in_async = tokio::runtime::Handle::try_current().is_ok();
     assert!(

@@ -12,58 +12,59 @@ use evb_shaper::{
 use super::PacingConfig;
 use crate::role::{self, TurnCounters};
 
-/// A source's configuration; the rest comes from the supervisor.
+/// A source's configuration; the supervisor provides all other settings.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
     /// The source's id, which must be in the supervisor's list.
     pub id: SourceId,
     /// The supervisor's address, `host:port`.
     pub supervisor: String,
-    /// The local address to send from; `None` leaves it to routing.
+    /// The local address to send from; `None` leaves the choice to the routing table.
     pub bind: Option<IpAddr>,
-    /// The largest payload, by which builders reserve memory.
+    /// The largest payload of a fragment, by which builders reserve memory.
     pub max_fragment: Bytes,
-    /// Payload bytes that may wait for a decision before `push` waits.
+    /// Payload bytes that may wait for their events' decisions; beyond them, `push` waits.
     pub backlog: Bytes,
-    /// Time for which it tries to reach the supervisor.
+    /// Time for which the source tries to reach the supervisor.
     pub start_timeout: Duration,
-    /// Shaping of departures; the builders do their half of it.
+    /// Shaping of the source's departures; the builders shape by their grants.
     pub shaping: Shaping,
-    /// Pace towards each builder, in addition to any shaping, and the mechanism that keeps it.
+    /// Pace towards each builder, in addition to any shaping, and the mechanism that keeps the
+    /// pace.
     pub pacing: PacingConfig,
-    /// Largest IP packet on the way, bytes.
+    /// Size of the largest IP packet on the path between source and builders, bytes.
     pub mtu: u32,
-    /// Time that announcements may wait in full queues on their way, mostly that of a builder's
-    /// port: its buffer divided by its rate; zero if unknown. They keep this distance from each
-    /// other, and over datagrams none is repeated earlier.
+    /// Longest time that announcements may wait in full queues on their way, mostly in the queue of
+    /// a builder's switch port: the port's buffer divided by its rate; zero if unknown. Successive
+    /// announcements are at least this time apart, and over datagrams none is repeated earlier.
     pub queue: Duration,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it
-    /// ([`evb_net::host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
+    /// Keeps the machine's idle cores awake during the run, if the operating system permits it
+    /// ([`evb_net::host::keep_awake`]); `None`: if [`Self::queue`] is known and shorter than
     /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
-    /// it sleeps at once. Its core is busy meanwhile: ask
+    /// Time for which the source goes on polling its sockets after the last grant before it sleeps;
+    /// `None`: it sleeps at once. Polling keeps the core busy: ask
     /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
     /// Least space that a packet occupies in a switch port's buffer.
     pub cell: Bytes,
-    /// Transport of the lanes; the same for all sources and builders of a run.
+    /// Transport of the lanes, which must be the same for all sources and builders of a run.
     pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
     /// Traffic class of the packets of the supervisor connection.
     pub control: TrafficClass,
-    /// Keys and certificates by which it and its peers authenticate each other.
+    /// Keys and certificates by which the source and its peers authenticate each other.
     pub security: Security,
-    /// Counter of the turns of its loop.
+    /// Counter of the turns of the source's event loop.
     pub turn_counters: TurnCounters,
-    /// The core to run on; `None`: any.
+    /// CPU core on which the source's thread runs; `None`: any core.
     pub core: Option<usize>,
 }
 
 impl SourceConfig {
-    /// Creates a configuration with defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no
-    /// pacing.
+    /// Creates a configuration with defaults: fragments of up to 4 MiB, a backlog of 256 MiB, 30 s
+    /// to reach the supervisor, no pacing.
     pub fn new(id: SourceId, supervisor: impl Into<String>) -> Self {
         Self {
             id,

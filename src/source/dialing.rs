@@ -1,4 +1,4 @@
-//! Connecting of a source's lanes: a handshake over TCP, and for UDP a socket and a path.
+//! Connects a source's lanes: a handshake over TCP, and for UDP also a socket and a path.
 
 use std::{
     future::Future,
@@ -59,8 +59,8 @@ impl Dialing {
         }
     }
 
-    /// Begins to connect. `rate` is the rate that the kernel enforces on the lane's socket, if it
-    /// paces sockets.
+    /// Begins to connect. `rate` is the rate that the kernel enforces on the lane's socket, if the
+    /// kernel paces sockets.
     pub(super) fn dial(&self, dial: Dial, rate: Option<Rate>) -> Connecting {
         let dialing = self.clone();
         Box::pin(async move { dialing.connect(dial, rate).await })
@@ -91,7 +91,7 @@ impl Dialing {
         }
     }
 
-    /// Opens a socket beside the connection, and finds a path for its datagrams.
+    /// Opens a datagram socket besides the TCP connection, and finds a path for its datagrams.
     async fn begin_datagrams(
         &self,
         dial: &Dial,
@@ -119,7 +119,8 @@ impl Dialing {
             );
         }
         socket.prepare(&*self.executor, rate).map_err(unreachable)?;
-        // The kernel would cut longer trains into packets, each of which costs as much as one.
+        // The kernel would cut longer trains into packets, and sending each packet would cost as
+        // much as sending a train.
         let by_device = link::longest_train(peer.ip(), local.ip());
         let train = self.options.train.into_iter().chain(by_device).min();
         let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(train);

@@ -1,4 +1,4 @@
-//! The task that drives a source's machine: bytes, time and readout.
+//! The task that drives a source's state machine: it supplies bytes, time and fragments.
 
 use std::{
     io,
@@ -27,11 +27,11 @@ use super::{
 };
 use crate::role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink};
 
-/// A source's machine and its connections, fragments and timer.
+/// A source's state machine and its connections, fragments and timer.
 pub(super) struct Driver {
     role: SourceRole,
     link: SupervisorLink,
-    /// Lanes by the machine's index.
+    /// Lanes to the builders, by the lane index of the state machine.
     lanes: Vec<Lane>,
     rates: SocketRates,
     dialing: Dialing,
@@ -72,7 +72,8 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; returns ready when the source's part is over.
+    /// Processes all input that is available now; returns ready when the source's part in the run
+    /// is over.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
@@ -100,8 +101,8 @@ impl Driver {
         }
     }
 
-    /// Processes the supervisor's messages and the requests to it. Returns true if there may be
-    /// more.
+    /// Processes the supervisor's messages and the requests to end the run. Returns true if more
+    /// messages may be waiting.
     fn poll_control(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.role.request_run_end(cause);
@@ -113,7 +114,7 @@ impl Driver {
         true
     }
 
-    /// Processes what builders send. Returns true if there may be more.
+    /// Processes the records that builders send. Returns true if more records may be waiting.
     fn poll_lanes(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         for lane in &mut self.lanes {
@@ -122,7 +123,8 @@ impl Driver {
         more
     }
 
-    /// Carries out the machine's outputs. Returns true if that may have results at once.
+    /// Carries out the outputs of the state machine. Returns true if the outputs may have caused
+    /// new input.
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         while let Some(output) = self.role.poll(now) {
@@ -166,7 +168,7 @@ impl Driver {
         self.lanes[index].dial(dial, &self.dialing);
     }
 
-    /// Arms the timer; returns ready if it has expired already.
+    /// Arms the timer for the next timeout; returns ready if the timer has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
         self.timer.arm_by(earlier(self.role.next_timeout(), lanes));

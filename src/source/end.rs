@@ -10,7 +10,7 @@ use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
-/// Time after which a lane whose socket was full is asked again.
+/// Time after which announcing on a lane whose socket was full is tried again.
 const LATER: Duration = Duration::from_millis(1);
 
 /// The source's end of a connection.
@@ -21,7 +21,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Processes what the builder sends.
+    /// Processes the records that the builder sends.
     pub(super) fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl End {
         }
     }
 
-    /// Writes what is queued.
+    /// Writes queued data and records.
     pub(super) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -69,15 +69,16 @@ impl End {
         }
     }
 
-    /// Writes the lane's announcements. Returns true if they are to be flushed at once.
+    /// Writes the lane's announcements. Returns true if the announcements are to be flushed at
+    /// once.
     pub(super) fn announce(&mut self, role: &mut SourceRole, lane: LaneIndex, now: Instant) -> bool {
         match self {
-            // Announcements wait for data with which they can share packets.
+            // Over a stream, announcements wait for data so that both share packets.
             Self::Stream(end) => {
                 role.announce(lane, now, &mut end.announcements);
                 return false;
             }
-            // The queued records contain the same, or more will follow them.
+            // The queued records contain these announcements, or the next datagram will.
             Self::Datagrams(end) if !end.records.is_empty() => role.records().put_off(lane, now + LATER),
             Self::Datagrams(end) => {
                 role.records().set_answering(lane, end.is_answering());
@@ -88,7 +89,7 @@ impl End {
         true
     }
 
-    /// Queues a departure.
+    /// Queues the data of a departure.
     pub(super) fn send(&mut self, departure: Departure) {
         let Departure { range, request, at, .. } = departure;
         match self {
@@ -97,7 +98,7 @@ impl End {
         }
     }
 
-    /// Returns the time at which the kernel lane needs to be polled again.
+    /// Returns the time at which the connection must be polled again; `None` over a stream.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match self {
             Self::Stream(_) => None,

@@ -1,5 +1,4 @@
-//! [`Feed`]: the origin of a source's fragments, which readout pushes or makes when they are
-//! wanted.
+//! [`Feed`]: the origin of a source's fragments, which readout pushes or makes on demand.
 
 use std::task::{Context, Poll};
 
@@ -11,14 +10,14 @@ use super::{
     input::{Outlet, Pushed},
 };
 
-/// Bytes that readout makes in one turn: heartbeats and grants must not wait longer.
+/// Number of bytes that readout makes in one turn; more would delay heartbeats and grants.
 const TURN: usize = 4 << 20;
 
 /// Cost of making a fragment besides its bytes, as the number of bytes that could be made in the
 /// same time.
 const FRAGMENT_COST: usize = 1 << 10;
 
-/// Fragments taken from the channel at once.
+/// Number of fragments taken from the channel at once.
 const BATCH: usize = 256;
 
 /// The origin of a source's fragments: pushed by the program or made by a [`Readout`].
@@ -33,7 +32,7 @@ impl Feed {
         Self { outlet, pushed: Vec::with_capacity(BATCH), readout }
     }
 
-    /// Takes the fragments that readout pushes. Returns true if there may be more.
+    /// Takes the fragments that readout pushes. Returns true if more fragments may be waiting.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) -> bool {
         let mut count = 0;
         if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
@@ -41,8 +40,8 @@ impl Feed {
         }
         for pushed in self.pushed.drain(..) {
             for fragment in self.outlet.take(pushed) {
-                // `push` has checked the fragment, a permit has not. The machine counts what it
-                // refuses.
+                // `push` has checked its fragment, but a permit has not. The source's state machine
+                // counts the fragments that it refuses.
                 if let Err(error) = role.push(fragment, now) {
                     tracing::error!(%error, "the source refused a fragment of its readout");
                 }
@@ -51,7 +50,8 @@ impl Feed {
         count == BATCH
     }
 
-    /// Lets readout make one turn's share of the wanted fragments. Returns true if it made any.
+    /// Lets readout make one turn's share of the wanted fragments. Returns true if readout made a
+    /// fragment.
     pub(super) fn make_wanted(&mut self, role: &mut SourceRole, now: Instant) -> bool {
         let Some(readout) = &mut self.readout else { return false };
         let mut made = 0;
@@ -67,7 +67,7 @@ impl Feed {
         made > 0
     }
 
-    /// Tells the pushing side which events are decided, and how much room the backlog has.
+    /// Tells the callers of `push` which events are decided, and how much room the backlog has.
     pub(super) fn update(&mut self, role: &SourceRole) {
         let core = role.core();
         self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());

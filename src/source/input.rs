@@ -1,4 +1,4 @@
-//! From `push` to the driver: a bounded channel, and the backlog as permits.
+//! The path of fragments from `push` to the driver: a bounded channel, and permits for the backlog.
 
 mod permit;
 
@@ -15,29 +15,30 @@ use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, watch};
 use super::{PushError, TryPushError};
 pub use permit::Permit;
 
-/// Places between `push` and the driver, in addition to what the backlog bounds.
+/// Number of places in the channel between `push` and the driver; the backlog is limited
+/// separately.
 const CHANNEL: usize = 1024;
 
-/// The most fragments that take one place.
+/// Limit of the number of fragments that share one place of the channel.
 const BATCH: usize = 32;
 
 /// Backlog bytes that a fragment occupies besides its payload.
 const OVERHEAD: u64 = 64;
 
-/// The pushing side.
+/// The end of the channel that pushes fragments.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     fragments: mpsc::Sender<Pushed>,
     permits: Arc<Semaphore>,
-    /// The first undecided event: fragments of earlier events are admitted even if the backlog is
+    /// The first undecided event. Fragments of earlier events are admitted even if the backlog is
     /// full.
     undecided: watch::Receiver<EventId>,
     max_fragment: Bytes,
-    /// Permits that one batch may take, so that it can always get them.
+    /// Limit of the permits that one batch takes, so that a batch can always get its permits.
     batch_cost: u32,
 }
 
-/// The driver's side.
+/// The end of the channel at the driver.
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub(super) fragments: mpsc::Receiver<Pushed>,
@@ -47,14 +48,14 @@ pub(super) struct Outlet {
     charged: u64,
 }
 
-/// Fragments on their way to the driver, and their permits of the backlog.
+/// Fragments on their way to the driver, and the backlog permits that they hold.
 #[derive(Debug)]
 pub(super) struct Pushed {
     fragments: Batch,
     permits: usize,
 }
 
-/// One fragment, or some that are pushed together.
+/// One fragment, or several fragments that are pushed together.
 #[derive(Debug)]
 enum Batch {
     One(Fragment),
@@ -62,7 +63,7 @@ enum Batch {
 }
 
 /// Room for fragments: a place in the channel, and permits of the backlog unless the fragments
-/// belong to decided events. Dropping it gives both back.
+/// belong to decided events. Dropping the room gives the place and the permits back.
 #[derive(Debug)]
 struct Room<'a> {
     place: mpsc::Permit<'a, Pushed>,
@@ -100,7 +101,7 @@ pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
     )
 }
 
-/// Returns the backlog that a fragment occupies.
+/// Returns the number of backlog permits that a fragment needs.
 fn cost(size: Bytes) -> u32 {
     u32::try_from(size.count() + OVERHEAD).unwrap_or(u32::MAX)
 }
@@ -127,7 +128,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Pushes and removes the first fragments of `fragments` until it is empty.
+    /// Pushes the fragments in their order and removes them, until `fragments` is empty.
     pub(super) async fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
         while let Some(head) = fragments.first() {
             let first = *self.undecided.borrow();
@@ -137,7 +138,7 @@ impl Intake {
                 Ok(room) => room,
                 Err(NoRoom::Ended) => return Err(PushError::Ended),
                 Err(NoRoom::Full) => {
-                    // The first fragment alone waits, so that its event does not wait for room that
+                    // Only the first fragment waits, so that its event does not wait for room that
                     // later events of the batch need.
                     let room = self.room_for(head, first).await?;
                     room.fill(Batch::One(fragments.remove(0)));
@@ -213,7 +214,7 @@ impl Intake {
         Ok(Room { place, permits: backlog })
     }
 
-    /// Returns room for fragments of events from `event` on, if there is any now.
+    /// Returns room for fragments of events from `event` on; fails if there is none at this moment.
     fn try_room(&self, event: EventId, cost: u32, first: EventId) -> Result<Room<'_>, NoRoom> {
         let backlog = (event >= first).then(|| self.permits.try_acquire_many(cost));
         let permits = backlog.transpose().map_err(|error| match error {
@@ -229,13 +230,13 @@ impl Intake {
 }
 
 impl Outlet {
-    /// Sets the first undecided event at the time this source joins.
+    /// Sets the event that is the first undecided one when this source joins.
     pub(super) fn begin(&self, undecided: EventId) {
         self.undecided.send_replace(undecided);
     }
 
-    /// Takes what came out of the channel, fragment by fragment; its permits belong to the driver
-    /// now.
+    /// Takes fragments from the channel one by one; from now on, their permits belong to the
+    /// driver.
     pub(super) fn take(&mut self, pushed: Pushed) -> impl Iterator<Item = Fragment> + use<> {
         self.charged += pushed.permits as u64;
         let (one, many) = match pushed.fragments {

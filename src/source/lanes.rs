@@ -1,4 +1,5 @@
-//! The source's ends of its lanes: bytes and records between sockets and the machine.
+//! The source's ends of its lanes: they carry bytes and records between sockets and the state
+//! machine.
 
 use std::{
     ops::Range,
@@ -14,10 +15,10 @@ use super::{
     end::End,
 };
 
-/// The connection to one builder.
+/// The lane to one builder.
 pub(super) struct Lane {
     index: LaneIndex,
-    /// Rate that the kernel enforces on its socket, if it paces sockets.
+    /// Rate that the kernel enforces on the lane's socket, if the kernel paces sockets.
     rate: Option<Rate>,
     state: State,
     /// Sums over closed connections: segments that the kernel had to send again, and the report on
@@ -45,8 +46,8 @@ impl Lane {
         self.state = State::Down;
     }
 
-    /// Processes what the builder sends, or the result of connecting to it. Returns true if there
-    /// may be more.
+    /// Processes the records that the builder sends, or the result of connecting to it. Returns
+    /// true if more input may be waiting.
     pub(super) fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -83,14 +84,14 @@ impl Lane {
         }
     }
 
-    /// Queues a departure, if the lane is up.
+    /// Queues the data of a departure, if the lane is up.
     pub(super) fn send(&mut self, departure: Departure) {
         if let State::Up(end) = &mut self.state {
             end.send(departure);
         }
     }
 
-    /// Writes what is queued.
+    /// Writes queued data and records.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) {
         if let State::Up(end) = &mut self.state
             && let Poll::Ready(Err(error)) = end.poll_flush(cx, role, self.index)
@@ -100,7 +101,7 @@ impl Lane {
         }
     }
 
-    /// Returns the time at which the kernel lane needs to be polled again.
+    /// Returns the time at which the lane's connection must be polled again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         if let State::Up(end) = &self.state { end.next_timeout() } else { None }
     }
@@ -114,8 +115,8 @@ impl Lane {
     }
 }
 
-/// Returns what all lanes together have sent: the number of segments that the kernel retransmitted,
-/// and the report on trains.
+/// Returns the sums over all lanes: the number of segments that the kernel retransmitted, and the
+/// report on trains.
 pub(super) fn sent(lanes: &mut [Lane]) -> (u64, TrainReport) {
     let each = lanes.iter_mut().map(Lane::sent);
     each.fold(Default::default(), |(again, all), one| (again + one.0, sum(all, one.1)))

@@ -1,5 +1,5 @@
 //! [`PacingConfig`]: the pace at which a source sends to each builder, and the mechanism that keeps
-//! it.
+//! the pace.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,23 +7,23 @@ use evb_core::{id::BuilderId, units::Rate};
 use evb_net::pacing::{Executor, Offload, Software, Transport};
 use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost, role::Paces};
 
-/// The pace at which a source sends to each builder, and the mechanism that keeps it.
+/// The pace at which a source sends to each builder, and the mechanism that keeps the pace.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
     /// The pace of every lane; `None`: as fast as grants or a token bucket permit.
     pub lane: Option<Pace>,
-    /// Paces for single builders, in place of [`Self::lane`].
+    /// Paces of lanes to particular builders, in place of [`Self::lane`].
     pub builders: BTreeMap<BuilderId, Pace>,
-    /// The link that all lanes share. If it is limited, its first class is the lanes', and
-    /// [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) the supervisor connection's.
+    /// The link that all lanes share. If the link's rate is limited, its first class is for the
+    /// lanes, and [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) for the supervisor connection.
     pub link: LinkPlan,
-    /// The mechanism that realizes departure times. Take one that [`evb_net::pacing::choose`] has
-    /// proved.
+    /// The mechanism that realizes departure times. Use an executor that
+    /// [`evb_net::pacing::choose`] has tested.
     pub executor: Arc<dyn Executor>,
 }
 
 impl Default for PacingConfig {
-    /// Returns a configuration without pace or limit, with timers.
+    /// Returns a configuration without pace or limit, whose departures use timers.
     fn default() -> Self {
         Self {
             lane: None,
@@ -36,7 +36,7 @@ impl Default for PacingConfig {
 
 impl PacingConfig {
     /// Returns the paces that the source itself has to keep; `usual` is the shaping mode's pace for
-    /// all lanes. There are none where the kernel keeps them.
+    /// all lanes. The result is empty where the kernel keeps the paces.
     pub(super) fn paces(&self, usual: Option<Pace>, cost: PacketCost) -> Paces {
         let pacing = Pacing {
             link: self.link.clone(),
@@ -56,8 +56,8 @@ impl PacingConfig {
     }
 }
 
-/// Returns a pace as the rate of a lane's socket, for full packets. The kernel counts the payload
-/// of TCP (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c) and the whole frames of UDP
+/// Returns the rate to set on a lane's socket for a pace, for full packets. The kernel counts the
+/// payload of TCP (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c) and the whole frames of UDP
 /// (`qdisc_pkt_len` in `fq_dequeue`, net/sched/sch_fq.c).
 pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) -> Rate {
     match transport {

@@ -1,4 +1,4 @@
-//! [`PushError`] and [`TryPushError`]: the reasons for which a fragment is not taken.
+//! [`PushError`] and [`TryPushError`]: the reasons for which a source refuses a fragment.
 
 use evb_core::{fragment::Fragment, source::PushError as Refused, units::Bytes};
 
@@ -9,10 +9,10 @@ pub enum PushError {
     /// The caller's fragment was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The caller asked for more room than a fragment may need.
+    /// The caller asked to reserve more room than the largest fragment needs.
     #[error("{size} cannot be reserved: max_fragment = {limit}; raise max_fragment of this source")]
     Reservation {
-        /// The size asked for.
+        /// The size that was asked for.
         size: Bytes,
         /// The largest fragment agreed with the builders.
         limit: Bytes,
@@ -33,10 +33,10 @@ pub enum TryPushError {
     /// The caller's fragment was refused.
     #[error("{reason}")]
     Refused {
-        /// The reason.
+        /// The reason for the refusal.
         #[source]
         reason: Refused,
-        /// The fragment.
+        /// The refused fragment.
         fragment: Fragment,
     },
     /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns

@@ -1,4 +1,4 @@
-//! The end of the supervisor's part: all peers are told that the run is over.
+//! The end of the supervisor's part in a run: all peers are told that the run is over.
 
 use std::{
     future::poll_fn,
@@ -11,10 +11,10 @@ use evb_net::clock;
 
 use super::driver::Driver;
 
-/// Time that peers have to read their last message and close.
+/// Time that peers have to read their last message and close the connection.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 
-/// Leads the run to its end, and ensures that all peers are told.
+/// Leads the run to its end, and ensures that all peers are informed of it.
 pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     let mut report = poll_fn(|cx| driver.poll_turn(cx)).await;
     report.security.add(&driver.registrations.refusals());
@@ -26,8 +26,8 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     report
 }
 
-/// Waits until all peers have read the last message and closed: if the supervisor closed first, the
-/// kernel would discard what a peer has not read.
+/// Waits until all peers have read the last message and closed their connections: if the supervisor
+/// closed first, the kernel would discard what a peer has not read.
 fn poll_closed(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
     loop {
         driver.links.poll_flush(cx);

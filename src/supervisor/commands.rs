@@ -1,4 +1,4 @@
-//! [`Commands`]: requests to a run, from handles.
+//! [`Commands`]: requests to a run, sent by handles.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::links::Links;
 
-/// Commands that one turn takes.
+/// Limit of the commands that are carried out in one turn.
 const BATCH: usize = 64;
 
-/// A command of a handle.
+/// A command sent by a handle.
 #[derive(Debug)]
 pub(super) enum Command {
     Trigger(u64),
@@ -28,7 +28,7 @@ pub(super) enum Command {
     Survey(oneshot::Sender<Survey>),
 }
 
-/// A change to the running run.
+/// A change to a run that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Pause,
@@ -48,10 +48,10 @@ enum Asker {
 /// The queue of commands, and answers that wait for the journal.
 #[derive(Debug)]
 pub(super) struct Commands {
-    /// `None` once all handles are gone.
+    /// Queue of new commands; `None` once all handles are dropped.
     incoming: Option<mpsc::Receiver<Command>>,
     askers: BTreeMap<u64, Asker>,
-    /// The number of the last answer that waited.
+    /// Number of the last command whose answer waits.
     last: u64,
 }
 
@@ -60,7 +60,7 @@ impl Commands {
         Self { incoming: Some(incoming), askers: BTreeMap::new(), last: 0 }
     }
 
-    /// Carries out waiting commands. Returns true if there may be more.
+    /// Carries out waiting commands. Returns true if more commands may be waiting.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -79,8 +79,8 @@ impl Commands {
         true
     }
 
-    /// Confirms to the caller of that number that its change is made and written down. The caller
-    /// may be gone by then.
+    /// Confirms the command with the given number: its change is made and written to the journal.
+    /// The caller may be gone by then.
     pub(super) fn confirm(&mut self, number: u64) {
         match self.askers.remove(&number) {
             Some(Asker::Change(answer)) => drop(answer.send(Ok(()))),

@@ -1,4 +1,5 @@
-//! The task that drives the supervisor's machine: bytes, time and the journal.
+//! The task that drives the supervisor's state machine: it supplies bytes, time and the results of
+//! the journal.
 
 use std::{
     collections::BTreeMap,
@@ -27,14 +28,14 @@ use super::{
     trigger_port::TriggerPort,
 };
 
-/// The supervisor's machine and its connections, journal and timer.
+/// The supervisor's state machine and its connections, journal and timer.
 #[derive(Debug)]
 pub(super) struct Driver {
     role: SupervisorRole,
     pub(super) journal: Option<Keeper>,
     pub(super) registrations: Registrations,
     pub(super) links: Links,
-    /// Connections of peers that are registered but not answered yet.
+    /// Connections of peers whose registration is not answered yet.
     joining: BTreeMap<Peer, ControlLink>,
     triggers: Option<TriggerPort>,
     commands: Commands,
@@ -66,7 +67,7 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; returns ready when the ledger is closed.
+    /// Processes all input that is available now; returns ready when the ledger is closed.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
@@ -92,10 +93,11 @@ impl Driver {
         }
     }
 
-    /// Processes new connections and the messages of peers. Returns true if there may be more.
+    /// Processes new connections and the messages of peers. Returns true if more messages may be
+    /// waiting.
     fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant, is_stalled: bool) -> bool {
-        // New peers wait while the journal stalls: they could not be answered before their
-        // registration is written down.
+        // While the journal stalls, new peers wait: a registration is answered only when it is
+        // written to the journal.
         while !is_stalled && let Poll::Ready(incoming) = self.registrations.poll(cx, now) {
             self.admit(incoming, now);
         }
@@ -118,7 +120,7 @@ impl Driver {
         }
     }
 
-    /// Carries out the machine's outputs and their consequences.
+    /// Carries out the outputs of the state machine and their consequences.
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) {
         loop {
             self.carry_out(now);
@@ -162,7 +164,7 @@ impl Driver {
         }
     }
 
-    /// Processes the result of the journal's write. Returns true if there was one.
+    /// Processes the results of the journal's writes. Returns true if there was a result.
     fn poll_journal(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut any = false;
         while let Some(Poll::Ready(done)) = self.journal.as_mut().map(|journal| journal.poll(cx, now)) {
@@ -179,7 +181,7 @@ impl Driver {
         any
     }
 
-    /// Tells the machine which peers are gone. Returns true if any is.
+    /// Tells the state machine which peers are gone. Returns true if any peer is gone.
     fn forget_lost(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((peer, error)) = self.links.pop_lost() {

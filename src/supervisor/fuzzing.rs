@@ -1,4 +1,5 @@
-//! Access to the supervisor's ports for the fuzz targets, with the feature `fuzzing` alone.
+//! Access to the supervisor's trigger port and journal for the fuzz targets; only with the feature
+//! `fuzzing`.
 
 use std::{future::poll_fn, io::Cursor, net::SocketAddr};
 
@@ -10,7 +11,8 @@ use super::{
     trigger_port::Client,
 };
 
-/// Returns the counts of triggers that one TCP connection asks for, until it ends or is closed.
+/// Returns the counts of triggers that one TCP connection asks for, until the connection ends or is
+/// closed.
 pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
     let mut client = Client::new(stream, SocketAddr::from(([0; 4], 0)));
     let mut counts = Vec::new();
@@ -20,21 +22,21 @@ pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
     counts
 }
 
-/// The content of these bytes, read as a journal.
+/// The result of reading bytes as a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JournalContent {
-    /// The entries and the number of whole bytes; the rest is a torn end.
+    /// The entries and the number of whole bytes; the bytes that follow are a torn end.
     Whole(Vec<Entry>, usize),
-    /// The entry that begins at this byte cannot be read, and it is not a torn end.
+    /// Offset of an entry that cannot be read and is not a torn end.
     Damaged(usize),
     /// The file does not begin with a journal's header.
     Foreign,
 }
 
-/// Reads these bytes as a journal.
+/// Reads the given bytes as a journal.
 ///
 /// # Panics
-/// Memory cannot be read.
+/// Panics if reading from memory fails.
 pub fn read_journal(bytes: &[u8]) -> JournalContent {
     let read = Entries::new(Cursor::new(bytes)).and_then(|mut entries| {
         let found = entries.by_ref().collect::<Result<_, _>>()?;
@@ -48,7 +50,7 @@ pub fn read_journal(bytes: &[u8]) -> JournalContent {
     }
 }
 
-/// Returns the bytes of a journal with these entries.
+/// Returns the bytes of a journal with the given entries.
 pub fn write_journal(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = HEADER.to_vec();
     for entry in entries {
@@ -57,7 +59,7 @@ pub fn write_journal(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the checksum that precedes these bytes of an entry.
+/// Returns the checksum that precedes the given bytes of an entry.
 pub fn journal_sum(body: &[u8]) -> u32 {
     sum(body)
 }

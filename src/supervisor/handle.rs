@@ -16,8 +16,8 @@ use super::{
 };
 use crate::watch::Watch;
 
-/// A handle to a running supervisor. It is cheap to clone, and usable from any thread and runtime.
-/// Dropping it changes nothing.
+/// A handle to a running supervisor. The handle is cheap to clone, and usable from any thread and
+/// runtime. Dropping a handle changes nothing.
 ///
 /// Cancel safety: a call that is dropped before it is ready may have been carried out.
 #[derive(Clone, Debug)]
@@ -30,16 +30,16 @@ pub struct SupervisorHandle {
     pub(super) abort: Arc<Notify>,
 }
 
-/// The supervisor has ended.
+/// Error: the supervisor has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run is over")]
 pub struct RunOver;
 
-/// Reason for which a run is not changed.
+/// Reason for which a run was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SteeringError {
-    /// The run cannot be changed like this.
+    /// The supervisor refused the change.
     #[error(transparent)]
     Refused(#[from] ChangeError),
     /// The supervisor has ended.
@@ -47,7 +47,7 @@ pub enum SteeringError {
     Over(#[from] RunOver),
 }
 
-/// Reason for which a run that its plan holds back does not begin.
+/// Reason for which a held run does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeginError {
@@ -60,25 +60,25 @@ pub enum BeginError {
 }
 
 impl SupervisorHandle {
-    /// Reports `count` external triggers that happened now. They are ignored unless the run takes
-    /// triggers and its trigger kind is external.
+    /// Reports `count` external triggers that happened now. The triggers are ignored unless the run
+    /// takes triggers and its trigger kind is external.
     ///
     /// # Errors
-    /// [`RunOver`].
+    /// [`RunOver`]: the run is over.
     pub async fn trigger(&self, count: u64) -> Result<(), RunOver> {
         self.commands.send(Command::Trigger(count)).await.map_err(|_| RunOver)
     }
 
-    /// Ends the run: there are no more triggers, and all outstanding events are settled. Returns
-    /// when the request is on its way; [`Self::finished`] waits for the end.
+    /// Ends the run: the run takes no more triggers, and all outstanding events are settled.
+    /// Returns when the request is sent; [`Self::finished`] waits for the end.
     ///
     /// # Errors
-    /// [`RunOver`]: it has ended already.
+    /// [`RunOver`]: the run has ended already.
     pub async fn request_run_end(&self, cause: impl Into<String>) -> Result<(), RunOver> {
         self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
     }
 
-    /// Lets a run begin that its plan holds back ([`RunPlan::hold`](super::RunPlan::hold)).
+    /// Lets a run begin whose plan holds it back ([`RunPlan::hold`](super::RunPlan::hold)).
     ///
     /// # Errors
     /// [`BeginError`]: peers are missing, or the run is over.
@@ -88,27 +88,27 @@ impl SupervisorHandle {
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
-    /// Pauses the run. External triggers are inhibited meanwhile, and the run's own trigger is
-    /// stopped.
+    /// Pauses the run. During the pause, external triggers are inhibited, and the run's own trigger
+    /// is stopped.
     ///
     /// # Errors
-    /// [`SteeringError`]: it is not running, paused already, or over.
+    /// [`SteeringError`]: the run is not running, paused already, or over.
     pub async fn pause(&self) -> Result<(), SteeringError> {
         self.change(Change::Pause).await
     }
 
-    /// Resumes the run: it takes triggers again.
+    /// Resumes a paused run: the run takes triggers again.
     ///
     /// # Errors
-    /// [`SteeringError`]: it is not paused, or over.
+    /// [`SteeringError`]: the run is not paused, or it is over.
     pub async fn resume(&self) -> Result<(), SteeringError> {
         self.change(Change::Resume).await
     }
 
-    /// Sets the mean rate of the run's own trigger, from now on.
+    /// Sets the mean rate of the run's own trigger.
     ///
     /// # Errors
-    /// [`SteeringError`]: its trigger has no rate, or it is over.
+    /// [`SteeringError`]: the run's trigger has no rate, or the run is over.
     pub async fn set_rate(&self, rate: Frequency) -> Result<(), SteeringError> {
         self.change(Change::SetRate(rate)).await
     }
@@ -116,15 +116,17 @@ impl SupervisorHandle {
     /// Adds a builder to the run, which may be running already.
     ///
     /// # Errors
-    /// [`SteeringError`]: it takes part already, there are too many, or it is over.
+    /// [`SteeringError`]: the builder takes part already, there are too many builders, or the run
+    /// is over.
     pub async fn add_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
         self.change(Change::AddBuilder(id)).await
     }
 
-    /// Removes a builder: it gets no more events, and leaves when it has none left.
+    /// Removes a builder: the builder gets no more events, and leaves when its events are settled.
     ///
     /// # Errors
-    /// [`SteeringError`]: there is none of that number, it is the last one, or it is over.
+    /// [`SteeringError`]: no builder of that number takes part, it is the last builder, or the run
+    /// is over.
     pub async fn remove_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
         self.change(Change::RemoveBuilder(id)).await
     }
@@ -138,7 +140,7 @@ impl SupervisorHandle {
     /// Returns the state of every source and builder.
     ///
     /// # Errors
-    /// [`RunOver`].
+    /// [`RunOver`]: the run is over.
     pub async fn survey(&self) -> Result<Survey, RunOver> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Survey(answer)).await.map_err(|_| RunOver)?;
@@ -156,25 +158,26 @@ impl SupervisorHandle {
         self.address
     }
 
-    /// Returns the address at which it listens for external triggers, if it does.
+    /// Returns the address at which the supervisor listens for external triggers, if it has such an
+    /// input.
     pub fn trigger_address(&self) -> Option<SocketAddr> {
         self.trigger_address
     }
 
-    /// Waits until the ledger is closed, and returns it.
+    /// Waits until the ledger is closed, and returns the run's report with the ledger.
     ///
-    /// Cancel safety: a call that is dropped changes nothing, and any number may wait.
+    /// Cancel safety: a call that is dropped changes nothing, and any number of calls may wait.
     ///
     /// # Errors
-    /// [`SupervisorError::Aborted`].
+    /// [`SupervisorError::Aborted`]: the supervisor was aborted.
     pub async fn finished(&self) -> Result<Arc<RunReport>, SupervisorError> {
         let mut report = self.report.clone();
         let closed = report.wait_for(Option::is_some).await.map_err(|_| SupervisorError::Aborted)?;
         closed.clone().ok_or(SupervisorError::Aborted)
     }
 
-    /// Ends the supervisor at once, as if its process were killed: no ledger is closed. With a
-    /// journal, another supervisor can go on with the run.
+    /// Ends the supervisor at once, as if its process were killed: the run's ledger is not closed.
+    /// With a journal, another supervisor can go on with the run.
     pub fn abort(&self) {
         self.abort.notify_one();
     }

@@ -1,4 +1,5 @@
-//! The journal's file. A torn end is cut off; a file with damage before its end is left as it is.
+//! The file of the supervisor's journal. A torn end of the file is cut off; a file with damage
+//! before its end is left unchanged.
 
 pub(super) mod entries;
 pub(super) mod keeper;
@@ -19,66 +20,66 @@ use evb_core::{
 
 use entries::{Entries, Fault, HEADER, frame};
 
-/// Length above which a journal is replaced by a snapshot.
+/// File length above which a journal is replaced by a snapshot.
 const COMPACT_AT: u64 = 8 << 20;
 
-/// The failures that written entries survive.
+/// Failures that written journal entries survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JournalFsync {
-    /// A killed process: the kernel has the entries.
+    /// Entries survive a killed process, because the kernel has them.
     #[default]
     None,
-    /// A power cut as well: the disk has the entries before anything is sent. This costs a disk's
-    /// latency in each turn.
+    /// Entries also survive a power cut: they are on the disk before the supervisor sends anything
+    /// that depends on them. This costs a disk's latency in each turn.
     Commit,
 }
 
-/// The file in which a supervisor writes down what its successor needs to go on with its run.
+/// The file in which a supervisor records all that another supervisor needs to go on with its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
-    /// The file, which one supervisor at a time can open.
+    /// Path of the file, which only one supervisor at a time can open.
     pub path: PathBuf,
-    /// The failures that it survives.
+    /// Failures that the journal survives.
     pub fsync: JournalFsync,
 }
 
 /// Reason for which a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refused.
+    /// The operating system refused an operation on the file.
     #[error("cannot {action} the journal {path}: {reason}")]
     Io {
         /// The operation that was tried.
         action: &'static str,
-        /// The file.
+        /// The file of the journal.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error.
         reason: io::Error,
     },
-    /// Two supervisors at once would contradict each other.
+    /// Another supervisor uses the journal; two supervisors at once would contradict each other.
     #[error("another supervisor uses the journal {0}; stop it, or give each supervisor its own `journal`")]
     Taken(PathBuf),
-    /// The file is not a journal of this version.
+    /// The file is not a journal, or a journal of another version of evb.
     #[error("{0} is not a journal of this version of evb; name another file, or move it away")]
     Foreign(PathBuf),
-    /// The file was changed by something else: cutting it at the damage would lose the entries
-    /// behind it.
+    /// The journal is damaged before its end: cutting it at the damage would lose the entries
+    /// behind the damage.
     #[error(
         "the journal {path} is damaged: the entry at byte {offset} cannot be read, and more entries follow it; restore \
          the file from a copy, or move it away to begin a new run, which does not know the events of the old one"
     )]
     Damaged {
-        /// The file.
+        /// The file of the journal.
         path: PathBuf,
-        /// The first byte of the first entry that cannot be read.
+        /// Offset of the first entry that cannot be read.
         offset: u64,
     },
-    /// It is a journal from which the run cannot go on.
+    /// The file is a journal from which the run cannot go on.
     #[error(
         "the journal {path} cannot be used: {reason}; move it away to begin a new run, or restore the configuration of its run"
     )]
     Unusable {
-        /// The file.
+        /// The file of the journal.
         path: PathBuf,
         /// Reason for which the run cannot be recovered.
         reason: RecoverError,
@@ -102,24 +103,25 @@ pub(super) struct Journal {
     file: File,
     path: PathBuf,
     fsync: JournalFsync,
-    /// Length of the part of the file that is whole.
+    /// Length of the valid part of the file.
     length: u64,
-    /// Bytes to be appended.
+    /// Bytes to be appended at the next commit.
     pending: Vec<u8>,
-    /// True if an entry that could not be read again is to be appended.
+    /// True if an entry that is too large to be read again is to be appended.
     endless: bool,
-    /// True if parts of a failed write may follow the whole part.
+    /// True if parts of a failed write may follow the valid part.
     untidy: bool,
-    /// True if the file's name must be made safe as well.
+    /// True if the directory entry of the file must be synced as well.
     nameless: bool,
-    /// Length from which the file is to be replaced.
+    /// File length from which a snapshot is to replace the journal.
     compact_at: u64,
 }
 
-/// Returns the run of a journal if it is not over: a supervisor with that journal goes on with it.
+/// Returns the run of a journal if that run is not over: a supervisor with this journal goes on
+/// with the run.
 ///
 /// # Errors
-/// [`JournalError`]: it cannot be read.
+/// [`JournalError`]: the journal cannot be read.
 pub fn unfinished_run(path: &Path) -> Result<Option<RunNumber>, JournalError> {
     let reading = JournalError::reading(path);
     match File::open(path) {
@@ -130,7 +132,8 @@ pub fn unfinished_run(path: &Path) -> Result<Option<RunNumber>, JournalError> {
 }
 
 impl Journal {
-    /// Opens or creates the file, locks it for this process, and passes its entries to `show`.
+    /// Opens or creates the journal's file, locks it for this process, and passes its entries to
+    /// `show`.
     pub(super) fn open(config: JournalConfig, show: impl FnMut(Entry)) -> Result<Self, JournalError> {
         let JournalConfig { path, fsync } = config;
         let fault = |action| {
@@ -178,20 +181,20 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds an entry; it is safe after [`commit`](Self::commit).
+    /// Adds an entry, which is safe after the next [`commit`](Self::commit).
     pub(super) fn append(&mut self, entry: &Entry) {
         self.endless |= !frame(entry, &mut self.pending);
     }
 
-    /// Writes the added entries. After an error, the whole part is still whole, and the next call
-    /// tries again.
+    /// Writes the added entries. After an error, the valid part of the file is unchanged, and the
+    /// next call tries again.
     pub(super) fn commit(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let written = self.write();
         if written.is_err() {
-            // If it cannot be cut now, this happens before anything else is written.
+            // If the file cannot be truncated now, the next write truncates it first.
             let _ = self.rewind();
         }
         written
@@ -223,8 +226,9 @@ impl Journal {
         self.length > self.compact_at && self.pending.is_empty()
     }
 
-    /// Replaces all entries by these, in a new file that then takes the old one's name. On failure
-    /// nothing has changed, and the journal counts as long again when it has grown.
+    /// Replaces all entries by the given ones, in a new file that is then renamed to the old name.
+    /// A failure changes nothing, and [`Self::is_long`] returns true again only when the journal
+    /// has grown further.
     pub(super) fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
         self.compact_at = self.length + COMPACT_AT;
         let beside = self.path.with_added_extension("new");
@@ -239,18 +243,18 @@ impl Journal {
         fs::rename(&beside, &self.path)?;
         (self.file, self.length, self.untidy) = (file, bytes.len() as u64, false);
         self.compact_at = COMPACT_AT.max(2 * self.length);
-        // Until the name is safe, the old file serves as well, because nothing was added since.
+        // Until the new name is synced, the old file is as good, because no entry was added since.
         self.nameless = self.fsync == JournalFsync::Commit;
         Ok(())
     }
 
-    /// Removes the file: after a run that went on without it, its content is out of date.
+    /// Removes the file: its content is out of date after a run that went on without the journal.
     pub(super) fn abandon(self) -> io::Result<()> {
         fs::remove_file(&self.path)?;
         if self.fsync == JournalFsync::Commit { self.sync_name() } else { Ok(()) }
     }
 
-    /// Cuts the file to its whole part, and seeks to its end.
+    /// Truncates the file to its valid part, and seeks to its end.
     fn rewind(&mut self) -> io::Result<()> {
         self.file.set_len(self.length)?;
         self.file.seek(SeekFrom::Start(self.length))?;
@@ -268,7 +272,7 @@ fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "the entry is longer than a journal allows")
 }
 
-/// Passes all entries to `show`, and returns the length of the whole part.
+/// Passes all entries to `show`, and returns the length of the valid part of the file.
 fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fault> {
     let mut entries = Entries::new(file)?;
     entries.by_ref().try_for_each(|entry| entry.map(&mut show))?;

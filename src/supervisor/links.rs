@@ -16,17 +16,17 @@ use governor::{
     clock::{Clock as _, DefaultClock},
 };
 
-/// Messages of one peer that are read before the others have their turn.
+/// Number of messages that are read from one peer before the next peer's turn.
 const FAIR_SHARE: usize = 32;
 
-/// Messages per second that are read from one peer; a builder that settles 160 000 events a second
-/// in groups of four sends as many. Messages beyond that wait in the peer's own buffers.
+/// Limit of the messages per second that are read from one peer; a builder that settles 160 000
+/// events a second in groups of four sends 40 000. Further messages wait in the peer's own buffers.
 const MESSAGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50_000).unwrap();
 
-/// Messages that are read from one peer at once, after a pause.
+/// Number of messages that may be read from one peer at once, after a pause.
 const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 
-/// A peer's connection.
+/// The control connection of a peer.
 #[derive(Debug)]
 struct Link {
     link: ControlLink,
@@ -47,7 +47,7 @@ impl Link {
         self.deaf_until.is_none()
     }
 
-    /// Counts a message of the peer.
+    /// Counts a message of the peer against its share.
     fn count(&mut self, peer: Peer, now: Instant) {
         let Err(wait) = self.budget.check() else { return };
         self.deaf_until = Some(now + wait.wait_time_from(DefaultClock::default().now()));
@@ -58,7 +58,8 @@ impl Link {
     }
 }
 
-/// Connections with one place per expected peer: sources in the order of the roster, then builders.
+/// Control connections, with one place per expected peer: sources in the order of the roster, then
+/// builders.
 #[derive(Debug)]
 pub(super) struct Links {
     peers: Vec<Peer>,
@@ -85,7 +86,7 @@ impl Links {
         }
     }
 
-    /// Sets a peer's connection, and closes an earlier one.
+    /// Sets the connection of a peer, and closes an earlier connection of the same peer.
     pub(super) fn connect(&mut self, peer: Peer, link: ControlLink) {
         if let Ok(index) = self.peers.binary_search(&peer) {
             self.links[index] = Some(Link::new(link));
@@ -98,7 +99,8 @@ impl Links {
         }
     }
 
-    /// Reads messages, as far as each peer's share permits. Returns true if there may be more.
+    /// Reads messages, as far as each peer's share permits. Returns true if more messages may be
+    /// waiting.
     pub(super) fn poll_received(
         &mut self,
         cx: &mut Context<'_>,
@@ -129,7 +131,7 @@ impl Links {
         more
     }
 
-    /// Returns the first time at which a peer that has to wait is read again.
+    /// Returns the earliest time at which a peer that has exceeded its share is read again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.links.iter().flatten().filter_map(|link| link.deaf_until).min()
     }
@@ -149,7 +151,7 @@ impl Links {
         }
     }
 
-    /// Writes queued messages, as far as the sockets take them.
+    /// Writes queued messages until the sockets accept no more.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) {
         for (peer, place) in self.peers.iter().zip(&mut self.links) {
             let Some(link) = place else { continue };

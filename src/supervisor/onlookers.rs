@@ -1,11 +1,11 @@
-//! [`Onlookers`]: the handles that watch the counters of a run.
+//! [`Onlookers`]: the handles that watch the progress of a run.
 
 use std::time::Duration;
 
 use evb_core::{supervisor::Progress, time::Instant};
 use tokio::sync::watch;
 
-/// Interval at which handles see new counters.
+/// Interval at which the counters that handles see are updated.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// The watch channel of the handles, and the time of its next update.
@@ -20,7 +20,7 @@ impl Onlookers {
         Self { progress, due: Instant::ZERO }
     }
 
-    /// Publishes the progress, if an update is due or this is the last one.
+    /// Publishes the progress, if an update is due or the run has ended.
     pub(super) fn show(&mut self, progress: impl FnOnce() -> Progress, is_last: bool, now: Instant) {
         if now < self.due && !is_last {
             return;

@@ -1,4 +1,4 @@
-//! The supervisor's listener: handshakes under way, bounded in number and time.
+//! The supervisor's listener, and its handshakes under way, which are limited in number and time.
 
 use std::{
     fmt,
@@ -34,8 +34,8 @@ impl Registrations {
         Self { greetings, class }
     }
 
-    /// Marks the packets of an accepted peer's connection. If the system refuses, that is only
-    /// logged, because nothing depends on it.
+    /// Marks the packets of an accepted peer's connection. A refusal by the operating system is
+    /// only logged, because nothing depends on the mark.
     pub(super) fn classify(&self, link: &ControlLink) {
         role::classify(link, self.class);
     }

@@ -1,4 +1,4 @@
-//! The supervisor against peers that are nothing but a control link.
+//! The supervisor against substitutes for peers that consist of a control link only.
 
 mod hanging;
 
@@ -84,8 +84,8 @@ async fn fake_source(address: String, id: u16) -> (u64, RunEnd) {
     }
 }
 
-/// Plays a builder that completes every event at once. Returns the number of messages that this
-/// took.
+/// Plays a builder that completes every event at once. Returns the number of events, and the number
+/// of messages with assignments.
 async fn fake_builder(address: String, id: u16) -> (u64, u64) {
     let mut link = join(&address, Peer::Builder(BuilderId::new(id))).await;
     let (mut built, mut batches) = (0, 0);

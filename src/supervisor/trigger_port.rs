@@ -24,24 +24,25 @@ use tokio::{
 use super::SupervisorError;
 use crate::trigger_feed::TriggerListener;
 
-/// TCP connections at once; more wait in the kernel's queue.
+/// Limit of the number of TCP connections at once; further connections wait in the kernel's queue.
 const CLIENTS: usize = 16;
 
-/// Trigger messages that one turn takes.
+/// Limit of the trigger messages that are taken in one turn.
 const BATCH: usize = 64;
 
 /// Source of external triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerInput {
-    /// Lines over TCP at that `host:port`: a count, or nothing for one trigger.
+    /// Lines over TCP at the given `host:port`: a count, or an empty line for one trigger.
     Tcp(String),
-    /// Datagrams at that `host:port`: a count as text, or an announcement.
+    /// Datagrams at the given `host:port`: a count as text, or an announcement.
     Udp(String),
     /// Datagrams to a multicast group, as in [`Self::Udp`].
     Multicast {
-        /// Group and port.
+        /// Address and port of the group.
         group: SocketAddr,
-        /// The local address (IPv4) or the name of the interface; `None` leaves it to the routes.
+        /// The local address (IPv4) or the name of the interface; `None` leaves the choice to the
+        /// routing table.
         interface: Option<String>,
     },
 }
@@ -90,7 +91,8 @@ impl TriggerPort {
         }
     }
 
-    /// Passes trigger requests to the machine. Returns true if there may be more.
+    /// Passes trigger requests to the supervisor's state machine. Returns true if more requests may
+    /// be waiting.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>, role: &mut SupervisorRole, now: Instant) -> bool {
         for _ in 0..BATCH {
             let Poll::Ready(asked) = self.poll(cx) else { return false };
@@ -114,7 +116,7 @@ impl TriggerPort {
                     match clients[index].poll_line(cx) {
                         Poll::Pending => index += 1,
                         Poll::Ready(Ok(count)) => {
-                            // The other clients have their turn before this one is polled again.
+                            // All other clients have their turn before this client is polled again.
                             clients.rotate_left(index + 1);
                             return Poll::Ready(Asked::Count(count));
                         }
@@ -137,7 +139,8 @@ impl<S: AsyncRead + Unpin> Client<S> {
         Self { stream, address, line: Vec::new(), input: Vec::new() }
     }
 
-    /// Returns the next line's count. An error ends the client, without a reason if it just closed.
+    /// Returns the count of the next line. An error ends the client; it has no reason if the client
+    /// just closed the connection.
     pub(super) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Option<String>>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {

@@ -13,14 +13,14 @@ use tracing::{
 
 static LINES: OnceLock<Mutex<Vec<String>>> = OnceLock::new();
 
-/// Keeps warnings and errors of this process from now on.
+/// Starts to keep the warnings and errors of this process.
 pub(crate) fn keep() {
     if LINES.set(Mutex::default()).is_ok() {
         tracing::subscriber::set_global_default(Keeper).expect("nobody else listens");
     }
 }
 
-/// Returns the lines kept so far that contain all of these texts.
+/// Returns the lines kept so far that contain all of the given texts.
 pub(crate) fn lines(texts: &[&str]) -> Vec<String> {
     let lines = LINES.get().expect("`keep` was called").lock().expect("no writer panics");
     lines.iter().filter(|line| texts.iter().all(|text| line.contains(text))).cloned().collect()

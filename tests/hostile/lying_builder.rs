@@ -1,4 +1,4 @@
-//! A registered builder that lies to its source.
+//! A registered builder that sends false records to its source.
 
 use std::{ops::Range, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     support::{Numbers, plan},
 };
 
-/// Bytes that a source receives on one connection of the lane: a welcome, and records behind it.
+/// Bytes that a lying builder sends on one connection of the lane: a welcome, then records.
 struct Lie {
     words: &'static str,
     welcome: Welcome,
@@ -73,12 +73,12 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
     let builder = ByHand::register(&address).await;
     let source = SourceId::new(1);
     let readout = Numbers { source, length: 100 };
-    let source = Source::on_demand(SourceConfig::new(source, &address), readout).await.expect("it joins");
+    let source = Source::on_demand(SourceConfig::new(source, &address), readout).await.expect("a source");
 
     let began = Instant::now();
     for Lie { words, welcome, records } in lies(&builder.truth) {
         let mut stream = builder.let_in(&welcome).await;
-        // Something is announced, so that there is a lane to lie about.
+        // A lie about a lane needs an announcement, so the builder waits for one.
         if !records.is_empty() {
             timeout(Duration::from_secs(5), stream.read_exact(&mut [0; 40]))
                 .await
@@ -97,11 +97,11 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
         }
         assert!(said(), "no line says `{words}`");
     }
-    // The source waits longer each time: a builder that lies for ever costs it one connection a
-    // second.
+    // The source waits longer before each connection, so a builder that never stops lying costs one
+    // connection a second.
     assert!(began.elapsed() > Duration::from_secs(5), "12 connections within {:?}", began.elapsed());
-    handle.request_run_end("seen enough").await.expect("it runs");
-    // The source is unharmed, and the events are the builder's, which settles none.
+    handle.request_run_end("seen enough").await.expect("the run goes on");
+    // The lies have not harmed the source; the run goes on, because the builder settles no event.
     assert!(timeout(Duration::from_millis(200), source.finished()).await.is_err(), "the source left the run");
     run.abort();
 }

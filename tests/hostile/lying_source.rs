@@ -1,4 +1,4 @@
-//! A registered source that lies on its lane.
+//! A registered source that sends false records on its lane.
 
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ use crate::{
 
 const LIMIT: u32 = 1000;
 
-/// A hand-written source: its control connection speaks the truth, its lane does not.
+/// A hand-written source whose control connection is correct and whose lane is not.
 struct Liar {
     welcome: Welcome,
     builder: String,
     latest: watch::Receiver<u64>,
 }
 
-/// One connection of the liar's lane.
+/// One connection of the lying source's lane.
 struct Lane {
     stream: TcpStream,
     held: LaneState,
@@ -54,7 +54,7 @@ impl Liar {
             max_fragment: LIMIT.into(),
             ..Hello::new(Peer::Source(SourceId::new(2)), Peer::Supervisor)
         };
-        let (mut link, welcome) = connect(supervisor, None, &hello).await.expect("it is in the plan");
+        let (mut link, welcome) = connect(supervisor, None, &hello).await.expect("a planned peer");
         let builder = loop {
             if let Some(Message::Roster(roster)) = link.recv().await.expect("the supervisor speaks").message {
                 break roster.builders[0].listen.clone();
@@ -77,7 +77,7 @@ impl Liar {
         };
         for _ in 0..100 {
             let mut stream = TcpStream::connect(&self.builder).await.expect("the builder listens");
-            // The builder may not have seen the end of the connection before.
+            // The builder may not have noticed the end of the previous connection.
             if let Ok(welcome) = connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
                 return Lane { stream, held: welcome.lane.expect("a builder says what it holds") };
             }
@@ -94,7 +94,7 @@ impl Liar {
     }
 }
 
-/// Sends heartbeats, and notes which event was decided last.
+/// Sends heartbeats, and notes the event that was decided last.
 async fn keep_alive(mut link: ControlLink, tell: watch::Sender<u64>) {
     let mut beat = interval(Duration::from_millis(100));
     loop {
@@ -122,7 +122,7 @@ fn note(decisions: &Decisions, tell: &watch::Sender<u64>) {
 
 impl Lane {
     async fn send(&mut self, bytes: &[u8]) {
-        // The builder may close before it has read all.
+        // An error means that the builder closed the lane before it had read all bytes.
         let _ = self.stream.write_all(bytes).await;
     }
 
@@ -142,7 +142,7 @@ impl Lane {
         }
     }
 
-    /// Waits for the builder to close; returns true if it does.
+    /// Waits until the builder closes the lane; returns false if it stays open for 3 s.
     async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         timeout(Duration::from_secs(3), self.stream.read_to_end(&mut rest)).await.is_ok()
@@ -162,7 +162,7 @@ fn data(offset: u64, event: EventId, checksum: Checksum, payload: &[u8]) -> Vec<
     [&record[..], &encode_fragment_header(event, checksum), payload].concat()
 }
 
-/// Returns lies that need no event, each with a part of the log line that it causes.
+/// Returns lies that need no event, each with a part of the log line that the lie causes.
 fn lies(held: LaneState) -> Vec<(&'static str, Vec<u8>)> {
     let first = EventId::FIRST;
     let raw = |kind: u8, flags: u8, count: u16, length: u32| {
@@ -202,8 +202,7 @@ async fn tell_lies(liar: &mut Liar) {
         let (words, bytes) = lies(lane.held).swap_remove(index);
         lane.send(&bytes).await;
         assert!(lane.is_closed().await, "the lane stays open where the log should say `{words}`");
-        // The log has one line a second on average, so the test waits until it can show each
-        // reason.
+        // The log shows one line a second on average, so the test waits until it shows each reason.
         let said = || !log::lines(&["lane is down", "source_id=2", words]).is_empty();
         for _ in 0..30 {
             if said() || index >= 5 {
@@ -218,7 +217,7 @@ async fn tell_lies(liar: &mut Liar) {
     drop(lane);
 }
 
-/// Announces an event that is open, and sends something else.
+/// Announces fragments of open events, and sends other data than announced.
 async fn break_promises(liar: &mut Liar) -> (EventId, EventId) {
     let mut lane = liar.lane().await;
     assert_eq!(lane.held.announced, lane.held.received, "lies leave nothing behind");
@@ -237,7 +236,7 @@ async fn break_promises(liar: &mut Liar) -> (EventId, EventId) {
     (damaged, swapped)
 }
 
-/// Announces fragments of unassigned events, as many as fit.
+/// Announces fragments of 51 200 events that are not assigned.
 async fn flood(liar: &mut Liar) {
     let mut lane = liar.lane().await;
     let mut offset = lane.held.announced;
@@ -275,8 +274,8 @@ async fn a_source_that_lies_harms_itself_alone() {
     let (damaged, swapped) = break_promises(&mut liar).await;
     flood(&mut liar).await;
     let before = progress.latest().events.incomplete;
-    progress.wait_for(|now| now.events.incomplete > before + 50).await.expect("it still goes on");
-    handle.request_run_end("seen enough").await.expect("it runs");
+    progress.wait_for(|now| now.events.incomplete > before + 50).await.expect("the run goes on");
+    handle.request_run_end("seen enough").await.expect("the run goes on");
     let (events, report) = finishing.await.expect("no panic");
 
     for (event, number) in events.iter().zip(1..) {

@@ -155,12 +155,12 @@ fn to_a_builder() -> Vec<Lie> {
     ]
 }
 
-/// Plays the supervisor of that lie for one peer.
+/// Plays a supervisor that tells `lie` to one peer.
 async fn play(listener: TcpListener, lie: Lie) {
     let (mut stream, _) = listener.accept().await.expect("the peer comes");
     accept_handshake(&mut stream, ConnectionKind::Control).await.expect("the peer says hello");
     let welcome = Welcome { epoch: 5, run: 1, parameters: Some(lie.parameters), ..Welcome::default() };
-    reply(&mut stream, ConnectionKind::Control, &welcomed(welcome)).await.expect("it is told");
+    reply(&mut stream, ConnectionKind::Control, &welcomed(welcome)).await.expect("the answer is sent");
     while stream.write_all(&lie.messages).await.is_ok() && lie.endless {}
     // The peer's messages are read and ignored.
     let _ = stream.read_to_end(&mut Vec::new()).await;
@@ -168,7 +168,7 @@ async fn play(listener: TcpListener, lie: Lie) {
 
 async fn stage(lie: Lie) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
-    let address = listener.local_addr().expect("it is bound").to_string();
+    let address = listener.local_addr().expect("a bound socket").to_string();
     tokio::spawn(play(listener, lie));
     address
 }
@@ -192,7 +192,7 @@ async fn a_source_leaves_a_supervisor_that_lies() {
         let words = lie.words;
         let source = SourceId::new(1);
         let config = SourceConfig::new(source, stage(lie).await);
-        let source = Source::on_demand(config, Numbers { source, length: 10 }).await.expect("it joins");
+        let source = Source::on_demand(config, Numbers { source, length: 10 }).await.expect("the peer joins");
         check("source", words, timeout(PATIENCE, source.finished()).await);
     }
 }
@@ -202,7 +202,7 @@ async fn a_builder_leaves_a_supervisor_that_lies() {
     for lie in to_anybody().into_iter().chain(to_a_builder()) {
         let words = lie.words;
         let config = BuilderConfig::new(BuilderId::new(1), stage(lie).await);
-        let builder = Builder::connect(config, NullSink).await.expect("it joins");
+        let builder = Builder::connect(config, NullSink).await.expect("the peer joins");
         check("builder", words, timeout(PATIENCE, builder.finished()).await);
     }
 }

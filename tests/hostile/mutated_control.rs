@@ -1,5 +1,5 @@
-//! Valid control messages with errors in them, at the supervisor: the machine alone, and a running
-//! one over loopback.
+//! Corrupted control messages at the supervisor: at its machine alone, and at a running supervisor
+//! over loopback.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::{
     support::{Numbers, assert_whole, begin, plan},
 };
 
-/// Returns one of each message that a peer sends, and one that it does not send.
+/// Returns every kind of message that a peer sends, and one kind that no peer sends.
 fn messages() -> Vec<Message> {
     let mut completions = Completions::default();
     let mut last = EventId::default();
@@ -113,7 +113,7 @@ impl Stage {
         {
             let hello =
                 Hello { listen: "a:1".to_owned(), max_fragment: 10, ..Hello::new(peer, Peer::Supervisor) };
-            stage.core.register(&hello, now).expect("it is in the plan");
+            stage.core.register(&hello, now).expect("a planned peer");
         }
         for source in sources {
             stage.say(Peer::Source(source), Message::Ready(Ready {}));
@@ -142,7 +142,7 @@ impl Stage {
                 Some(Output::Send { .. } | Output::Journal(_)) => {}
                 None => break,
             }
-            assert!(count < 10_000, "it never comes to an end");
+            assert!(count < 10_000, "the state machine never comes to rest");
         }
     }
 }
@@ -171,16 +171,16 @@ proptest! {
     }
 }
 
-/// Connections that a registered liar opens, and messages that it sends on each.
+/// Number of connections that a lying source opens, and number of messages on each.
 const CONNECTIONS: usize = 60;
 const SAID: usize = 20;
 
-/// Registers as source 2 and sends wrong messages; returns their number.
+/// Registers as source 2 and sends wrong messages; returns the number of these messages.
 async fn babble(supervisor: &str, seed: usize) -> usize {
     let hello = Hello { max_fragment: 100, ..Hello::new(Peer::Source(SourceId::new(2)), Peer::Supervisor) };
     for _ in 0..200 {
         let mut stream = TcpStream::connect(supervisor).await.expect("the supervisor listens");
-        // The supervisor may not have seen the end of the connection before.
+        // The supervisor may not have noticed the end of the previous connection.
         if connect_handshake(&mut stream, ConnectionKind::Control, &hello).await.is_err() {
             sleep(Duration::from_millis(5)).await;
             continue;
@@ -216,14 +216,14 @@ async fn a_registered_peer_that_babbles_is_cut_off_and_the_others_go_on() {
     let (handle, address) = (system.supervisor.clone(), system.address.clone());
     let mut progress = handle.progress();
     let finishing = tokio::spawn(system.finish());
-    // Once ready, so that the run begins; it leaves at once.
+    // Source 2 reports ready once, so that the run begins, and then leaves.
     let hello = Hello { max_fragment: 100, ..Hello::new(Peer::Source(SourceId::new(2)), Peer::Supervisor) };
     let mut stream = TcpStream::connect(&address).await.expect("the supervisor listens");
-    connect_handshake(&mut stream, ConnectionKind::Control, &hello).await.expect("it is in the plan");
+    connect_handshake(&mut stream, ConnectionKind::Control, &hello).await.expect("a planned peer");
     let mut ready = BytesMut::new();
     encode_into(&Control { message: Some(Message::Ready(Ready {})) }, &mut ready);
     stream.write_all(&ready).await.expect("sent");
-    progress.wait_for(|now| now.events.triggered > 0).await.expect("it begins");
+    progress.wait_for(|now| now.events.triggered > 0).await.expect("the run begins");
     drop(stream);
 
     let mut said = 0;
@@ -231,10 +231,10 @@ async fn a_registered_peer_that_babbles_is_cut_off_and_the_others_go_on() {
         said += babble(&address, seed).await;
     }
     assert!(said > 300, "{said} wrong messages came through");
-    // Events that are assigned while source 2 is down are not expected to have it.
+    // Events that are assigned while source 2 is down do not expect its fragments.
     let before = progress.latest().events.complete;
     progress.wait_for(|now| now.events.complete > before + 100).await.expect("the run goes on");
-    handle.request_run_end("seen enough").await.expect("it runs");
+    handle.request_run_end("seen enough").await.expect("the run goes on");
     let (mut events, report) = finishing.await.expect("no panic");
     assert_eq!(
         (report.events.open(), report.events.lost, report.exit_code),

@@ -1,4 +1,4 @@
-//! Valid lane streams with errors in them, at a builder's end of a real connection.
+//! Corrupted lane streams at a builder's end of a real connection.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -38,7 +38,8 @@ use crate::support::content;
 
 const EVENTS: u64 = 6;
 
-/// Small fragments that share records, and one that is read into memory of its own.
+/// Lengths of the fragments: small fragments share records, and the largest is read into memory of
+/// its own.
 const LENGTHS: [usize; EVENTS as usize] = [0, 100, 3000, 20_000, 7, 500];
 
 fn payload(source: u16, event: u64) -> Vec<u8> {
@@ -69,7 +70,7 @@ fn records(source: u16) -> Vec<Vec<u8>> {
     records
 }
 
-/// A builder of two sources with all events assigned, and what came out of it.
+/// A builder of two sources with all events assigned, and the events that it has built.
 struct Bench {
     core: BuilderCore<Policy>,
     events: Vec<Event>,
@@ -101,7 +102,7 @@ impl Bench {
             triggered_ns: vec![1; EVENTS as usize],
             ..Assignments::default()
         };
-        core.handle_assignments(&assignments, now).expect("they are right");
+        core.handle_assignments(&assignments, now).expect("valid input");
         Self { core, events: Vec::new(), now }
     }
 
@@ -121,7 +122,7 @@ impl Bench {
         end.outgoing.clear();
     }
 
-    /// Sends records on a lane, each when the builder has taken in those before.
+    /// Sends records on a lane, each after the builder has processed the previous ones.
     async fn play(
         &mut self,
         listener: &TcpListener,
@@ -129,7 +130,7 @@ impl Bench {
         records: &[Vec<u8>],
     ) -> Result<(), LaneEnd> {
         let mut source =
-            TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("loopback");
+            TcpStream::connect(listener.local_addr().expect("a bound socket")).await.expect("loopback");
         let (stream, _) = listener.accept().await.expect("loopback");
         let mut end = BuilderEnd::new(stream);
         self.core.handle_lane_connected(lane, self.now);
@@ -152,8 +153,8 @@ impl Bench {
         played
     }
 
-    /// Checks that every event is there once and each present fragment is as it was made, and that
-    /// those of source 2 are complete.
+    /// Checks that every event was built once, that each present fragment has the content with
+    /// which it was made, and that no event lacks source 2.
     fn check(&self) -> Result<(), TestCaseError> {
         let mut ids: Vec<u64> = self.events.iter().map(|event| event.id.number()).collect();
         ids.sort_unstable();
@@ -169,14 +170,14 @@ impl Bench {
     }
 }
 
-/// Applies one error to a stream.
+/// Applies one error to a stream of records.
 fn mutate(records: &mut Vec<Vec<u8>>, (kind, which, at, value): (u8, usize, usize, u64)) {
     let which = which % records.len();
     let record = &mut records[which];
     let at = at % record.len().max(1);
     match kind {
         0 | 1 if !record.is_empty() => record[at] ^= 1 << (value % 8),
-        // Within the header, where a flip hurts most.
+        // The error is within the header, where a flipped bit has the most effect.
         2 if record.len() >= 16 => record[at % 16] ^= 1 << (value % 8),
         3 if record.len() >= 16 => record[8..16].copy_from_slice(&value.to_le_bytes()),
         4 if record.len() >= 16 => record[4..8].copy_from_slice(&(value as u32).to_le_bytes()),
@@ -201,7 +202,7 @@ async fn play_mutated(mutations: &[(u8, usize, usize, u64)]) -> Result<(), TestC
         prop_assert!(!error.to_string().is_empty());
     }
     prop_assert!(bench.core.slots_used() <= EVENTS as usize);
-    // Its source is down now; the other one sends all that it has.
+    // The source of the corrupted lane is down now; source 2 sends all its records.
     bench.core.handle_roster(2, [1].into_iter().collect(), SourceSet::default(), bench.now);
     bench.play(&listener, LaneIndex::new(1), &records(2)).await.expect("nothing is wrong with source 2");
     bench.check()
@@ -211,8 +212,8 @@ async fn play_mutated(mutations: &[(u8, usize, usize, u64)]) -> Result<(), TestC
 async fn the_stream_that_is_mutated_below_is_valid() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
     let mut bench = Bench::new();
-    bench.play(&listener, LaneIndex::new(0), &records(1)).await.expect("it is valid");
-    bench.play(&listener, LaneIndex::new(1), &records(2)).await.expect("it is valid");
+    bench.play(&listener, LaneIndex::new(0), &records(1)).await.expect("a valid stream");
+    bench.play(&listener, LaneIndex::new(1), &records(2)).await.expect("a valid stream");
     assert!(bench.events.len() == EVENTS as usize && bench.events.iter().all(Event::is_complete));
     bench.check().expect("all is as it was made");
 }

@@ -1,4 +1,4 @@
-//! Wrong connections at every port of a run that goes on.
+//! Wrong connections to every port of a run, which must go on.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -27,11 +27,12 @@ use crate::{
     support::{assert_whole, plan, start},
 };
 
-/// Silent connections per port: many times the handshakes that may be under way at once.
+/// Number of silent connections per port: many times the number of handshakes that may be under way
+/// at once.
 const SILENT: usize = 300;
 
-/// Bytes that a stranger sends, and the answer that they deserve; `None`: its connection is closed
-/// without an answer.
+/// A client that does not belong to the run: the bytes that it sends, and the answer that it must
+/// get; `None` means that its connection must be closed without an answer.
 struct Stranger {
     name: &'static str,
     says: Vec<u8>,
@@ -150,7 +151,7 @@ fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
     ]
 }
 
-/// Sends what a stranger says and checks the answer; returns the port that it came from.
+/// Sends the bytes of a stranger and checks the answer; returns the port from which they came.
 async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16 {
     let name = stranger.name;
     let mut stream = TcpStream::connect(at).await.expect("the port is open");
@@ -162,7 +163,8 @@ async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16
     let mut answer = Vec::new();
     let read = timeout(Duration::from_secs(4), stream.read_to_end(&mut answer)).await;
     let read = read.unwrap_or_else(|_| panic!("{name} at {at}: not closed; {} bytes came", answer.len()));
-    // The system resets a connection that has unread bytes, which also closes it.
+    // The operating system resets a connection that has unread bytes, which also closes the
+    // connection.
     if stranger.answer.is_none() {
         assert!(answer.is_empty(), "{name} at {at}: {read:?}, {answer:?}");
         return port;
@@ -189,7 +191,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     let handle = system.supervisor.clone();
     let mut progress = handle.progress();
     let finishing = tokio::spawn(system.finish());
-    progress.wait_for(|now| now.events.complete > 50).await.expect("it runs");
+    progress.wait_for(|now| now.events.complete > 50).await.expect("the run goes on");
 
     let ports = [supervisor, builders[0], builders[1]];
     let mut silent = Vec::new();
@@ -207,10 +209,10 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
         from.push(knock(builders[0], lane, stranger).await);
     }
     let elapsed = knocking.elapsed();
-    progress.wait_for(|now| now.events.complete > before + 100).await.expect("it still runs");
+    progress.wait_for(|now| now.events.complete > before + 100).await.expect("the run goes on");
     sleep(Duration::from_millis(200)).await;
     drop(silent);
-    handle.request_run_end("seen enough").await.expect("it runs");
+    handle.request_run_end("seen enough").await.expect("the run goes on");
     let (events, report) = finishing.await.expect("no panic");
 
     assert_whole(&events, 3, 2000);

@@ -14,7 +14,7 @@ use evb::{
 
 use crate::support::{Numbers, assert_exact, begin, plan};
 
-/// On a busy machine, events are decided before the task that makes their fragments gets to run.
+/// On a busy machine, events may be decided before the task that makes their fragments runs.
 #[tokio::test]
 async fn who_begins_late_makes_the_fragments_of_all_events_that_expect_them() {
     const EVENTS: u64 = 40;
@@ -24,17 +24,17 @@ async fn who_begins_late_makes_the_fragments_of_all_events_that_expect_them() {
     let mut progress = system.supervisor.progress();
     let decided = progress.wait_for(|now| now.events.assigned > 0).await;
     decided.expect("the supervisor assigns what has slots");
-    // The source has received the announcement by then.
+    // After this pause, the source has received the announcement.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let triggers = TriggerListener::bind(&[any]).await.expect("loopback has a port");
     let mut feed =
-        TriggerFeed::datagrams(triggers.address().expect("it has one"), None).await.expect("a feed");
+        TriggerFeed::datagrams(triggers.address().expect("an address"), None).await.expect("a feed");
     feed.tell(EVENTS).await.expect("told");
     let making = tokio::spawn(push_at_triggers(triggers, Numbers { source: id, length: 100 }, source));
     let (built, report) = system.finish().await;
     assert_eq!(built.len() as u64, EVENTS, "{:?}", report.problems);
     assert_exact(&built, 1, 100);
     assert_eq!(report.exit_code, 0, "{}", report.verdict);
-    making.await.expect("it ends with the run");
+    making.await.expect("the task ends with the run");
 }

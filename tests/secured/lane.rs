@@ -39,7 +39,7 @@ use crate::{
 
 const EVENTS: u64 = 6;
 
-/// Small fragments that share records, and large ones that take many parcels.
+/// Lengths of the fragments: small fragments share records, and large ones take many parcels.
 const LENGTHS: [usize; EVENTS as usize] = [0, 100, 3000, 200_000, 7, 20_000];
 
 const KIND: ConnectionKind = ConnectionKind::Lane;
@@ -60,10 +60,10 @@ fn source_core(now: Instant) -> SourceCore {
     let mut core = SourceCore::new(config, now);
     let mut decisions = Decisions::starting(EventId::FIRST);
     decisions.extend(EVENTS as u32, Verdict::Assigned(BuilderId::new(1)));
-    core.handle_decisions(&decisions).expect("they are right");
+    core.handle_decisions(&decisions).expect("valid input");
     for event in (1..=EVENTS).map(EventId::new) {
         let payload = content(SourceId::new(1), event, LENGTHS[event.number() as usize - 1]);
-        core.push(Fragment::new(event, Timestamp::default(), payload), now).expect("it is taken");
+        core.push(Fragment::new(event, Timestamp::default(), payload), now).expect("accepted");
     }
     core
 }
@@ -91,25 +91,25 @@ fn builder_core(now: Instant) -> BuilderCore<Policy> {
         triggered_ns: vec![1; EVENTS as usize],
         ..Assignments::default()
     };
-    core.handle_assignments(&assignments, now).expect("they are right");
+    core.handle_assignments(&assignments, now).expect("valid input");
     core
 }
 
-/// Returns both ends after their handshake.
+/// Returns both ends of a lane after their handshake.
 async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
     let key = Security::Psk(PresharedKey::new([3; 32]));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
-    let relay = Relay::to(listener.local_addr().expect("it is bound"), flip).await;
+    let relay = Relay::to(listener.local_addr().expect("a bound socket"), flip).await;
     let accepting = async {
         let (stream, _) = listener.accept().await.expect("the relay comes");
-        let (mut channel, _) = Channel::accept(stream, KIND, &key).await.expect("it has the key");
-        channel.reply(KIND, &welcomed(Welcome::default())).await.expect("it is told");
+        let (mut channel, _) = Channel::accept(stream, KIND, &key).await.expect("the right key");
+        channel.reply(KIND, &welcomed(Welcome::default())).await.expect("the answer is sent");
         BuilderEnd::new(channel)
     };
     let connecting = async {
         let stream = TcpStream::connect(relay.address).await.expect("the relay listens");
         let hello = Hello::new(Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1)));
-        let (channel, _) = Channel::connect(stream, KIND, &hello, &key).await.expect("it has the key");
+        let (channel, _) = Channel::connect(stream, KIND, &hello, &key).await.expect("the right key");
         SourceEnd::new(channel)
     };
     let (source, builder) = tokio::join!(connecting, accepting);
@@ -120,19 +120,19 @@ async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
 #[derive(Debug)]
 enum Outcome {
     Built,
-    /// One end waits for the rest of a parcel whose length was changed: as if the network held it
-    /// back.
+    /// An end waits for the rest of a parcel whose length field was changed, as if the network
+    /// delayed the rest.
     Waits,
     Ended(LaneEnd),
 }
 
-/// Lets both ends work until one of them ends or all events are built. Returns the events, the
+/// Runs both ends of a lane until one end fails or all events are built. Returns the events, the
 /// outcome, and the number of changed bits.
 async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
     let now = clock::now();
     let (mut from, mut to, relay) = ends(flip).await;
     let (mut source, mut builder) = (source_core(now), builder_core(now));
-    source.handle_lane_connected(LaneIndex::new(0), 0, 0).expect("it is fresh");
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).expect("a new lane");
     builder.handle_lane_connected(LaneIndex::new(0), now);
     let (mut events, mut ranges): (Vec<Event>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
     let began = std::time::Instant::now();
@@ -189,7 +189,7 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
         tokio::time::sleep(Duration::from_micros(50)).await;
     };
     for event in &events {
-        let fragment = event.fragments().next().expect("it has one");
+        let fragment = event.fragments().next().expect("a fragment");
         let length = LENGTHS[event.id.number() as usize - 1];
         assert!(fragment.payload == content(SourceId::new(1), event.id, length), "event {}", event.id);
     }
@@ -205,7 +205,8 @@ async fn a_lane_in_parcels_brings_everything() {
 
 #[tokio::test]
 async fn a_changed_bit_ends_the_lane_and_nothing_of_it_is_believed() {
-    // Each side's bytes begin with preamble, agreement and greeting: 58 bytes and about 30 more.
+    // The bytes of each direction begin with preamble, agreement and greeting: 58 bytes and about
+    // 30 more.
     let lane_bytes: usize = LENGTHS.iter().sum();
     let there = (100..140).chain((140..lane_bytes).step_by(lane_bytes / 40)).map(|byte| (true, byte));
     let mut ended = 0;

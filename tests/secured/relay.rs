@@ -16,16 +16,16 @@ use tokio::{
     },
 };
 
-/// Takes connections and carries their bytes on.
+/// Accepts connections and passes their bytes on.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     flips: Arc<AtomicU64>,
 }
 
-/// The byte that is changed, on the first connection alone.
+/// The byte that is changed, only on the first connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flip {
-    /// True if the byte comes from the connecting side.
+    /// True if the byte comes from the side that connects.
     pub(crate) is_there: bool,
     pub(crate) byte: usize,
 }
@@ -34,7 +34,7 @@ impl Relay {
     /// Relays connections to `target`.
     pub(crate) async fn to(target: SocketAddr, flip: Option<Flip>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("a bound socket");
         let flips = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&flips);
         tokio::spawn(async move {

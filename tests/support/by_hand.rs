@@ -1,4 +1,4 @@
-//! A builder of which only the registration is real: the test writes its lanes' bytes.
+//! A hand-written builder: its registration is real, and the test writes the bytes of its lanes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::{
     time::interval,
 };
 
-/// Builder 1, registered and alive.
+/// Builder 1, which is registered and sends heartbeats.
 pub(crate) struct ByHand {
     listener: TcpListener,
     /// The correct answer to a source that connects for the first time.
@@ -27,12 +27,12 @@ pub(crate) struct ByHand {
 }
 
 impl ByHand {
-    /// Registers at that supervisor, and sends heartbeats.
+    /// Registers at the given supervisor, and sends heartbeats.
     pub(crate) async fn register(supervisor: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
-        let listen = listener.local_addr().expect("it is bound").to_string();
+        let listen = listener.local_addr().expect("a bound socket").to_string();
         let hello = Hello { listen, ..Hello::new(Peer::Builder(BuilderId::new(1)), Peer::Supervisor) };
-        let (mut link, welcome) = connect(supervisor, None, &hello).await.expect("it is in the plan");
+        let (mut link, welcome) = connect(supervisor, None, &hello).await.expect("a planned peer");
         tokio::spawn(async move {
             let mut beat = interval(Duration::from_millis(100));
             loop {
@@ -49,11 +49,11 @@ impl ByHand {
         Self { listener, truth }
     }
 
-    /// Accepts the source with that welcome.
+    /// Accepts the source's connection with the given welcome.
     pub(crate) async fn let_in(&self, welcome: &Welcome) -> TcpStream {
         let (mut stream, _) = self.listener.accept().await.expect("the source comes");
         accept_handshake(&mut stream, ConnectionKind::Lane).await.expect("the source says hello");
-        reply(&mut stream, ConnectionKind::Lane, &welcomed(*welcome)).await.expect("it is told");
+        reply(&mut stream, ConnectionKind::Lane, &welcomed(*welcome)).await.expect("the answer is sent");
         stream
     }
 }

@@ -1,5 +1,5 @@
-//! A network between two peers that can be cut: meanwhile, no bytes of existing connections get
-//! through.
+//! A connection between two peers that a test can cut: while it is cut, no bytes of existing
+//! connections get through.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +19,7 @@ use tokio::{
 /// A relay for connections that can be cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Cable {
-    /// Address at which it accepts connections.
+    /// Address at which the cable accepts connections.
     pub(crate) address: SocketAddr,
     is_cut: Arc<AtomicBool>,
     connections: Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ impl Cable {
     /// Creates a cable that leads to `to`.
     pub(crate) async fn to(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("a bound socket");
         let cable = Self { address, is_cut: Arc::default(), connections: Arc::default() };
         let (is_cut, connections) = (Arc::clone(&cable.is_cut), Arc::clone(&cable.connections));
         tokio::spawn(async move {
@@ -45,17 +45,17 @@ impl Cable {
         cable
     }
 
-    /// Cuts the cable: nothing gets through, and connections stay open and silent.
+    /// Cuts the cable: no bytes get through, and connections stay open and silent.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 
-    /// Mends the cable. Bytes that were sent meanwhile arrive late, as TCP does it.
+    /// Mends the cable. Bytes that were sent while the cable was cut arrive late, as over TCP.
     pub(crate) fn mend(&self) {
         self.is_cut.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the number of connections that there were.
+    /// Returns the number of connections that were made through the cable.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 /// A running system.
 pub struct System {
-    /// Handle for triggers and the end.
+    /// Handle that gives triggers and ends the run.
     #[allow(dead_code, reason = "not every test program asks for it")]
     pub supervisor: SupervisorHandle,
     pub address: String,
@@ -30,13 +30,13 @@ pub struct System {
     pub run: JoinHandle<RunReport>,
 }
 
-/// Readout of fragments whose content identifies them.
+/// Readout of fragments whose content depends on source and event.
 pub struct Numbers {
     pub source: SourceId,
     pub length: usize,
 }
 
-/// Returns the content of a fragment.
+/// Returns the content of a fragment, which depends on source and event.
 pub fn content(source: SourceId, event: EventId, length: usize) -> Vec<u8> {
     let seed = event.number().wrapping_mul(31).wrapping_add(source.number().into());
     (0..length as u64).map(|at| (seed.wrapping_add(at) % 251) as u8).collect()
@@ -69,12 +69,12 @@ pub async fn begin(plan: RunPlan) -> System {
     begin_over(Transport::Tcp, "127.0.0.1:0", plan).await
 }
 
-/// Like the function above, with lanes over `transport` to builders that listen on `listen`.
+/// Starts supervisor and builders, with lanes over `transport` to builders that listen on `listen`.
 pub async fn begin_over(transport: Transport, listen: &str, plan: RunPlan) -> System {
     begin_secured(transport, listen, &Security::None, plan).await
 }
 
-/// Like the function above, with peers that authenticate each other.
+/// Starts supervisor and builders like `begin_over`, with peers that authenticate each other.
 pub async fn begin_secured(transport: Transport, listen: &str, security: &Security, plan: RunPlan) -> System {
     let builders = plan.builders.clone();
     let config =
@@ -94,19 +94,19 @@ pub async fn begin_secured(transport: Transport, listen: &str, security: &Securi
     system
 }
 
-/// Starts a system whose sources make fragments of about that length.
+/// Starts a system whose sources make fragments of about the given length.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn start(plan: RunPlan, length: usize) -> System {
     start_over(Transport::Tcp, "127.0.0.1:0", plan, length).await
 }
 
-/// Like the function above, with lanes over `transport` to builders that listen on `listen`.
+/// Starts a system like `start`, with lanes over `transport` to builders that listen on `listen`.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn start_over(transport: Transport, listen: &str, plan: RunPlan, length: usize) -> System {
     start_secured(transport, listen, &Security::None, plan, length).await
 }
 
-/// Like the function above, with peers that authenticate each other.
+/// Starts a system like `start_over`, with peers that authenticate each other.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn start_secured(
     transport: Transport,
@@ -136,12 +136,12 @@ impl System {
         Self::new(handle, address, run)
     }
 
-    /// Takes a supervisor that has no peers yet.
+    /// Creates a system from a supervisor that has no peers yet.
     pub fn new(supervisor: SupervisorHandle, address: String, run: JoinHandle<RunReport>) -> Self {
         Self { supervisor, address, sources: vec![], builders: vec![], events: vec![], run }
     }
 
-    /// Takes all events, until the run is over.
+    /// Receives all events until the run is over, and returns them with the report.
     pub async fn finish(self) -> (Vec<Event>, RunReport) {
         let mut all = Vec::new();
         let mut takers = tokio::task::JoinSet::new();
@@ -164,7 +164,7 @@ impl System {
     }
 }
 
-/// Asserts that every event from 1 on is there once, with all fragments as they were made.
+/// Asserts that every event from 1 on was built once, with all fragments as they were made.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn assert_exact(events: &[Event], sources: u16, length: usize) {
     assert_whole(events, sources, length);
@@ -173,11 +173,11 @@ pub fn assert_exact(events: &[Event], sources: u16, length: usize) {
     }
 }
 
-/// Asserts that no event is there twice and all have all fragments as they were made. On a busy
-/// machine, a timed trigger may be inhibited; then its number is missing.
+/// Asserts that no event was built twice, and that every event has all fragments as they were made.
+/// On a busy machine, a timed trigger may be inhibited; then no event has its number.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn assert_whole(events: &[Event], sources: u16, length: usize) {
-    assert!(events.is_sorted_by(|a, b| a.id < b.id), "an event is there twice");
+    assert!(events.is_sorted_by(|a, b| a.id < b.id), "an event was built twice");
     for event in events {
         let number = event.id.number();
         assert!(event.is_complete(), "event {number} misses {:?}", event.missing);

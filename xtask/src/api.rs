@@ -1,6 +1,6 @@
 //! Compares the public API of `evb` with the listing in `docs/reference/api.txt`, so that no change
-//! of it goes unnoticed. The listing is made by cargo-public-api from the documentation that one
-//! nightly compiler writes as JSON; both versions are pinned here.
+//! of the API goes unnoticed. cargo-public-api creates the listing from the JSON documentation that
+//! a nightly compiler writes; the versions of both tools are fixed here.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -9,19 +9,20 @@ use clap::Args;
 
 use crate::repo;
 
-/// The compiler whose JSON the pinned version of cargo-public-api reads.
+/// Nightly compiler whose JSON documentation this version of cargo-public-api can read.
 const NIGHTLY: &str = "nightly-2026-10-30";
 const TOOL: &str = "0.52.0";
 const LISTING: &str = "docs/reference/api.txt";
 
 #[derive(Args)]
 pub(crate) struct ApiArgs {
-    /// Writes the listing instead of comparing it.
+    /// Write the new listing to `docs/reference/api.txt` instead of comparing it.
     #[arg(long)]
     bless: bool,
 }
 
-/// Returns the reason for which the listing cannot be made here.
+/// Returns the command that installs a missing tool; `None` if the listing can be created on this
+/// machine.
 pub(crate) fn lacks() -> Option<String> {
     let tool = repo::said("cargo", &["public-api", "--version"]).is_some_and(|said| said.contains(TOOL));
     if !tool {
@@ -32,7 +33,7 @@ pub(crate) fn lacks() -> Option<String> {
     (!is_there).then(|| format!("rustup toolchain install {NIGHTLY} --profile minimal"))
 }
 
-/// Compares or writes the listing. Returns true if it agrees.
+/// Compares the public API with the listing, or writes the listing. Returns true if they agree.
 pub(crate) fn run(args: &ApiArgs) -> Result<bool> {
     if let Some(remedy) = lacks() {
         anyhow::bail!("this takes cargo-public-api {TOOL} and {NIGHTLY}: {remedy}");
@@ -67,7 +68,8 @@ fn list(root: &Path) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the lines that only one of the listings has, marked by `-` and `+`.
+/// Returns the lines that are only in `before`, marked by `-`, and those that are only in `after`,
+/// marked by `+`.
 fn changes(before: &str, after: &str) -> Vec<String> {
     let (before, after): (BTreeSet<&str>, BTreeSet<&str>) =
         (before.lines().collect(), after.lines().collect());

@@ -1,6 +1,6 @@
-//! Programs of the workspace, built as `cargo test --workspace` builds them: with the features of
-//! all packages together. With those of one package, cargo would build what the tests have built
-//! already once more.
+//! Builds programs of the workspace with the same features as `cargo test --workspace`, those of
+//! all packages together. With the features of one package alone, cargo would build crates again
+//! that the tests have already built.
 
 use std::{
     path::PathBuf,
@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::repo;
 
-/// Builds a program, which `kind` finds among the targets (such as `--example`) by its name; where
-/// it is.
+/// Builds the target with this name and kind (such as `--example`), and returns the path of its
+/// executable.
 pub(crate) fn built(kind: &str, name: &str, features: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let build = ["build", "--workspace", "--message-format", "json-render-diagnostics", kind, name];
@@ -28,7 +28,8 @@ pub(crate) fn built(kind: &str, name: &str, features: &[&str]) -> Result<PathBuf
     executable(&messages, name).with_context(|| format!("cargo has built no `{name}`"))
 }
 
-/// The executable of a target among cargo's messages, one JSON object a line.
+/// Returns the executable of the target `name` from cargo's messages, which are one JSON object per
+/// line.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

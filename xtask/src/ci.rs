@@ -1,5 +1,5 @@
-//! Everything that CI checks, also on a developer's machine: each step under its own time limit,
-//! all under one budget, and a table of what passed, failed, or was skipped for which reason.
+//! Runs all checks of CI, in CI or on a developer's machine. Each step has a time limit, all steps
+//! share a time budget, and a table shows which steps passed, failed, or were skipped and why.
 
 mod step;
 mod plan;
@@ -17,25 +17,27 @@ use self::step::{Ended, Step};
 
 #[derive(Args)]
 pub(crate) struct CiArgs {
-    /// Only the steps whose name contains this.
+    /// Run only the steps whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
-    /// Print the steps and their limits, run nothing.
+    /// Print the steps and their time limits, without running them.
     #[arg(long)]
     list: bool,
-    /// Fail where a step beside other programs (`cargo xtask eco`) cannot run, instead of skipping
-    /// it.
+    /// Fail if third-party programs that a step of `cargo xtask eco` needs are missing, instead of
+    /// skipping the step.
     #[arg(long)]
     require: bool,
-    /// The lab's program, with the browser's client; by default it is built when it is needed.
+    /// Path of the program `lab`, built with the feature `browser`; by default it is built when a
+    /// step needs it.
     #[arg(long)]
     lab: Option<PathBuf>,
-    /// Time budget of all steps together, in minutes.
+    /// Time budget for all steps together, in minutes.
     #[arg(long, default_value_t = 50)]
     budget: u64,
 }
 
-/// Runs all steps, also after a failure, and prints the table. Returns true if none failed.
+/// Runs all steps, even after a failure, and prints a table of the results. Returns true if no step
+/// failed.
 pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     let began = Instant::now();
     let budget = Duration::from_secs(args.budget * 60);
@@ -65,8 +67,8 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
 /// A step's name, its duration, and its result.
 type Row<'a> = (&'a str, Duration, Ended);
 
-/// Runs steps that start together. The output of a single step is printed at once, that of several
-/// steps one after another when all have ended.
+/// Runs steps that start together. The output of a single step is printed as it comes; the outputs
+/// of several steps are printed one after the other.
 fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
     let head = |step: &Step| println!("\n=== {}: {}", step.name, step.line());
     let timed = |step: &Step, keep: bool| {

@@ -19,33 +19,33 @@ use clap::Args;
 use self::outcome::Outcome;
 use crate::repo;
 
-/// The folder of the targets.
+/// Folder of the fuzz targets.
 const TARGETS: &str = "fuzz/fuzz_targets";
-/// Memory limit for one input, in MiB: it detects a decoder that allocates as much as a length
-/// claims.
+/// Memory limit of a fuzz target, in MiB: it detects a decoder that trusts a length field and
+/// allocates too much.
 const MEMORY: u32 = 1024;
-/// Time limit for one input, in seconds; an input that takes longer is a finding.
+/// Time limit for a single input, in seconds; an input that takes longer is a finding.
 const LONGEST: u32 = 20;
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
-    /// Seconds for each target.
+    /// Time for which each target runs, in seconds.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// The sanitizer that detects wrong memory accesses: `none`, `address`, … evb's decoders are
-    /// safe Rust, so the default is none, which allows more executions; `address` covers the
-    /// libraries below as well.
+    /// The sanitizer that detects invalid memory accesses: `none`, `address`, … The default is
+    /// `none`, because evb's decoders are safe Rust and run faster without a sanitizer; `address`
+    /// also checks the libraries that evb uses.
     #[arg(long, default_value = "none")]
     sanitizer: String,
-    /// Number of targets that run at a time.
+    /// Number of targets that run at the same time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
-    /// Targets to run; all of them if none is given.
+    /// Names of the targets to run; by default, all targets run.
     targets: Vec<String>,
 }
 
-/// Runs the targets, continues after a finding, and prints a table. Returns true if there were no
-/// findings.
+/// Runs the fuzz targets, continues after a finding, and prints a table. Returns true if no fuzz
+/// target had a finding.
 pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     let root = repo::root();
     let known = targets(&root);
@@ -64,7 +64,8 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     println!("\n{}", Outcome::HEAD);
     let (queue, found) = (Mutex::new(chosen.iter()), Mutex::new(Vec::new()));
     let worker = || -> Result<()> {
-        // A worker that panics leaves the queue and the results consistent.
+        // A poisoned lock is ignored, because a worker that panics leaves the queue and the results
+        // consistent.
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(target) = next() {
             if !passes(&root, args, target)? {
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     Ok(found.is_empty())
 }
 
-/// Runs a target and prints its result. Returns true if there was no finding.
+/// Runs a fuzz target and prints its result. Returns true if the target had no finding.
 fn passes(root: &Path, args: &FuzzArgs, target: &str) -> Result<bool> {
     let (outcome, log) = run_one(root, args, target)?;
     let mut said = format!("{target:<16} {outcome}");
@@ -97,7 +98,7 @@ fn passes(root: &Path, args: &FuzzArgs, target: &str) -> Result<bool> {
     Ok(outcome.passed)
 }
 
-/// Runs a target, and returns its result and its output.
+/// Runs a fuzz target, and returns its result and its output on stderr.
 fn run_one(root: &Path, args: &FuzzArgs, target: &str) -> Result<(Outcome, String)> {
     let seconds = format!("-max_total_time={}", args.seconds);
     let (memory, longest) = (format!("-rss_limit_mb={MEMORY}"), format!("-timeout={LONGEST}"));
@@ -111,7 +112,7 @@ fn run_one(root: &Path, args: &FuzzArgs, target: &str) -> Result<(Outcome, Strin
     Ok((Outcome::read(&log, output.status.success(), began.elapsed()), log))
 }
 
-/// Returns the names of all targets.
+/// Returns the names of all fuzz targets.
 pub(crate) fn targets(root: &Path) -> Vec<String> {
     let Ok(entries) = root.join(TARGETS).read_dir() else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -123,7 +124,7 @@ pub(crate) fn targets(root: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the reason why fuzzing is impossible here.
+/// Returns the reason why fuzzing is impossible on this machine; `None` if it is possible.
 pub(crate) fn lacks() -> Option<String> {
     if repo::said("cargo", &["+nightly", "--version"]).is_none() {
         return Some("there is no nightly toolchain (rustup toolchain install nightly)".to_owned());
@@ -141,7 +142,7 @@ fn install() -> Result<()> {
     }
     println!("installing cargo-fuzz");
     let install = ["install", "cargo-fuzz", "--debug", "--locked", "--version", "^0.13"];
-    // Nobody debugs it.
+    // The environment variable omits debug information, which makes the installation faster.
     let mut cargo = Command::new("cargo");
     let installed = cargo
         .args(install)

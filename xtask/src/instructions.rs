@@ -1,6 +1,6 @@
-//! `cargo xtask instructions`: counts with valgrind the instructions that a byte costs in user
-//! space on the paths of `benches/instructions.rs`, makes a table of them, and compares it with the
-//! committed one. The counts do not depend on the load of the machine.
+//! `cargo xtask instructions`: counts with valgrind the instructions in user space per byte of
+//! payload on the code paths of `benches/instructions.rs`, and compares them with a committed
+//! table. The counts do not depend on the load of the machine.
 
 mod table;
 #[cfg(test)]
@@ -18,17 +18,18 @@ use toml::Table as Toml;
 use self::table::Table;
 use crate::repo;
 
-/// The committed table of instructions per byte.
+/// Path of the committed table of instructions per byte.
 const COMMITTED: &str = "benches/instructions.json";
 
 #[derive(Args)]
 pub(crate) struct InstructionArgs {
-    /// Replace the committed counts with the new ones.
+    /// Replace the committed counts with the new counts.
     #[arg(long)]
     bless: bool,
 }
 
-/// Counts, and prints the table. Returns true if no path costs a fifth more than committed.
+/// Counts the instructions, and prints a table. Returns true if no code path needs over 20 % more
+/// instructions than committed.
 pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
     if let Some(reason) = lacks() {
         bail!("cannot count instructions: {reason}");
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
     Ok(worse.is_empty())
 }
 
-/// Returns the reason why instructions cannot be counted here.
+/// Returns the reason why instructions cannot be counted on this machine; `None` if they can.
 pub(crate) fn lacks() -> Option<String> {
     if repo::said("valgrind", &["--version"]).is_none() {
         return Some("there is no valgrind".to_owned());
@@ -66,7 +67,7 @@ pub(crate) fn lacks() -> Option<String> {
     (!is_there).then(|| format!("its runner is not installed ({install})"))
 }
 
-/// Returns the locked version of a package.
+/// Returns the version of a package in `Cargo.lock`.
 fn version(lock: &Toml, name: &str) -> Option<String> {
     let packages = lock.get("package")?.as_array()?;
     let found = packages.iter().find(|package| package.get("name").and_then(|n| n.as_str()) == Some(name))?;

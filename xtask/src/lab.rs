@@ -1,5 +1,5 @@
-//! `cargo xtask lab`, `eco` and `uml`: they run in a program of their own, `lab`, which is built
-//! with evb's crates. These commands only build it and pass the arguments on.
+//! `cargo xtask lab`, `eco` and `uml`: these commands build the separate program `lab`, which
+//! depends on evb's crates, and pass their arguments to it.
 
 use std::{
     convert::Infallible,
@@ -16,38 +16,40 @@ use crate::{built::built, repo};
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct LabArgs {
-    /// The arguments; see `cargo xtask lab --help` and `cargo xtask eco --help`.
+    /// Arguments for the program `lab`; see `cargo xtask lab --help` and `cargo xtask eco --help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct UmlArgs {
-    /// Seconds after which the kernel is ended.
+    /// Time limit in seconds, after which User-Mode Linux is killed.
     #[arg(long, default_value_t = 120)]
     limit: u64,
-    /// The kernel's memory, in the kernel's notation.
+    /// Memory of User-Mode Linux, in the notation of the kernel parameter `mem`.
     #[arg(long, default_value = "512M")]
     memory: String,
-    /// Build this integration test of evb-net and run it there; COMMAND is then its arguments.
+    /// Build this integration test of evb-net and run it under User-Mode Linux, with COMMAND as its
+    /// arguments.
     #[arg(long)]
     test: Option<String>,
-    /// The lab's program; by default it is built.
+    /// Path of the program `lab`; by default it is built.
     #[arg(long, hide = true)]
     lab: Option<PathBuf>,
-    /// The command to run there, as root, in this folder.
+    /// Command to run under User-Mode Linux, as root, in the current folder.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "test")]
     command: Vec<String>,
 }
 
-/// Becomes the lab's program, for the task of that name.
+/// Replaces this process by the program `lab`, with the given task.
 pub(crate) fn run(task: &str, args: &LabArgs) -> Result<Infallible> {
-    // The browser's client has fifty crates below it, so it is built for its part alone.
+    // The WebDriver client depends on fifty crates, so the feature `browser` is enabled only for
+    // the part that needs it.
     let drives_browser = task == "eco" && args.arguments.iter().any(|argument| argument == "page");
     become_lab(program(None, drives_browser).arg(task).args(&args.arguments))
 }
 
-/// Becomes the lab's program, which runs the command under the other kernel.
+/// Replaces this process by the program `lab`, which runs the command under User-Mode Linux.
 pub(crate) fn uml(args: &UmlArgs) -> Result<Infallible> {
     let test = args.test.as_ref().map(|test| built("--test", test, &[])).transpose()?;
     let mut lab = program(args.lab.as_deref(), false);
@@ -55,7 +57,7 @@ pub(crate) fn uml(args: &UmlArgs) -> Result<Infallible> {
     become_lab(lab.args(test).args(&args.command))
 }
 
-/// Returns a command that runs the lab's program, the given one or one that cargo builds first.
+/// Returns a command that runs the program `lab`, from the given path, or built by cargo first.
 fn program(lab: Option<&Path>, drives_browser: bool) -> Command {
     if let Some(lab) = lab {
         return Command::new(lab);
@@ -71,7 +73,8 @@ fn program(lab: Option<&Path>, drives_browser: bool) -> Command {
     cargo
 }
 
-/// Replaces this program, so that signals reach the lab, and its exit code the caller.
+/// Executes `lab` in place of this process, so that signals reach it directly and the caller gets
+/// its exit code.
 fn become_lab(lab: &mut Command) -> Result<Infallible> {
     Err(lab.exec()).with_context(|| format!("{lab:?} does not start"))
 }

@@ -1,16 +1,17 @@
-//! `cargo xtask`: the checks of this repository. Nothing here needs evb's own crates, so that the
-//! checks do not wait for their build.
+//! `cargo xtask`: the checks of this repository. This program does not depend on evb's own crates,
+//! so that checks need not wait until evb is built.
 //!
-//! - `tidy`: the rules of the house, each a small check that is itself tested on planted
-//!   violations;
-//! - `lab`, `eco` and `uml`: the network lab, programs of others, another kernel, in a program of
-//!   their own;
-//! - `fuzz`: arbitrary bytes for every decoder and machine;
-//! - `instructions`: the cost of a byte of a lane, counted by valgrind;
-//! - `seeds`: whole systems with faults, from seeds, in the simulator;
-//! - `api`: the public API of `evb`, compared with its listing;
-//! - `package`: the crates as a registry would serve them;
-//! - `ci`: everything, step by step, with a table at the end.
+//! - `tidy`: the coding rules of this project, each a small check that is itself tested on
+//!   deliberate violations;
+//! - `lab`, `eco` and `uml`: the network lab, tests with third-party programs, and User-Mode Linux;
+//!   they run in a separate program;
+//! - `fuzz`: fuzz tests of every decoder and every state machine;
+//! - `instructions`: the number of instructions per byte that a lane transfers, counted by
+//!   valgrind;
+//! - `seeds`: simulations of whole systems with random faults from seeds;
+//! - `api`: a comparison of the public API of `evb` with its committed listing;
+//! - `package`: a build of the crates as a registry would serve them;
+//! - `ci`: all checks, step by step, with a table of results at the end.
 
 mod repo;
 mod api;
@@ -36,30 +37,32 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the rules of the house: crate graph, import order, purity, sizes, names, links.
+    /// Check the coding rules of this project: crate graph, import order, purity, sizes, names,
+    /// links.
     Tidy {
         /// Write the generated `clippy.toml` files instead of comparing them.
         #[arg(long)]
         bless: bool,
     },
-    /// Run `evbd` on a network with shallow switch ports (root).
+    /// Run `evbd` on a simulated network whose switch ports have small buffers (needs root).
     Lab(lab::LabArgs),
-    /// Try evb with real programs that others have written, such as a browser or Slurm.
+    /// Test evb with third-party programs, such as a browser or Slurm.
     Eco(lab::LabArgs),
     /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 if
-    /// there is none, 78 if its clock is too inaccurate to judge everything.
+    /// User-Mode Linux is not available, 78 if its clock is too inaccurate to judge all results.
     Uml(lab::UmlArgs),
-    /// Run the fuzz targets, each for a time, and report how much was tried.
+    /// Run each fuzz target for some time, and report the number of inputs and the findings.
     Fuzz(fuzz::FuzzArgs),
-    /// Count what a byte costs in user space, and compare with what is committed (valgrind).
+    /// Count the instructions per byte in user space with valgrind, and compare them with the
+    /// committed counts.
     Instructions(instructions::InstructionArgs),
-    /// Run whole systems from seeds, each with faults of its own.
+    /// Simulate whole systems, each with random faults from a seed.
     Seeds(seeds::SeedsArgs),
-    /// Compare the public API of evb with its listing.
+    /// Compare the public API of evb with the committed listing.
     Api(api::ApiArgs),
-    /// Build the crates as a registry would serve them.
+    /// Package the crates as a registry would serve them, and check that they build.
     Package,
-    /// Run every check, as CI does.
+    /// Run all checks of this list, as CI does.
     Ci(ci::CiArgs),
 }
 

@@ -1,6 +1,6 @@
-//! Packages the crates as a registry would serve them, and checks that they build from nothing but
-//! that. Each crate is unpacked into a workspace that has this one's profiles and locked versions,
-//! so that foreign crates need no second build.
+//! Packages the crates as a registry would serve them, and checks that the packaged files suffice
+//! to build. Each crate is unpacked into a temporary workspace that has the profiles and the lock
+//! file of this workspace, so that third-party crates need not be built again.
 
 use std::{
     fs,
@@ -13,7 +13,8 @@ use toml::Table;
 
 use crate::repo;
 
-/// Packages and checks all crates that are published. Returns true if all of them build.
+/// Packages all crates that are published, and checks that they build. Returns true, or an error if
+/// a crate fails.
 pub(crate) fn run() -> Result<bool> {
     let root = repo::root();
     let own = std::env::current_exe()?;
@@ -57,14 +58,14 @@ fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks all crates of the folder, and returns name and folder of each.
+/// Unpacks all packaged crates below `folder`, and returns name and folder of each.
 fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut crates = Vec::new();
     for entry in fs::read_dir(folder.join("package"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "crate") {
-            // The files in the archives have an old date, which cargo would take for a proof that
-            // nothing has changed.
+            // `--touch` gives the files the current time, because cargo would consider files with
+            // the old date of the archive unchanged.
             let touched = ["--extract", "--touch", "--gzip", "--directory"];
             finish(Command::new("tar").args(touched).arg(folder).arg("--file").arg(&path))?;
             let unpacked = folder.join(path.file_stem().context("a crate has a name")?);
@@ -78,8 +79,9 @@ fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(crates)
 }
 
-/// Writes an empty crate with nothing but the build dependencies of xtask, which is not packaged.
-/// With them, the macros of foreign crates have the features with which they are built already.
+/// Writes an empty crate with the build dependencies of xtask, which is not packaged itself. The
+/// dependencies make cargo select the same features for procedural macros as in this workspace, so
+/// that the macros need not be built again.
 fn stand_in(xtask: &Table, folder: &Path) -> Result<PathBuf> {
     let path = folder.join("stand-in");
     fs::create_dir_all(path.join("src"))?;
@@ -93,8 +95,8 @@ fn stand_in(xtask: &Table, folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns a workspace of these crates, in which they find each other instead of a registry's, and
-/// of one beside them.
+/// Returns the manifest of a workspace with the packaged crates and the crate `beside`, in which
+/// the packaged crates replace those of the registry.
 fn manifest(crates: &[(String, PathBuf)], beside: &Path, ours: &Table) -> Table {
     let path = |path: &Path| toml::Value::String(path.to_string_lossy().into_owned());
     let patches: Table = crates

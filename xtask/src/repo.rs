@@ -1,4 +1,5 @@
-//! The repository as the checks see it: text files by path, Rust files parsed.
+//! [`Repo`]: the files of the repository as the checks see them, with text and, for Rust, the
+//! syntax tree.
 
 use std::{
     fs,
@@ -8,18 +9,18 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// Folders that hold nothing of ours.
+/// Folders without files of this project, which the checks skip.
 const SKIPPED: [&str; 7] = ["target", ".git", "out", "corpus", "artifacts", "node_modules", "__pycache__"];
 
-/// Endings of the files that checks read. Files with other endings are only known to exist.
+/// Extensions of the files whose text the checks read; of other files, only the path is known.
 const TEXT: [&str; 11] = ["rs", "md", "toml", "proto", "py", "sh", "yml", "yaml", "json", "txt", "lock"];
 
-/// All files below one root, in the order of their paths.
+/// All files of a repository, sorted by path.
 pub(crate) struct Repo {
     files: Vec<RepoFile>,
 }
 
-/// One file: its path from the root with `/`, its text, and its syntax tree if it is Rust.
+/// A file: its path relative to the root, with `/`, its text, and its syntax tree if it is Rust.
 pub(crate) struct RepoFile {
     pub(crate) path: String,
     pub(crate) text: String,
@@ -27,13 +28,13 @@ pub(crate) struct RepoFile {
 }
 
 impl RepoFile {
-    /// Returns true for a test: below a `tests` folder, a `tests.rs`, or one of several beside it
-    /// (`model_tests.rs`).
+    /// Returns true if the file is a test: below a folder `tests`, named `tests.rs`, or with a name
+    /// such as `model_tests.rs`.
     pub(crate) fn is_test(&self) -> bool {
         self.path.split('/').any(|part| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs"))
     }
 
-    /// Returns true for a source of a crate, as opposed to tests, examples, benches and fuzz
+    /// Returns true for a source file of a crate, as opposed to tests, examples, benches and fuzz
     /// targets.
     pub(crate) fn is_source(&self) -> bool {
         self.path.ends_with(".rs")
@@ -45,7 +46,7 @@ impl RepoFile {
 }
 
 impl Repo {
-    /// Reads the repository that this program was built from, or the current folder's.
+    /// Reads all files below `root`.
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let mut paths = Vec::new();
         walk(root, &mut paths).with_context(|| format!("reading {}", root.display()))?;
@@ -61,7 +62,7 @@ impl Repo {
         Ok(Self { files })
     }
 
-    /// Creates a repository of the given files, for the checks' own tests.
+    /// Creates a repository of the given files, for tests of the checks.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let files = files
@@ -89,7 +90,7 @@ impl Repo {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Returns true if a file or a folder of this path exists.
+    /// Returns true if the repository has a file or a folder with this path.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let folder = format!("{path}/");
         path.is_empty() || self.files.iter().any(|f| f.path == path || f.path.starts_with(&folder))
@@ -101,7 +102,7 @@ impl Repo {
     }
 }
 
-/// Returns the root of this workspace.
+/// Returns the root folder of this workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
@@ -123,7 +124,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the output of a program, if it runs and succeeds.
+/// Runs a program, and returns its output if it succeeds.
 pub(crate) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

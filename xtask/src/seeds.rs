@@ -1,6 +1,6 @@
-//! `cargo xtask seeds`: whole systems with faults, from seeds, in the simulator. They run in an
-//! example of evb-sim, built as tests are: the machines with optimisation, and with assertions.
-//! This command only passes the arguments on.
+//! `cargo xtask seeds`: simulates whole systems with random faults from seeds. This command builds
+//! the example `seeds` of evb-sim with the profile of tests, which optimises the state machines and
+//! keeps assertions, and passes its arguments on.
 
 use std::process::Command;
 
@@ -12,12 +12,12 @@ use crate::{built::built, repo};
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct SeedsArgs {
-    /// The arguments; see `cargo xtask seeds --help`.
+    /// Arguments for the example `seeds`; see `cargo xtask seeds --help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Runs the systems, and returns the exit code.
+/// Builds and runs the example `seeds`, and returns its exit code.
 pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
     let undoes = args.arguments.iter().any(|argument| argument.starts_with("--undo"));
     let features: &[&str] = if undoes { &["evb-sim/undo"] } else { &[] };

@@ -1,4 +1,5 @@
-//! The project's rules as a program. Every check takes the repository and returns its findings.
+//! Checks of the coding rules of this project. Every check takes the repository and returns its
+//! findings.
 
 mod finding;
 mod syntax;
@@ -29,7 +30,7 @@ use anyhow::Result;
 use self::finding::Finding;
 use crate::repo::{self, Repo};
 
-/// A rule: its name, and the check.
+/// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
 const CHECKS: [Check; 19] = [
@@ -54,8 +55,8 @@ const CHECKS: [Check; 19] = [
     ("commit subjects", subjects::check),
 ];
 
-/// Runs every check on this repository, and prints the findings and a table. Returns true if there
-/// are no findings.
+/// Runs every check on this repository, and prints a table with the findings. Returns true if no
+/// check has a finding.
 pub(crate) fn run(bless: bool) -> Result<bool> {
     let root = repo::root();
     if bless {

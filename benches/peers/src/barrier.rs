@@ -1,6 +1,7 @@
 //! Synchronizes the role processes, so that they start together and end at the same event.
 //!
-//! Under the launcher a role exchanges lines, out on stdout and in on stdin:
+//! Under the launcher a role writes lines to its stdout and reads the launcher's answers from its
+//! stdin:
 //!
 //! | role's line | launcher's answer |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | `reached EVENT` (sources, at the end of the window) | `until EVENT`: the last event for all |
 //! | one line of JSON | |
 //!
-//! Alone (`launched` false) a role starts when its connections are up and ends at its own last
-//! event.
+//! Without a launcher (`launched` is false) a role starts when its connections are up and ends at
+//! its own last event.
 
 use crate::role::Work;
 use anyhow::{Context, Result, bail};
@@ -25,10 +26,10 @@ pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// A role's end of the exchange.
+/// The part of a role process that synchronizes with the launcher.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
-    /// True if a launcher is at the other end.
+    /// True if a launcher started this process and talks to it over stdin and stdout.
     pub launched: bool,
 }
 
@@ -42,7 +43,8 @@ impl Barrier {
         Ok(())
     }
 
-    /// Waits until all roles are ready and the window opens.
+    /// Waits until all roles are ready and the common start time is reached; returns the measuring
+    /// window.
     pub fn ready(self, work: &Work) -> Result<Window> {
         let mut start_ns = unix_ns();
         if self.launched {
@@ -71,14 +73,15 @@ impl Barrier {
     }
 }
 
-/// The start of the run, and the window in which completions count.
+/// The start of the run, and the measuring window: only events completed in it count for the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Unix time of the start, the same in every role.
+    /// Unix time at which the run starts, in nanoseconds; the same in every role.
     pub start_ns: u64,
-    /// Start of the window. Earlier completions do not count, because the queues are still filling.
+    /// Start of the measuring window. Events completed before it do not count, because the queues
+    /// are still filling.
     pub begin: Instant,
-    /// End of the window. Later completions do not count.
+    /// End of the measuring window. Events completed after it do not count.
     pub end: Instant,
 }
 

@@ -1,5 +1,5 @@
-//! Processes of a run, which end with the run in any case; their memory and processor time are
-//! added up.
+//! The processes of a benchmark run, which are killed with the run at the latest; their memory and
+//! processor time are measured.
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,9 +20,9 @@ pub struct Usage {
     pub cpu_seconds: f64,
 }
 
-/// One process, killed if it is dropped before it was waited for.
+/// A child process in one role; dropping the value before [`Self::wait`] kills the process.
 pub struct Role {
-    /// Its name in errors.
+    /// Name of the process in error messages.
     pub name: String,
     child: Option<Child>,
     stdin: Option<ChildStdin>,
@@ -31,7 +31,8 @@ pub struct Role {
 }
 
 impl Role {
-    /// Starts `command` and kills it after `limit`. With `talking`, stdin and stdout are piped.
+    /// Starts `command`, and kills the process if it still runs after `limit`. With `talking`,
+    /// stdin and stdout are piped.
     pub fn start(name: &str, command: &mut Command, talking: bool, limit: Duration) -> Result<Self> {
         if talking {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -46,7 +47,8 @@ impl Role {
         Ok(Self { name: name.to_owned(), child: Some(child), stdin, lines, over_time })
     }
 
-    /// Reads the next line of output, which must begin with `word`, and returns the rest of it.
+    /// Reads the next line of the process's output, which must begin with `word`, and returns the
+    /// rest of the line.
     pub fn hear(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         let lines = self.lines.as_mut().with_context(|| format!("{} is not listened to", self.name))?;
@@ -55,13 +57,14 @@ impl Role {
         rest.with_context(|| format!("{} said {:?} where {word:?} was due", self.name, line.trim()))
     }
 
-    /// Writes a line to its input.
+    /// Writes a line to the stdin of the process.
     pub fn tell(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().with_context(|| format!("{} does not listen", self.name))?;
         writeln!(stdin, "{line}").with_context(|| format!("{} is gone", self.name))
     }
 
-    /// Waits for its end, which must be a success, and adds its usage.
+    /// Waits until the process ends, and adds its resource usage to `usage`; fails if it was killed
+    /// or its exit code is not 0.
     pub fn wait(mut self, usage: &mut Usage) -> Result<()> {
         let child = self.child.take().with_context(|| format!("{} was waited for", self.name))?;
         let used = child.wait4()?;
@@ -84,7 +87,8 @@ impl Drop for Role {
     }
 }
 
-/// Kills the process after `limit`, unless the flag shows by then that it has ended.
+/// Kills the process after `limit`, unless `over_time` is already set because the process has
+/// ended.
 fn watch(id: u32, limit: Duration, over_time: Arc<AtomicBool>) {
     thread::spawn(move || {
         thread::sleep(limit);

@@ -1,5 +1,5 @@
-//! Compares evbd, plain sockets and ZeroMQ, which take turns on the same workloads: prints medians,
-//! and evb's ratio to the other two.
+//! Compares evbd, plain sockets and ZeroMQ, which take turns on the same workloads: prints median
+//! rates, and the ratios of evb's rate to those of plain sockets and ZeroMQ.
 
 mod evbd;
 mod statistics;
@@ -24,37 +24,40 @@ const WORKLOADS: [&str; 3] = ["1x1x1000000", "4x4x1000000", "4x4x1000"];
 /// The arguments of a comparison.
 #[derive(Args, Clone, Debug)]
 pub struct Comparison {
-    /// The evbd to compare; without it, plain and zeromq only.
+    /// Path of the evbd program to compare; without this option, only plain and zeromq run.
     #[arg(long)]
     evbd: Option<PathBuf>,
-    /// Runs of each program and workload; the median counts.
+    /// Number of runs of each program on each workload; the median is reported.
     #[arg(long, default_value_t = 3)]
     repeats: usize,
-    /// evbd: events outstanding per builder; by default evbd computes them.
+    /// evbd only: number of outstanding events per builder; by default evbd computes it.
     #[arg(long)]
     slots: Option<u32>,
-    /// evbd: lines of TOML for a section, such as `shaping: budget = "8 MB"`; several are allowed.
+    /// evbd only: a line for a section of its TOML configuration, such as `shaping: budget = "8
+    /// MB"`; the option may be repeated.
     #[arg(long, value_name = "SECTION: LINE")]
     set: Vec<String>,
-    /// evbd: the rate of every link, such as `10 Gbit/s`; its `network.link_rate`.
+    /// evbd only: rate of every network link, such as `10 Gbit/s`; sets `network.link_rate` in
+    /// evbd's configuration.
     #[arg(long)]
     link_rate: Option<String>,
-    /// evbd: the buffer of a switch port towards a builder, such as `128 KiB`; its
-    /// `network.port_buffer`.
+    /// evbd only: buffer of a switch port towards a builder, such as `128 KiB`; sets
+    /// `network.port_buffer` in evbd's configuration.
     #[arg(long)]
     port_buffer: Option<String>,
-    /// Run every process on a host of the network lab that is up, so that traffic crosses its
-    /// switch; needs root. Take the `--link-rate` and `--port-buffer` of the lab's ports. Also
-    /// counts packets that the ports drop.
+    /// Run every process on a host of the network lab that is up, so that traffic crosses the lab's
+    /// switch; needs root. `--link-rate` and `--port-buffer` must state the values of the lab's
+    /// switch ports. The report then also counts packets that the ports drop.
     #[arg(long)]
     netns: bool,
-    /// SOURCESxBUILDERSxBYTES; several are allowed.
+    /// Workload as SOURCESxBUILDERSxBYTES, where BYTES is the payload per fragment; the option may
+    /// be repeated.
     #[arg(long, default_values_t = WORKLOADS.map(str::to_owned))]
     workload: Vec<String>,
-    /// Length of every run.
+    /// Duration of every run, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Also write all runs and the table as JSON to this file.
+    /// File to which the results of all runs and the table are also written, as JSON.
     #[arg(long)]
     output: Option<PathBuf>,
     /// Print JSON only.
@@ -65,9 +68,9 @@ pub struct Comparison {
 /// Numbers of sources and builders, and bytes per fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
-    /// Source processes.
+    /// Number of source processes.
     pub sources: u32,
-    /// Builder processes.
+    /// Number of builder processes.
     pub builders: u32,
     /// Payload bytes per fragment.
     pub size: usize,
@@ -109,10 +112,11 @@ impl Comparison {
         stated.chain(self.set.iter().cloned()).collect()
     }
 
-    /// Rejects arguments that cannot be run, before anything is run.
+    /// Rejects impossible arguments before the first run starts.
     fn check(&self, workloads: &[Workload]) -> Result<()> {
         ensure!(self.repeats > 0, "--repeats must be at least 1");
-        // Without a stated port evbd requests megabytes at once, which suits loopback.
+        // If the port buffer is unknown, evbd requests megabytes at once: fine on loopback, too
+        // much for a switch port.
         let states = |key: &str| self.lines().iter().any(|line| line.contains(key));
         let is_stated = states("port_buffer") || states("budget");
         ensure!(
@@ -124,7 +128,8 @@ impl Comparison {
     }
 }
 
-/// Runs the programs in turns, so that other load on the machine affects all of them alike.
+/// Runs the compared programs in turns, so that other load on the machine affects all of them
+/// alike.
 pub fn compare(comparison: &Comparison) -> Result<()> {
     let workloads = comparison.workload.iter().map(|text| text.parse()).collect::<Result<Vec<Workload>>>()?;
     comparison.check(&workloads)?;

@@ -1,5 +1,5 @@
-//! A histogram of latencies that processes can send each other: counts in buckets of 1/32 of an
-//! octave.
+//! A histogram of latencies that processes can send each other: every factor of 2 is divided into
+//! 32 buckets.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const STEPS_BITS: u32 = 5;
 const STEPS: u64 = 1 << STEPS_BITS;
 
-/// The number of occurrences of each latency, in nanoseconds, to 3 %.
+/// Histogram of latencies, with a resolution of 3 %.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
     counts: BTreeMap<u32, u64>,
@@ -18,13 +18,13 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Counts one latency.
+    /// Adds one latency to the histogram.
     pub fn record(&mut self, nanoseconds: u64) {
         *self.counts.entry(bucket(nanoseconds)).or_default() += 1;
         self.max_ns = self.max_ns.max(nanoseconds);
     }
 
-    /// Adds the counts of another process.
+    /// Adds the counts of another histogram, such as that of another process.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in &other.counts {
             *self.counts.entry(*bucket).or_default() += count;
@@ -32,7 +32,8 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Returns the usual quantiles, if anything was counted.
+    /// Returns the 50 %, 99 % and 99.9 % quantiles and the maximum; `None` if the histogram is
+    /// empty.
     pub fn summary(&self) -> Option<LatencySummary> {
         let total: u64 = self.counts.values().sum();
         (total > 0).then(|| LatencySummary {
@@ -61,11 +62,11 @@ impl Latencies {
 pub struct LatencySummary {
     /// Largest latency of the fastest 50 % of the events.
     pub p50: f64,
-    /// Largest latency of the fastest 99 %.
+    /// Largest latency of the fastest 99 % of the events.
     pub p99: f64,
-    /// Largest latency of the fastest 99.9 %.
+    /// Largest latency of the fastest 99.9 % of the events.
     pub p999: f64,
-    /// Largest latency of all.
+    /// Largest latency of all events.
     pub max: f64,
 }
 

@@ -10,13 +10,16 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Time from the last `ready` to the start, so that the start reaches all roles before it is due.
+/// Time between the last `ready` and the start of the run, so that all roles learn the start time
+/// before it is reached.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// Time allowed for a run beyond its window: connecting before it, draining after it.
+/// Time allowed for a run in addition to its measuring window, for connecting before and draining
+/// after.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs `program` at this place.
+/// Runs `program` (`plain` or `zeromq`) once, with all its processes on loopback or in the lab as
+/// `place` says.
 pub fn run(place: Place, program: &str, sources: u32, builders: u32, work: &Work) -> Result<Report> {
     ensure!(sources > 0 && builders > 0, "at least one source and one builder");
     work.check()?;
@@ -59,7 +62,7 @@ pub fn run(place: Place, program: &str, sources: u32, builders: u32, work: &Work
     Ok(Report { program: program.to_owned(), drops, ..summarise(start_ns, &sent, &built, work, usage)? })
 }
 
-/// Makes the roles start together and end at the same event, and returns the start in Unix
+/// Makes the roles start together and end at the same event, and returns the start time in Unix
 /// nanoseconds.
 fn drive(building: &mut [Role], sending: &mut [Role]) -> Result<u64> {
     for role in building.iter_mut().chain(sending.iter_mut()) {

@@ -31,24 +31,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Program {
-    /// Plain TCP sockets: the machine's ceiling.
+    /// Plain TCP sockets without an event builder's protocol: the highest rate that the machine can
+    /// reach.
     Plain(Run),
-    /// PUSH per source and builder, PULL per builder.
+    /// An event builder over ZeroMQ: each source has one PUSH socket per builder, each builder one
+    /// PULL socket.
     Zeromq(Run),
-    /// evbd, plain and zeromq in turns; medians and ratios.
+    /// Run evbd, plain and zeromq in turns on the same workloads; print medians and ratios.
     Compare(compare::Comparison),
 }
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Run {
-    /// One role alone, instead of all of them here.
+    /// Run only this role in this process, instead of starting a process for every role on this
+    /// host.
     #[command(subcommand)]
     role: Option<Role>,
-    /// Source processes, 1 to 64.
+    /// Number of source processes, 1 to 64.
     #[arg(long, default_value_t = 1)]
     sources: u32,
-    /// Builder processes.
+    /// Number of builder processes.
     #[arg(long, default_value_t = 1)]
     builders: u32,
     #[command(flatten)]
@@ -60,9 +63,9 @@ struct Run {
 
 #[derive(Subcommand)]
 enum Role {
-    /// One source.
+    /// Run one source of the event builder.
     Source(SourceArguments),
-    /// One builder.
+    /// Run one builder of the event builder.
     Builder(BuilderArguments),
 }
 

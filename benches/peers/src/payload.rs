@@ -2,13 +2,13 @@
 //!
 //! A payload is 16 bytes of stamp (source, event, length) and then bytes copied out of a template,
 //! from an offset that changes with source and event. Large payloads are in memory before they are
-//! sent, as a readout card leaves them: the plain program stamps them there, and ZeroMQ, whose
-//! messages own their memory, takes one pass of copying.
+//! sent, like the data that a readout card has written: the plain program only overwrites their
+//! stamps, and ZeroMQ, whose messages own their memory, copies them once.
 
 #[cfg(test)]
 mod tests;
 
-/// Length of a stamp, and so of the smallest payload.
+/// Length of a payload's stamp, and therefore of the smallest payload, in bytes.
 pub const STAMP_LENGTH: usize = 16;
 
 const STAMP_KEY: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -20,7 +20,7 @@ const SHIFTS: usize = 4096;
 pub struct Template(Vec<u8>);
 
 impl Template {
-    /// Creates the template, which is the same for every source.
+    /// Creates the template of pseudo-random bytes, which is the same for every source.
     pub fn new() -> Self {
         let mut state = STAMP_KEY;
         let next = || {
@@ -76,15 +76,15 @@ pub struct Header {
     pub event: u64,
     /// The source id, from 1.
     pub source: u32,
-    /// Bytes of payload that follow.
+    /// Length of the payload that follows, in bytes.
     pub length: u32,
 }
 
 impl Header {
-    /// Length on the wire.
+    /// Length of an encoded header, in bytes.
     pub const LENGTH: usize = 16;
 
-    /// Returns the bytes on the wire.
+    /// Encodes the header as it is sent.
     pub fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..8].copy_from_slice(&self.event.to_le_bytes());
@@ -93,7 +93,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header from the start of `bytes`, if there are enough of them.
+    /// Reads a header from the start of `bytes`; `None` if they are too few.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let event = u64::from_le_bytes(*bytes.first_chunk()?);
         let source = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);

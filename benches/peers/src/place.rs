@@ -16,14 +16,14 @@ use std::process::Command;
 const PREFIX: &str = "evb-";
 const SWITCH: &str = "evb-sw";
 
-/// A host of the lab, by its role.
+/// A host of the network lab, named by the role of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// evbd's supervisor.
+    /// The host of evbd's supervisor.
     Supervisor,
-    /// A source, numbered from 1.
+    /// The host of a source, numbered from 1.
     Source(u32),
-    /// A builder, numbered from 1.
+    /// The host of a builder, numbered from 1.
     Builder(u32),
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for Host {
     }
 }
 
-/// The place of a run's processes.
+/// Place where the processes of a run are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This host, over loopback.
+    /// All processes on this host, connected over loopback.
     Loopback,
-    /// The lab, with each process in the network namespace of its host.
+    /// The network lab, with each process in the network namespace of its lab host.
     Lab,
 }
 
 impl Place {
-    /// Returns a command that starts `program` on `host`. It becomes the program itself, so its
-    /// process id is the program's.
+    /// Returns a command that starts `program` on `host`. The process id of the command is that of
+    /// `program`, because the command's process executes it directly.
     pub fn command(self, host: Host, program: impl AsRef<OsStr>) -> Command {
         match self {
             Self::Loopback => Command::new(program),
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// Returns the address of `host`.
+    /// Returns the IP address of `host`.
     pub fn address(self, host: Host) -> String {
         match (self, host) {
             (Self::Loopback, _) => "127.0.0.1".to_owned(),
@@ -70,7 +70,8 @@ impl Place {
         }
     }
 
-    /// Rejects a lab that lacks a host for one of the sources or builders.
+    /// Fails if the lab has no host for one of the sources or builders; always succeeds on
+    /// loopback.
     pub fn check(self, sources: u32, builders: u32) -> Result<()> {
         if self == Self::Loopback {
             return Ok(());
@@ -97,7 +98,7 @@ impl Place {
     }
 }
 
-/// Returns the hosts that are not in `ip netns list`.
+/// Returns the lab hosts that are missing in `listed`, the output of `ip netns list`.
 fn missing(listed: &str, sources: u32, builders: u32) -> Vec<String> {
     let listed: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     [Host::Supervisor]
@@ -110,8 +111,9 @@ fn missing(listed: &str, sources: u32, builders: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns the sum over the ports in tc's JSON. A port is a token bucket; packets that the lab
-/// loses at random are not among its drops.
+/// Returns the sum of the drops of all switch ports in tc's JSON output. The lab implements a port
+/// as a token bucket (`tbf`); packets that the lab loses at random are not among the drops of a
+/// port.
 fn port_drops(json: &str) -> Result<u64> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let ports = entries.iter().filter(|entry| entry["kind"] == "tbf");

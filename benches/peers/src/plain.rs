@@ -1,5 +1,5 @@
-//! Plain TCP sockets: the machine's throughput with the same processes and payload that is in
-//! memory.
+//! The program `plain`: sources send payload from memory to builders over plain TCP sockets, which
+//! shows the throughput that the machine can reach with the same processes.
 
 pub mod builder;
 pub mod source;

@@ -1,30 +1,34 @@
-//! The result of one run of one program.
+//! The result of one benchmark run of one program.
 
 use crate::latency::LatencySummary;
 use serde::Serialize;
 use std::fmt;
 
-/// The result of one run.
+/// The result of one run of a program on a workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `plain`, `zeromq` or `evb`.
+    /// Name of the program: `plain`, `zeromq` or `evb`.
     pub program: String,
-    /// Source processes.
+    /// Number of source processes.
     pub sources: u32,
-    /// Builder processes.
+    /// Number of builder processes.
     pub builders: u32,
     /// Payload bytes per fragment.
     pub size: usize,
-    /// Length of the window.
+    /// Length of the measuring window, in seconds.
     pub seconds: f64,
-    /// Complete events ÷ window.
+    /// Events that became complete in the measuring window, divided by its length.
     pub events_per_s: f64,
-    /// All complete events ÷ time from the start to the last of them, filling and draining
-    /// included, so that no backlog can improve or worsen it. evbd's own rates are of this kind.
+    /// Number of all complete events, divided by the time from the start of the run to the
+    /// completion of the last event. The time includes filling and draining the queues, so that a
+    /// backlog cannot distort this rate. evbd computes the rates in its run summary in the same
+    /// way: over the whole run, with filling and draining.
     pub events_per_s_overall: f64,
-    /// The payload of complete events ÷ window.
+    /// Payload bytes of the events that became complete in the measuring window, divided by its
+    /// length.
     pub payload_bytes_per_s: f64,
-    /// Events that were complete in the end, including those after the window.
+    /// Events that were complete at the end of the run, including those completed after the
+    /// measuring window.
     pub complete: u64,
     /// Events that were sent and never became complete.
     pub incomplete: u64,
@@ -35,10 +39,12 @@ pub struct Report {
     /// Packets that the ports of the lab's switch dropped during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drops: Option<u64>,
-    /// The most open events in any builder, if the program has a table of them.
+    /// Largest number of events that were open in a builder at one time, if the program counts open
+    /// events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_open_events: Option<u64>,
-    /// Last fragment minus trigger, if the program measures it.
+    /// Time from the trigger of an event to the arrival of its last fragment, if the program
+    /// measures this latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<LatencySummary>,
 }

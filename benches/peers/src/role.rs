@@ -1,4 +1,4 @@
-//! The work of a role, and its report.
+//! The work of a source or builder process, and its report.
 
 use crate::barrier::{Barrier, Window, unix_ns};
 use crate::latency::Latencies;
@@ -16,35 +16,37 @@ const HWM: i32 = 1000;
 const QUEUE_BYTES: usize = 64 << 20;
 const TABLE_BYTES: usize = 4 << 30;
 
-/// The work, the same for all roles of a run.
+/// Parameters of a run, the same for all its processes.
 #[derive(Args, Clone, Debug)]
 pub struct Work {
     /// Payload bytes of every fragment.
     #[arg(long, default_value_t = 1_000_000)]
     pub size: usize,
-    /// Length of the measuring window.
+    /// Length of the measuring window, in seconds.
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// Seconds of running before the window.
+    /// Time for which the run is warmed up before the measuring window, in seconds.
     #[arg(long, default_value_t = WARMUP)]
     pub warmup: f64,
-    /// Triggers per second; without it, as fast as possible.
+    /// Triggers per second; by default, sources trigger as fast as possible.
     #[arg(long)]
     pub rate: Option<f64>,
-    /// zeromq: high-water mark of every send and receive queue, in messages.
+    /// zeromq only: high-water mark of every send and receive queue, in messages.
     #[arg(long, default_value_t = HWM)]
     pub hwm: i32,
-    /// zeromq: lowers the high-water mark so that no queue holds more than this many bytes; 0
-    /// leaves it.
+    /// zeromq only: largest number of bytes in a queue; the high-water mark is lowered accordingly.
+    /// With 0, the high-water mark is not lowered.
     #[arg(long, default_value_t = QUEUE_BYTES)]
     pub queue_bytes: usize,
-    /// zeromq: a builder gives up when its open events hold more bytes than this.
+    /// zeromq only: largest number of bytes in the open events of a builder; the builder fails if
+    /// they hold more.
     #[arg(long, default_value_t = TABLE_BYTES)]
     pub table_bytes: usize,
 }
 
 impl Work {
-    /// Returns this work, with the defaults for everything else.
+    /// Returns work with this fragment size and window length, and the default of every other
+    /// parameter.
     pub fn of(size: usize, seconds: f64) -> Self {
         Self {
             size,
@@ -57,7 +59,7 @@ impl Work {
         }
     }
 
-    /// Rejects work that the programs cannot do.
+    /// Rejects parameters that the programs do not support.
     pub fn check(&self) -> Result<()> {
         ensure!(
             self.size >= STAMP_LENGTH,
@@ -72,7 +74,7 @@ impl Work {
         Ok(())
     }
 
-    /// Returns the same work as command line arguments, for the processes of a run.
+    /// Returns the parameters as command line arguments, for the processes of a run.
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
@@ -89,16 +91,16 @@ impl Work {
     }
 }
 
-/// One source.
+/// Command line arguments of a source process.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArguments {
     /// Source id, from 1.
     #[arg(long)]
     pub id: u32,
-    /// The builders, in order: event e goes to number (e-1) mod M.
+    /// Addresses of the M builders, in order: event e goes to builder (e-1) mod M, counted from 0.
     #[arg(long, value_delimiter = ',', required = true)]
     pub connect: Vec<String>,
-    /// Ends after this event, if the window has not ended before.
+    /// Last event that the source sends, if the measuring window does not end earlier.
     #[arg(long, default_value_t = u64::MAX)]
     pub events: u64,
     #[command(flatten)]
@@ -107,16 +109,16 @@ pub struct SourceArguments {
     pub launched: bool,
 }
 
-/// One builder.
+/// Command line arguments of a builder process.
 #[derive(Args, Clone, Debug)]
 pub struct BuilderArguments {
-    /// Builder id, from 1: its place in the sources' --connect.
+    /// Builder id, from 1: the position of this builder in the --connect list of the sources.
     #[arg(long, default_value_t = 1)]
     pub id: u32,
-    /// Address to listen on; port 0 takes a free one.
+    /// Address to listen on; with port 0, the operating system chooses a free port.
     #[arg(long)]
     pub bind: String,
-    /// Number of sources of an event.
+    /// Number of sources that send a fragment of every event.
     #[arg(long)]
     pub sources: u32,
     /// Number of builders.
@@ -129,7 +131,7 @@ pub struct BuilderArguments {
 }
 
 impl BuilderArguments {
-    /// Rejects work that the builders cannot do.
+    /// Rejects arguments that a builder does not support.
     pub fn check(&self) -> Result<()> {
         self.work.check()?;
         ensure!((1..=64).contains(&self.sources), "--sources must be 1 to 64");
@@ -148,7 +150,7 @@ impl BuilderArguments {
 pub struct SourceReport {
     /// Source id.
     pub source: u32,
-    /// Events sent.
+    /// Number of events of which the source has sent a fragment.
     pub events: u64,
 }
 
@@ -157,21 +159,21 @@ pub struct SourceReport {
 pub struct BuilderReport {
     /// Builder id.
     pub builder: u32,
-    /// Events complete within the window.
+    /// Number of events that became complete within the measuring window.
     pub complete_in_window: u64,
-    /// Events that were complete in the end.
+    /// Number of events that were complete at the end of the run.
     pub complete: u64,
     /// Time at which the last event became complete, in Unix nanoseconds.
     pub last_ns: u64,
-    /// Events of which some fragments arrived, but not all.
+    /// Number of events of which some, but not all fragments arrived.
     pub incomplete: u64,
-    /// The most events that were open at one time (zeromq).
+    /// Largest number of events that were open at one time (zeromq only).
     pub max_open_events: u64,
-    /// Last fragment minus trigger (zeromq).
+    /// Latencies from the trigger of an event to the arrival of its last fragment (zeromq only).
     pub latencies: Latencies,
 }
 
-/// The triggers of a source: the time of each event, and the end.
+/// The triggers of a source: they determine the time of each event, and the last event.
 #[derive(Debug)]
 pub struct Triggers {
     window: Window,
@@ -183,14 +185,14 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Creates triggers from the window's start on.
+    /// Creates the triggers of a source for a run with this measuring window.
     pub fn new(arguments: &SourceArguments, barrier: Barrier, window: Window) -> Self {
         let period = arguments.work.rate.map(|rate| 1e9 / rate);
         Self { window, barrier, period, event: 0, last: None, limit: arguments.events }
     }
 
-    /// Returns the next event and its trigger time in Unix nanoseconds; `None` at the end. Calls
-    /// `before_wait` if it has to wait.
+    /// Returns the next event and its trigger time in Unix nanoseconds; `None` after the last
+    /// event. Calls `before_wait` if the next trigger is not due yet.
     pub fn next(&mut self, mut before_wait: impl FnMut() -> Result<()>) -> Result<Option<(u64, u64)>> {
         if self.last.is_none() && (self.event == self.limit || Instant::now() >= self.window.end) {
             before_wait()?;
@@ -212,7 +214,7 @@ impl Triggers {
         Ok(Some((self.event, due)))
     }
 
-    /// Returns the number of events returned so far.
+    /// Returns the number of events that have been triggered so far.
     pub fn events(&self) -> u64 {
         self.event
     }

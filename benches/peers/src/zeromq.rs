@@ -1,5 +1,5 @@
-//! A small event builder over ZeroMQ: PUSH per source and builder → PULL per builder, event id
-//! modulo M.
+//! A small event builder over ZeroMQ: each source has one PUSH socket per builder, each builder has
+//! one PULL socket, and the event id modulo the number of builders selects the builder.
 
 pub mod builder;
 pub mod source;
@@ -13,14 +13,15 @@ pub use source::send;
 use crate::role::Work;
 use anyhow::Result;
 
-/// The header of every payload, in the same message: 24 bytes, little endian.
+/// The header at the start of every ZeroMQ message, in front of the payload: 24 bytes, little
+/// endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The event id, from 1.
     pub event: u64,
     /// The source id, from 1.
     pub source: u32,
-    /// Bytes of payload that follow.
+    /// Length of the payload that follows, in bytes.
     pub length: u32,
     /// Unix time of the trigger, in nanoseconds.
     pub trigger_ns: u64,
@@ -33,10 +34,10 @@ pub const HELLO: u64 = 0;
 pub const END: u64 = u64::MAX;
 
 impl Header {
-    /// Length of the header in the message.
+    /// Length of an encoded header, in bytes.
     pub const LENGTH: usize = 24;
 
-    /// Returns the bytes in the message.
+    /// Encodes the header as it is sent.
     pub fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..8].copy_from_slice(&self.event.to_le_bytes());
@@ -46,7 +47,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header from the start of `bytes`, if there are enough of them.
+    /// Reads a header from the start of `bytes`; `None` if they are too few.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let event = u64::from_le_bytes(*bytes.first_chunk()?);
         let source = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
@@ -56,8 +57,8 @@ impl Header {
     }
 }
 
-/// Returns the high-water mark that keeps a queue within its limit of bytes, and at least 8
-/// messages long.
+/// Returns the high-water mark, in messages, that keeps a queue within `work.queue_bytes`, but at
+/// least 8 messages long.
 fn high_water_mark(work: &Work) -> i32 {
     if work.queue_bytes == 0 {
         return work.hwm;

@@ -1,4 +1,5 @@
-//! `evbd bench builder`: the event rate over event size and slots.
+//! `evbd bench builder`: measures the event rate as a function of the event size and of the number
+//! of slots per builder.
 
 use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
@@ -24,23 +25,25 @@ pub struct BuilderArguments {
     /// Number of builders.
     #[arg(long, default_value_t = 4)]
     builders: u16,
-    /// Number of sources that a builder asks at once; 0: as many as its budget carries.
+    /// Number of sources from which a builder requests data at the same time; 0: as many as its
+    /// budget of outstanding bytes allows.
     #[arg(long, default_value_t = 1)]
     sources_at_once: u32,
-    /// Events outstanding per builder.
+    /// Numbers of slots, which are the events that a builder may have under construction at the
+    /// same time; each number is measured.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
     slots: Vec<u32>,
-    /// Event sizes; a fragment is that divided by the number of sources.
+    /// Event sizes; each of the N sources sends a fragment of 1/N of the event size.
     #[arg(long, value_delimiter = ',', default_value = "16 B,64 B,256 B,1 KiB,4 KiB,16 KiB,64 KiB")]
     sizes: Vec<Bytes>,
-    /// Time for which each point is measured.
+    /// Duration of the measurement of each combination of event size and slots.
     #[arg(long, default_value = "1 s", value_parser = parse_duration)]
     duration: Duration,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// One point of the measurement.
+/// The results for one combination of event size and number of slots.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     event_bytes: u64,
@@ -54,7 +57,7 @@ struct Point {
     exit_code: u8,
 }
 
-/// The whole measurement.
+/// The settings and all results of the benchmark.
 #[derive(Debug, Serialize)]
 struct Measurement<'a> {
     bench: &'static str,
@@ -64,7 +67,7 @@ struct Measurement<'a> {
     points: &'a [Point],
 }
 
-/// Runs the measurement, with all roles in this process, over loopback.
+/// Runs the benchmark over loopback, with supervisor, sources and builders in this process.
 pub(super) fn main(arguments: &BuilderArguments, run: RunSystem) -> ExitCode {
     let measured = measure(arguments, run).map_err(BenchError::from);
     match measured.and_then(|points| publish(arguments, &points).map(|()| points)) {
@@ -106,7 +109,7 @@ fn point(arguments: &BuilderArguments, size: Bytes, slots: u32, run: RunSystem) 
     })
 }
 
-/// Returns the configuration of the system to measure, as a user would write it.
+/// Returns the TOML configuration of the system to measure.
 fn configuration(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<String, RunError> {
     let (sources, builders) = (arguments.sources, arguments.builders);
     let fragment = size.count() / u64::from(sources.max(1));
@@ -123,7 +126,6 @@ fn configuration(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Resul
         ports[0],
     );
     for (id, port) in (1..).zip(&ports[1..]) {
-        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {{ kind = \"null\" }}\n"

@@ -28,25 +28,25 @@ use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea as _, SVGBa
 pub use chart::{Axis, Bars, Bins, Chart, Curve, Scale};
 use lettering::{Lettering, wrapped};
 
-/// The reason why there is no figure.
+/// The reason why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FigureError {
     /// A chart has no values that can be drawn; an empty chart would look like one of zeros.
     #[error("the chart \"{0}\" has no value that its axes can show")]
     NoData(String),
-    /// The drawing library refused.
+    /// The drawing library returned an error.
     #[error("cannot draw: {0}")]
     Drawing(String),
 }
 
 /// Width of a figure in pixels.
 const WIDTH: i32 = 900;
-/// Number of characters of a note that fit into a line.
+/// Number of characters of a note that fit into one line of the figure.
 const NOTE_LINE: usize = 132;
 const NOTE_HEIGHT: i32 = 18;
 const TITLE_HEIGHT: i32 = 38;
 
-/// Charts under one title.
+/// A figure: charts under a common title.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     title: String,
@@ -124,8 +124,8 @@ impl Figure {
     }
 }
 
-/// Converts an error of the drawing library. These have a type for each backend, and their texts
-/// are enough.
+/// Converts an error of the drawing library. The library's error types differ by backend, so that
+/// only their texts are kept.
 fn drawing<E: std::error::Error + Send + Sync>(
     error: plotters::drawing::DrawingAreaErrorKind<E>,
 ) -> FigureError {

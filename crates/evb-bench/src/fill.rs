@@ -1,5 +1,6 @@
-//! `evbd bench fill`: the goodput of credit as a function of C·R/L, on the simulated switch. C is
-//! the port's rate, R the time from a grant to its data, L the port's buffer.
+//! `evbd bench fill`: measures the goodput of credit-based shaping as a function of C·R/L, on the
+//! simulated switch. C is the rate of the switch port, R the time from a grant to its data, and L
+//! the buffer of the port.
 
 #[cfg(test)]
 mod tests;
@@ -17,29 +18,29 @@ use super::{
 };
 use crate::figure::{Axis, Chart, Curve, Figure};
 
-/// Arguments of the simulation.
+/// Arguments of `evbd bench fill`.
 #[derive(clap::Args, Debug)]
 pub struct FillArguments {
-    /// Numbers of sources.
+    /// Numbers of sources to simulate.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32, 256])]
     sources: Vec<u16>,
-    /// Rates of all links, in line bytes.
+    /// Rates of all links, in line bytes; each rate is simulated.
     #[arg(long, value_delimiter = ',', default_values = ["1 Gbit/s", "10 Gbit/s", "25 Gbit/s", "100 Gbit/s"])]
     link_rates: Vec<Rate>,
-    /// Queues of the switch's ports, in buffer bytes.
+    /// Buffer sizes of the switch ports, in buffer bytes; each size is simulated.
     #[arg(long, value_delimiter = ',', default_values = ["64 KiB", "128 KiB", "256 KiB", "512 KiB", "2 MiB", "8 MiB"])]
     port_buffers: Vec<Bytes>,
-    /// Length of a run: its events fill the port for this many milliseconds.
+    /// Length of a run: its events keep a port at full rate busy for this many milliseconds.
     #[arg(long, default_value_t = 10)]
     span_ms: u64,
-    /// Seed of all randomness.
+    /// Seed of the simulation's random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// The results of one system.
+/// The results for one combination of sources, link rate and port buffer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillPoint {
     /// Number of sources.
@@ -52,24 +53,24 @@ pub struct FillPoint {
     pub grant_path_us: f64,
     /// The ratio C·R/L.
     pub need: f64,
-    /// Goodput as a part of what the port can carry.
+    /// Goodput as a part of the payload rate that the port can carry.
     pub part_of_wire: f64,
-    /// Number of frames that did not fit into a port of the switch.
+    /// Number of frames that the switch dropped because the buffer of a port was full.
     pub drops: u64,
-    /// Most bytes that the builder's port queued.
+    /// The largest number of bytes that were in the builder's port buffer at the same time.
     pub queue_peak_bytes: u64,
 }
 
-/// The results of all systems.
+/// The results for all simulated systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillTable {
-    /// Settings that all points share, in words.
+    /// Description of the settings that all points share.
     pub setting: String,
-    /// Results, one for each system.
+    /// Results, one for each simulated system.
     pub points: Vec<FillPoint>,
 }
 
-/// Runs the simulation.
+/// Runs the simulations and publishes their results.
 pub(super) fn main(arguments: &FillArguments) -> ExitCode {
     let published = measure(arguments)
         .and_then(|table| arguments.output.publish(&table, &table.text(), || table.figure().svg()));
@@ -120,7 +121,8 @@ fn scenario(
         seed: arguments.seed,
         ..Scenario::default()
     };
-    // With this many slots, only the port's buffer and the path limit the goodput.
+    // The slots hold four times the events that can be under way, so that the number of slots does
+    // not limit the goodput.
     let under_way =
         port_buffer.count() + (link_rate.bytes_per_second() * scenario.grant_path().as_secs_f64()) as u64;
     let slots = (4 * under_way).div_ceil(fragment * u64::from(sources)).clamp(16, 1024);

@@ -1,4 +1,4 @@
-//! `evbd bench`: measurements as for a paper, and the figures that show them.
+//! `evbd bench`: performance measurements, and the figures that show their results.
 
 pub mod figure;
 mod run;
@@ -20,24 +20,26 @@ pub use run::{RunError, RunSystem};
 /// The measurements of `evbd bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// The event rate of a 4 × 4 event builder that asks its sources one after the other, over
-    /// event sizes and slots: the measurement of the RCNP event builder (Nomachi et al.).
+    /// Event rate of an event builder (4 × 4 by default) that requests data from its sources one
+    /// after the other, over event sizes and slots: the measurement of the RCNP event builder
+    /// (Nomachi et al.).
     Builder(builder::BuilderArguments),
-    /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput,
-    /// drops, build latency.
+    /// Shaping by credit, by window, by token bucket, and none, compared on the simulated switch:
+    /// goodput, drops, build latency.
     Modes(modes::ModesArguments),
-    /// Goodput of credit over C·R/L (rate, time from a grant to its data, buffer), and drops, on
-    /// the simulated switch with recorded delays of hosts.
+    /// Goodput and drops of credit-based shaping over C·R/L (rate, time from a grant to its data,
+    /// buffer), on the simulated switch with recorded delays of hosts.
     Fill(fill::FillArguments),
-    /// The rate of each destination, asked against got, by executor, and its cost: with real roles
-    /// over loopback.
+    /// Requested and measured rate of each destination, and the processor time, by executor: with
+    /// real sources and builders over loopback.
     Shaping(shaping::ShapingArguments),
-    /// The regularity of messages with random triggers behind shaping (the study of Yasu et al. for
-    /// ATLAS), by executor, at the receiver.
+    /// Regularity of randomly triggered messages after shaping, measured at the receiver, by
+    /// executor (the study of Yasu et al. for ATLAS).
     Regularity(regularity::RegularityArguments),
 }
 
-/// Runs the command; `run` runs the real systems that it measures.
+/// Runs the chosen benchmark; `run` executes the real event-builder runs that some benchmarks
+/// measure.
 pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
     match command {
         BenchCommand::Builder(arguments) => builder::main(arguments, run),
@@ -48,7 +50,7 @@ pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
     }
 }
 
-/// Returns free ports of loopback.
+/// Returns TCP ports that are free on the loopback address.
 fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
     let listeners: Vec<_> =
         (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;

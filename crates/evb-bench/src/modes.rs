@@ -1,4 +1,4 @@
-//! `evbd bench modes`: the shaping modes side by side, on the simulated switch.
+//! `evbd bench modes`: compares the shaping modes on the simulated switch.
 
 mod point;
 #[cfg(test)]
@@ -20,42 +20,43 @@ use super::output::{BenchError, OutputArguments, failed};
 /// Arguments of `evbd bench modes`.
 #[derive(clap::Args, Debug)]
 pub struct ModesArguments {
-    /// Numbers of sources.
+    /// Numbers of sources to simulate.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 8, 16, 32])]
     sources: Vec<u16>,
-    /// Number of builders, each behind a port of its own.
+    /// Number of builders, each behind a switch port of its own.
     #[arg(long, default_value_t = 1)]
     builders: u16,
-    /// The modes to compare.
+    /// The shaping modes to compare.
     #[arg(long, value_delimiter = ',', default_values_t = ["credit", "window", "token-bucket", "none"].map(str::to_owned))]
     modes: Vec<String>,
-    /// Payload that each source has for an event.
+    /// Payload of each source's fragment of an event.
     #[arg(long, default_value = "64 kB")]
     fragment: Bytes,
     /// The rate of every link, in line bytes.
     #[arg(long, default_value = "1 Gbit/s")]
     link_rate: Rate,
-    /// Bytes that each port of the switch can queue, in buffer bytes.
+    /// Buffer of each switch port, in buffer bytes.
     #[arg(long, default_value = "128 KiB")]
     port_buffer: Bytes,
-    /// Events outstanding per builder.
+    /// Slots per builder: the number of events that a builder may have under construction at the
+    /// same time.
     #[arg(long, default_value_t = 4)]
     slots: u32,
-    /// Events of each run.
+    /// Number of events of each run.
     #[arg(long, default_value_t = 200)]
     events: u64,
-    /// Load for the measurement of latency, as a part of what the links carry. Goodput is measured
+    /// Load for the measurement of latency, as a part of the links' capacity. Goodput is measured
     /// with events as fast as possible.
     #[arg(long, default_value_t = 0.8)]
     load: f64,
-    /// Seed of all randomness.
+    /// Seed of the simulation's random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// Runs the simulation.
+/// Runs the simulations and publishes their results.
 pub(super) fn main(arguments: &ModesArguments) -> ExitCode {
     let published = measure(arguments)
         .and_then(|table| arguments.output.publish(&table, &table.text(), || table.figure().svg()));
@@ -68,7 +69,7 @@ pub(super) fn main(arguments: &ModesArguments) -> ExitCode {
 fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
     if !(arguments.load > 0.0 && arguments.load <= 1.0) {
         return Err(BenchError::Operator(
-            "--load is a part of what the links carry: above 0, at most 1".into(),
+            "--load is a part of the links' capacity: above 0, at most 1".into(),
         ));
     }
     let bar = ProgressBar::new((arguments.sources.len() * arguments.modes.len()) as u64);
@@ -156,7 +157,8 @@ fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scen
     as_configured(scenario, mode)
 }
 
-/// Returns the scenario with the shaping that `evbd` itself would choose for such a system.
+/// Returns the scenario with the shaping parameters that `evbd` would choose for a real system of
+/// this size.
 pub(super) fn as_configured(scenario: Scenario, mode: &str) -> Result<Scenario, BenchError> {
     let text = format!(
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n\

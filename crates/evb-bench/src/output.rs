@@ -13,10 +13,11 @@ use crate::figure::FigureError;
 /// The reason why a measurement has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The operator asked for something senseless, or for something that cannot be done here.
+    /// The operator gave invalid arguments, or asked for a measurement that is impossible on this
+    /// host.
     #[error("{0}")]
     Operator(String),
-    /// A run of real roles failed.
+    /// A run of real sources and builders failed.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
     /// A simulated run failed.
@@ -28,7 +29,7 @@ pub enum BenchError {
     /// The operating system refused a call.
     #[error("{what}: {error}")]
     System {
-        /// Attempt that failed.
+        /// Description of the failed action.
         what: String,
         /// Error of the operating system.
         error: std::io::Error,
@@ -42,7 +43,8 @@ impl BenchError {
     }
 }
 
-/// Reports why there is no result; the exit code tells whether the operator must change something.
+/// Reports the error of a failed benchmark; the exit code tells whether the operator must change
+/// something.
 pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
     eprintln!("error: {error}");
     if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
@@ -51,16 +53,16 @@ pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
 /// Files that a measurement writes.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct OutputArguments {
-    /// Write all figures as JSON to this file; `-`: print them instead of the table.
+    /// Write all results as JSON to this file; `-`: print the JSON instead of the table.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Draw the result into this SVG file.
+    /// Draw the results into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
 }
 
 impl OutputArguments {
-    /// Prints and writes the results.
+    /// Prints the results and writes the requested files.
     pub(super) fn publish(
         &self,
         measurement: &impl Serialize,
@@ -88,7 +90,8 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
     std::fs::write(path, text).map_err(BenchError::system(format!("cannot write {}", path.display())))
 }
 
-/// Formats columns of the least width, the first one to the left and the others to the right.
+/// Formats a table with columns as narrow as possible: the first column aligned left, the others
+/// aligned right.
 pub(super) fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

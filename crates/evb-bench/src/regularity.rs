@@ -1,9 +1,11 @@
-//! `evbd bench regularity`: how regular randomly triggered messages are at the receiver after
-//! shaping.
+//! `evbd bench regularity`: measures the regularity of randomly triggered messages after shaping,
+//! at the receiver.
 //!
-//! The study of Yasu et al. for the ATLAS trigger: messages of 1 kB, Gaussian and Poisson triggers
-//! around 1 kHz, through a token bucket. Above the assigned rate the gaps must be those of the
-//! rate; below it, those of an M/D/1 queue's departures.
+//! The benchmark repeats the study of Yasu et al. for the ATLAS trigger: messages of 1 kB, with
+//! Gaussian and Poisson triggers around 1 kHz, pass through a token bucket. When triggers offer
+//! more than the assigned rate (overload), all gaps between messages must equal the nominal gap of
+//! the rate. When triggers offer less than the assigned rate (underload), the gaps must be
+//! distributed as those of departures from an M/D/1 queue.
 
 mod message;
 mod receiver;
@@ -44,39 +46,41 @@ pub struct RegularityArguments {
     /// The Gaussian trigger's standard deviation.
     #[arg(long, default_value = "250 us", value_parser = parse_duration)]
     sigma: Duration,
-    /// Payload of a message; each is one packet.
+    /// Payload of each message, which is sent as a single packet.
     #[arg(long, default_value = "1 kB")]
     message: Bytes,
-    /// The rate assigned in the overload, in buffer bytes (L2 frames, as tc's tbf counts).
+    /// The rate assigned to the stream in the overload runs, in buffer bytes (L2 frames, as tc's
+    /// tbf counts).
     #[arg(long, default_value = "5 Mbit/s")]
     rate: Rate,
-    /// Loads of the underload: the assigned rate is the offered rate divided by the load.
+    /// Loads of the underload runs: the assigned rate is the offered rate divided by the load.
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.8, 0.9])]
     loads: Vec<f64>,
-    /// Executors that keep departure times: timerfd, spin, txtime (left out on a kernel that does
-    /// not keep them in a test).
+    /// Executors of departure times to compare: timerfd, spin, txtime (left out if a test shows
+    /// that the kernel does not send packets at their departure times).
     #[arg(long, value_delimiter = ',', default_values_t = ["timerfd", "spin", "txtime"].map(str::to_owned))]
     executors: Vec<String>,
-    /// Messages of each run of the overload.
+    /// Number of messages of each overload run.
     #[arg(long, default_value_t = 3000)]
     messages: u32,
-    /// Messages of each run of the underload: few idle times make a poor estimate.
+    /// Number of messages of each underload run; a short run has too few idle times for a good
+    /// estimate.
     #[arg(long, default_value_t = 20_000)]
     underload_messages: u32,
-    /// Number of rounds of the overload, and the most of the underload, which ends when it agrees
-    /// with theory. The best round counts; all are shown.
+    /// Number of rounds of the overload, and largest number of rounds of the underload, which ends
+    /// when a round agrees with theory. The best round counts; the table shows all rounds.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Seed of the triggers.
+    /// Seed of the random trigger times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only receive, at this address, for a sender on another host, until interrupted.
+    /// Only receive, at this address, from a sender on another host, until interrupted.
     #[arg(long, conflicts_with_all = ["send_to", "json", "svg"])]
     listen: Option<SocketAddr>,
-    /// Send to a receiver on another host, started there with --listen.
+    /// Send to a receiver on another host; start the receiver there with --listen.
     #[arg(long)]
     send_to: Option<SocketAddr>,
-    /// Send and receive at the priority of other programs, not in real time.
+    /// Run at the usual scheduling priority instead of with real-time scheduling.
     #[arg(long)]
     ordinary_priority: bool,
     #[command(flatten)]
@@ -87,7 +91,7 @@ fn frequency(text: &str) -> Result<Frequency, String> {
     text.parse().map_err(|error: evb_core::units::UnitError| error.to_string())
 }
 
-/// Runs the measurement.
+/// Runs the benchmark, or only its receiver if `--listen` is given.
 pub(super) fn main(arguments: &RegularityArguments) -> ExitCode {
     if let Some(at) = arguments.listen {
         let Err(error) = listen(at, arguments.ordinary_priority);
@@ -118,15 +122,17 @@ fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, Be
     }
 }
 
-/// Runs this thread in real time. The kernel's time stamps do not depend on when they are read, but
-/// its socket buffer must not overflow meanwhile.
+/// Gives this thread real-time scheduling, so that the socket buffer does not overflow before the
+/// thread reads it. The time stamps come from the kernel and do not depend on when the thread reads
+/// them.
 fn read_in_time(ordinary: bool) {
     if !ordinary && let Err(error) = evb_net::host::run_in_real_time() {
         tracing::info!(%error, "the receiver does not run in real time");
     }
 }
 
-/// Measures with a receiver in a thread of this process, unless there is one elsewhere.
+/// Measures with the receiver at `--send-to`, or otherwise with a receiver in a thread of this
+/// process.
 pub(super) fn measure(arguments: &RegularityArguments) -> Result<Study, BenchError> {
     check(arguments)?;
     if let Some(to) = arguments.send_to {
@@ -176,7 +182,8 @@ fn check(arguments: &RegularityArguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns run and number of a message, as its receiver reads them: for the fuzz targets.
+/// Returns the run and the number in a message's label, as the receiver decodes them; for fuzz
+/// targets.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn read_label(bytes: &[u8]) -> Option<(u64, u32)> {

@@ -1,17 +1,19 @@
-//! Runs of real systems, which this crate describes by configurations and leaves to the daemon.
+//! Runs of real systems. This crate only writes the configurations of runs; the daemon executes the
+//! runs.
 
 use std::io;
 
 use evb_config::Config;
 use evb_core::ledger::RunReport;
 
-/// Runs all roles of a configuration in this process, and returns the closed ledger.
+/// A function that runs all roles of a configuration in this process, and returns the report of the
+/// finished run.
 pub type RunSystem = fn(Config) -> Result<RunReport, RunError>;
 
-/// The reason why a run could not take place or be finished.
+/// The reason why a run could not start or could not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The operator must change something; nothing was started.
+    /// The operator must change the configuration or the host; nothing was started.
     #[error("{0}")]
     Operator(String),
     /// The run failed.

@@ -1,9 +1,10 @@
-//! `evbd bench shaping`: the requested and the measured rate of each destination, with real roles
-//! over loopback.
+//! `evbd bench shaping`: compares the requested with the measured rate of each destination, with
+//! real sources and builders over loopback.
 //!
-//! The KEK study of quality of service (Yasu et al.) in small: 1×1, 1×3 and 3×1 systems, rates over
-//! decades. Loopback has no switch and no link rate, so that this shows the pacing and its cost;
-//! `cargo xtask lab qos` shows it on a network, by the network's own counters.
+//! The benchmark repeats the KEK study of quality of service (Yasu et al.) at a small scale: 1×1,
+//! 1×3 and 3×1 systems, with rates over several decades. Loopback has no switch and no link rate,
+//! so that this benchmark shows only the pacing and its processor time; `cargo xtask lab qos`
+//! measures rates on a network, by the counters of its devices.
 
 mod system;
 mod point;
@@ -27,35 +28,35 @@ use crate::run::{RunError, RunSystem};
 /// Arguments of `evbd bench shaping`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ShapingArguments {
-    /// Sources × builders.
+    /// Systems to measure, as sources × builders.
     #[arg(long, value_delimiter = ',', default_value = "1x1,1x3,3x1")]
     shapes: Vec<Shape>,
-    /// The rates to ask for each destination (and source), in buffer bytes; those that this host
-    /// cannot carry are left out.
+    /// The rates to request for each destination (and source), in buffer bytes; rates that this
+    /// host cannot carry are left out.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "10 Mbit/s,30 Mbit/s,100 Mbit/s,300 Mbit/s,1 Gbit/s,3 Gbit/s"
     )]
     rates: Vec<Rate>,
-    /// Executors that keep the rates. Those that do not work on this host are left out, with a
-    /// reason.
+    /// Executors that keep the rates. Executors that do not work on this host are left out, and the
+    /// result says why.
     #[arg(long, value_delimiter = ',', default_value = "timerfd,spin,pacing-rate,tbf")]
     executors: Vec<Keeper>,
-    /// Time for which each point is measured.
+    /// Duration of each measurement.
     #[arg(long, default_value = "1500 ms", value_parser = parse_duration)]
     duration: Duration,
-    /// Number of runs of each point; the median counts.
+    /// Number of runs of each measurement; the run with the median deviation counts.
     #[arg(long, default_value_t = 1)]
     runs: usize,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// Largest requested rate, as a part of what this host carries unshaped.
+/// Largest requested rate, as a part of the rate that this host carries without shaping.
 const ASKED_AT_MOST: f64 = 0.5;
 
-/// Runs the measurement.
+/// Runs the benchmark and publishes its results.
 pub(super) fn main(arguments: &ShapingArguments, run: RunSystem) -> ExitCode {
     let published = measure(arguments, run).and_then(|table| {
         arguments.output.publish(&table, &table.text(), || table.figure().svg()).map(|()| table)
@@ -121,7 +122,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Returns the executors that work here, which are tested once.
+    /// Returns the executors that work on this host; each executor is tested only the first time.
     fn working(&mut self, shape: Shape) -> Result<Vec<Keeper>, BenchError> {
         if let Some(working) = &self.working {
             return Ok(working.clone());
@@ -139,7 +140,7 @@ impl Course<'_> {
     }
 
     /// Returns the rate that this host carries without shaping, in bit/s. Each packet counts with
-    /// the bytes that it takes in a port's buffer.
+    /// the bytes that it takes in a switch port's buffer.
     fn most(&self, shape: Shape) -> Result<f64, BenchError> {
         let load = Load::Unshaped { fragment: system::LARGEST, events_per_s: None };
         let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)), self.run)?;
@@ -147,7 +148,8 @@ impl Course<'_> {
             / ran.report.duration_s)
     }
 
-    /// Measures one point: shaped, then unshaped at the same event rate.
+    /// Measures one combination of system, executor and rate: first shaped, then without shaping at
+    /// the same event rate.
     fn point(&self, shape: Shape, keeper: Keeper, rate: Rate) -> Result<ShapingPoint, BenchError> {
         let fragment = system::fragment(rate);
         let shaped = run(shape, Load::Shaped { fragment, keeper, rate }, self.arguments.duration, self.run)?;
@@ -157,7 +159,8 @@ impl Course<'_> {
         Ok(point(shape, keeper, rate, &shaped, &unshaped))
     }
 
-    /// Tests that a run with this executor starts here, which includes the test of kernel offloads.
+    /// Tests that a run with this executor can start on this host; the start of the run tests the
+    /// kernel's offloads too.
     fn works(&self, shape: Shape, keeper: Keeper) -> Result<(), RunError> {
         let rate = Rate::from_bits_per_second(50_000_000);
         let load = Load::Shaped { fragment: system::fragment(rate), keeper, rate };

@@ -1,9 +1,10 @@
 //! Admission control: compares the load of a configuration on links, port buffers and memory with
 //! their capacity.
 //!
-//! Everything is arithmetic on the configuration; nothing is measured. Sizes are means, except
-//! where a limit must always hold (budget, windows, bursts, memory). Two byte measures are never
-//! mixed: links are counted in *line bytes*, port buffers in *buffer bytes* ([`evb_shaper::cost`]).
+//! All values are computed from the configuration; nothing is measured. Sizes are means, except
+//! where a limit must hold at any time (budget, windows, bursts, memory). Two byte measures are
+//! never mixed: links are counted in *line bytes*, port buffers in *buffer bytes*
+//! ([`evb_shaper::cost`]).
 
 mod sums;
 mod rules;
@@ -22,11 +23,11 @@ pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
 
 use crate::{Admission, Loaded, Problem, Problems, Severity};
 
-/// Returns the sums behind a configuration, and its problems. `machine_memory` is the memory of
-/// this machine.
+/// Returns the sums behind a configuration, and the problems that they show. `machine_memory` is
+/// the memory of this machine.
 ///
-/// With `[network] admission = "warn"` a load beyond the links and buffers is a warning; memory
-/// stays an error.
+/// With `[network] admission = "warn"`, a load that exceeds the links or the port buffers causes a
+/// warning; too little memory stays an error.
 pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems) {
     let sums = sums(&loaded.config, machine_memory);
     let deliberate = loaded.config.network.admission == Admission::Warn;

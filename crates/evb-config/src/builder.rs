@@ -9,36 +9,38 @@ use evb_core::{
 
 use super::{endpoint::Endpoint, input::path, section::Section, source::core};
 
-/// One event builder.
+/// The configuration of one event builder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuilderEntry {
     /// Id of the builder.
     pub id: BuilderId,
-    /// Address at which it listens for sources.
+    /// Address at which the builder listens for sources.
     pub listen: Endpoint,
-    /// Destination of its events.
+    /// Destination of the events that the builder has built.
     pub sink: SinkEntry,
-    /// Selection of the events that go to the sink.
+    /// Rule by which the builder selects the events that go to the sink.
     pub filter: FilterEntry,
-    /// Name of the switch port that it shares with others; `None`: the port of its host.
+    /// Name of the switch port that the builder shares with other builders; `None`: the port of the
+    /// builder's host.
     pub port: Option<String>,
-    /// Pace of each lane towards it, instead of that of `[shaping]`.
+    /// Pace of each lane to this builder, instead of the pace in `[shaping]`.
     pub rate: Option<Rate>,
-    /// Its share of the port's budget: the buffer bytes that its sources together may have under
-    /// way.
+    /// The builder's share of the port's budget: the buffer bytes that may be under way from all
+    /// sources to this builder.
     pub budget: Bytes,
-    /// Memory that it may use for events; `None`: its share of the machine's memory.
+    /// Memory that the builder may use for events; `None`: its share of the machine's memory.
     pub memory: Option<Bytes>,
     /// Time for which a failing sink is retried after the end of the run was requested.
     pub give_up: Duration,
-    /// Processor core that it runs on; `None`: any.
+    /// Processor core on which the builder runs; `None`: any core.
     pub core: Option<usize>,
-    /// True if its thread runs ahead of other programs; `None`: true if its port empties quickly.
+    /// True if the builder's thread gets a raised scheduling priority; `None`: true if the
+    /// builder's port empties in a short time.
     pub precedence: Option<bool>,
 }
 
 impl BuilderEntry {
-    /// Returns the name of its switch port. Builders with the same name share one port.
+    /// Returns the name of the builder's switch port. Builders with the same name share one port.
     pub fn port_name(&self) -> &str {
         self.port.as_deref().unwrap_or(&self.listen.host)
     }
@@ -49,9 +51,9 @@ impl BuilderEntry {
 pub enum SinkEntry {
     /// Event files.
     File {
-        /// Directory of the files, relative to the current one.
+        /// Directory of the event files, relative to the current directory.
         path: PathBuf,
-        /// Size at which the next file is begun.
+        /// Size at which a new file is started.
         rotate: Bytes,
         /// Point at which events are forced to disk.
         fsync: Fsync,
@@ -63,20 +65,20 @@ pub enum SinkEntry {
 /// The point at which events are forced to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fsync {
-    /// Never: what was written survives a killed process.
+    /// Never: written events survive the end of the process, but not a power failure.
     None,
-    /// Before an event counts as committed: it survives a power cut.
+    /// Before an event counts as committed; committed events survive a power failure.
     Commit,
 }
 
-/// The events that a filter passes on to the sink.
+/// The rule by which a filter selects the events for the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterEntry {
     /// All events.
     AcceptAll,
-    /// One event in `keep_every`.
+    /// One event out of every `keep_every` events.
     Prescale {
-        /// Number of events of which one is kept.
+        /// Number of events out of which one is kept.
         keep_every: u32,
     },
     /// Events without missing fragments.
@@ -88,7 +90,7 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// Default size at which event files rotate.
 const ROTATE: Bytes = Bytes::mib(1024);
-/// Smallest size at which files may rotate; smaller ones would hold too few events each.
+/// Smallest permitted size at which files rotate; smaller files would hold too few events each.
 const LEAST_ROTATE: Bytes = Bytes::kib(4);
 
 pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {

@@ -1,5 +1,5 @@
-//! The output of `evbd check` and `evbd plan`, for people and as JSON: the system at a glance, and
-//! the sums behind admission.
+//! The output of `evbd check` and `evbd plan`, for people and as JSON: an overview of the system,
+//! and the sums that admission control computed.
 
 mod letters;
 mod planned;
@@ -23,21 +23,21 @@ use crate::{
 /// Exit code of a configuration that cannot start.
 pub const BAD_CONFIGURATION: u8 = 2;
 
-/// A configuration that may start.
+/// A configuration that admission control permits to start.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// The configuration.
     pub config: Config,
-    /// Sums that admission compared.
+    /// Sums that admission control compared with the limits.
     pub sums: Sums,
-    /// Problems that the user should see; none is an error.
+    /// Warnings for the user; none of these problems is an error.
     pub warnings: Problems,
-    /// Index that finds a key's line.
+    /// Index that maps keys to lines of the file.
     pub origin: Origin,
 }
 
-/// Reads a configuration and applies admission control, as every command with a configuration does
-/// first. `machine_memory` is the memory of this machine.
+/// Reads a configuration and applies admission control; every command with a configuration does
+/// this first. `machine_memory` is the memory of this machine.
 pub fn admit(path: &Path, machine_memory: Option<Bytes>) -> Result<Admitted, ConfigError> {
     let loaded = crate::load(path)?;
     let (sums, problems) = admission::admit(&loaded, machine_memory);

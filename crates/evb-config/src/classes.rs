@@ -1,34 +1,35 @@
-//! `[shaping.classes]`: how event data, control, monitoring and everything else share a link.
+//! `[shaping.classes]`: the shares of event data, control, monitoring and all other traffic in a
+//! link.
 
 use evb_core::units::Rate;
 
 use super::{network::NetworkConfig, section::Section};
 
-/// The classes of a link.
+/// The traffic classes of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassesConfig {
-    /// Fragments: the traffic of lanes.
+    /// The traffic of lanes, which carry fragments.
     pub data: ClassEntry,
-    /// Connections of the supervisor.
+    /// The traffic of the connections with the supervisor.
     pub control: ClassEntry,
-    /// Metrics and other traffic that monitors the system.
+    /// Metrics and other monitoring traffic.
     pub monitoring: ClassEntry,
-    /// All other traffic of the host; only the kernel can hold it (`evbd provision`).
+    /// All other traffic of the host; only the kernel can limit this traffic (`evbd provision`).
     pub other: ClassEntry,
 }
 
-/// One class, in the sense of HTB and CBQ.
+/// A traffic class in the sense of HTB and CBQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassEntry {
-    /// Rate that it always gets, in line bytes.
+    /// Rate that the class always gets, in line bytes.
     pub guaranteed: Rate,
-    /// Rate that it gets at most, by borrowing from classes that leave some, in line bytes.
+    /// Largest rate of the class when it borrows rate that other classes do not use, in line bytes.
     pub ceiling: Rate,
-    /// Order in which classes borrow; smaller numbers come first.
+    /// Order in which classes borrow unused rate; smaller numbers come first.
     pub priority: u8,
-    /// Differentiated services code point of its packets, for switches.
+    /// Differentiated services code point that marks the class's packets for switches.
     pub dscp: Option<u8>,
-    /// `SO_PRIORITY` of its sockets, for the host's own queues.
+    /// `SO_PRIORITY` of the class's sockets, by which the host's own queues recognise the class.
     pub socket_priority: Option<u32>,
 }
 
@@ -44,7 +45,7 @@ impl ClassesConfig {
     }
 }
 
-/// The classes as the section gives them, with defaults still open.
+/// The classes as the configuration gives them, before defaults are filled in.
 pub(super) struct Given([Option<GivenClass>; 4]);
 
 #[derive(Clone, Copy, Default)]
@@ -58,9 +59,9 @@ struct GivenClass {
 
 const WORDS: [&str; 4] = ["data", "control", "monitoring", "other"];
 
-/// Defaults of each class: guaranteed percentage of the link, priority, and code point. Control is
-/// small and urgent. CS6 (48) is the code point of network control, CS1 (8) that of bulk (RFC
-/// 4594); AF11 (10) is "high-throughput data".
+/// Defaults of each class: guaranteed percentage of the link, priority, and code point. Control
+/// traffic is small and urgent. CS6 (48) is the code point of network control, CS1 (8) that of bulk
+/// (RFC 4594); AF11 (10) is "high-throughput data".
 const DEFAULTS: [(u64, u8, u8); 4] = [(80, 1, 10), (5, 0, 48), (2, 2, 0), (1, 3, 8)];
 
 pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
@@ -72,7 +73,7 @@ pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
             ceiling: section.rate("ceiling"),
             priority: section.whole("priority", 0..=7).and_then(|priority| u8::try_from(priority).ok()),
             dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
-            // Above 6 the kernel requires CAP_NET_ADMIN (socket(7)).
+            // The kernel requires CAP_NET_ADMIN for an `SO_PRIORITY` above 6 (socket(7)).
             socket_priority: section
                 .whole("socket_priority", 0..=15)
                 .and_then(|priority| u32::try_from(priority).ok()),

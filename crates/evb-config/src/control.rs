@@ -10,15 +10,16 @@ use super::{
 /// Access to run control over HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlConfig {
-    /// Address at which it listens.
+    /// Address at which run control listens for HTTP requests.
     pub listen: Endpoint,
-    /// True if the first run begins as soon as all sources and builders have registered.
+    /// True if the first run starts as soon as all sources and builders have registered.
     pub autostart: bool,
-    /// File with the token that requests must carry; required beyond loopback.
+    /// File with the token that requests must carry; required if run control listens beyond
+    /// loopback.
     pub token_file: Option<PathBuf>,
-    /// Clients that may read without that token.
+    /// Clients that may read the run's status without the token that commands need.
     pub viewers: ViewersEntry,
-    /// Names by which requests may address this host, besides that in `listen`.
+    /// Names by which requests may address this host, in addition to the host in `listen`.
     pub names: Vec<String>,
 }
 
@@ -28,14 +29,14 @@ pub enum ViewersEntry {
     /// No clients.
     #[default]
     None,
-    /// All clients that reach the address.
+    /// All clients that can reach the address of run control.
     Anyone,
-    /// Clients with the token in this file.
+    /// Clients that send the token in this file.
     TokenFile(PathBuf),
 }
 
 impl ControlConfig {
-    /// Default address of `evbd`'s run control.
+    /// Default address at which run control listens.
     pub const USUAL: &'static str = "127.0.0.1:7900";
 
     /// Returns the defaults: the usual loopback address and no token.

@@ -1,4 +1,5 @@
-//! An address to listen at: a host, kept as text until it is connected to, and a port.
+//! An address at which a role listens: a port and a host. The host stays text until a connection is
+//! made.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -8,25 +9,26 @@ mod tests;
 /// A host (name, IPv4 or IPv6 address) and a TCP or UDP port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// Name or address, without brackets.
+    /// Name or address of the host, without brackets.
     pub host: String,
     /// Port.
     pub port: u16,
 }
 
-/// The reason why a text is no endpoint.
+/// The reason why a text is not a valid endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// There is no `:port` at the end.
+    /// The text does not end with `:` and a port.
     #[error("no port")]
     NoPort,
-    /// The port is no number from 0 to 65535.
+    /// The port is not a number from 0 to 65535.
     #[error("the port is not a number from 0 to 65535")]
     BadPort,
-    /// The host is empty, or has characters that no host has.
+    /// The host is empty, or contains characters that host names and addresses cannot contain.
     #[error("the host is neither a name nor an address")]
     BadHost,
-    /// An IPv6 address has no brackets, so that the start of its port is ambiguous.
+    /// An IPv6 address has no brackets around it, so that the end of the address and the start of
+    /// the port cannot be told apart.
     #[error("an IPv6 address needs brackets around it")]
     NoBrackets,
 }
@@ -65,7 +67,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Returns true if the text could be a host's name or address.
+/// Returns true if the text can be the name or the address of a host.
 pub fn is_host(host: &str) -> bool {
     let address = host.split_once('%').map_or(host, |(address, _zone)| address);
     if address.contains(':') {
@@ -76,12 +78,14 @@ pub fn is_host(host: &str) -> bool {
         && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
 }
 
-/// Returns true if the host can only be reached from this machine.
+/// Returns true if `host` is `localhost` or a loopback address, which only programs on this machine
+/// can reach.
 pub fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns true if the host stands for all addresses of this machine, to which no peer can connect.
+/// Returns true if `host` is an unspecified address (`0.0.0.0` or `::`), to which no peer can
+/// connect.
 pub fn is_unspecified(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
 }

@@ -7,17 +7,18 @@ use toml::de::DeValue;
 
 use super::{section::Section, template::parse_ids};
 
-/// The most sources and the most builders of a run: the size of the sets that the roles keep.
+/// The largest number of sources, and of builders, in a run: the capacity of the id sets that the
+/// roles keep.
 const MOST: usize = MAX_SOURCES;
-const _: () = assert!(MAX_BUILDERS == MAX_SOURCES, "one limit serves both");
+const _: () = assert!(MAX_BUILDERS == MAX_SOURCES, "MOST is the limit of sources and of builders");
 
-/// A finished entry and its place in the text.
+/// A finished entry and its position in the configuration file.
 pub(super) struct Placed<T> {
     pub(super) entry: T,
     pub(super) span: Range<usize>,
 }
 
-/// Reads every entry under `key`, once for each of its ids.
+/// Reads every entry under `key`; an entry with several ids is read once for each id.
 pub(super) fn read<'t, T>(
     root: &mut Section<'t>,
     key: &'static str,
@@ -74,14 +75,14 @@ pub(super) fn read<'t, T>(
                 placed.push(Placed { entry, span: table.span() });
             }
             if notes.count() > before {
-                break; // The other ids would say the same.
+                break; // The other ids of this entry would give the same message.
             }
         }
     }
     placed
 }
 
-/// Returns the ids of one entry; empty, with the problem noted, if they are wrong.
+/// Returns the ids of one entry. If the ids are invalid, notes a problem and returns no ids.
 fn ids_of(section: &mut Section<'_>) -> Vec<u16> {
     let one = section.whole("id", 0..=u64::from(u16::MAX));
     let many = section.text("ids", "ids = \"1-22\"");

@@ -17,26 +17,26 @@ pub enum Input {
     Generator {
         /// Size of the fragments.
         size: FragmentSize,
-        /// Part of the content that is checked.
+        /// Part of the content that the builder checks.
         check: ContentCheck,
-        /// Moment at which a fragment is made.
+        /// Event that causes a fragment to be made.
         on: MadeOn,
     },
-    /// Fragments read from a file, over and over.
+    /// Fragments that are read from a file, which is repeated without end.
     Replay {
         /// Path of the file, relative to the current directory.
         path: PathBuf,
-        /// Format of the file, and the part of it that this source plays.
+        /// Format of the file, with the part of the file that this source replays.
         format: ReplayFormat,
-        /// Moment at which a fragment is read.
+        /// Event that causes a fragment to be read.
         on: MadeOn,
     },
-    /// Fragments sent by front-end processes over TCP, each behind its length.
+    /// Fragments that front-end processes send over TCP, each after its length.
     Tcp {
         /// Address at which the source listens for front ends.
         listen: Endpoint,
     },
-    /// The same as [`Input::Tcp`], over a Unix socket.
+    /// Fragments that front-end processes send over a Unix socket, in the format of [`Input::Tcp`].
     Unix {
         /// Path of the socket.
         path: PathBuf,
@@ -46,20 +46,20 @@ pub enum Input {
 /// The distribution of the sizes of generated fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
-    /// One size for all.
+    /// All fragments have the same size.
     Fixed(Bytes),
-    /// Normally distributed, cut at zero and at `max_fragment`.
+    /// Normally distributed sizes, limited to the range from zero to `max_fragment`.
     Gaussian {
         /// Mean size.
         mean: Bytes,
         /// Standard deviation of the size.
         sigma: Bytes,
     },
-    /// Log-normally distributed, cut at `max_fragment`.
+    /// Log-normally distributed sizes, limited to `max_fragment`.
     LogNormal {
-        /// Mean of the size itself, not of its logarithm.
+        /// Mean of the size itself, not of the size's logarithm.
         mean: Bytes,
-        /// Standard deviation of the size itself.
+        /// Standard deviation of the size itself, not of the size's logarithm.
         sigma: Bytes,
     },
 }
@@ -73,7 +73,8 @@ impl FragmentSize {
         }
     }
 
-    /// Returns a size that practically no fragment exceeds: eight deviations above the mean.
+    /// Returns a size that practically no fragment exceeds: the mean plus eight standard
+    /// deviations.
     pub fn most(self) -> Bytes {
         match self {
             Self::Fixed(size) => size,
@@ -95,18 +96,18 @@ impl From<FragmentSize> for evb::input::FragmentSize {
 /// The part of a generated fragment's content that the builder checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
-    /// The stamp at its start.
+    /// The stamp at the start of the fragment.
     Stamp,
-    /// Every byte.
+    /// Every byte of the fragment.
     Full,
 }
 
-/// The moment at which an input makes the fragment of an event.
+/// The event that causes an input to make a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MadeOn {
-    /// Arrival of the supervisor's decision.
+    /// The supervisor's decision on the trigger has arrived.
     Decision,
-    /// Arrival of the trigger's multicast.
+    /// The multicast packet of the trigger has arrived.
     Multicast(MulticastGroup),
 }
 
@@ -115,18 +116,18 @@ pub enum MadeOn {
 pub enum ReplayFormat {
     /// KM3NeT timeslices.
     Km3net {
-        /// The position of the source's optical module in each timeslice, from 0.
+        /// Position of the source's optical module in each timeslice, counted from 0.
         module: u32,
     },
     /// An evb event file.
     Evb {
-        /// Recorded source to play.
+        /// Id of the recorded source whose fragments are replayed.
         source: SourceId,
     },
 }
 
 impl Input {
-    /// Returns the mean payload of a fragment, if the configuration determines it.
+    /// Returns the mean payload of a fragment; `None` if the configuration does not determine it.
     pub fn mean_size(&self) -> Option<Bytes> {
         match self {
             Self::Generator { size, .. } => Some(size.mean()),
@@ -146,7 +147,8 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
 
-/// Reads the input of source `id`; `group` is the supervisor's multicast trigger, if it has one.
+/// Reads the input of source `id`; `group` is the multicast group of the supervisor's trigger, if
+/// the trigger is of this kind.
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
     let kind = section.choice("kind", &KINDS);
     let kind = section.need("kind", kind, "for example kind = \"generator\"")?;
@@ -165,8 +167,8 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     input
 }
 
-/// Reads the path of a socket, which has at most 108 bytes, the last of them 0 (unix(7),
-/// `sun_path`).
+/// Reads the path of a Unix socket. The kernel limits the path to 108 bytes, of which the last is 0
+/// (unix(7), `sun_path`).
 fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
     const LONGEST: usize = 107;
     let path = path(section)?;
@@ -179,7 +181,7 @@ fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Reads a path that must be given.
+/// Reads a required path.
 pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
     let text = section.text("path", "a path");
     let text = section.need("path", text, "the path")?;

@@ -1,12 +1,12 @@
-//! The configuration of an event builder: one TOML file that describes the whole system, read into
-//! plain, valid, finished values.
+//! The configuration of an event builder: one TOML file that describes the whole system. This crate
+//! reads the file into validated values.
 //!
-//! [`read`] goes through the text once. It reports everything that is wrong, each problem with its
-//! line, reason and remedy. The values that it returns need no second look: units are parsed,
+//! [`read`] goes through the text once. [`read`] reports all problems of the text, each with its
+//! line, reason and remedy. The values that it returns need no further checks: units are parsed,
 //! defaults filled in, ids expanded and distinct.
 //!
-//! [`admission`] then compares the load with the links, buffers and memory, [`mod@check`] shows the
-//! sums, and [`mod@plan`] turns a few numbers into a configuration to begin with.
+//! [`admission`] then compares the load with the links, buffers and memory, [`mod@check`] formats
+//! the sums, and [`mod@plan`] turns a few numbers into a first configuration.
 
 #[macro_use]
 mod say;
@@ -69,20 +69,20 @@ use self::{
     section::{Notes, Section},
 };
 
-/// A whole system.
+/// The configuration of a whole system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The run's number and its end.
+    /// The run's number and the conditions that end it.
     pub run: RunConfig,
     /// Triggers, assignment and time limits.
     pub supervisor: SupervisorConfig,
-    /// The transport and the switch.
+    /// The transport of the lanes and the properties of the switch.
     pub network: NetworkConfig,
     /// Rules by which sources may send.
     pub shaping: ShapingConfig,
-    /// Trust in the network.
+    /// The rules by which hosts trust each other.
     pub security: SecurityMode,
-    /// Access to run control; `None`: the process does one run and ends.
+    /// Access to run control; `None`: the process executes a single run and exits.
     pub control: Option<ControlConfig>,
     /// All sources; ids are distinct.
     pub sources: Vec<SourceEntry>,
@@ -91,28 +91,31 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the cost of packets on these links.
+    /// Returns the rule by which data are divided into packets with headers on the links of this
+    /// system.
     pub fn cost(&self) -> PacketCost {
         shaping::packet_cost(&self.network, self.shaping.cell, self.security.is_protected())
     }
 
-    /// Returns the events outstanding per builder: as given, or computed from sizes, budgets and
-    /// links.
+    /// Returns the number of events that may be outstanding per builder: the configured number, or
+    /// a number computed from sizes, budgets and links.
     pub fn slots(&self) -> u32 {
         self.supervisor.slots.unwrap_or_else(|| slots::usual(self))
     }
 
-    /// Returns the most payload memory that a slot of a builder can take.
+    /// Returns the largest payload memory that a builder's slot can take.
     pub fn slot_memory(&self) -> Bytes {
         slot_memory(self.sources.iter().map(|source| source.max_fragment))
     }
 
-    /// Returns the bytes that a builder may hold of datagrams that came early, besides its slots.
+    /// Returns the bytes that a builder may hold, in addition to its slots, for datagrams that
+    /// arrive before earlier ones.
     pub fn out_of_order_memory(&self, builder: &BuilderEntry) -> Bytes {
         out_of_order_memory(self.network.transport, &self.shaping(builder.budget), self.sources.len())
     }
 
-    /// Returns the rules by which sources may send; `budget` is the builder's share.
+    /// Returns the rules by which sources may send to a builder; `budget` is the builder's share of
+    /// its port's budget.
     pub fn shaping(&self, budget: Bytes) -> Shaping {
         let shaping = &self.shaping;
         match shaping.mode {
@@ -130,9 +133,10 @@ impl Config {
         }
     }
 
-    /// Returns a pace of this rate. Unless it is given, its burst is the usual one or, if that is
-    /// less, the lane's part of a port's buffer, because all lanes of a port may be late together.
-    /// One lane alone comes no faster than its own link, which is no faster than the port.
+    /// Returns a pace of this rate. The burst of the pace is the configured burst or else the
+    /// default, limited to the lane's part of the port's buffer, because all lanes to a port may be
+    /// late at the same time. With a single lane the port's buffer does not limit the burst: the
+    /// source's link is no faster than the port.
     pub fn pace(&self, rate: Rate) -> Pace {
         let measure = self.shaping.counts;
         let lanes = self.sources.len() as u64;
@@ -143,19 +147,20 @@ impl Config {
         }
     }
 
-    /// Returns the pace of the lanes to a builder: its own, or that of `[shaping]`.
+    /// Returns the pace of the lanes to a builder: the builder's configured pace, or else that of
+    /// `[shaping]`.
     pub fn lane_pace(&self, builder: &BuilderEntry) -> Option<Pace> {
         builder.rate.or(self.shaping.rate).map(|rate| self.pace(rate))
     }
 
-    /// Returns the pace of the lanes to a builder in L2 frames, which are what the kernel counts.
+    /// Returns the pace of the lanes to a builder in bytes of L2 frames, which the kernel counts.
     pub fn lane_frames(&self, builder: &BuilderEntry) -> Option<Rate> {
         let pace = self.lane_pace(builder)?;
         Some(self.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Buffer))
     }
 
-    /// Returns the rate of one source's lanes to these builders together, in line bytes; `None` if
-    /// one of them has no pace.
+    /// Returns the sum of the paces of one source's lanes to `builders`, in line bytes; `None` if a
+    /// lane has no pace.
     pub fn paced_line_rate<'a>(&self, builders: impl IntoIterator<Item = &'a BuilderEntry>) -> Option<Rate> {
         let line =
             |pace: Pace| self.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Line).bits_per_second();
@@ -164,23 +169,23 @@ impl Config {
         Some(Rate::from_bits_per_second(rates?.into_iter().fold(0, u64::saturating_add)))
     }
 
-    /// Returns true if any lane or class keeps to a rate.
+    /// Returns true if the configuration gives any lane a pace or any traffic class a rate.
     pub fn is_paced(&self) -> bool {
         self.shaping.classes.is_some()
             || self.builders.iter().any(|builder| self.lane_pace(builder).is_some())
     }
 }
 
-/// A configuration and the text that it came from.
+/// A configuration, with an index into its text.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// Values that the text gives.
+    /// Values that the text contains.
     pub config: Config,
-    /// Index that finds a key's line.
+    /// Index that maps keys to lines of the text.
     pub origin: Origin,
 }
 
-/// The reason why there is no configuration.
+/// The reason why a configuration could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -193,15 +198,15 @@ pub enum ConfigError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file does not describe a system that could run.
+    /// The file does not describe a valid system.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-/// Size in bytes above which a configuration is refused.
+/// Size in bytes above which a configuration file is refused.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
-/// Reads the configuration in a file.
+/// Reads the configuration from a file.
 pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
     use std::io::{Error, ErrorKind, Read};
 
@@ -224,7 +229,7 @@ fn not_utf8(file: &str, error: &std::string::FromUtf8Error) -> Problems {
     problems(file, &String::from_utf8_lossy(error.as_bytes()), notes)
 }
 
-/// Reads a configuration from `text`; `file` is its name in messages.
+/// Reads a configuration from `text`; `file` is the name that messages show.
 pub fn read(text: &str, file: &str) -> Result<Loaded, Problems> {
     let notes = Notes::default();
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -283,7 +288,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     Some(Config { run, supervisor: supervisor?, network, shaping, security, control, sources, builders })
 }
 
-/// Refuses roles that listen at the same address.
+/// Refuses configurations in which two roles listen at the same address.
 fn refuse_shared_addresses(
     notes: &Notes,
     (supervisor, control): (Option<&SupervisorConfig>, Option<&ControlConfig>),

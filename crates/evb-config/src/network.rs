@@ -1,4 +1,4 @@
-//! `[network]`: the transport and the properties of the switch.
+//! `[network]`: the transport of the lanes and the properties of the switch.
 
 use evb_core::{
     units::{Bytes, Rate},
@@ -11,39 +11,39 @@ use super::{
     shared::{self, SharedBuffer},
 };
 
-/// The transport and the properties of the switch.
+/// The transport of the lanes and the properties of the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
-    /// Transport of the lanes.
+    /// Transport of the lanes: TCP or UDP.
     pub transport: Transport,
     /// Rate of every link, in line bytes.
     pub link_rate: Option<Rate>,
-    /// Buffer of a switch port towards a builder, in buffer bytes.
+    /// Buffer of each switch port towards a builder, in buffer bytes.
     pub port_buffer: Option<Bytes>,
-    /// Buffers and links that several ports share, such as switch memory and trunks.
+    /// Buffers and links that several switch ports share, such as switch memory and trunks.
     pub shared: Vec<SharedBuffer>,
     /// Size of the largest IP packet.
     pub mtu: Bytes,
-    /// The kernel's name of the TCP congestion control; `None`: cubic where it may be chosen.
+    /// The kernel's name of the TCP congestion control; `None`: cubic if the kernel permits it.
     pub congestion_control: Option<String>,
-    /// True if small writes leave at once (`TCP_NODELAY`).
+    /// True if TCP sends small writes without delay (`TCP_NODELAY`).
     pub nodelay: bool,
-    /// `SO_SNDBUF`; `None`: the kernel's choice.
+    /// Size of the sockets' send buffers (`SO_SNDBUF`); `None`: the kernel's choice.
     pub send_buffer: Option<Bytes>,
-    /// `SO_RCVBUF`; `None`: the kernel's choice.
+    /// Size of the sockets' receive buffers (`SO_RCVBUF`); `None`: the kernel's choice.
     pub receive_buffer: Option<Bytes>,
-    /// Differentiated services code point of lane traffic.
+    /// Differentiated services code point of the lanes' packets.
     pub dscp: Option<u8>,
-    /// Treatment of a load that cannot be carried.
+    /// Treatment of a configuration whose load exceeds the links or buffers.
     pub admission: Admission,
 }
 
-/// The treatment of a load that cannot be carried.
+/// The treatment of a configuration whose load exceeds the links or buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The configuration is refused.
     Refuse,
-    /// The run starts with a warning: for tests of overload.
+    /// The run starts with a warning, for tests of overload.
     Warn,
 }
 
@@ -72,8 +72,8 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
     config
 }
 
-/// Reads the kernel's name of a congestion control: at most 15 characters (`TCP_CA_NAME_MAX`,
-/// linux/tcp.h).
+/// Reads the kernel's name of a congestion control, which has at most 15 characters
+/// (`TCP_CA_NAME_MAX`, linux/tcp.h).
 fn congestion_control(section: &mut Section<'_>) -> Option<String> {
     let name = section.text("congestion_control", "congestion_control = \"cubic\"")?;
     let good = (1..16).contains(&name.len())
@@ -89,7 +89,8 @@ fn congestion_control(section: &mut Section<'_>) -> Option<String> {
     good.then_some(name)
 }
 
-/// Reads the size of a socket buffer: a socket option, which must fit into an `int`.
+/// Reads the size of a socket buffer. The kernel takes the size as a C `int`, and larger sizes are
+/// refused.
 fn socket_buffer(section: &mut Section<'_>, key: &'static str) -> Option<Bytes> {
     let size = section.some_bytes(key)?;
     if size > Bytes::new(i32::MAX as u64 / 2) {

@@ -1,5 +1,5 @@
-//! `evbd plan`: turns numbers on the command line into a configuration, with the sums and the
-//! reasons.
+//! `evbd plan`: turns numbers on the command line into a configuration, and shows its sums and the
+//! reasons for each choice.
 
 mod advice;
 mod skeleton;
@@ -35,32 +35,32 @@ pub struct PlanArguments {
     /// each source.
     #[arg(long, required_unless_present = "hosts")]
     event_size: Option<Bytes>,
-    /// Mean rate of the triggers; without it, triggers come as fast as possible.
+    /// Mean rate of the triggers. Without this option, triggers come as fast as possible.
     #[arg(long, value_parser = frequency)]
     trigger_rate: Option<Frequency>,
-    /// The rate of every link, in line bytes. It may be left out with --hosts; then the
-    /// configuration lacks the values that follow from it.
+    /// The rate of every link, in line bytes. The option may be left out with --hosts; then the
+    /// configuration lacks the values that depend on the link rate.
     #[arg(long, required_unless_present = "hosts")]
     link_rate: Option<Rate>,
     /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures
     /// it.
     #[arg(long, requires = "link_rate")]
     port_buffer: Option<Bytes>,
-    /// The largest IP packet.
+    /// The size of the largest IP packet, in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_536))]
     mtu: u32,
-    /// The time from a grant to its data. 20, 60 and 200 µs are assumed by default; the longest
-    /// decides.
+    /// The time from a grant to its data. 20, 60 and 200 µs are assumed by default; the advice
+    /// follows from the longest time.
     #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
-    /// File with a measured grant path: the summary of a run, or the output of `evbd doctor
-    /// --json`. Its p99 decides.
+    /// File with a measured time from a grant to its data: the summary of a run, or the output of
+    /// `evbd doctor --json`. The advice follows from the 99th percentile of the measured time.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the plan as JSON.
     #[arg(long, conflicts_with = "config")]
     json: bool,
-    /// Print the configuration alone, for `> FILE`.
+    /// Print only the configuration, for `> FILE`.
     #[arg(long)]
     config: bool,
     #[command(flatten)]
@@ -70,28 +70,29 @@ pub struct PlanArguments {
 /// Arguments of `evbd plan` for a configuration with known hosts.
 #[derive(clap::Args, Clone, Debug)]
 struct AllocationArguments {
-    /// Print a complete configuration for these hosts: the supervisor on the first, sources and
-    /// builders on the others, for `evbd run --here` on each. Give several arguments, or one list
-    /// separated by commas, blanks or lines; `-` reads the list from standard input.
+    /// Print a complete configuration for these hosts, each of which runs `evbd run --here`: the
+    /// supervisor on the first host, sources and builders on the others. Give several arguments, or
+    /// one list separated by commas, blanks or lines; `-` reads the list from standard input.
     #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
     hosts: Vec<String>,
-    /// The run ends after this many events; without it, the run ends when it is stopped.
+    /// The number of events after which the run ends. Without this option, the run ends when an
+    /// operator stops it.
     #[arg(long, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
-    /// Builders write their events to this directory, on their hosts or on a file system that these
-    /// share; without it, events are not written.
+    /// The directory to which builders write their events, on their own hosts or on a shared file
+    /// system. Without this option, events are not written.
     #[arg(long, requires = "hosts", value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The key that all hosts have (`evbd keygen`); without it every peer that reaches the ports is
-    /// trusted.
+    /// The file with the key that all hosts share (`evbd keygen`). Without this option, every peer
+    /// that reaches the ports is trusted.
     #[arg(long, requires = "hosts", value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// The supervisor's port; builder N has this + 100 + N.
+    /// The supervisor's port P; builder N listens at port P + 100 + N.
     #[arg(long, requires = "hosts", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=65_000))]
     port: u16,
 }
 
-/// The numbers of a plan.
+/// The numbers from the command line on which a plan is based.
 #[derive(Clone, Debug)]
 struct Numbers {
     sources: u16,
@@ -108,7 +109,7 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 }
 
 impl PlanArguments {
-    /// Returns the numbers, if a link's rate is among them.
+    /// Returns the numbers of the plan; `None` if the command line has no link rate.
     fn numbers(&self, sources: u16, builders: u16, event_size: Bytes) -> Option<Numbers> {
         Some(Numbers {
             sources,
@@ -122,7 +123,7 @@ impl PlanArguments {
     }
 }
 
-/// A plan: the advice, the configuration that follows it, and its sums.
+/// A plan: the advice, the configuration that follows the advice, and the configuration's sums.
 #[derive(Debug)]
 struct Plan {
     advice: Advice,
@@ -138,7 +139,7 @@ pub fn main(arguments: &PlanArguments) -> ExitCode {
     if !arguments.allocation.hosts.is_empty() {
         return for_hosts(arguments);
     }
-    // Without these numbers the command line has been refused already.
+    // The command-line parser has already refused arguments without these numbers.
     let given = arguments.sources.zip(arguments.builders).zip(arguments.event_size);
     let numbers = given.and_then(|((sources, builders), event)| arguments.numbers(sources, builders, event));
     let Some(numbers) = numbers else { return BAD_CONFIGURATION.into() };
@@ -194,12 +195,12 @@ fn for_hosts(arguments: &PlanArguments) -> ExitCode {
     }
 }
 
-/// Advises, writes the configuration, and reads it again as `evbd check` does.
+/// Computes the advice, writes the configuration, and checks it in the same way as `evbd check`.
 fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
     let advice = advise(arguments, paths.longest());
     let text = skeleton::skeleton(arguments, &advice);
     let loaded = crate::read(&text, "plan")?;
-    // The limit of memory is unknown, because this may be another machine than the builders'.
+    // The builders' memory is unknown, because they may run on other machines than this one.
     let (sums, problems) = admission::admit(&loaded, None);
     let planning = planning(&loaded.config, &sums, paths);
     Ok(Plan { advice, text, loaded, sums, problems, planning })
@@ -215,13 +216,13 @@ fn page(plan: &Plan) -> String {
     page
 }
 
-/// Returns what would help if the links cannot carry the load.
+/// Returns advice for a load that the links cannot carry.
 fn remedy(arguments: &Numbers, plan: &Plan) -> String {
     let (Some(asked), Some(carried)) = (plan.sums.asked, plan.sums.carried) else { return String::new() };
     if asked <= carried {
         return String::new();
     }
-    // The capacity of builders' ports grows with their number; that of the sources' links does not.
+    // More builders add port capacity, but they do not add capacity to the sources' links.
     let fragment = arguments.event_size.count() as f64 / f64::from(arguments.sources);
     let per_event = evb_shaper::cost::PacketCost::tcp(arguments.mtu, evb_shaper::cost::CELL).line_factor();
     let link = arguments.link_rate.bytes_per_second();

@@ -1,27 +1,28 @@
-//! The problems of a configuration, shown as a compiler would: file, line, key, reason, remedy.
+//! The problems of a configuration, shown in the form of compiler messages: file, line, key,
+//! reason, remedy.
 
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 #[cfg(test)]
 mod tests;
 
-/// The severity of a problem: it stops the start, or it does not.
+/// The severity of a problem: it prevents the start of a run, or it is a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The configuration is refused.
     Error,
-    /// The run starts, but the user should know.
+    /// The run starts, but the problem is shown to the user.
     Warning,
 }
 
 /// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Severity: it stops the start, or it does not.
+    /// Severity: the problem prevents the start of a run, or it is a warning.
     pub severity: Severity,
-    /// Path of the key, such as `supervisor.slots`; empty where no key is concerned.
+    /// Path of the key, such as `supervisor.slots`; empty if the problem concerns no key.
     pub key: String,
-    /// Byte offsets of the place in the text.
+    /// Byte offsets of the problem in the text.
     pub span: Range<usize>,
     /// Description of what is wrong.
     pub reason: String,
@@ -29,7 +30,7 @@ pub struct Problem {
     pub remedy: String,
 }
 
-/// The text that a configuration was read from. It turns key paths and offsets into lines.
+/// The text that a configuration was read from. `Origin` maps key paths and offsets to lines.
 #[derive(Clone, Debug)]
 pub struct Origin {
     file: Arc<str>,
@@ -37,7 +38,8 @@ pub struct Origin {
     keys: BTreeMap<String, Range<usize>>,
 }
 
-/// Returns the name under which the place of one entry's key is kept.
+/// Returns the name under which [`Origin`] stores the position of a key of one `[[source]]` or
+/// `[[builder]]` entry.
 pub(super) fn place_of(key: &str, id: u16) -> String {
     format!("{key}#{id}")
 }
@@ -47,13 +49,13 @@ impl Origin {
         Self { file: file.into(), text: text.into(), keys }
     }
 
-    /// Returns the file's name, as it was given.
+    /// Returns the name of the file as the user gave it.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Returns the place of `key`, or of the nearest section above it; without either the file's
-    /// start.
+    /// Returns the position of `key` in the text. If the key is absent, returns the position of the
+    /// nearest enclosing section, or the start of the file.
     pub fn span(&self, key: &str) -> Range<usize> {
         let mut path = key;
         loop {
@@ -67,8 +69,8 @@ impl Origin {
         }
     }
 
-    /// Returns the place of `key` in the entry with this id, if reading kept it, or else the place
-    /// of `key`.
+    /// Returns the position of `key` in the entry with this id. If no position was stored for the
+    /// entry, returns that of `key` in any entry.
     pub fn span_of(&self, key: &str, id: Option<u16>) -> Range<usize> {
         let placed = id.and_then(|id| self.keys.get(&place_of(key, id)));
         placed.cloned().unwrap_or_else(|| self.span(key))
@@ -89,7 +91,7 @@ impl Origin {
         offset
     }
 
-    /// Returns the line around `span`, and the marks that underline it.
+    /// Returns the line that contains `span`, and the `^` marks that underline the span.
     fn excerpt(&self, span: &Range<usize>) -> (String, String) {
         let start = self.boundary(span.start);
         let end = self.boundary(span.end).max(start);
@@ -98,7 +100,7 @@ impl Origin {
         let marked = self.text[start..end.min(line_end)].trim_end().chars().count();
         let before = self.text[line_start..start].chars();
         let shift = before.clone().count().saturating_sub(CLIP / 2);
-        // Control characters of a foreign file must not reach the terminal.
+        // Control characters in the file must not reach the terminal.
         let shown = |c: char| if c == '\t' || !c.is_control() { c } else { '·' };
         let line = self.text[line_start..line_end].trim_end();
         let line: String = line.chars().skip(shift).take(CLIP).map(shown).collect();
@@ -107,10 +109,10 @@ impl Origin {
     }
 }
 
-/// Number of characters of a long line that are shown.
+/// Largest number of characters of a line that are shown.
 const CLIP: usize = 160;
 
-/// All problems of one configuration: errors first, then by line.
+/// All problems of one configuration, sorted: errors first, then by line.
 #[derive(Clone, Debug)]
 pub struct Problems {
     origin: Origin,
@@ -118,29 +120,29 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Creates the list of problems of the configuration that came from `origin`.
+    /// Creates the list of problems of the configuration with the text `origin`.
     pub fn new(origin: Origin, mut list: Vec<Problem>) -> Self {
         list.sort_by_key(|problem| (problem.severity, problem.span.start));
         list.dedup();
         Self { origin, list }
     }
 
-    /// Returns the problems: errors first, then by line.
+    /// Returns the problems, sorted: errors first, then by line.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.list.iter()
     }
 
-    /// Returns the line that a problem is on, from 1.
+    /// Returns the line number of a problem, counted from 1.
     pub fn line_of(&self, problem: &Problem) -> usize {
         self.origin.line_and_column(problem.span.start).0
     }
 
-    /// Returns true if the configuration must be refused.
+    /// Returns true if a problem is an error, so that the configuration must be refused.
     pub fn are_fatal(&self) -> bool {
         self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Returns true if there are no problems.
+    /// Returns true if the list has no problems.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

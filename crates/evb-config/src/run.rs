@@ -1,4 +1,4 @@
-//! `[run]`: the run's number and its end.
+//! `[run]`: the run's number and the conditions that end it.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use super::section::Section;
 /// The run's number and the conditions that end it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConfig {
-    /// Run number; `None`: the next for which no files exist.
+    /// Run number; `None`: the next number for which no files exist.
     pub number: Option<RunNumber>,
     /// Number of assigned events after which the run ends.
     pub events: Option<u64>,
-    /// Time after which the run ends; with `events` too, whichever comes first.
+    /// Time after which the run ends; if `events` is given too, the run ends when the first of the
+    /// two limits is reached.
     pub duration: Option<Duration>,
-    /// Seed of all randomness: triggers, sizes, contents.
+    /// Seed of all random numbers: triggers, sizes, contents.
     pub seed: u64,
 }
 

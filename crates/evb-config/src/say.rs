@@ -1,7 +1,7 @@
-//! `say!` and `say_in_line!`: `println!` and `print!` for the output of commands. A reader that
-//! closes the pipe has seen enough, and causes neither a panic nor an error.
+//! `say!` and `say_in_line!`: `println!` and `print!` for the output of commands. If the reader of
+//! the output closes the pipe, the macros cause neither a panic nor an error.
 
-/// Prints a line to standard output, and ignores errors such as a closed pipe.
+/// Prints a line to standard output. Errors, for example of a closed pipe, are ignored.
 #[macro_export]
 macro_rules! say {
     ($($what:tt)*) => {{
@@ -10,7 +10,8 @@ macro_rules! say {
     }};
 }
 
-/// Prints to standard output without ending the line, and ignores errors such as a closed pipe.
+/// Prints to standard output without ending the line. Errors, for example of a closed pipe, are
+/// ignored.
 #[macro_export]
 macro_rules! say_in_line {
     ($($what:tt)*) => {{

@@ -1,5 +1,5 @@
-//! One table of the file, read key by key into finished values. Every problem is noted and reading
-//! goes on, so that users can mend the whole file at once.
+//! One table of the configuration file, read key by key into checked values. Reading continues
+//! after a problem, so that users see all problems of the file at once.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,14 +22,15 @@ use super::{
     template,
 };
 
-/// The findings of reading so far.
+/// Problems and positions of keys, collected while a configuration is read.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) problems: RefCell<Vec<Problem>>,
     pub(super) keys: RefCell<BTreeMap<String, Range<usize>>>,
-    /// True if addresses beyond this machine are allowed.
+    /// True if the configuration may contain addresses of other machines.
     pub(super) open: Cell<bool>,
-    /// Every key that reading asked for: a test compares them with the documentation.
+    /// Every key that the reader looked up, for a test that compares the keys with the
+    /// documentation.
     #[cfg(test)]
     pub(super) asked: RefCell<std::collections::BTreeSet<String>>,
 }
@@ -52,16 +53,16 @@ impl Notes {
     }
 }
 
-/// A table being read. Every key that is asked for becomes known, and [`Section::finish`] reports
-/// all others.
+/// A table that is being read. Every key that the reader looks up becomes known, and
+/// [`Section::finish`] reports the other keys of the table.
 pub(super) struct Section<'t> {
     notes: &'t Notes,
     path: String,
     span: Range<usize>,
     entries: Option<&'t DeTable<'t>>,
-    /// A text in the place of a table: `sink = "null"` is `sink = { kind = "null" }`.
+    /// A text in place of a table: `sink = "null"` means `sink = { kind = "null" }`.
     kind: Option<&'t Spanned<DeValue<'t>>>,
-    /// Id that replaces `{id}` in texts.
+    /// Id that replaces `{id}` in texts of the table.
     id: Option<u16>,
     known: Vec<&'static str>,
 }
@@ -76,8 +77,8 @@ impl<'t> Section<'t> {
         Self { notes, path: path.to_owned(), span, entries, kind: None, id: None, known: Vec::new() }
     }
 
-    /// Returns the same section, with `{id}` in its texts and those of its tables standing for
-    /// `id`.
+    /// Returns the same section for one id, which replaces `{id}` in all its texts, including those
+    /// in nested tables.
     pub(super) fn for_id(mut self, id: u16) -> Self {
         self.id = Some(id);
         self
@@ -103,7 +104,7 @@ impl<'t> Section<'t> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Returns the value at `key` as it stands there, and marks the key as known.
+    /// Returns the value at `key` without any conversion, and marks the key as known.
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Spanned<DeValue<'t>>> {
         if !self.known.contains(&key) {
             self.known.push(key);
@@ -116,7 +117,7 @@ impl<'t> Section<'t> {
         Some(given)
     }
 
-    /// Keeps the place of the value at `key` of this entry, for checks that refuse it later:
+    /// Stores the position of the value at `key` of this entry for later checks, which find it with
     /// [`Origin::span_of`].
     ///
     /// [`Origin::span_of`]: super::Origin::span_of
@@ -127,7 +128,8 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Notes that the value at `key` is wrong, or the section if it has no such value.
+    /// Notes that the value at `key` is wrong. If the section has no such value, the problem has
+    /// the position of the section.
     pub(super) fn refuse(&self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
         let given = self.entries.and_then(|entries| entries.get(key));
         let given = given.or_else(|| self.kind.filter(|_| key == "kind"));
@@ -135,7 +137,7 @@ impl<'t> Section<'t> {
         self.notes.error(&self.key_path(key), span, reason, remedy);
     }
 
-    /// Returns a value that is present, or notes that it is missing.
+    /// Returns `value`; notes a problem if the section lacks the key.
     pub(super) fn need<T>(&self, key: &str, value: Option<T>, example: &str) -> Option<T> {
         if value.is_none() && !self.has(key) && (self.kind.is_none() || key != "kind") {
             let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
@@ -148,7 +150,7 @@ impl<'t> Section<'t> {
         self.refuse(key, format!("`{key}` is {}, not {wanted}", describe(value)), format!("write {example}"));
     }
 
-    /// Reads a text, with `{id}` replaced.
+    /// Reads a text and replaces `{id}` in it.
     pub(super) fn text(&mut self, key: &'static str, example: &str) -> Option<String> {
         let value = self.value(key)?;
         match (value.get_ref().as_str(), self.id) {
@@ -167,7 +169,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Reads a quantity with its unit by `parse`.
+    /// Reads a quantity with a unit; `parse` converts its text.
     pub(super) fn quantity<T>(
         &mut self,
         key: &'static str,
@@ -229,7 +231,7 @@ impl<'t> Section<'t> {
         Some(time)
     }
 
-    /// Reads a whole number from `range`; a text with `{id}` is accepted as well.
+    /// Reads a whole number from `range`; in an entry with ids, a text with `{id}` is accepted too.
     pub(super) fn whole(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
         let remedy = format!("give a whole number from {} to {}, without quotes", range.start(), range.end());
@@ -263,7 +265,7 @@ impl<'t> Section<'t> {
         flag
     }
 
-    /// Reads one of a few words.
+    /// Reads a word and returns the value that belongs to it in `choices`.
     pub(super) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let all = format!("one of {}", quoted(&words));
@@ -277,7 +279,7 @@ impl<'t> Section<'t> {
         chosen.map(|(_, choice)| *choice)
     }
 
-    /// Returns a table within this one.
+    /// Returns a table that is nested in this table.
     pub(super) fn table(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         let DeValue::Table(entries) = value.get_ref() else {
@@ -289,13 +291,13 @@ impl<'t> Section<'t> {
         Some(section)
     }
 
-    /// Returns a section of the file, empty if it is not there.
+    /// Returns a section of the file; an absent section is treated as an empty one.
     pub(super) fn table_or_empty(&mut self, key: &'static str) -> Self {
         self.table(key)
             .unwrap_or_else(|| Section::new(self.notes, &self.key_path(key), self.span.clone(), None))
     }
 
-    /// Reads a table with a `kind`, or that kind alone as a text.
+    /// Reads a table with the key `kind`, or a text that is the value of `kind`.
     pub(super) fn kinded(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         if value.get_ref().as_str().is_none() {
@@ -326,7 +328,7 @@ impl<'t> Section<'t> {
         Some(host)
     }
 
-    /// Reads a name or an address of any host.
+    /// Reads a host name or address without checking whether `[security]` permits it.
     fn bare_host(&mut self, key: &'static str) -> Option<String> {
         let host = self.text(key, &format!("for example {key} = \"127.0.0.1\""))?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
@@ -338,8 +340,8 @@ impl<'t> Section<'t> {
         Some(bare.to_owned())
     }
 
-    /// Reads an IP address of the host itself. A name is refused, because it may have several
-    /// addresses, and different ones on different hosts.
+    /// Reads an IP address of the host on which the role runs. Names are refused, because a name
+    /// may have several addresses, and may resolve to different addresses on different hosts.
     pub(super) fn local_address(&mut self, key: &'static str) -> Option<String> {
         let host = self.bare_host(key)?;
         if host.parse::<IpAddr>().is_err() {
@@ -351,14 +353,14 @@ impl<'t> Section<'t> {
         Some(host)
     }
 
-    /// Reads an address to listen at.
+    /// Reads an address at which a role listens.
     pub(super) fn endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let endpoint = self.any_endpoint(key)?;
         self.allow_host(key, &endpoint.host)?;
         Some(endpoint)
     }
 
-    /// Reads an address regardless of `[security]`.
+    /// Reads an address without checking whether `[security]` permits it.
     pub(super) fn any_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let text = self.text(key, &format!("for example {key} = \"127.0.0.1:7000\""))?;
         match text.parse::<Endpoint>() {
@@ -371,7 +373,8 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Reads an address to which peers connect by this very text.
+    /// Reads an address that peers use unchanged to connect. Port 0 and unspecified hosts are
+    /// refused.
     pub(super) fn peer_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let endpoint = self.endpoint(key)?;
         if endpoint.port == 0 {
@@ -390,7 +393,7 @@ impl<'t> Section<'t> {
         Some(endpoint)
     }
 
-    /// Refuses hosts beyond this machine unless there is a `[security]` section.
+    /// Refuses hosts other than this machine unless the file has a `[security]` section.
     pub(super) fn allow_host(&self, key: &str, host: &str) -> Option<()> {
         if self.notes.open.get() || endpoint::is_loopback(host) {
             return Some(());
@@ -402,7 +405,7 @@ impl<'t> Section<'t> {
         None
     }
 
-    /// Reports the keys that reading did not ask for.
+    /// Reports the keys of the table that the reader never looked up.
     pub(super) fn finish(self) {
         let Some(entries) = self.entries else { return };
         for key in entries.keys() {
@@ -418,7 +421,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// Joins words for a message: "a", "b" or "c".
+/// Joins words with quotes and commas for a message: `"a", "b"`.
 fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
 }
@@ -435,7 +438,7 @@ fn describe(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// Returns the reason and the remedy of a unit error.
+/// Returns the reason and the remedy that the message of a unit error contains.
 fn explain(error: &UnitError) -> (String, String) {
     let text = error.to_string();
     let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give a number and a unit"));

@@ -1,4 +1,4 @@
-//! `[security]`: trust in the network.
+//! `[security]`: the rules by which hosts trust each other.
 
 use std::path::PathBuf;
 
@@ -7,27 +7,27 @@ use evb_net::security::KeyError;
 
 use super::section::Section;
 
-/// The trust in the network.
+/// The rule by which hosts trust each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecurityMode {
-    /// There is no section: all peers are on this machine.
+    /// The file has no section `[security]`: all peers are on this machine.
     LoopbackOnly,
     /// `mode = "none"`: every peer on the network is trusted.
     None,
-    /// `mode = "psk"`: peers that have the key in the file are trusted.
+    /// `mode = "psk"`: peers that prove possession of the key in the file are trusted.
     Psk {
-        /// Path of the key's file.
+        /// Path of the file with the key.
         key_file: PathBuf,
     },
 }
 
 impl SecurityMode {
-    /// Returns true if peers authenticate each other.
+    /// Returns true if peers authenticate each other with a key.
     pub fn is_protected(&self) -> bool {
         matches!(self, Self::Psk { .. })
     }
 
-    /// Returns the mode with its key, if there is one.
+    /// Returns the security mode, with the key read from its file.
     ///
     /// # Errors
     /// [`KeyError`]: the file cannot be read, or other users can read it.

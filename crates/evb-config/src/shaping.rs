@@ -21,53 +21,57 @@ use super::{
 /// The rules by which sources may send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShapingConfig {
-    /// Grant policy.
+    /// Rule by which builders grant lanes permission to send.
     pub mode: ShapingMode,
-    /// Bytes that may be under way to one switch port, in buffer bytes. Each builder's share of it
-    /// is in [`BuilderEntry::budget`].
+    /// Bytes that may be under way to one switch port, in buffer bytes. Each builder's share of
+    /// this budget is in [`BuilderEntry::budget`].
     pub budget: Bytes,
-    /// The most that one grant gives, in lane bytes.
+    /// Largest number of bytes that a single grant permits, in lane bytes.
     pub chunk: Bytes,
-    /// Credit: number of sources that a builder lets send at a time; `None`: any number.
+    /// Number of sources that a builder lets send at the same time in the mode credit; `None`: any
+    /// number.
     pub sources_at_once: Option<u32>,
-    /// Window: bytes that each lane may have outstanding, in lane bytes.
+    /// Bytes that each lane may have outstanding in the mode window, in lane bytes.
     pub window: Bytes,
-    /// Rate of each lane, in bytes as `counts` says; always present for the token bucket.
+    /// Rate of each lane, in the bytes that `counts` names; always present in the mode
+    /// token-bucket.
     pub rate: Option<Rate>,
-    /// Bytes that `rate` counts.
+    /// Byte measure of `rate`.
     pub counts: ByteMeasure,
-    /// Bytes that a late lane may catch up, which also bounds what leaves at once; `None`:
-    /// [`Pace::usual`](evb_shaper::Pace::usual).
+    /// Number of bytes that a lane may catch up after a delay, which also limits the bytes that
+    /// leave back to back; `None`: [`Pace::usual`](evb_shaper::Pace::usual).
     pub burst: Option<Bytes>,
-    /// Mechanism that keeps the pace.
+    /// Mechanism that enforces the paces.
     pub offload: OffloadChoice,
-    /// Permission to keep a core busy in order to depart on time.
+    /// Permission to keep a core busy in order to send exactly on time.
     pub spin: Spin,
-    /// True if idle cores are kept awake; `None`: true if a port's queue empties soon.
+    /// True if idle cores are kept from sleeping; `None`: true if a port's queue empties in a short
+    /// time.
     pub keep_awake: Option<bool>,
-    /// Permission for sources and builders to poll for a while before they sleep.
+    /// Permission for sources and builders to poll their sockets for a while before they sleep.
     pub busy_poll: Spin,
-    /// Shares of the classes of traffic in the link; `None`: they are not told apart.
+    /// Rates of the traffic classes on the link; `None`: all traffic is treated alike.
     pub classes: Option<ClassesConfig>,
-    /// The least that a packet is charged.
+    /// Smallest number of bytes that a packet is charged, because switches store small packets in
+    /// cells of a fixed size.
     pub cell: Bytes,
 }
 
-/// The grant policy.
+/// The rule by which sources may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapingMode {
-    /// Builders share a budget out among their lanes.
+    /// Builders divide a budget among their lanes.
     Credit,
-    /// Each lane has a window of its own.
+    /// Each lane has a window, which limits its bytes under way.
     Window,
-    /// Each lane has a pace of its own.
+    /// Each lane has a token bucket, which limits its rate.
     TokenBucket,
-    /// Sources send as soon as they have data.
+    /// Sources send without any limit as soon as they have data.
     None,
 }
 
 impl ShapingMode {
-    /// Returns the word in the configuration.
+    /// Returns the word for the mode in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Credit => "credit",
@@ -78,32 +82,33 @@ impl ShapingMode {
     }
 }
 
-/// The mechanism that keeps the pace of a lane.
+/// The choice of the mechanism that enforces the pace of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadChoice {
-    /// The best that passes its test on this host at the start.
+    /// The best mechanism that passes its test on this host at the start of the run.
     Auto,
-    /// This one or none.
+    /// This mechanism without an alternative; if it does not work, the run is refused.
     Only(Offload),
 }
 
 /// Permission to keep a core busy, in order to depart on time or to receive without a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
-    /// Timers and wake-ups alone.
+    /// Threads sleep until timers or data wake them.
     Off,
-    /// Busy cores if there are enough of them.
+    /// Threads keep cores busy; the run is refused if the host has too few cores.
     On,
-    /// Busy cores in any case.
+    /// Threads keep cores busy even if the host has few cores.
     Force,
 }
 
-/// Budget where no port buffer is stated: nothing can overflow but memory.
+/// Default budget if the port's buffer is unknown: such a budget limits only the memory that is
+/// used.
 const FREE_BUDGET: Bytes = Bytes::mib(8);
 const FREE_CHUNK: Bytes = Bytes::kib(256);
 const FREE_WINDOW: Bytes = Bytes::kib(64);
 
-/// The section as it is given, with defaults still open.
+/// The section as the configuration gives it, before defaults are filled in.
 pub(super) struct Given {
     mode: ShapingMode,
     budget: Option<Bytes>,
@@ -128,7 +133,7 @@ const MODES: [(&str, ShapingMode); 4] = [
     ("none", ShapingMode::None),
 ];
 
-/// Reads the section; [`Given::resolve`] finishes it.
+/// Reads the section `[shaping]`; [`Given::resolve`] fills in the defaults.
 pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
     let given = Given {
         mode: section.choice("mode", &MODES).unwrap_or(ShapingMode::Credit),
@@ -174,7 +179,7 @@ fn offload(section: &mut Section<'_>) -> OffloadChoice {
     section.choice("offload", &choices).unwrap_or(OffloadChoice::Auto)
 }
 
-/// Reads a key that is `true`, `false` or `"force"`.
+/// Reads a key whose value is `true`, `false` or `"force"`.
 fn spin(section: &mut Section<'_>, key: &'static str) -> Spin {
     if section.is_text(key) {
         return section.choice(key, &[("force", Spin::Force)]).unwrap_or(Spin::Off);
@@ -183,8 +188,8 @@ fn spin(section: &mut Section<'_>, key: &'static str) -> Spin {
 }
 
 impl Given {
-    /// Fills in the defaults that depend on the number of `sources` and on the `builders` with
-    /// their ports. Gives every builder its share of the budget.
+    /// Fills in the defaults that depend on the number of `sources` and on the switch ports of the
+    /// `builders`. Gives every builder its share of the budget.
     pub(super) fn resolve(
         self,
         section: &Section<'_>,
@@ -203,7 +208,8 @@ impl Given {
         let builder_count = builders.len() as u64;
         let budgets = match stated {
             Some(port) => divide(section, network, port, builders),
-            // An unknown port is not divided, because no buffer is known that could be shared.
+            // Without a known port buffer, each builder gets the whole default budget: builders
+            // then share no buffer that could overflow.
             None => vec![budget; builders.len()],
         };
         for (builder, budget) in builders.iter_mut().zip(&budgets) {
@@ -212,8 +218,9 @@ impl Given {
         let share = budgets.into_iter().min().unwrap_or(budget);
         let usual_chunk = || match network.port_buffer {
             Some(_) => cost.chunk(share, network.link_rate),
-            // One lane may hold a quarter of the budget. With four chunks in that quarter, it does
-            // not wait for each round trip.
+            // A single lane may hold a quarter of the budget. The chunk is a quarter of that, so
+            // that a lane can have several grants under way and does not wait a round trip for
+            // each.
             None => FREE_CHUNK.min(share / 16).max(Bytes::new(1)),
         };
         let chunk = self.chunk.unwrap_or_else(usual_chunk);
@@ -232,8 +239,8 @@ impl Given {
             let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
             section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
         }
-        // A source's own link carries a lane to every builder, as a port carries one from every
-        // source.
+        // The link of a source carries a lane to every builder, and the link of a port a lane from
+        // every source.
         let lanes = (sources * most_sharing).max(builder_count);
         let lane_rate = || {
             let link = network.link_rate?.bits_per_second();
@@ -258,8 +265,9 @@ impl Given {
     }
 }
 
-/// Returns each builder's budget. A port divides its budget among the builders behind it, and all
-/// ports behind a shared buffer (a switch's memory or a trunk) are bounded by it together.
+/// Returns each builder's budget. A port divides its budget among the builders behind it. If ports
+/// share a buffer (a switch's memory or a trunk), the sum of the ports' budgets does not exceed
+/// nine tenths of the shared buffer.
 fn divide(
     section: &Section<'_>,
     network: &NetworkConfig,
@@ -268,8 +276,8 @@ fn divide(
 ) -> Vec<Bytes> {
     let mut tree = BudgetTree::default();
     let mut placed: BTreeMap<&str, BufferIndex> = BTreeMap::new();
-    // Goes from the top: a buffer is placed once its parent is. Buffers that are left then form a
-    // ring.
+    // The loop places a buffer as soon as its parent is placed. Buffers that can never be placed
+    // contain each other in a cycle.
     let above = |name: &str| network.shared.iter().find(|shared| shared.members.iter().any(|m| m == name));
     let mut waiting: Vec<&SharedBuffer> = network.shared.iter().collect();
     while !waiting.is_empty() {
@@ -302,8 +310,8 @@ fn divide(
     tree.divide()
 }
 
-/// Refuses a member that is neither a port nor a shared buffer: it is a slip of the pen, and would
-/// bound nothing.
+/// Refuses members of a shared buffer that are neither a port nor a shared buffer. An unknown
+/// member is a spelling mistake and would limit nothing.
 fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[BuilderEntry]) {
     let is_known = |name: &String| {
         builders.iter().any(|builder| builder.port_name() == name)
@@ -331,19 +339,19 @@ pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u
     ports
 }
 
-/// Returns the bytes that may be under way in a buffer. The margin is for uncharged traffic:
-/// acknowledgements and control.
+/// Returns the part of a buffer that may be filled with granted data. The remaining tenth is for
+/// traffic without grants: acknowledgements and control.
 pub fn nine_tenths(port_buffer: Bytes) -> Bytes {
     Bytes::new(port_buffer.count() / 10 * 9 + port_buffer.count() % 10 * 9 / 10)
 }
 
-/// Returns the most full packets that fit for each of `lanes` into nine tenths of the port's
-/// buffer.
+/// Returns the default window of a lane: the largest number of full packets for which the windows
+/// of `lanes` lanes fit into nine tenths of the port's buffer.
 fn default_window(network: &NetworkConfig, lanes: u64, cost: &PacketCost) -> Bytes {
     network.port_buffer.map_or(FREE_WINDOW, |port| cost.window(nine_tenths(port) / lanes.max(1)))
 }
 
-/// Returns the cost of packets on this network.
+/// Returns the rule by which data are divided into packets with headers on this network.
 pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes, is_protected: bool) -> PacketCost {
     let mtu = u32::try_from(network.mtu.count()).unwrap_or(u32::MAX);
     evb::role::packet_cost(network.transport, mtu, cell, is_protected)

@@ -1,4 +1,4 @@
-//! `[[network.shared]]`: buffers and links above the ports that several switch ports share.
+//! `[[network.shared]]`: buffers and links that several switch ports share.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use toml::de::DeValue;
 
 use super::section::{Notes, Section};
 
-/// A switch's packet memory, or a trunk between switches.
+/// A buffer that several switch ports share: a switch's packet memory, or a trunk between switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedBuffer {
     /// Name of the buffer.
     pub name: String,
-    /// Bytes that fit into it, in buffer bytes.
+    /// Size of the shared buffer, in buffer bytes.
     pub buffer: Bytes,
-    /// Ports, or other shared buffers, whose traffic passes through it.
+    /// Names of the ports and shared buffers whose traffic passes through this buffer.
     pub members: Vec<String>,
 }
 
-/// Notes a problem at the place of a buffer's members.
+/// Notes a problem at the position of a shared buffer's `members`.
 pub(super) fn refuse_members(
     notes: &Notes,
     shared: &SharedBuffer,
@@ -29,12 +29,12 @@ pub(super) fn refuse_members(
     notes.error("network.shared.members", place.unwrap_or(0..0), reason, remedy);
 }
 
-/// Returns the name under which the place of a buffer's members is kept.
+/// Returns the name under which the position of a shared buffer's `members` is stored.
 fn members_of(name: &str) -> String {
     format!("network.shared.{name}.members")
 }
 
-/// Reads the list. Each name may be given once, and each member in one list only.
+/// Reads the list of shared buffers. Each name may occur once, and each member in one list only.
 pub(super) fn read(network: &mut Section<'_>) -> Vec<SharedBuffer> {
     const KEY: &str = "shared";
     let notes = network.notes();

@@ -3,10 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-/// Returns the candidate that is most like `given`, if one is near enough to have been meant.
+/// Returns the candidate that is most similar to `given`; `None` if no candidate is similar enough.
 ///
-/// A candidate is near if it begins with all of `given`, or if the optimal-string-alignment
-/// distance (insert, delete, replace, swap of neighbours) is at most a third of the length.
+/// A candidate is similar enough if it begins with all of `given`, or if the
+/// optimal-string-alignment distance (insert, delete, replace, swap of neighbours) is at most a
+/// third of the length.
 pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = shortened(given);
     let length = given.chars().count();
@@ -23,10 +24,10 @@ pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, candidate)| candidate)
 }
 
-/// Length at which words are cut, because the distance of longer ones takes too long to compute.
+/// Length to which words are shortened; computing the distance between longer words takes too long.
 const LONGEST: usize = 64;
 
-/// Returns the beginning of a word in lower case.
+/// Returns the beginning of a word, converted to lower case.
 fn shortened(word: &str) -> String {
     word.chars().take(LONGEST).flat_map(char::to_lowercase).collect()
 }

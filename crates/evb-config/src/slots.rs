@@ -9,17 +9,17 @@ use evb_core::{
 
 use super::{Config, TriggerConfig};
 
-/// Number of slots where sizes or the rate are not known before the run.
+/// Number of slots if the sizes of events or the event rate are unknown before the run.
 const USUAL: u64 = 16;
-/// Time for which a message may wait while programs share a machine's cores.
+/// Time for which a message may wait when several programs share a machine's cores.
 const HANDS: Duration = Duration::from_millis(50);
-/// Time that an event is under way through a full port, as a multiple of a budget's time. The port
-/// delays it twice: its announcements and its bytes. The supervisor hears of it as late again, and
-/// the sum is doubled because events do not come evenly.
+/// Duration of an event through a full port, in units of the time that the port takes to send its
+/// budget. The announcements and the data each wait in the port, and the supervisor learns of the
+/// end equally late; the sum is doubled because events do not come evenly.
 const PASSES: u64 = 8;
 
-/// Returns enough slots to hide an event's way through its builder's port and through busy programs
-/// behind other events.
+/// Returns a number of slots that keeps the builder's port busy while events wait in the port and
+/// in busy programs.
 pub(super) fn usual(config: &Config) -> u32 {
     let cost = config.cost();
     let event: Option<Bytes> =
@@ -32,7 +32,7 @@ pub(super) fn usual(config: &Config) -> u32 {
     u32::try_from(slots.min(bearable(config)).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns the slots for triggers as fast as possible.
+/// Returns the number of slots if triggers come as fast as possible.
 fn of_bytes(config: &Config, event: Bytes) -> u64 {
     let passes = if config.network.port_buffer.is_some() { PASSES } else { 1 };
     let budget = config.builders.iter().map(|builder| builder.budget).max().unwrap_or_default();
@@ -41,14 +41,14 @@ fn of_bytes(config: &Config, event: Bytes) -> u64 {
     RunPlan::usual_slots(event, held).into()
 }
 
-/// Returns the slots for a known rate by Little's law, and no more: when a source hangs, the events
-/// in the slots are built without it.
+/// Returns the number of slots for a known event rate, by Little's law. The number is no larger
+/// than necessary, because the events in all slots are built incomplete when a source hangs.
 fn of_rate(config: &Config, rate: f64) -> u64 {
     let under_way = rate / config.builders.len().max(1) as f64 * HANDS.as_secs_f64();
     (under_way.ceil() as u64).saturating_add(SLOTS_BESIDE).clamp(USUAL, MOST_SLOTS.into())
 }
 
-/// Returns the number of slots for which all builders with a stated memory have room.
+/// Returns the number of slots that fit into the configured memory of every builder.
 fn bearable(config: &Config) -> u64 {
     let rooms = config.builders.iter().filter_map(|builder| {
         let beside = config.out_of_order_memory(builder);

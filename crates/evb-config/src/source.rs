@@ -9,38 +9,39 @@ use super::{
     trigger::MulticastGroup,
 };
 
-/// One readout source.
+/// The configuration of one readout source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceEntry {
     /// Id of the source.
     pub id: SourceId,
-    /// Local address that it sends from; `None`: by the routes.
+    /// Local address from which the source sends; `None`: the kernel's routes determine it.
     pub bind: Option<String>,
-    /// Host that runs it, by name or address, if no address tells; `None`: any.
+    /// Host that runs the source, by name or address, if no other address of the source identifies
+    /// it; `None`: any host.
     pub host: Option<String>,
-    /// Origin of its fragments.
+    /// Origin of the source's fragments.
     pub input: Input,
-    /// Size of the largest fragment that it accepts.
+    /// Size of the largest fragment that the source accepts.
     pub max_fragment: Bytes,
-    /// Bytes of unassigned fragments that it keeps before readout must wait.
+    /// Bytes of unassigned fragments that the source keeps before readout must wait.
     pub backlog: Bytes,
-    /// Processor core that it runs on; `None`: any.
+    /// Processor core on which the source runs; `None`: any core.
     pub core: Option<usize>,
 }
 
 impl SourceEntry {
-    /// Returns its mean fragment with the lane's header; `None` if the size is not known before the
-    /// run.
+    /// Returns the mean size of the source's fragments, including the lane's header; `None` if the
+    /// size is unknown before the run.
     pub fn mean_in_lane(&self) -> Option<Bytes> {
         Some(self.input.mean_size()? + Bytes::new(FRAGMENT_HEADER))
     }
 }
 
-/// Default for inputs whose sizes the configuration does not determine.
+/// Default of `max_fragment` for inputs whose fragment sizes the configuration does not determine.
 const MAX_FRAGMENT: Bytes = Bytes::mib(4);
 const BACKLOG: Bytes = Bytes::mib(256);
-/// The largest `max_fragment`: lengths in a lane are 32 bits wide, and half of that leaves room for
-/// sums.
+/// The largest permitted `max_fragment`. Lanes encode lengths in 32 bits; half of that range leaves
+/// room for sums of lengths.
 const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
@@ -78,7 +79,8 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     Some(SourceEntry { id: SourceId::new(id), bind, host, input: input?, max_fragment, backlog, core })
 }
 
-/// Reads the host that runs it, unless the address that it sends from tells.
+/// Reads the host that runs the source; refuses it if the address from which the source sends
+/// (`bind`) already identifies the host.
 fn host(section: &mut Section<'_>, bind: Option<&str>) -> Option<String> {
     let host = section.host("host")?;
     if is_unspecified(&host) {
@@ -94,7 +96,7 @@ fn host(section: &mut Section<'_>, bind: Option<&str>) -> Option<String> {
     Some(host)
 }
 
-/// Returns the default of `max_fragment`.
+/// Returns the default of `max_fragment` for this input.
 fn default_max(input: &Input) -> Bytes {
     match input {
         Input::Generator { size: FragmentSize::Fixed(size), .. } => (*size).max(Bytes::new(1)),

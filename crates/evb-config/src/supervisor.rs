@@ -11,58 +11,59 @@ use super::{
     trigger::{self, TriggerConfig},
 };
 
-/// The shortest lease: two heartbeats.
+/// The shortest permitted lease: two periods of heartbeats.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 
 /// The supervisor's rules for assigning events, and its time limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorConfig {
-    /// Address at which it listens for sources and builders.
+    /// Address at which the supervisor listens for sources and builders.
     pub listen: Endpoint,
     /// Origin of triggers.
     pub trigger: TriggerConfig,
-    /// Events outstanding per builder; `None`: [`Config::slots`](super::Config::slots) computes
-    /// them.
+    /// Number of events that may be outstanding per builder; `None`:
+    /// [`Config::slots`](super::Config::slots) computes the number.
     pub slots: Option<u32>,
-    /// Time from the assignment after which an event closes without the sources that have announced
-    /// nothing.
+    /// Time from an event's assignment after which the builder closes the event without the sources
+    /// that have not announced a fragment.
     pub deadline: Duration,
-    /// Time that all roles may take to register.
+    /// Time within which all roles must register.
     pub start_timeout: Duration,
-    /// Time after which a fragment without a decision counts as unexpected.
+    /// Time after which a source drops a fragment for which it has received no decision, and counts
+    /// it as unexpected.
     pub orphan_timeout: Duration,
-    /// Rule by which the next event gets its builder.
+    /// Rule by which the supervisor chooses the builder of the next event.
     pub policy: AssignmentPolicy,
     /// Number of consecutive events that go to one builder.
     pub run_length: u32,
-    /// File that records the run, so that a new supervisor can continue it.
+    /// File in which the supervisor records the run, so that a new supervisor can continue it.
     pub journal: Option<PathBuf>,
-    /// Failures that the journal survives.
+    /// Failures that the journal's content survives.
     pub journal_fsync: JournalFsync,
-    /// Time for which peers that have lost the supervisor try to reach it.
+    /// Time for which sources and builders that have lost the supervisor try to reach it.
     pub patience: Duration,
-    /// Time after an answered heartbeat for which a builder may write. After two leases of silence
-    /// its events go to other builders.
+    /// Time after an answered heartbeat for which a builder may write events. After two leases
+    /// without heartbeats the builder's events go to other builders.
     pub lease: Duration,
-    /// Treatment of events when a source goes away.
+    /// Treatment of events when a source is lost.
     pub on_source_loss: SourceLoss,
-    /// Time between reports of sources and builders; zero: only at the end.
+    /// Time between the reports that sources and builders send; zero: they report only at the end.
     pub report_period: Duration,
 }
 
-/// The treatment of events when a source goes away.
+/// The treatment of events when a source is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceLoss {
-    /// Events are built without it.
+    /// Events are built without the lost source.
     Incomplete,
-    /// Events wait for it.
+    /// Events wait for the return of the lost source.
     Wait,
 }
 
-/// The rule by which the next event gets its builder.
+/// The rule by which the supervisor chooses the builder of the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssignmentPolicy {
-    /// One builder after the other, skipping those without a free slot.
+    /// Builders take turns; builders without a free slot are skipped.
     RoundRobin,
     /// The builder with the most free slots.
     LeastLoaded,

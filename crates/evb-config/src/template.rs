@@ -6,19 +6,19 @@ mod tests;
 /// The reason why a list of ids or a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TemplateError {
-    /// The text is no list of ids.
+    /// The text is not a list of ids.
     #[error("`{0}` is neither an id nor a range of ids from 0 to 65535")]
     Ids(String),
-    /// An id is in the list already.
+    /// An id occurs twice in the list.
     #[error("id {0} stands twice in the list")]
     Twice(u16),
-    /// Braces hold something other than a sum over `id`.
+    /// Braces contain something other than a sum of `id` and whole numbers.
     #[error("`{{{0}}}` is not a sum of `id` and whole numbers")]
     Sum(String),
-    /// A brace is not closed.
+    /// An opening brace has no closing brace.
     #[error("a `{{` that is not closed by a `}}`")]
     Open,
-    /// A sum is below zero or too large.
+    /// The value of a sum in braces is below zero or too large.
     #[error("`{{{text}}}` is below zero or too large for id {id}")]
     Value {
         /// Text between the braces.
@@ -28,7 +28,8 @@ pub(super) enum TemplateError {
     },
 }
 
-/// Reads `"1-22"` or `"1-4, 7, 9-12"`: each id at most once, in the order given.
+/// Reads a list of ids such as `"1-22"` or `"1-4, 7, 9-12"`: each id may occur once, and the order
+/// is kept.
 pub(super) fn parse_ids(text: &str) -> Result<Vec<u16>, TemplateError> {
     let mut seen = vec![false; usize::from(u16::MAX) + 1];
     let mut ids = Vec::new();
@@ -50,7 +51,7 @@ pub(super) fn parse_ids(text: &str) -> Result<Vec<u16>, TemplateError> {
     Ok(ids)
 }
 
-/// Replaces every `{…}` by its value for this `id`.
+/// Replaces every `{…}` in the text by the value of its sum for this `id`.
 pub(super) fn expand(text: &str, id: u16) -> Result<String, TemplateError> {
     let mut expanded = String::new();
     let mut rest = text;
@@ -75,7 +76,7 @@ fn evaluate(sum: &str, id: u16) -> Result<u64, TemplateError> {
         let end = rest.find(['+', '-']).unwrap_or(rest.len());
         let term = match rest[..end].trim() {
             "id" => i64::from(id),
-            // Only digits are allowed, because `parse` alone would take a sign as well.
+            // Only digits are allowed; `parse` alone would accept a sign too.
             digits if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().map_err(|_| bad())?,
             _ => return Err(bad()),
         };

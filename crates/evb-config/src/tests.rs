@@ -6,13 +6,14 @@ mod values;
 
 use super::{Config, Problems, read};
 
-/// The smallest system that runs, without its `[run]`, `[network]` and `[shaping]`.
+/// The supervisor section of the smallest valid system, whose `[run]`, `[network]` and `[shaping]`
+/// are left to their defaults.
 const SUPERVISOR: &str =
     "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"2 kHz\" }\n";
 const SOURCE: &str = "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
 const BUILDER: &str = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
 
-/// Completes a configuration around `sections`.
+/// Completes `sections` to a configuration with a supervisor, a source and a builder.
 fn around(sections: &str) -> String {
     let mut text = sections.to_owned();
     for (head, default) in [("[supervisor]", SUPERVISOR), ("[[source]]", SOURCE), ("[[builder]]", BUILDER)] {

@@ -1,4 +1,4 @@
-//! `supervisor.trigger`: the origin of triggers.
+//! `supervisor.trigger`: the origin of the triggers.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,48 +6,50 @@ use evb_core::units::Frequency;
 
 use super::{endpoint::Endpoint, section::Section};
 
-/// The origin of triggers.
+/// The origin of the triggers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TriggerConfig {
     /// Triggers at equal intervals.
     Periodic {
-        /// Events per second.
+        /// Number of events per second.
         rate: Frequency,
     },
     /// Triggers at exponentially distributed intervals.
     Poisson {
-        /// Mean events per second.
+        /// Mean number of events per second.
         rate: Frequency,
     },
-    /// Triggers at normally distributed intervals, never negative.
+    /// Triggers at normally distributed intervals; negative intervals do not occur.
     Gaussian {
-        /// Mean events per second.
+        /// Mean number of events per second.
         rate: Frequency,
         /// Standard deviation of an interval.
         sigma: Duration,
     },
-    /// Several triggers at once, at equal intervals.
+    /// Bursts of several triggers at once, at equal intervals.
     Burst {
-        /// Bursts per second.
+        /// Number of bursts per second.
         rate: Frequency,
-        /// Events in each.
+        /// Number of events in each burst.
         count: u32,
     },
-    /// Triggers whenever half of a builder's slots are free, as many at once.
+    /// Triggers at the pace of the builders: whenever half of a builder's slots are free, as many
+    /// triggers occur at once.
     AsFastAsPossible,
     /// Triggers from another program.
     External {
-        /// Address at which the supervisor listens for it.
+        /// Address at which the supervisor listens for the triggering program.
         listen: Endpoint,
-        /// Form of the triggers.
+        /// Form in which the program sends triggers.
         protocol: TriggerProtocol,
     },
-    /// Triggers announced to supervisor and sources alike by UDP multicast.
+    /// Triggers that a UDP multicast announces to the supervisor and to all sources.
     Multicast(MulticastGroup),
 }
 
 impl TriggerConfig {
-    /// Returns the mean events per second, if the configuration determines them.
+    /// Returns the mean number of events per second; `None` if the configuration does not determine
+    /// it.
     pub fn events_per_second(&self) -> Option<f64> {
         match self {
             Self::Periodic { rate } | Self::Poisson { rate } | Self::Gaussian { rate, .. } => {
@@ -62,18 +64,19 @@ impl TriggerConfig {
 /// The form in which an external trigger arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerProtocol {
-    /// Lines over TCP.
+    /// Text lines over TCP.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
 }
 
-/// A multicast group and the interface to join it on.
+/// A multicast group, and the interface on which a host joins it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastGroup {
-    /// Address and port.
+    /// Address and port of the group.
     pub group: SocketAddr,
-    /// Local address (IPv4) or name of the interface; `None`: by the routes.
+    /// Local address (IPv4) or name of the interface; `None`: the kernel's routes determine the
+    /// interface.
     pub interface: Option<String>,
 }
 
@@ -150,7 +153,7 @@ fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {
     Some(rate)
 }
 
-/// Reads a group at `key`, and `interface` beside it.
+/// Reads a multicast group at `key`, and its interface at `interface`.
 pub(super) fn read_group(section: &mut Section<'_>, key: &'static str) -> Option<MulticastGroup> {
     let interface = section.host("interface");
     let text = section.text(key, &format!("for example {key} = \"239.1.2.3:7002\""))?;

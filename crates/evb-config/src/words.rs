@@ -1,8 +1,8 @@
-//! Roles in words for people.
+//! Lists of roles as text for people.
 
 use evb_core::id::Peer;
 
-/// Joins ids to ranges: `1-4, 7`.
+/// Joins ids into ranges: `1-4, 7`.
 pub fn ranges(ids: impl Iterator<Item = u16>) -> String {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for id in ids {
@@ -17,7 +17,7 @@ pub fn ranges(ids: impl Iterator<Item = u16>) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns roles as a line: `supervisor, builder 2, sources 1-4`.
+/// Formats roles as a line of text: `supervisor, builder 2, sources 1-4`.
 pub fn roles_in_words(roles: &[Peer]) -> String {
     let (mut builders, mut sources) = (Vec::new(), Vec::new());
     let mut words = Vec::new();

@@ -57,37 +57,37 @@ use crate::{
     },
 };
 
-/// Interval at which a sink that takes no events is tried again.
+/// Interval at which the builder retries a sink that takes no events.
 pub const SINK_RETRY: Duration = Duration::from_millis(200);
 
 /// Configuration of a builder, fixed before the first event.
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
-    /// Id of this builder.
+    /// Id of the builder.
     pub id: BuilderId,
-    /// Number of the run.
+    /// Number of the run that the builder belongs to.
     pub run: RunNumber,
-    /// Epoch of the run.
+    /// Epoch of the run that the builder belongs to.
     pub epoch: Epoch,
-    /// Most events that may be open or with the sink at once.
+    /// Most events that may be open in the builder or with its sink at once.
     pub slots: usize,
     /// Time, from its assignment, for which an event waits for sources that have announced nothing.
     pub deadline: Duration,
     /// Longest time between two heartbeats to the supervisor.
     pub heartbeat: Duration,
-    /// Time for which events may go to the sink after a heartbeat of ours that the supervisor
-    /// answered. Zero means without limit.
+    /// Time for which events may go to the sink after the builder sent a heartbeat that the
+    /// supervisor answered. A lease of zero means that there is no limit.
     pub lease: Duration,
-    /// True if the supervisor's clock is also ours.
+    /// True if the builder and the supervisor read the same clock.
     pub shared_clock: bool,
     /// All sources of the run, ascending; a source's position is its index.
     pub sources: Vec<SourceId>,
-    /// The largest payload of each source, in the same order.
+    /// Largest payload of each source, in the order of `sources`.
     pub max_fragment: Vec<Bytes>,
-    /// Longest time that data of a lane over datagrams may wait in the builder's port. No timer
-    /// declares data lost before that.
+    /// Longest time that data of a lane over datagrams may wait in the queue of the builder's
+    /// switch port. No timer declares data lost before this time is over.
     pub queue: Duration,
-    /// Interval of the periodic reports; zero for none.
+    /// Interval of the periodic reports; zero for no periodic reports.
     pub report_period: Duration,
 }
 
@@ -95,20 +95,20 @@ pub struct BuilderConfig {
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "it is rare, never kept, and boxed would cost an allocation each"
+    reason = "a builder handles outputs one at a time and keeps none; a box would cost an allocation for each event"
 )]
 pub enum Output {
-    /// An event is over. Filter it, write it, and report the outcome by `handle_written`,
-    /// `handle_rejected` or `handle_failed`.
+    /// A built event. The driver filters and writes the event, and reports the outcome by
+    /// `handle_written`, `handle_rejected` or `handle_failed`.
     Event(Event),
-    /// The lane of that source index has records to be sent. Call [`BuilderCore::write_records`],
-    /// or over datagrams [`BuilderCore::write_datagram`].
+    /// The lane of that source index has records to be sent. Call [`BuilderCore::write_records`]
+    /// for a lane over a stream, [`BuilderCore::write_datagram`] for a lane over datagrams.
     Lane(LaneIndex),
-    /// A message to the supervisor.
+    /// A message to send to the supervisor.
     Supervisor(Control),
 }
 
-/// The builder's machine. `P` decides when which source may send.
+/// State machine of a builder. The grant policy `P` decides which source may send, and when.
 ///
 /// After all inputs that share one `now`, call `poll` until it returns `None`.
 #[derive(Debug)]
@@ -117,9 +117,10 @@ pub struct BuilderCore<P> {
     lanes: Lanes<P>,
     slots: Slots,
     unaccounted: Unaccounted,
-    /// The latest request for an answer among assignments that is not answered yet.
+    /// The supervisor's latest request to confirm assignments that the builder has not answered
+    /// yet.
     accepted: Option<u32>,
-    /// True while there is a connection to the supervisor.
+    /// True while the connection to the supervisor is up.
     is_supervised: bool,
     lease: Lease,
     /// True while the sink takes events.
@@ -130,16 +131,16 @@ pub struct BuilderCore<P> {
     reports: ReportTimer,
     counters: BuilderReport,
     last_commit: Option<Instant>,
-    /// Times of this builder's stages between a grant and its data.
+    /// Durations of the stages between a grant and its data, as this builder measured them.
     stages: StageTimes,
     next_sweep: Instant,
 }
 
-/// Interval at which slots are searched for unassigned events, and memory is summed up.
+/// Interval at which the builder searches its slots for unassigned events and sums up their memory.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// Number of early heartbeats per heartbeat interval at most. A builder whose last slot is taken
-/// reports its load early, because triggers may be inhibited for it from then on.
+/// Most early heartbeats per heartbeat interval. A builder whose last free slot has been taken
+/// reports its load early, because the supervisor may have to inhibit triggers from then on.
 const FULL_HEARTBEATS: u32 = 5;
 
 impl<P: GrantPolicy> BuilderCore<P> {
@@ -171,8 +172,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         slot_memory(config.max_fragment.iter().copied()) * config.slots as u64
     }
 
-    /// Takes in a heartbeat of the supervisor. One that answers one of ours renews the lease
-    /// (docs/reference/protocol.md RUN-31).
+    /// Handles a heartbeat of the supervisor. A heartbeat that answers one of this builder's
+    /// heartbeats renews the lease (docs/reference/protocol.md RUN-31).
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.clock.handle(heartbeat, now);
         if heartbeat.echo_ns != 0 {
@@ -181,13 +182,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Opens the sink to events, or closes it while it is busy with events of an earlier
-    /// incarnation. Meanwhile, events wait in their slots.
+    /// incarnation. While the sink is closed, events wait in their slots.
     pub fn open_sink(&mut self, is_open: bool) {
         self.is_sink_open = is_open;
     }
 
-    /// Frees the slot of an event that the sink accepted. Its sources may forget the fragments once
-    /// the ledger has the event.
+    /// Frees the slot of an event that the sink accepted. The sources of the event may forget its
+    /// fragments once the supervisor's ledger has the event.
     pub fn handle_written(&mut self, event: Event, now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.last_commit = Some(now);
@@ -206,15 +207,16 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.release(slot, event, Some(Outcome::Rejected), "");
     }
 
-    /// Frees the slot of an event that the sink failed to take. The event is lost, and the ledger
-    /// has the cause.
+    /// Frees the slot of an event that the sink failed to take. The event is lost, and the
+    /// completion tells the supervisor the cause.
     pub fn handle_failed(&mut self, event: Event, cause: &str, _now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.lost += 1;
         self.release(slot, event, Some(Outcome::Lost), cause);
     }
 
-    /// Handles deadlines and stalled lanes (docs/reference/protocol.md LANE-15).
+    /// Handles event deadlines, lost datagrams, and lanes whose connection stays broken
+    /// (docs/reference/protocol.md LANE-15).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.lanes.handle_timeout(now);
         self.slots.expire(now, |ended| self.lanes.note_end(ended));
@@ -226,8 +228,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Returns the time at which `handle_timeout` or `poll` has something to do without further
-    /// input.
+    /// Returns the time at which to call `handle_timeout` and `poll` if no other input comes
+    /// before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let heartbeat =
             earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
@@ -250,7 +252,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Some(Output::Supervisor(Control { message: Some(message) }))
     }
 
-    /// Returns the number of events that are open or with the sink.
+    /// Returns the number of events that are open in the builder or with its sink.
     pub fn slots_used(&self) -> usize {
         self.slots.used()
     }
@@ -260,13 +262,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.unaccounted.len()
     }
 
-    /// Returns true if everything that came in on all lanes is committed, and the sources have been
-    /// told.
+    /// Returns true if the builder has committed everything that arrived on all lanes and has told
+    /// the sources so.
     pub fn is_idle(&self) -> bool {
         self.slots.used() == 0 && self.unaccounted.is_empty() && self.lanes.is_idle()
     }
 
-    /// Returns the policy, for its counters.
+    /// Returns the grant policy, for its counters.
     pub fn policy(&self) -> &P {
         self.lanes.policy()
     }
@@ -295,13 +297,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.stages.wake.record(took);
     }
 
-    /// Returns the final counters for the supervisor.
+    /// Returns the message with the final counters for the supervisor.
     pub fn report(&self) -> Control {
         self.report_with(None)
     }
 
-    /// Returns the final counters of a builder whose lanes use datagrams, with those of their
-    /// common socket.
+    /// Returns the message with the final counters of a builder whose lanes use datagrams.
+    /// `datagrams` are the counters of the UDP socket that all lanes share.
     pub fn report_with(&self, datagrams: Option<DatagramReport>) -> Control {
         let granted = self.policy().counters();
         let mut counters = BuilderReport {
@@ -328,7 +330,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Returns a periodic report.
+    /// Returns a periodic report with the counters so far.
     fn report_so_far(&self, now: Instant) -> Report {
         let counters = BuilderReport { lanes: self.lanes.reports_so_far(), ..self.counters_so_far() };
         let load = self.load();
@@ -343,7 +345,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Report { report: Some(RoleReport::Builder(counters)), live: Some(live) }
     }
 
-    /// Returns the load of the slots.
+    /// Returns the number of events that occupy slots, by what they wait for.
     fn load(&self) -> Load {
         self.slots.load(&self.config.sources)
     }
@@ -373,9 +375,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Gives up fragments that were announced on lanes whose connection has been gone for the
-    /// deadline. Their sources may still reach the supervisor, and would otherwise hold every slot
-    /// (docs/reference/protocol.md LANE-15).
+    /// Gives up fragments that were announced on lanes whose connection has been gone for as long
+    /// as the deadline. The sources of such lanes may still reach the supervisor, so that they
+    /// count as up, and their fragments would otherwise hold every slot (docs/reference/protocol.md
+    /// LANE-15).
     fn give_up_broken_lanes(&mut self, now: Instant) {
         if undo::is_undone(Fix::Ac5e2f5) {
             return;
@@ -388,8 +391,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Frees the slot of an event after filter and sink. `outcome` is `None` for an event that is
-    /// simply complete.
+    /// Frees the slot of an event that has passed filter and sink. `outcome` is `None` for a
+    /// complete event that the sink accepted.
     fn release(&mut self, slot: SlotIndex, event: Event, outcome: Option<Outcome>, cause: &str) {
         let starts = self.slots.starts(slot);
         match outcome {
@@ -401,7 +404,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
 }
 
 /// Returns the most payload memory that a slot can take: the sum of `max_fragment` of all sources.
-/// A source with large fragments counts [`LARGE_FRAGMENT`] more, for its small ones.
+/// A source with large fragments counts [`LARGE_FRAGMENT`] more, as its small fragments go to other
+/// memory.
 pub fn slot_memory(max_fragment: impl IntoIterator<Item = Bytes>) -> Bytes {
     let of_one = |limit: Bytes| match limit.as_usize() >= LARGE_FRAGMENT {
         true => limit + Bytes::new(LARGE_FRAGMENT as u64),

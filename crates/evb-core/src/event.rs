@@ -1,5 +1,4 @@
-//! [`Event`]: a built event with the fragments of one event id. An incomplete event names its
-//! missing sources.
+//! [`Event`]: a built event with its fragments. An incomplete event names the missing sources.
 
 use core::ops::Range;
 
@@ -10,30 +9,30 @@ use crate::{
     units::Bytes,
 };
 
-/// A built physics event, as a sink receives it. Cloning shares the data.
+/// A built physics event, as a sink receives it. A clone shares the payload memory.
 ///
-/// Fragments are in the order of their source ids. Small ones share one allocation, large ones have
-/// their own. When a sink returns an event and has kept no clone, the builder uses the memory
-/// again.
+/// Fragments are in the order of their source ids. Small fragments share one allocation, and each
+/// large fragment has its own. When a sink returns an event and has kept no clone, the builder
+/// reuses the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The trigger number.
+    /// The event's trigger number.
     pub id: EventId,
-    /// The run it belongs to.
+    /// The run that the event belongs to.
     pub run: RunNumber,
-    /// The epoch of that run.
+    /// The epoch of the event's run.
     pub epoch: Epoch,
-    /// Builder that built it.
+    /// The builder that built the event.
     pub builder: BuilderId,
     /// Time of the trigger, on the builder's clock.
     pub triggered: Instant,
-    /// Sources that were expected and did not contribute: empty for a complete event.
+    /// Sources that were expected and did not contribute; empty for a complete event.
     pub missing: Vec<SourceId>,
     pub(crate) fragments: Vec<Contribution>,
     pub(crate) arena: bytes::Bytes,
 }
 
-/// One fragment inside an event.
+/// One fragment of an event, by its place in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contribution {
     pub(crate) source: SourceId,
@@ -54,22 +53,23 @@ pub(crate) enum Place {
 pub struct FragmentView<'a> {
     /// Source of the fragment.
     pub source: SourceId,
-    /// The detector's timestamp.
+    /// The detector's own timestamp, in its ticks.
     pub timestamp: Timestamp,
     /// Checksum of the payload, which the builder has verified.
     pub checksum: Checksum,
-    /// The payload.
+    /// Payload bytes.
     pub payload: &'a [u8],
 }
 
 impl Event {
-    /// Returns an event without fragments, for tools and tests. [`Self::add`] them in the order of
-    /// their source ids. Builders assemble events without this copy.
+    /// Returns an event without fragments, for tools and tests. Call [`Self::add`] for each
+    /// fragment, in the order of the source ids. Builders use another way, which shares memory
+    /// between fragments.
     pub fn empty(id: EventId, run: RunNumber, epoch: Epoch, builder: BuilderId) -> Self {
         Self { id, run, epoch, builder, ..Self::default() }
     }
 
-    /// Adds a fragment that has its own memory.
+    /// Adds a fragment whose payload has memory of its own.
     pub fn add(&mut self, source: SourceId, timestamp: Timestamp, payload: bytes::Bytes) {
         let checksum = Checksum::of(&payload);
         self.fragments.push(Contribution { source, timestamp, checksum, place: Place::Own(payload) });
@@ -90,12 +90,13 @@ impl Event {
         })
     }
 
-    /// Returns the fragment of one source, if it is there.
+    /// Returns the fragment of that source; `None` if the event has none from it.
     pub fn fragment(&self, source: SourceId) -> Option<FragmentView<'_>> {
         self.fragments().find(|part| part.source == source)
     }
 
-    /// Returns one source's payload as a shared buffer that outlives the event, without a copy.
+    /// Returns the payload of that source as a shared buffer, which outlives the event. The bytes
+    /// are not copied.
     pub fn share_payload(&self, source: SourceId) -> Option<bytes::Bytes> {
         let part = self.fragments.iter().find(|part| part.source == source)?;
         Some(match &part.place {
@@ -104,7 +105,7 @@ impl Event {
         })
     }
 
-    /// Returns the sum of the payload sizes.
+    /// Returns the sum of the payload sizes of all fragments.
     pub fn payload_size(&self) -> Bytes {
         self.fragments().map(|part| Bytes::new(part.payload.len() as u64)).sum()
     }

@@ -1,11 +1,11 @@
-//! [`Fragment`]: one source's data for one event.
+//! [`Fragment`]: the data of one source for one event.
 
 use core::fmt;
 
 use crate::{id::EventId, units::Bytes};
 
-/// The detector's own timestamp in a fragment, in the detector's ticks. It is carried and never
-/// interpreted, and has nothing to do with our clock.
+/// The detector's own timestamp of a fragment, in the detector's ticks. evb carries it and never
+/// interprets it; it is unrelated to the clocks of the hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
@@ -28,35 +28,36 @@ impl fmt::Display for Timestamp {
 }
 
 /// CRC-64/NVME of a fragment's payload (NVM Express NVM command set 1.0, §5.2.1.3.4; polynomial
-/// `0xad93d23594c93659`, reflected). It is computed at the source and checked at the builder. The
-/// 16-bit checksums of UDP and TCP, often computed by the network card, do not cover host memory.
+/// `0xad93d23594c93659`, reflected). The source computes the checksum, and the builder checks it.
+/// The 16-bit checksums of UDP and TCP, often computed by the network card, do not cover host
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// Returns the checksum of these bytes.
+    /// Returns the checksum of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes))
     }
 
-    /// Wraps a checksum that came over the wire.
+    /// Wraps a checksum that was received in a message or record.
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// Returns the 64 bits.
+    /// Returns the checksum as a number.
     pub const fn number(self) -> u64 {
         self.0
     }
 }
 
-/// A checksum over bytes that come in pieces.
+/// A checksum over bytes that arrive in pieces.
 #[derive(Debug)]
 pub struct RunningChecksum(crc_fast::Digest);
 
-/// Least number of new bytes that are summed up at once while memory fills. Shorter steps cost more
-/// (measured: per byte, steps of 1392 B cost twice as much as steps of 16 KiB), and that many bytes
-/// are still in the core's cache.
+/// Least number of new bytes that are added to the checksum at once while a payload arrives.
+/// Shorter steps cost more (measured: per byte, steps of 1392 B cost twice as much as steps of 16
+/// KiB). After 16 KiB, the bytes are still in the core's cache.
 const STEP: usize = 16 << 10;
 
 impl Default for RunningChecksum {
@@ -66,20 +67,21 @@ impl Default for RunningChecksum {
 }
 
 impl RunningChecksum {
-    /// Takes in the next bytes.
+    /// Adds the next bytes to the checksum.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Takes in the new part of memory that fills, once it is worth a step. `bytes` are all bytes
-    /// since the last [`Self::take`].
+    /// Adds the new part of a payload that is arriving, if the part is at least [`STEP`] bytes.
+    /// `bytes` are all bytes since the last [`Self::take`].
     pub(crate) fn follow(&mut self, bytes: &[u8]) {
         if bytes.len() as u64 >= self.0.get_amount() + STEP as u64 {
             self.catch_up(bytes);
         }
     }
 
-    /// Takes in the new part of memory that fills, however short.
+    /// Adds the new part of a payload that is arriving, however short. `bytes` are all bytes since
+    /// the last [`Self::take`].
     pub(crate) fn catch_up(&mut self, bytes: &[u8]) {
         let known = usize::try_from(self.0.get_amount()).unwrap_or(usize::MAX);
         self.update(bytes.get(known..).unwrap_or_default());
@@ -91,21 +93,21 @@ impl RunningChecksum {
     }
 }
 
-/// One source's data for one event, as readout hands it over.
+/// The data of one source for one event, as readout pushes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The trigger number.
+    /// The event's trigger number.
     pub event: EventId,
-    /// The detector's timestamp.
+    /// The detector's own timestamp, in its ticks.
     pub timestamp: Timestamp,
-    /// The payload, which travels from here to the socket without a copy.
+    /// Payload bytes; the source sends them from this memory without a copy.
     pub payload: bytes::Bytes,
-    /// Checksum of the payload, computed when it was handed over.
+    /// Checksum of the payload, computed when the fragment was created.
     pub checksum: Checksum,
 }
 
 impl Fragment {
-    /// Wraps readout data and computes its checksum.
+    /// Wraps readout data and computes the checksum.
     pub fn new(event: EventId, timestamp: Timestamp, payload: impl Into<bytes::Bytes>) -> Self {
         let payload = payload.into();
         let checksum = Checksum::of(&payload);

@@ -1,4 +1,5 @@
-//! Ids of events, peers and runs. They are newtypes, so that no two can be mixed up.
+//! Ids of events, peers and runs. Each kind of id is a type of its own, so that the compiler finds
+//! mix-ups.
 
 use core::{fmt, num::ParseIntError, str::FromStr};
 
@@ -9,12 +10,12 @@ macro_rules! id {
         pub struct $name($inner);
 
         impl $name {
-            /// Wraps a bare number.
+            /// Wraps a plain number as an id.
             pub const fn new(number: $inner) -> Self {
                 Self(number)
             }
 
-            /// Returns the bare number, for wire and display.
+            /// Returns the plain number, for messages and display.
             pub const fn number(self) -> $inner {
                 self.0
             }
@@ -37,7 +38,8 @@ macro_rules! id {
 }
 
 id! {
-    /// The trigger number that groups fragments into one event. Event ids are dense: 1, 2, 3, …
+    /// An event's trigger number, which all fragments of the event carry. Event ids have no gaps:
+    /// 1, 2, 3, …
     EventId(u64)
 }
 id! {
@@ -53,13 +55,13 @@ id! {
     RunNumber(u32)
 }
 id! {
-    /// A number that is new for every start of the supervisor. It tells this epoch of a run from
-    /// every other, and is in every message and event record.
+    /// A number that is new for every start of a run. The epoch distinguishes the run's messages
+    /// and event records from those of every other run.
     Epoch(u64)
 }
 id! {
-    /// The incarnation of a source or builder within a run: the supervisor counts its processes
-    /// from 1. It is 0 while unknown.
+    /// The incarnation of a source or builder within a run: the supervisor numbers the successive
+    /// processes of that source or builder from 1. An unknown incarnation is 0.
     Incarnation(u32)
 }
 
@@ -67,7 +69,7 @@ impl EventId {
     /// The first event of every run.
     pub const FIRST: Self = Self(1);
 
-    /// Returns the event after this one.
+    /// Returns the next event id.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -77,7 +79,7 @@ impl EventId {
 /// A process's part in a run: its role and id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
-    /// The supervisor; a run has exactly one.
+    /// The supervisor; a run has exactly one supervisor.
     Supervisor,
     /// A readout source.
     Source(SourceId),

@@ -1,5 +1,5 @@
-//! Positions as types, so that a lane is not taken for a slot, and `Per`, a list with one value
-//! for each peer.
+//! Positions in lists as types of their own, so that the compiler finds mix-ups of lanes and slots;
+//! and `Per`, a list with one value for each peer.
 
 #[cfg(test)]
 mod tests;
@@ -10,12 +10,12 @@ use core::{
     ops::{Index, IndexMut},
 };
 
-/// A position in a list of peers.
+/// A position in a list.
 pub(crate) trait Position: Copy {
-    /// Returns the position of that number, from 0.
+    /// Returns the position with that number, counted from 0.
     fn at(number: usize) -> Self;
 
-    /// Returns its number, from 0.
+    /// Returns the number of this position, counted from 0.
     fn get(self) -> usize;
 }
 
@@ -26,7 +26,7 @@ macro_rules! position {
         pub struct $name($inner);
 
         impl $name {
-            /// Returns the position of that number, from 0.
+            /// Returns the position with that number, counted from 0.
             pub const fn new(number: usize) -> Self {
                 Self(number as $inner)
             }
@@ -36,7 +36,7 @@ macro_rules! position {
                 (0..count).map(Self::new)
             }
 
-            /// Returns its number, from 0.
+            /// Returns the number of this position, counted from 0.
             pub const fn get(self) -> usize {
                 self.0 as usize
             }
@@ -94,25 +94,25 @@ position! {
     BuilderIndex(u16)
 }
 position! {
-    /// A lane's position at its end: at a builder that of its source, at a source that of its
-    /// builder among all builders so far.
+    /// A lane's position in its list: at a builder the position of the lane's source in the roster,
+    /// at a source the position of the lane's builder among all builders that the source has met.
     LaneIndex(usize)
 }
 position! {
-    /// A slot's position among those of its builder.
+    /// A slot's position in the list of its builder's slots.
     SlotIndex(u32)
 }
 position! {
-    /// A class's position in the plan of a link.
+    /// A traffic class's position in the plan of a link.
     ClassIndex(usize)
 }
 
-/// One value for each peer of a kind, in the order of the roster.
+/// One value for each peer of a role, in the order of the roster.
 #[derive(Clone, Debug)]
 pub(crate) struct Per<K, T>(Vec<T>, PhantomData<K>);
 
 impl<K: Position, T> Per<K, T> {
-    /// Adds the value of the next position.
+    /// Adds the value for the next position.
     pub(crate) fn push(&mut self, value: T) {
         self.0.push(value);
     }
@@ -122,7 +122,7 @@ impl<K: Position, T> Per<K, T> {
         self.0.len()
     }
 
-    /// Returns the value at a position, if there is one.
+    /// Returns the value at that position; `None` beyond the end of the list.
     pub(crate) fn get(&self, position: K) -> Option<&T> {
         self.0.get(position.get())
     }
@@ -132,7 +132,7 @@ impl<K: Position, T> Per<K, T> {
         self.0.iter()
     }
 
-    /// Returns all values, to be changed.
+    /// Returns all values for changes in place.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
         self.0.iter_mut()
     }
@@ -142,7 +142,7 @@ impl<K: Position, T> Per<K, T> {
         &self.0
     }
 
-    /// Returns all positions. The list may change during the iteration.
+    /// Returns all positions. The caller may change the list during the iteration.
     pub(crate) fn positions(&self) -> impl DoubleEndedIterator<Item = K> + use<K, T> {
         (0..self.0.len()).map(K::at)
     }

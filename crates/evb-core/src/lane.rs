@@ -1,12 +1,12 @@
-//! The lane: the byte stream with offsets from one source to one builder, and the four cumulative
-//! counters that govern it: `ready`, `granted`, `received`, `committed`.
+//! The lane: the byte stream from one source to one builder, and the four cumulative counters that
+//! govern it: `ready`, `granted`, `received`, `committed`. Each counter is an offset in the stream.
 //!
-//! [`OutgoingLane`] is the source's end, [`IncomingLane`] the builder's. Both are pure bookkeeping:
-//! bytes enter and leave as slices, and every record is idempotent, so that control records may be
+//! [`OutgoingLane`] is the source's end of a lane, [`IncomingLane`] the builder's end. Neither does
+//! I/O: bytes enter and leave as slices. Every record is idempotent, so that control records may be
 //! batched, repeated or lost.
 //!
-//! Over datagrams, each end has a companion that tracks losses, requests and repetitions. The lanes
-//! themselves are the same.
+//! For a lane over datagrams, each end has a second structure that tracks losses, requests and
+//! repetitions. [`OutgoingLane`] and [`IncomingLane`] are the same for both transports.
 
 mod outgoing;
 mod announcing;
@@ -39,97 +39,101 @@ pub use recovery::RecoveryCounters;
 pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;
 
-/// Reason for which a datagram was not taken in.
+/// Reason for which the receiver rejects a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramFault {
-    /// It is of another epoch, or of a connection that is gone. Drop it, and count it.
+    /// The datagram belongs to another epoch, or to a connection that has ended. Drop the datagram,
+    /// and count it.
     #[error("a datagram of another epoch, or of a connection that is gone")]
     Stale,
-    /// The peer sent bytes that are no record. The connection ends.
+    /// The datagram contains bytes that are not a valid record. The receiver closes the connection.
     #[error("the peer broke the protocol: {0}")]
     Record(#[from] RecordError),
-    /// The peer's records contradict each other. The connection ends.
+    /// A record of the peer contradicts the state of the lane. The receiver closes the connection.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
-    /// It has data of no bytes (docs/reference/protocol.md UDP-11). The connection ends.
+    /// The datagram should carry data and carries no bytes (docs/reference/protocol.md UDP-11). The
+    /// receiver closes the connection.
     #[error("the peer broke the protocol: a segment of no bytes")]
     Empty,
-    /// Only the other side may send such a record or datagram. The connection ends.
+    /// Only the other end of a lane may send such a record or datagram. The receiver closes the
+    /// connection.
     #[error(
         "the peer broke the protocol: it sent a record or datagram that only the other end of a lane may send"
     )]
     WrongDirection,
 }
 
-/// A record that contradicts the state of the lane. The peer is at fault, and the connection ends.
+/// A record that contradicts the state of the lane. The peer is at fault, and the receiver closes
+/// the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
-    /// Announcements leave a hole in the lane.
+    /// An ANNOUNCE record begins beyond the last announced byte.
     #[error("announcements from lane offset {offset} leave a gap: the lane is announced up to {announced}")]
     AnnouncementGap {
-        /// Offset of the record.
+        /// Lane offset at which the record begins.
         offset: u64,
-        /// Highest offset that leaves no hole.
+        /// Lane offset at which the announced bytes end.
         announced: u64,
     },
-    /// An announcement does not fit the lane's earlier ones.
+    /// A repeated announcement contradicts the earlier announcements of the lane.
     #[error("announcements from lane offset {offset} contradict earlier ones")]
     AnnouncementMismatch {
-        /// Offset of the record.
+        /// Lane offset of the fragment in the repeated announcement.
         offset: u64,
     },
-    /// A fragment is larger than agreed.
+    /// A fragment is larger than the `max_fragment` of its source.
     #[error(
         "event {event}: a fragment of {length} bytes is announced; at most {limit} were agreed (max_fragment)"
     )]
     Oversize {
         /// Event of the fragment.
         event: crate::id::EventId,
-        /// Announced length.
+        /// Announced payload length.
         length: u32,
-        /// The agreed limit.
+        /// The `max_fragment` of the source.
         limit: u64,
     },
     /// An announcement has event id 0.
     #[error("event ids start at 1")]
     EventZero,
-    /// Data does not continue where earlier data ended.
+    /// A data record does not begin where the previous data ended.
     #[error("data begins at lane offset {offset}, but offset {expected} was expected next")]
     DataOffset {
-        /// Offset of the record.
+        /// Lane offset at which the record begins.
         offset: u64,
-        /// Offset that was expected.
+        /// Lane offset at which the next data must begin.
         expected: u64,
     },
-    /// Data was not granted.
+    /// The source sent data without a grant.
     #[error("data was sent up to lane offset {end}, but granted only up to {granted}")]
     NotGranted {
-        /// Lane offset of the record's end.
+        /// Lane offset at which the data ends.
         end: u64,
-        /// End of the granted bytes.
+        /// Lane offset at which the granted bytes end.
         granted: u64,
     },
-    /// A fragment's own header names another event than its announcement.
+    /// The header in front of a fragment names another event than the fragment's announcement.
     #[error("the fragment at offset {offset} is of event {found}; event {announced} was announced")]
     WrongEvent {
-        /// Lane offset of the fragment.
+        /// Lane offset at which the fragment begins.
         offset: u64,
         /// Event in the fragment's header.
         found: crate::id::EventId,
         /// Event in the announcement.
         announced: crate::id::EventId,
     },
-    /// A grant or commit is beyond the announced bytes, or a reconnect goes back to bytes that are
-    /// gone.
+    /// A counter from the peer is outside of the possible range: a grant or commit is beyond the
+    /// announced bytes, or a reconnecting builder asks for bytes that the source no longer has.
     #[error("{what} up to offset {offset} is outside of what the lane holds ({from}..{to})")]
     Outside {
         /// Name of the counter.
         what: &'static str,
-        /// Claimed value of the counter.
+        /// Value of the counter as the peer stated it.
         offset: u64,
-        /// Lowest possible value.
+        /// Lowest possible value of the counter.
         from: u64,
-        /// Highest possible value.
+        /// Highest possible value of the counter.
         to: u64,
     },
 }

@@ -1,4 +1,5 @@
-//! [`RunReport`]: the closed ledger of a run. Its field names are those of `evbd run --summary`.
+//! [`RunReport`]: the closed ledger of a run. The fields of the report have the names that `evbd
+//! run --summary` uses.
 
 mod percentiles;
 mod grant_path;
@@ -16,9 +17,9 @@ pub use percentiles::{Latency, Percentiles, Spread};
 /// incomplete + rejected + lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
-    /// Triggers, and with them event ids.
+    /// Number of triggers, which is also the highest event id.
     pub triggered: u64,
-    /// Triggers for which there was no slot: dead time.
+    /// Triggers for which no builder had a free slot: dead time.
     pub inhibited: u64,
     /// Events given to a builder.
     pub assigned: u64,
@@ -26,39 +27,39 @@ pub struct EventCounts {
     pub complete: u64,
     /// Events built with sources missing.
     pub incomplete: u64,
-    /// Events lost with cause and culprit, see [`RunReport::problems`].
+    /// Lost events; [`RunReport::problems`] names the cause of each loss and the peer at fault.
     pub lost: u64,
     /// Events rejected by a filter.
     pub rejected: u64,
-    /// Events accepted by a sink, as the builders report.
+    /// Events accepted by a sink, by the builders' reports.
     pub written: u64,
 }
 
 /// An operator's notes on a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Annotation {
-    /// The kind of run, such as `physics` or `calibration`; empty if not given.
+    /// Kind of the run, such as `physics` or `calibration`; empty if not given.
     pub kind: String,
-    /// A comment; empty if there is none.
+    /// Comment on the run; empty if not given.
     pub comment: String,
 }
 
 impl Annotation {
-    /// The longest kind, in bytes.
+    /// Largest length of `kind`, in bytes.
     pub const MAX_KIND: usize = 64;
-    /// The longest comment, in bytes.
+    /// Largest length of `comment`, in bytes.
     pub const MAX_COMMENT: usize = 4096;
 
-    /// Returns true if both are short enough to be kept.
+    /// Returns true if neither `kind` nor `comment` is too long.
     pub fn fits(&self) -> bool {
         self.kind.len() <= Self::MAX_KIND && self.comment.len() <= Self::MAX_COMMENT
     }
 }
 
-/// Amounts of data.
+/// Amounts of data in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByteCounts {
-    /// Payload of the events that sinks accepted.
+    /// Payload bytes of the events that sinks accepted.
     pub payload: u64,
 }
 
@@ -67,16 +68,16 @@ pub struct ByteCounts {
 pub struct Rates {
     /// Complete and incomplete events per second.
     pub events_per_s: f64,
-    /// Their payload, bytes per second.
+    /// Payload bytes of complete and incomplete events per second.
     pub payload_bytes_per_s: f64,
 }
 
 /// Faults and repairs in the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkCounts {
-    /// Segments that the kernel sent again.
+    /// TCP segments that the kernels of the hosts sent again.
     pub tcp_retransmits: u64,
-    /// Data that evb sent again.
+    /// Lane ranges that evb sent again.
     pub resends: u64,
     /// Fragments that arrived twice.
     pub duplicates: u64,
@@ -88,14 +89,14 @@ pub struct NetworkCounts {
     pub datagrams: DatagramCounts,
 }
 
-/// Connections that were refused, or that ended because their bytes were not a peer's.
+/// Connections that were refused, or closed because their bytes were not those of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RefusalCounts {
-    /// All refused connections.
+    /// Number of all refused connections.
     pub refused: u64,
     /// Connections with another protocol.
     pub foreign: u64,
-    /// Connections without a key, with the wrong one, or with one where none is configured.
+    /// Connections without a key, with a wrong key, or with a key where none is configured.
     pub keys: u64,
     /// Connections with malformed messages.
     pub malformed: u64,
@@ -103,14 +104,15 @@ pub struct RefusalCounts {
     pub silent: u64,
     /// Peers that are not part of the run.
     pub unwelcome: u64,
-    /// Connections closed unread: too many from that address had failed or were under way.
+    /// Connections closed without reading: too many from the same address had failed or were in
+    /// progress.
     pub limited: u64,
     /// Connections that sent bytes without a valid tag, during the handshake or later.
     pub forged: u64,
 }
 
 impl RefusalCounts {
-    /// Adds the counts of one listener.
+    /// Adds the counts from one listener's report.
     pub fn add(&mut self, report: &RefusalReport) {
         let RefusalReport { foreign, keys, malformed, silent, unwelcome, limited, forged } = *report;
         for (count, more) in [
@@ -128,12 +130,12 @@ impl RefusalCounts {
     }
 }
 
-/// Outcomes of datagrams on their way to the builders; all zero over TCP.
+/// Counts of the datagrams that sources sent to builders; all zero over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DatagramCounts {
     /// Datagrams received from sources.
     pub received: u64,
-    /// Datagrams that never arrived, by their sequence numbers.
+    /// Datagrams that never arrived, by the gaps in their sequence numbers.
     pub absent: u64,
     /// Lane bytes declared lost.
     pub lost_bytes: u64,
@@ -141,119 +143,123 @@ pub struct DatagramCounts {
     pub resends: u64,
     /// Losses detected by a timer rather than by later data.
     pub timeouts: u64,
-    /// Datagrams that arrived after they had been declared lost: requested again too early.
+    /// Datagrams that arrived after the builder had declared them lost and requested their bytes
+    /// again too early.
     pub late_after_loss: u64,
-    /// Datagrams that held nothing new.
+    /// Datagrams that brought no new bytes.
     pub duplicates: u64,
-    /// Datagrams with a wrong checksum. This count and those below are of builders as a whole, not
-    /// of one source.
+    /// Datagrams with a wrong checksum. The counts from `damaged` to `receive_drops` are totals of
+    /// builders; for a single source, they are 0.
     pub damaged: u64,
     /// Datagrams of another protocol.
     pub foreign: u64,
-    /// Datagrams of another epoch, or of a connection that no longer exists.
+    /// Datagrams of another epoch, or of a connection that has ended.
     pub stale: u64,
     /// Datagrams that name a lane but lack the tag of its source. Counted only where peers share a
     /// key.
     pub forged: u64,
     /// Datagrams with a valid tag that were received before. Counted only where peers share a key.
     pub replayed: u64,
-    /// Dropped by builders' own kernels because they were not read in time.
+    /// Datagrams that the builders' kernels dropped because the builders did not read them in time.
     pub receive_drops: u64,
-    /// Trains dropped by sources' kernels: no memory, no room in the device's queue, or past their
-    /// departure time.
+    /// Trains that the sources' kernels dropped: no memory, no room in the device's queue, or past
+    /// their departure time.
     pub send_drops: u64,
-    /// Trains that sources' kernels did not cut into datagrams (`UDP_SEGMENT`).
+    /// Trains that the sources' kernels refused to split into datagrams (`UDP_SEGMENT`).
     pub segmentation_refused: u64,
-    /// Datagrams sent one by one because of that.
+    /// Datagrams that sources sent one by one, because the kernel refused to split the train.
     pub uncut: u64,
-    /// Time to repair a loss: from the arrival of the bytes before it, or from the grant of the
-    /// lost ones, until they arrived. There is one value for each datagram that was sent again and
-    /// needed. These times, too, are of builders as a whole.
+    /// Time to repair a loss: from the arrival of the bytes before the lost ones, or from the grant
+    /// of the lost bytes, to their arrival. Each datagram that was sent again and was needed
+    /// contributes one value. The times `recovery_us` and `round_trip_us` are totals of builders;
+    /// for a single source, they are empty.
     pub recovery_us: Spread,
-    /// Time from a grant to the first datagram that answers it.
+    /// Round trip time: from a grant to the first datagram that answers it.
     pub round_trip_us: Spread,
 }
 
-/// One source's part in the run, by its own report and those of the builders.
+/// One source's part in the run, from its own report and from those of the builders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceSummary {
-    /// The source's id.
+    /// Id of the source.
     pub id: u16,
-    /// True if its final report arrived.
+    /// True if the source's final report arrived.
     pub reported: bool,
-    /// Fragments pushed.
+    /// Fragments that readout pushed to the source.
     pub pushed: u64,
-    /// Payload bytes of the fragments pushed.
+    /// Payload bytes of the fragments that readout pushed.
     pub pushed_bytes: u64,
-    /// Lane bytes sent, resends included.
+    /// Lane bytes that the source sent, including repetitions.
     pub sent_bytes: u64,
-    /// Fragments whose events a sink accepted.
+    /// Fragments of the source whose events a sink accepted.
     pub committed: u64,
-    /// Fragments that builders received.
+    /// Fragments that builders received from the source.
     pub fragments: u64,
-    /// Their payload.
+    /// Payload bytes of the fragments that builders received from the source.
     pub payload_bytes: u64,
-    /// Events that were closed without it.
+    /// Events that ended without the source's fragment.
     pub missing: u64,
-    /// Its fragments that arrived too late.
+    /// Fragments of the source that arrived after their event had ended.
     pub late: u64,
-    /// Its fragments that arrived twice, or were pushed twice.
+    /// Fragments of the source that arrived twice, or were pushed twice.
     pub duplicate: u64,
-    /// Its fragments that were not expected.
+    /// Fragments of the source whose event was not assigned to the builder.
     pub unexpected: u64,
-    /// Fragments that it refused from readout: too large, or too far ahead of the run.
+    /// Fragments that the source refused from readout, because they were too large or too far ahead
+    /// of the run.
     pub refused: u64,
-    /// Its fragments with a wrong checksum.
+    /// Fragments of the source with a wrong checksum.
     pub crc_errors: u64,
-    /// Events that its fragment completed as the last one.
+    /// Events to which the source contributed the last fragment.
     pub last: u64,
-    /// Mean time from the fragment before to such a last fragment, µs.
+    /// Mean delay of the source's last fragments behind the previous fragments of their events, µs.
     pub last_by_mean_us: f64,
-    /// Fragments dropped because their event was inhibited.
+    /// Fragments that the source dropped because their event was inhibited.
     pub inhibited: u64,
-    /// Fragments dropped because their event was closed without it.
+    /// Fragments that the source dropped because their event had ended without them.
     pub closed: u64,
-    /// Fragments that it still held at the end of the run.
+    /// Fragments that the source still kept at the end of the run.
     pub uncommitted: u64,
-    /// Segments that its kernel sent again.
+    /// TCP segments that the source's kernel sent again.
     pub tcp_retransmits: u64,
-    /// Data that it sent again.
+    /// Lane ranges that the source sent again.
     pub resends: u64,
-    /// Outcomes of its datagrams.
+    /// Counts of the source's datagrams.
     pub datagrams: DatagramCounts,
-    /// Stalls of its lanes.
+    /// Stalls of the source's lanes.
     pub stalls: u64,
-    /// Reconnections of its lanes.
+    /// Reconnections of the source's lanes.
     pub reconnects: u64,
-    /// Highest fill of its backlog.
+    /// Highest number of bytes in the source's backlog.
     pub backlog_peak_bytes: u64,
-    /// Accuracy of its pacing.
+    /// Accuracy with which the source kept its rates.
     pub pacing: PacingSummary,
-    /// Its part of the way from a grant to its data.
+    /// Durations of the source's stages between a grant and its data.
     pub grant_path_us: AnswerPath,
-    /// Total time for which it was down.
+    /// Total time for which the source was down.
     pub down_s: f64,
-    /// Events that were assigned while it was down.
+    /// Events that were assigned while the source was down.
     pub events_without: u64,
 }
 
 /// The accuracy with which a source kept the rates of its lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PacingSummary {
-    /// Trains of bytes that it sent.
+    /// Number of trains that the source sent.
     pub departures: u64,
     /// Median lateness of the trains that had to wait for their departure time, µs.
     pub late_p50_us: f64,
-    /// 99th percentile of that lateness.
+    /// 99th percentile of the lateness of the trains that had to wait, µs.
     pub late_p99_us: f64,
-    /// Maximum of that lateness.
+    /// Maximum of the lateness of the trains that had to wait, µs.
     pub late_max_us: f64,
-    /// Lateness that bursts could not make up for, s: for this time, a lane's rate was lost.
+    /// Total lateness that bursts could not make up for, in seconds: time in which lanes sent less
+    /// than their rate.
     pub forfeited_s: f64,
 }
 
 impl PacingSummary {
-    /// Reads a source's final report.
+    /// Reads the values from a source's final report.
     pub fn of(own: &SourceReport) -> Self {
         Self {
             departures: own.departures,
@@ -264,7 +270,7 @@ impl PacingSummary {
         }
     }
 
-    /// Returns the worse of two sources in every field.
+    /// Returns the larger value of two sources in every field.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         Self {
@@ -277,81 +283,82 @@ impl PacingSummary {
     }
 }
 
-/// One builder's part in the run, by its own report and by the supervisor's counts.
+/// One builder's part in the run, from its own report and from the supervisor's counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BuilderSummary {
-    /// The builder's id.
+    /// Id of the builder.
     pub id: u16,
-    /// True if its final report arrived.
+    /// True if the builder's final report arrived.
     pub reported: bool,
-    /// Events given to it.
+    /// Events assigned to the builder.
     pub assigned: u64,
-    /// Built with every expected source.
+    /// Events that the builder built with every expected source.
     pub complete: u64,
-    /// Built with sources missing.
+    /// Events that the builder built with sources missing.
     pub incomplete: u64,
-    /// Rejected by its filter.
+    /// Events that the builder's filter rejected.
     pub rejected: u64,
-    /// Lost by it or with it.
+    /// Events that the builder reported as lost, or that were lost when the builder died.
     pub lost: u64,
-    /// Accepted by its sink.
+    /// Events that the builder's sink accepted.
     pub written: u64,
-    /// Their payload.
+    /// Payload bytes of the events that the builder's sink accepted.
     pub payload_bytes: u64,
-    /// The part of the time in which it had no free slot.
+    /// Fraction of the time in which the builder had no free slot.
     pub busy_fraction: f64,
-    /// Highest memory use of its events.
+    /// Highest memory use of the builder's events, in bytes.
     pub memory_peak_bytes: u64,
     /// Time from the trigger to the last fragment.
     pub build_latency_us: Latency,
     /// Time from a grant to its last byte.
     pub grant_delay_us: Latency,
-    /// Time from its grants to their data, and its own stages of that.
+    /// Time from the builder's grants to their data, and the builder's own stages of that time.
     pub grant_path_us: GrantPath,
-    /// Bound on the error of its latencies where clocks differ, µs.
+    /// Bound on the error of the builder's latencies, µs; 0 if all hosts share one clock.
     pub clock_error_us: f64,
-    /// Completions of events that it did not have.
+    /// Completions that the builder sent for events that it did not have.
     pub protocol_faults: u64,
 }
 
 /// The clock by which latencies were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ClockSummary {
-    /// True if all hosts share one clock; otherwise latencies are by the supervisor's clock, as
-    /// heartbeats tell it.
+    /// True if all hosts share one clock. Otherwise builders convert trigger times from the
+    /// supervisor's clock to their own by an offset that they estimate from heartbeats.
     pub shared: bool,
     /// The largest bound on the error of any builder's clock offset, µs.
     pub error_us: f64,
 }
 
-/// Triggers that were inhibited for one cause.
+/// Triggers that were inhibited for the same cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeadTimeCause {
-    /// The cause in words, which name the builder's sink or the source that held the others up.
+    /// Description of the cause; it names the builder's sink or the source that events waited for.
     pub cause: String,
     /// Number of inhibited triggers.
     pub inhibited: u64,
 }
 
-/// Beginning of the problem in [`RunReport::problems`] by which evb reports a defect of its own:
-/// events are neither built nor named.
+/// Start of the problem in [`RunReport::problems`] by which evb reports a defect of its own: the
+/// report does not account for all events.
 pub const LEDGER_OPEN: &str = "the ledger does not close";
 
-/// End of the problem that names a builder with a defect.
+/// End of the text of the problem that names a builder with a defect.
 pub const NOT_ASSIGNED: &str = "that were not assigned to it";
 
 /// The closed ledger of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
-    /// The run number.
+    /// Run number.
     pub run: u32,
     /// The operator's notes.
     pub annotation: Annotation,
     /// The epoch of the run.
     pub epoch: u64,
-    /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
+    /// 0: every event is accounted for and complete. 1: some events are incomplete or lost, or the
+    /// run failed.
     pub exit_code: u8,
-    /// The outcome in a sentence.
+    /// Outcome of the run in a sentence.
     pub verdict: String,
     /// Time from the first possible trigger until the last event was settled.
     pub duration_s: f64,
@@ -363,18 +370,18 @@ pub struct RunReport {
     pub rates: Rates,
     /// Time from the trigger to the last fragment.
     pub build_latency_us: Latency,
-    /// Time from grants to data by stage, over all builders and sources.
+    /// Time from grants to data, split into stages, over all builders and sources.
     pub grant_path_us: RunPath,
-    /// Inhibited / triggered.
+    /// Number of inhibited triggers, divided by the number of all triggers.
     pub dead_time_fraction: f64,
-    /// The part of the time in which no builder had a free slot.
+    /// Fraction of the time in which no builder had a free slot.
     pub busy_fraction: f64,
     /// The causes of inhibited triggers, the most frequent first.
     #[serde(rename = "dead_time_causes")]
     pub dead_time: Vec<DeadTimeCause>,
     /// Faults and repairs in the network.
     pub network: NetworkCounts,
-    /// Refused connections, at the supervisor's port and those of the builders.
+    /// Connections that were refused at the ports of the supervisor and the builders.
     pub security: RefusalCounts,
     /// Every source of the run.
     pub sources: Vec<SourceSummary>,
@@ -382,20 +389,20 @@ pub struct RunReport {
     pub builders: Vec<BuilderSummary>,
     /// The clock by which latencies were measured.
     pub clock: ClockSummary,
-    /// Everything that went wrong.
+    /// All problems of the run, as texts.
     pub problems: Vec<String>,
-    /// Remarkable incidents that cost no event: builders that left and whose events others built,
-    /// or sources that were away while no event needed them.
+    /// Incidents that cost no event: builders that left and whose events other builders built, or
+    /// sources that were away while no event needed them.
     pub remarks: Vec<String>,
-    /// The reason why the run could not begin or go on, if it failed.
+    /// The reason why the run failed to begin or to continue; `None` if the run did not fail.
     pub failure: Option<String>,
 }
 
 impl EventCounts {
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         assert!(self.open().is_some(), "no more events are settled than triggered: {self:?}");
     }

@@ -1,21 +1,21 @@
-//! The machines and basic types of the evb event builder. They are pure: no sockets, no clocks, and
-//! random numbers only from a seed.
+//! The state machines and basic types of the evb event builder. The machines have no sockets and no
+//! clocks, and get random numbers only from a seed.
 //!
-//! In reading order, a module uses only those above it:
+//! The table lists the modules in reading order. A module uses only modules above it:
 //!
 //! | module | has |
 //! |---|---|
 //! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
 //! | [`rng`] | random numbers from a seed |
 //! | [`fragment`], [`event`] | the input and the output |
-//! | [`wire`] | both as bytes, with every check |
+//! | [`wire`] | messages and records as bytes, with every check |
 //! | [`grant`], [`lane`] | the byte stream from a source to a builder, its counters and policies |
-//! | [`session`] | a role's place in the run, the connections of its lanes, and who may open one |
+//! | [`session`] | a role's place in the run, the connections of its lanes, and who may open it |
 //! | [`source`], [`builder`] | the machines of the two ends |
 //! | [`trigger`], [`ledger`], [`supervisor`] | triggers, decisions, and the outcome of events |
-//! | [`run_control`] | the states of a system, and the commands that each allows |
+//! | [`run_control`] | the states of a system, and the commands that each state allows |
 //!
-//! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`,
+//! Every machine has the same interface: `new`, inputs `push` / `handle_*` that take `now`,
 //! `handle_timeout(now)`, `next_timeout()`, and one output `poll(now)`, which is called until it
 //! returns `None`.
 

@@ -1,4 +1,4 @@
-//! Periodic reports of sources and builders, about one a second while their run lasts.
+//! Periodic reports of sources and builders: about one per second while the run lasts.
 
 mod latencies;
 #[cfg(test)]
@@ -13,32 +13,34 @@ use crate::{
 
 pub use latencies::Latencies;
 
-/// Most parts of a period over which peers' first reports are spread, so that they do not come all
-/// at once.
+/// Number of parts of a period over which the first reports of peers are spread, so that they do
+/// not arrive all at once.
 const PARTS: u32 = 16;
 
 /// The timer of a peer's periodic reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportTimer {
-    /// Interval of reports; `None` if there is only the final one.
+    /// Interval of periodic reports; `None` if the peer sends only the final report.
     period: Option<Duration>,
     next: Instant,
 }
 
 impl ReportTimer {
-    /// Returns a timer that rings once in each period. Peers take turns by their `number`.
+    /// Returns a timer that expires once in each period. The first expiry depends on `number`, so
+    /// that peers report one after the other.
     pub(crate) fn new(period: Duration, number: u16, now: Instant) -> Self {
         let part = u32::from(number) % PARTS + 1;
         Self { period: Some(period).filter(|period| !period.is_zero()), next: now + period * part / PARTS }
     }
 
-    /// Returns the time at which it rings, if ever.
+    /// Returns the time at which the timer expires next; `None` if the peer sends no periodic
+    /// reports.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.period.map(|_| self.next)
     }
 
-    /// Returns true once when it is time. Reports that could not be sent in the meantime are left
-    /// out.
+    /// Returns true once per period when a report is due. Reports that could not be sent in the
+    /// meantime are skipped.
     pub(crate) fn ring(&mut self, now: Instant) -> bool {
         let Some(period) = self.period.filter(|_| self.next <= now) else { return false };
         self.next = now + period;
@@ -46,20 +48,21 @@ impl ReportTimer {
     }
 }
 
-/// Facts about its process that a machine cannot know.
+/// Facts about a process that its role's state machine cannot know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Processor time of the process so far.
     pub processor: Duration,
     /// Memory of the process in bytes; 0 if unknown.
     pub memory: u64,
-    /// Free and total bytes of the sink's file system; `None` if unknown.
+    /// Free and total bytes of the file system that the sink writes to; `None` if unknown.
     pub disk: Option<(u64, u64)>,
-    /// TCP segments that a source's kernel has sent again.
+    /// TCP segments that the source's kernel has sent again.
     pub tcp_retransmits: u64,
 }
 
-/// Adds the facts to a periodic report. For other messages, `facts` is not called.
+/// Adds the host's facts to a periodic report. `facts` is called only if the message is such a
+/// report.
 pub fn complete_live(message: &mut Control, facts: impl FnOnce() -> HostFacts) {
     let Some(Message::Report(report)) = &mut message.message else { return };
     let Some(live) = &mut report.live else { return };
@@ -73,8 +76,8 @@ pub fn complete_live(message: &mut Control, facts: impl FnOnce() -> HostFacts) {
 }
 
 impl Live {
-    /// Returns the mean number of cores that a process used between an earlier report and this one,
-    /// `apart`.
+    /// Returns the mean number of cores that a process used between the report `before` and this
+    /// one. `apart` is the time between them.
     pub(crate) fn processor_since(&self, before: &Self, apart: Duration) -> f64 {
         let used = self.processor_ns.saturating_sub(before.processor_ns) as f64;
         if apart.is_zero() { 0.0 } else { used / apart.as_nanos() as f64 }

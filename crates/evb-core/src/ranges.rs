@@ -1,19 +1,19 @@
-//! [`RangeSet`]: parts of a lane, as disjoint ranges of offsets.
+//! [`RangeSet`]: a set of offsets, kept as disjoint ranges.
 
 use core::ops::Range;
 
-/// A set of disjoint, ascending, non-empty ranges that do not touch. Costs are linear in the number
-/// of ranges, which callers bound.
+/// A set of disjoint, ascending, non-empty ranges. Adjacent ranges are merged. The cost of an
+/// operation is linear in the number of ranges, which callers must limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet(Vec<Range<u64>>);
 
 impl RangeSet {
-    /// Adds a range, which may overlap others.
+    /// Adds a range, which may overlap ranges of the set.
     pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
-        // All ranges that touch the new one are merged with it.
+        // Ranges that overlap the new range or are adjacent to it are merged with it.
         let from = self.0.partition_point(|known| known.end < range.start);
         let to = from + self.0[from..].partition_point(|known| known.start <= range.end);
         let touched = &self.0[from..to];
@@ -22,7 +22,7 @@ impl RangeSet {
         self.0.splice(from..to, core::iter::once(start..end));
     }
 
-    /// Removes a range, which need not be in the set.
+    /// Removes the offsets of `range` from the set; some or all of them may be absent.
     pub fn remove(&mut self, range: &Range<u64>) {
         if range.is_empty() {
             return;
@@ -46,13 +46,13 @@ impl RangeSet {
         starts.zip(ends).map(|(start, end)| start..end).filter(|gap| gap.start < gap.end)
     }
 
-    /// Returns true if a range overlaps one of the set, or is next to it.
+    /// Returns true if `range` overlaps or is adjacent to a range of the set.
     pub fn touches(&self, range: &Range<u64>) -> bool {
         let first = self.0.partition_point(|known| known.end < range.start);
         self.0.get(first).is_some_and(|known| known.start <= range.end)
     }
 
-    /// Returns the first range.
+    /// Returns the range with the lowest offsets.
     pub fn first(&self) -> Option<Range<u64>> {
         self.0.first().cloned()
     }
@@ -75,7 +75,7 @@ impl RangeSet {
         assert!(self.0.iter().all(|range| range.start < range.end), "no range is empty: {self:?}");
         assert!(
             self.0.array_windows().all(|[one, next]| one.end < next.start),
-            "none touches another: {self:?}"
+            "no two ranges touch: {self:?}"
         );
     }
 

@@ -1,7 +1,8 @@
-//! A small random generator with a seed, from which everything random can be repeated.
+//! A small random number generator. All numbers of a generator follow from its seed, so that a run
+//! can be repeated exactly.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014):
-/// equidistributed 64-bit numbers, not for secrets.
+/// uniformly distributed 64-bit numbers. The generator is not cryptographically secure.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -11,7 +12,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// Returns the next 64 bits.
+    /// Returns the next random 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -20,23 +21,25 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Returns a uniform number in `0..bound`, and zero for an empty range. The bias is below bound
-    /// / 2⁶⁴.
+    /// Returns a uniform random number in `0..bound`, or zero for an empty range. The bias is below
+    /// bound / 2⁶⁴.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Returns a uniform number in [0, 1).
+    /// Returns a uniform random number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Returns an exponential number of mean 1, as for the gaps of a Poisson process.
+    /// Returns an exponentially distributed number with mean 1, as for the intervals of a Poisson
+    /// process.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.uniform()).ln()
     }
 
-    /// Returns a normal number of mean 0 and sigma 1 (Box and Muller 1958).
+    /// Returns a normally distributed number with mean 0 and standard deviation 1 (Box and Muller
+    /// 1958).
     pub fn gaussian(&mut self) -> f64 {
         let radius = (2.0 * self.exponential()).sqrt();
         radius * (core::f64::consts::TAU * self.uniform()).cos()

@@ -1,6 +1,6 @@
 //! Run control as one table: the effect of every command and every occurrence in every state. The
-//! leader of runs uses only [`State::after`], and `docs/reference/run-control.md` shows the same
-//! table.
+//! code that leads runs uses only [`State::after`], and `docs/reference/run-control.md` shows the
+//! same table.
 
 mod drawing;
 #[cfg(test)]
@@ -18,16 +18,17 @@ use State::{Configured, Failed, Paused, Running, Stopping, Unconfigured};
 /// State of a system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
-    /// No configuration is in force. Sources and builders have to wait.
+    /// No configuration is in force. Sources and builders cannot register yet.
     #[default]
     Unconfigured,
-    /// The next run has its number. Sources and builders register for it and connect.
+    /// The next run has its number. Sources and builders register for the run and connect.
     Configured,
-    /// Triggers are taken.
+    /// The supervisor accepts triggers.
     Running,
-    /// Triggers are not taken, and everything else goes on.
+    /// The supervisor accepts no triggers, and everything else continues.
     Paused,
-    /// There are no more triggers. Events under way are built and written, or named as lost.
+    /// The run accepts no more triggers. Events in progress are built and written, or reported as
+    /// lost.
     Stopping,
     /// A run could not begin, or could not go on. The cause needs attention before the next run.
     Failed,
@@ -38,15 +39,15 @@ pub enum State {
 pub enum Command {
     /// Read the configuration and open the next run to sources and builders.
     Configure,
-    /// Take triggers.
+    /// Begin the run: accept triggers.
     Start,
-    /// Take no triggers for a while; that time is dead time.
+    /// Accept no triggers until `resume`; that time is dead time.
     Pause,
-    /// Take triggers again.
+    /// Accept triggers again after `pause`.
     Resume,
-    /// End the run: settle every event.
+    /// End the run: accept no more triggers, and settle every event.
     Stop,
-    /// Give the configuration up, after a failure too.
+    /// Discard the configuration; this also ends the state `Failed`.
     Reset,
 }
 
@@ -55,14 +56,14 @@ pub enum Command {
 pub enum Occurrence {
     /// Every source and builder is registered, and all lanes are connected.
     PeersReady,
-    /// The supervisor goes on with a run that it found in its journal.
+    /// The supervisor continues a run that it found in its journal.
     Recovered,
-    /// The run has had its last trigger, by its number of events, its duration, or a peer's
-    /// request.
+    /// The last trigger of the run has occurred: the run reached its number of events or its
+    /// duration, or a peer requested the end.
     LastTrigger,
     /// Every event of the run is settled, and its ledger is closed.
     Drained,
-    /// The run cannot begin, or cannot go on.
+    /// The run cannot begin, or cannot continue.
     Failure,
 }
 
@@ -71,23 +72,23 @@ pub enum Occurrence {
 pub enum Stimulus {
     /// A command was given.
     Command(Command),
-    /// Something occurred.
+    /// An occurrence was noticed.
     Occurrence(Occurrence),
 }
 
-/// Effect of a stimulus.
+/// Effect of a command or an occurrence on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The system changes to this state.
     Becomes(State),
     /// The state refuses the command.
     Refused {
-        /// Reason, as a sentence without its subject, which is the state.
+        /// Reason of the refusal, as a sentence whose subject, the state, is left out.
         reason: &'static str,
-        /// Advice on what to do instead.
+        /// Advice: what the user can do instead.
         remedy: &'static str,
     },
-    /// The occurrence has no meaning in this state, and changes nothing.
+    /// The occurrence does not matter in this state, and the state does not change.
     Ignored,
 }
 
@@ -95,21 +96,21 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{request} refused by {refused_by}: {reason}; {remedy}")]
 pub struct Refusal {
-    /// The refused command or other request.
+    /// The refused request; mostly a command.
     pub request: String,
-    /// The refusing party: the state, the configuration, a source or builder.
+    /// The party that refused: the state, the configuration, a source or a builder.
     pub refused_by: String,
     /// Reason for the refusal.
     pub reason: String,
-    /// Advice on what to do about it.
+    /// Advice: what the user can do about the refusal.
     pub remedy: String,
 }
 
 impl State {
-    /// All states, in the order of a run.
+    /// All states, in the order in which a run passes them.
     pub const ALL: [Self; 6] = [Unconfigured, Configured, Running, Paused, Stopping, Failed];
 
-    /// Returns the name for people and programs.
+    /// Returns the state's name, which people and programs use.
     pub const fn name(self) -> &'static str {
         match self {
             Unconfigured => "Unconfigured",
@@ -121,7 +122,7 @@ impl State {
         }
     }
 
-    /// Returns the table's entry for a state and a stimulus.
+    /// Returns the entry of the table for a state and a stimulus.
     pub const fn after(self, stimulus: Stimulus) -> Outcome {
         match stimulus {
             Stimulus::Command(command) => self.commanded(command),
@@ -175,7 +176,7 @@ impl State {
             (Configured, Occurrence::PeersReady) => Becomes(Configured),
             (Configured, Occurrence::Recovered) => Becomes(Running),
             (Running | Paused, Occurrence::LastTrigger) => Becomes(Stopping),
-            // A run without a trigger may be over before its state was read.
+            // A run without a trigger may end before its state has been read.
             (Running | Paused | Stopping, Occurrence::Drained) => Becomes(Configured),
             (Configured | Running | Paused | Stopping, Occurrence::Failure) => Becomes(Failed),
             (_, _) => Ignored,
@@ -185,7 +186,7 @@ impl State {
     /// Returns the state after a command.
     ///
     /// # Errors
-    /// Returns the state's [`Refusal`].
+    /// Returns a [`Refusal`] if the state refuses the command.
     pub fn command(self, command: Command) -> Result<Self, Refusal> {
         match self.after(Stimulus::Command(command)) {
             Becomes(state) => Ok(state),
@@ -214,11 +215,11 @@ const fn refused(reason: &'static str, remedy: &'static str) -> Outcome {
 }
 
 impl Command {
-    /// All commands, in the order of their use.
+    /// All commands, in the order of their use in a run.
     pub const ALL: [Self; 6] =
         [Self::Configure, Self::Start, Self::Pause, Self::Resume, Self::Stop, Self::Reset];
 
-    /// Returns the name for people and programs.
+    /// Returns the command's name, which people and programs use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Configure => "configure",
@@ -236,7 +237,7 @@ impl Occurrence {
     pub const ALL: [Self; 5] =
         [Self::PeersReady, Self::Recovered, Self::LastTrigger, Self::Drained, Self::Failure];
 
-    /// Returns the name for people.
+    /// Returns the occurrence's name, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PeersReady => "all peers ready",
@@ -254,7 +255,7 @@ impl Stimulus {
         Command::ALL.map(Self::Command).into_iter().chain(Occurrence::ALL.map(Self::Occurrence))
     }
 
-    /// Returns the name for people.
+    /// Returns the name of the command or occurrence, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Command(command) => command.name(),

@@ -1,4 +1,4 @@
-//! Sessions: the way of a role into a run and through it, and the admission of lanes.
+//! Sessions: how a role joins a run and stays in it, and how a builder admits lanes.
 //!
 //! ```text
 //! Joining ──── first Welcome, first roster ───► Start ───► the role's machine, which owns
@@ -7,8 +7,8 @@
 //!     └─ Admission    the check of lanes that are opened at a builder
 //! ```
 //!
-//! None of them opens a connection: they say when, to which peer, and with which greeting. The
-//! driver connects, performs the handshake, and reports the result.
+//! The types of this module decide when to connect, to which peer, and with which greeting. The
+//! driver opens the connection, performs the handshake, and reports the result.
 
 mod dial;
 mod outcome;

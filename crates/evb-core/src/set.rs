@@ -3,28 +3,28 @@
 use crate::index::LaneIndex;
 use core::marker::PhantomData;
 
-/// Most sources of one run, which bounds every per-event set.
+/// Most sources of one run. `MAX_SOURCES` limits the size of every set of sources.
 pub const MAX_SOURCES: usize = 256;
 
 const WORDS: usize = MAX_SOURCES / 64;
 
-/// Marker for sources, by their index in the roster.
+/// Marker type for sets of sources, by index in the roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources;
 
-/// Marker for a source's lanes to builders, by their index there.
+/// Marker type for sets of lanes, by [`LaneIndex`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lanes;
 
-/// The kind of a set's members, by position.
+/// The kind of the members of an [`IndexSet`].
 pub trait Member {
-    /// Type of a position.
+    /// Type of an index.
     type Index: Copy;
 
-    /// Returns the position of that number.
+    /// Returns the index with that number.
     fn at(number: usize) -> Self::Index;
 
-    /// Returns the number of a position.
+    /// Returns the number of an index.
     fn number(index: Self::Index) -> usize;
 }
 
@@ -55,7 +55,7 @@ impl Member for Lanes {
 /// Set of sources, by their index in the roster.
 pub type SourceSet = IndexSet<Sources>;
 
-/// Set of a source's lanes.
+/// Set of a source's lanes to builders, by [`LaneIndex`].
 ///
 /// ```compile_fail
 /// use evb_core::set::{LaneSet, SourceSet};
@@ -64,13 +64,13 @@ pub type SourceSet = IndexSet<Sources>;
 /// ```
 pub type LaneSet = IndexSet<Lanes>;
 
-/// Set of indices below [`IndexSet::LIMIT`]. `K` names what they index, so that sets of different
-/// things cannot be mixed up.
+/// Set of indices below [`IndexSet::LIMIT`]. The type `K` says what the indices refer to, so that
+/// the compiler finds mix-ups of different sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSet<K>([u64; WORDS], PhantomData<K>);
 
 impl<K: Member> IndexSet<K> {
-    /// Limit that all indices are below.
+    /// Upper limit of all indices, exclusive.
     pub const LIMIT: usize = MAX_SOURCES;
 
     /// Returns the set of the first `count` indices.
@@ -78,7 +78,7 @@ impl<K: Member> IndexSet<K> {
         (0..count.min(Self::LIMIT)).map(K::at).collect()
     }
 
-    /// Adds an index. Returns true if it was new.
+    /// Adds an index. Returns true if the set did not contain it before.
     pub fn insert(&mut self, index: K::Index) -> bool {
         let index = K::number(index);
         let word = &mut self.0[index / 64];
@@ -88,7 +88,7 @@ impl<K: Member> IndexSet<K> {
         new
     }
 
-    /// Removes an index. Returns true if it was there.
+    /// Removes an index. Returns true if the set contained it.
     pub fn remove(&mut self, index: K::Index) -> bool {
         let index = K::number(index);
         let word = &mut self.0[index / 64];
@@ -98,30 +98,30 @@ impl<K: Member> IndexSet<K> {
         was
     }
 
-    /// Returns true if the set has the index.
+    /// Returns true if the set contains the index.
     pub fn contains(&self, index: K::Index) -> bool {
         let index = K::number(index);
         self.0[index / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Returns true if the set has all indices of `other`.
+    /// Returns true if the set contains all indices of `other`.
     pub fn is_superset(&self, other: &Self) -> bool {
         self.0.iter().zip(other.0).all(|(mine, theirs)| theirs & !mine == 0)
     }
 
-    /// Returns the indices in either set.
+    /// Returns the indices that are in `self`, in `other`, or in both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// Returns the indices in `self` that are not in `other`.
+    /// Returns the indices that are in `self` and not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }
 
-    /// Returns the indices in both sets.
+    /// Returns the indices that are in both `self` and `other`.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & b)
@@ -132,12 +132,12 @@ impl<K: Member> IndexSet<K> {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Returns the number of indices.
+    /// Returns the number of indices in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns the indices, ascending.
+    /// Returns the indices in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = K::Index> + use<K> {
         Indices { words: self.0, at: if self.is_empty() { WORDS } else { 0 } }.map(K::at)
     }
@@ -149,13 +149,14 @@ impl<K: Member> IndexSet<K> {
     }
 }
 
-/// The indices of an [`IndexSet`], ascending.
+/// Iterator over the indices of an [`IndexSet`], ascending.
 ///
-/// Most sets that are iterated over for each event are empty, so that case has to cost little.
+/// For each event, the code iterates over several sets, most of which are empty; so iteration over
+/// an empty set has to be cheap.
 #[derive(Clone, Debug)]
 struct Indices {
     words: [u64; WORDS],
-    /// Index of the current word.
+    /// Index of the current word in `words`.
     at: usize,
 }
 

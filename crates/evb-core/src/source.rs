@@ -1,4 +1,4 @@
-//! [`SourceCore`]: brings fragments from readout to the lanes of the builders that build their
+//! [`SourceCore`]: moves fragments from readout to the lanes of the builders that build their
 //! events.
 //!
 //! ```text
@@ -44,35 +44,37 @@ use crate::{
     },
 };
 
-/// Time for which a source waits at the end of the run for commits that are under way.
+/// Time for which a source waits at the end of the run for the builders' last commits.
 pub const LAST_COMMITS: Duration = Duration::from_secs(2);
 
 /// Configuration of a source, fixed before the first event.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
-    /// Id of this source.
+    /// Id of the source.
     pub id: SourceId,
-    /// The largest payload that it may push.
+    /// Largest payload that readout may push.
     pub max_fragment: Bytes,
-    /// Time for which a fragment waits for a decision before it counts as unexpected.
+    /// Time for which a fragment waits for the decision on its event before it is dropped as
+    /// unexpected.
     pub orphan_timeout: Duration,
     /// Longest time between two heartbeats to the supervisor.
     pub heartbeat: Duration,
-    /// All builders of the first roster, ascending. A builder's position is the index of its lane
-    /// for the whole run.
+    /// All builders of the first roster, ascending. A builder's position in this list is the index
+    /// of its lane for the whole run.
     pub builders: Vec<BuilderId>,
-    /// True if readout makes fragments on demand ([`Output::Wanted`]) instead of pushing them by
-    /// itself.
+    /// True if readout makes fragments only on demand ([`Output::Wanted`]) and does not push them
+    /// by itself.
     pub on_demand: bool,
-    /// Last event that was decided before this source joined. Events up to it do not wait for this
-    /// source.
+    /// Last event that was decided before this source joined. No event up to `decided` waits for
+    /// this source.
     pub decided: EventId,
-    /// Time after an event's assignment at which builders give up fragments that are not announced.
+    /// Time after an event's assignment at which builders give up fragments that have not been
+    /// announced.
     pub deadline: Duration,
-    /// Time that full ports on the way to the builders take to drain. Announcements keep a distance
-    /// that depends on it, and over datagrams none is repeated earlier.
+    /// Time in which full switch ports on the way to the builders drain. The delay of announcements
+    /// depends on it, and over datagrams no announcement is repeated before this time has passed.
     pub queue: Duration,
-    /// Interval of the periodic reports; zero for none.
+    /// Interval of the periodic reports; zero for no periodic reports.
     pub report_period: Duration,
 }
 
@@ -80,42 +82,42 @@ pub struct SourceConfig {
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "it is rare, never kept, and boxed would cost an allocation each"
+    reason = "a source handles outputs one at a time and keeps none; a box would cost an allocation for each"
 )]
 pub enum Output {
-    /// The lane of that builder index has announcements. Call [`SourceCore::announce`], or over
-    /// datagrams [`SourceCore::write_datagram`].
+    /// The lane with that index has announcements to send. Call [`SourceCore::announce`] for a lane
+    /// over a stream, [`SourceCore::write_datagram`] for a lane over datagrams.
     Announce(LaneIndex),
-    /// An event is assigned and its fragment is not here: make it and push it. This comes only with
-    /// `on_demand`.
+    /// An event is assigned and its fragment is missing: readout has to make the fragment and push
+    /// it. Only a source with `on_demand` returns this.
     Wanted(EventId),
-    /// A message to the supervisor.
+    /// A message to send to the supervisor.
     Supervisor(Control),
 }
 
-/// The source's machine.
+/// State machine of a source.
 ///
 /// After all inputs that share one `now`, call `poll` until it returns `None`, and `take` the bytes
-/// that the shaper releases.
+/// that the shaper permits to send now.
 #[derive(Debug)]
 pub struct SourceCore {
     config: SourceConfig,
     backlog: Backlog,
     parking: Parking,
     seats: Seats,
-    /// Lanes by the positions of their builders; see [`Seats`].
+    /// Lanes in the order of their builders in [`Seats`].
     lanes: Vec<SourceLane>,
     times: LaneTimes,
     /// Lanes that may have something to announce.
     announce: LaneSet,
-    /// Assigned events whose fragments readout is to make.
+    /// Assigned events whose fragments readout has to make.
     wanted: VecDeque<EventId>,
-    /// True while there is a connection to the supervisor.
+    /// True while the connection to the supervisor is up.
     is_supervised: bool,
     next_heartbeat: Instant,
     reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
-    /// Time of the final report at the latest, while the run is ending.
+    /// Latest time of the final report, while the run is ending.
     finish: Option<Instant>,
     counters: SourceReport,
     stages: StageTimes,
@@ -124,7 +126,8 @@ pub struct SourceCore {
 impl SourceCore {
     /// Returns a source without fragments.
     pub fn new(mut config: SourceConfig, now: Instant) -> Self {
-        // An announcement has 32 bits for a payload's length (docs/reference/protocol.md LANE-4).
+        // An announcement has 32 bits for the length of a payload (docs/reference/protocol.md
+        // LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
         let times = LaneTimes::new(config.id, config.deadline, config.queue);
         Self {
@@ -146,8 +149,8 @@ impl SourceCore {
         }
     }
 
-    /// Takes in a fragment from readout. Unwanted fragments are dropped and counted by cause, as
-    /// are refused ones.
+    /// Accepts a fragment from readout. Fragments that no builder needs are dropped and counted by
+    /// cause; refused fragments are counted, too.
     pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
         let taken = self.take_in(fragment, now);
         self.counters.refused += u64::from(taken.is_err());
@@ -174,7 +177,7 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Takes in decisions of the supervisor.
+    /// Handles decisions of the supervisor.
     pub fn handle_decisions(&mut self, decisions: &Decisions) -> Result<(), MalformedMessage> {
         self.check_wanted(0)?;
         for (first, count, verdict) in decisions.verdicts()? {
@@ -197,8 +200,8 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Checks that no more events wait for readout than a run can have outstanding. `told` is the
-    /// number of events that the driver has taken over.
+    /// Checks that no more events wait for readout than can be outstanding in a run. `told` is the
+    /// number of waiting events that the driver has already passed to readout.
     /// Requirements: docs/reference/protocol.md RUN-6.
     pub fn check_wanted(&self, told: usize) -> Result<(), MalformedMessage> {
         let fault = MalformedMessage {
@@ -208,24 +211,26 @@ impl SourceCore {
         if (self.wanted.len() + told) as u64 > MAX_AHEAD { Err(fault) } else { Ok(()) }
     }
 
-    /// Notes that the connection to the supervisor is gone. Messages wait until there is another.
+    /// Notes that the connection to the supervisor is gone. Messages to the supervisor wait for the
+    /// next connection.
     pub fn handle_supervisor_lost(&mut self) {
         self.is_supervised = false;
     }
 
-    /// Notes that we registered, or registered again.
+    /// Notes that the source has registered with the supervisor, for the first time or again.
     pub fn handle_registered(&mut self, now: Instant) {
         self.is_supervised = true;
         self.next_heartbeat = now;
         self.backlog.wait_anew(now);
     }
 
-    /// Takes in a heartbeat of the supervisor.
+    /// Handles a heartbeat of the supervisor.
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last_heard = Some((heartbeat.sent_ns, now));
     }
 
-    /// Drops fragments that waited too long for a decision, and handles the timers of the lanes.
+    /// Drops fragments that have waited too long for a decision, and handles the timers of the
+    /// lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.is_supervised {
             self.counters.unexpected += self.backlog.expire(now);
@@ -237,8 +242,8 @@ impl SourceCore {
         }
     }
 
-    /// Returns the time at which `handle_timeout` or `poll` has something to do without further
-    /// input.
+    /// Returns the time at which to call `handle_timeout` and `poll` if no other input comes
+    /// before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
         let supervised = earlier(spoken, self.backlog.next_expiry());
@@ -246,7 +251,7 @@ impl SourceCore {
         lanes.fold(supervised.filter(|_| self.is_supervised), earlier)
     }
 
-    /// Returns the next action. Granted data is not among them: `take` it from the lanes.
+    /// Returns the next action. Granted data is not an action: get it from the lanes by `take`.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if let Some(event) = self.wanted.pop_front() {
             return Some(Output::Wanted(event));
@@ -270,19 +275,19 @@ impl SourceCore {
         Some(Output::Supervisor(Control { message: Some(Message::Heartbeat(heartbeat)) }))
     }
 
-    /// Notes that the run is ending (docs/reference/protocol.md RUN-17): every event is settled,
-    /// and only commits may still be under way.
+    /// Notes that every event of the run is settled, and that the source has to report after the
+    /// last commits (docs/reference/protocol.md RUN-17).
     pub fn handle_finish(&mut self, now: Instant) {
         self.finish = Some(now + LAST_COMMITS);
     }
 
-    /// Returns the latest time for the final report. It is `None` if the report is not requested,
-    /// or has been given.
+    /// Returns the latest time of the final report; `None` if the report is not requested, or has
+    /// been sent.
     pub fn next_finish(&self) -> Option<Instant> {
         self.finish
     }
 
-    /// Returns true if the final report is due, once for each request: everything is committed, or
+    /// Returns true once per request when the final report is due: everything is committed, or
     /// [`LAST_COMMITS`] have passed.
     pub fn finish(&mut self, now: Instant) -> bool {
         self.finish.take_if(|limit| *limit <= now).is_some()
@@ -315,7 +320,7 @@ impl SourceCore {
         self.lanes.len()
     }
 
-    /// Returns the payload bytes that wait for a decision, which the configured backlog bounds.
+    /// Returns the payload bytes that wait for a decision; the configured backlog limits them.
     pub fn backlog(&self) -> Bytes {
         self.backlog.bytes()
     }
@@ -325,7 +330,7 @@ impl SourceCore {
         self.backlog.held()
     }
 
-    /// Returns the first event that is not decided.
+    /// Returns the first event for which no decision has arrived.
     pub fn undecided(&self) -> EventId {
         self.backlog.undecided()
     }
@@ -340,7 +345,7 @@ impl SourceCore {
         &self.config
     }
 
-    /// Returns the final counters for the supervisor.
+    /// Returns the message with the final counters for the supervisor.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let counters =
             SourceReport { tcp_retransmits, trains, stages: self.stages.report(), ..self.counters() };
@@ -348,7 +353,7 @@ impl SourceCore {
         Control { message: Some(Message::Report(report)) }
     }
 
-    /// Returns a periodic report, without histograms.
+    /// Returns a message with a periodic report, which has no histograms.
     fn report_so_far(&self) -> Control {
         let counters = self.counters();
         let live = Live {
@@ -360,7 +365,7 @@ impl SourceCore {
         Control { message: Some(Message::Report(report)) }
     }
 
-    /// Returns the counters so far, with those of the lanes.
+    /// Returns the counters so far, including those of the lanes.
     fn counters(&self) -> SourceReport {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
         let mut counters = SourceReport { uncommitted, ..self.counters.clone() };

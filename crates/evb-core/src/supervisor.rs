@@ -1,8 +1,8 @@
-//! [`SupervisorCore`]: takes triggers, assigns events, records their outcomes, and closes the
-//! ledger.
+//! [`SupervisorCore`]: takes triggers, assigns events to builders, records the outcomes of events,
+//! and closes the ledger.
 //!
 //! A run goes through these states: peers register and connect their lanes (`Configured`), triggers
-//! come (`Running`), triggers have ended and outstanding events are settled (`Stopping`), peers
+//! arrive (`Running`), triggers have ended and outstanding events are settled (`Stopping`), peers
 //! report, and the ledger is closed (`Ended`).
 //!
 //! ```text
@@ -83,12 +83,13 @@ use pulse::Pulse;
 use roster::{Roster, Seat};
 use words::{kind, role, short};
 
-/// The supervisor's machine.
+/// State machine of the supervisor.
 ///
 /// Inputs: [`register`](Self::register), [`handle_message`](Self::handle_message),
 /// [`handle_disconnect`](Self::handle_disconnect), [`trigger`](Self::trigger),
 /// [`stop`](Self::stop), [`handle_timeout`](Self::handle_timeout). After inputs that share one
-/// `now`, call [`poll`](Self::poll) until `None`: all decisions of that turn leave in one message.
+/// `now`, call [`poll`](Self::poll) until it returns `None`; so all decisions of that turn are sent
+/// in one message.
 #[derive(Clone, Debug)]
 pub struct SupervisorCore {
     plan: RunPlan,
@@ -102,10 +103,10 @@ pub struct SupervisorCore {
 }
 
 impl SupervisorCore {
-    /// Creates a supervisor that waits for its peers. The seed fixes random triggers.
+    /// Creates a supervisor that waits for its peers. All random triggers follow from `seed`.
     ///
     /// # Errors
-    /// [`PlanError`]: the plan cannot be carried out.
+    /// Returns [`PlanError`] if the plan contradicts itself or a limit.
     pub fn new(plan: RunPlan, seed: u64, now: Instant) -> Result<Self, PlanError> {
         plan.check()?;
         let mut core = Self::waiting(plan, seed, now);
@@ -126,13 +127,13 @@ impl SupervisorCore {
         }
     }
 
-    /// Returns the parts that an event passes.
+    /// Returns the parts of the supervisor that handle events.
     fn dispatch(&mut self) -> Dispatch<'_> {
         let Self { plan, phase, roster, intake, assigner, books, outbox, .. } = self;
         Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox }
     }
 
-    /// Returns the parts that change when a peer comes or goes.
+    /// Returns the parts of the supervisor that change when a peer joins or leaves.
     fn membership(&mut self) -> Membership<'_> {
         let Self { plan, phase, pulse, roster, assigner, books, outbox, .. } = self;
         Membership { plan, phase, pulse, roster, assigner, books, outbox }
@@ -153,8 +154,8 @@ impl SupervisorCore {
                     Err(reason) => self.expel(peer, &reason, now),
                 }
             }
-            // The builder has opened slots: now sources may announce (docs/reference/protocol.md
-            // RUN-22).
+            // The builder has opened slots for these events, so the sources may now announce
+            // fragments to it (docs/reference/protocol.md RUN-22).
             (Seat::Builder(index), Message::Accepted(accepted)) => {
                 if self.assigner.accept(index, accepted.answer) {
                     let sources = self.roster.connected_sources();
@@ -168,7 +169,8 @@ impl SupervisorCore {
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
             }
-            // The run has not begun: a peer that wants no part leaves it to the others.
+            // A held run has not begun. A peer that asks to stop leaves the run alone; the other
+            // peers stay.
             (_, Message::Stop(_)) if self.plan.hold => self.let_go(seat),
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
@@ -179,8 +181,8 @@ impl SupervisorCore {
         }
     }
 
-    /// Takes `count` external triggers that happened now. Returns the number taken: none unless the
-    /// run is running and its trigger is external.
+    /// Takes `count` external triggers that happened at `now`. Returns the number of triggers
+    /// taken, which is 0 unless the run is running and its trigger is external.
     /// Requirements: docs/reference/protocol.md RUN-16.
     pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
         if !counts_triggers(self.phase, &self.books) || !self.intake.is_external() {
@@ -192,8 +194,8 @@ impl SupervisorCore {
         count
     }
 
-    /// Handles the passage of time, at the time that [`next_timeout`](Self::next_timeout) named or
-    /// at any other.
+    /// Handles the passage of time. May be called at any time, and must be called at the time that
+    /// [`next_timeout`](Self::next_timeout) returns.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.pulse.is_due(now) && self.phase != Phase::Ended {
             self.beat(now);
@@ -205,7 +207,8 @@ impl SupervisorCore {
             Phase::Running { until } => {
                 let taken = self.dispatch().take_due(now, until);
                 self.drain_if_over(taken, now);
-                // Triggers that came in time are all taken first, even if this call is late.
+                // Even if this call is late, take all triggers that happened before the end of the
+                // run's duration.
                 let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
                 if until.is_some_and(over) {
@@ -223,7 +226,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) must be called next.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn next_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Gathering { .. } if self.plan.hold => None,
@@ -237,29 +240,30 @@ impl SupervisorCore {
         earlier(phase, Some(self.pulse.next()))
     }
 
-    /// Returns when the run's own clock triggers next; `None` while its triggers are not taken.
+    /// Returns the time of the next trigger of the run's own clock; `None` while the run takes no
+    /// triggers.
     fn own_trigger_due(&self) -> Option<Instant> {
         self.intake.next_due().filter(|_| counts_triggers(self.phase, &self.books))
     }
 
-    /// Returns when the next trigger can be decided.
+    /// Returns the time at which the next trigger can be decided.
     fn next_decision(&self) -> Option<Instant> {
         let has_slots = has_slots_to_give(self.plan.slots, &self.assigner, &self.outbox);
         let has_slot = takes_triggers(self.phase, &self.intake) && has_slots;
         self.intake.next_decision(self.own_trigger_due(), has_slot)
     }
 
-    /// Returns the limit, unless limits are suspended by a stalled journal.
+    /// Returns the time limit; `None` while a stalled journal suspends all time limits.
     fn running(&self, limit: Instant) -> Option<Instant> {
         Some(limit).filter(|_| !self.outbox.is_stalled())
     }
 
-    /// Returns true if the limit has passed and is not suspended.
+    /// Returns true if the time limit has passed and is not suspended.
     fn is_over(&self, limit: Instant, now: Instant) -> bool {
         self.running(limit).is_some_and(|limit| now >= limit)
     }
 
-    /// Returns the next action. Call it until `None` after inputs that share one `now`.
+    /// Returns the next action. After inputs that share one `now`, call it until it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
@@ -278,10 +282,10 @@ impl SupervisorCore {
         self.outbox.pop()
     }
 
-    /// Begins a run that its plan holds back.
+    /// Begins a run that waits for an operator to begin it ([`RunPlan::hold`]).
     ///
     /// # Errors
-    /// [`NotReady`]: a peer is missing, or the run has begun.
+    /// Returns [`NotReady`] if a peer is missing or not connected, or if the run has begun already.
     pub fn begin(&mut self, now: Instant) -> Result<(), NotReady> {
         if !self.phase.is_gathering() {
             return Err(NotReady::Begun);
@@ -299,11 +303,11 @@ impl SupervisorCore {
         Ok(())
     }
 
-    /// Takes no triggers until [`resume`](Self::resume). External triggers are inhibited; those of
-    /// the run's own clock do not happen.
+    /// Takes no more triggers until [`resume`](Self::resume). External triggers are inhibited in
+    /// the meantime; the run's own clock generates none.
     ///
     /// # Errors
-    /// [`ChangeError`]: the run is not running, or is paused already.
+    /// Returns [`ChangeError`] if the run is not running, or is paused already.
     pub fn pause(&mut self, now: Instant) -> Result<(), ChangeError> {
         if self.intake.is_paused() && self.phase.is_running() {
             return Err(ChangeError::Paused);
@@ -316,10 +320,10 @@ impl SupervisorCore {
         Ok(())
     }
 
-    /// Takes triggers again.
+    /// Takes triggers again after [`pause`](Self::pause).
     ///
     /// # Errors
-    /// [`ChangeError`]: the run is not running, or not paused.
+    /// Returns [`ChangeError`] if the run is not running, or not paused.
     pub fn resume(&mut self, now: Instant) -> Result<(), ChangeError> {
         if !self.phase.is_running() {
             return Err(ChangeError::NotRunning);
@@ -338,10 +342,11 @@ impl SupervisorCore {
         self.outbox.journal(What::Paused(paused), now);
     }
 
-    /// Sets the mean rate of the run's own trigger from now on, also for a held run.
+    /// Sets the mean rate of the run's own trigger from now on. That is possible for a held run,
+    /// too.
     ///
     /// # Errors
-    /// [`ChangeError::NoRate`]: the trigger has no rate.
+    /// Returns [`ChangeError::NoRate`] if this kind of trigger has no rate.
     pub fn set_rate(&mut self, rate: Frequency, now: Instant) -> Result<(), ChangeError> {
         if !self.intake.set_rate(rate) {
             return Err(ChangeError::NoRate);
@@ -352,14 +357,14 @@ impl SupervisorCore {
         Ok(())
     }
 
-    /// Notes that the journal is stalled. Until [`journal_goes_on`](Self::journal_goes_on),
-    /// decisions cannot be sent, so triggers are inhibited, and time limits are suspended for peers
-    /// that cannot be told.
+    /// Notes that the journal cannot be written at present. Until
+    /// [`journal_goes_on`](Self::journal_goes_on), no decision can be sent, so triggers are
+    /// inhibited; and time limits are suspended, because peers cannot be told of their end.
     pub fn stall_journal(&mut self, now: Instant) {
         self.outbox.stall(now);
     }
 
-    /// Notes that the journal takes entries again, or is no longer kept.
+    /// Notes that the journal can be written again, or is no longer kept.
     pub fn journal_goes_on(&mut self, now: Instant) {
         let Some(time) = self.outbox.go_on(now) else { return };
         self.phase.put_off(time);
@@ -367,19 +372,21 @@ impl SupervisorCore {
         self.roster.put_off_joining(time);
     }
 
-    /// Stops keeping the journal: nothing is written from here on, and the report says why.
+    /// Stops keeping the journal: from here on no entry is written, and the report states
+    /// `problem`.
     pub fn abandon_journal(&mut self, problem: String) {
         self.outbox.abandon_journal();
         self.problem(problem, Instant::ZERO);
     }
 
-    /// Returns entries that replace all earlier ones. Call this after [`poll`](Self::poll) has
-    /// returned `None`, and replace the journal with them.
+    /// Returns entries that describe the present state and replace all earlier entries. Call
+    /// `snapshot` after [`poll`](Self::poll) has returned `None`, and replace the journal with the
+    /// entries.
     pub fn snapshot(&self, now: Instant) -> Vec<Entry> {
         snapshot::entries(self, now)
     }
 
-    /// Returns a summary of the run that is cheap to obtain.
+    /// Returns a short summary of the run, which costs little to compute.
     pub fn progress(&self) -> Progress {
         Progress {
             state: match self.phase {
@@ -398,25 +405,27 @@ impl SupervisorCore {
         }
     }
 
-    /// Returns the state of all peers; costs more than [`progress`](Self::progress).
+    /// Returns the state of all peers, which costs more to compute than
+    /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now)
     }
 
-    /// Returns all peers that may take part: sources in the order of the roster, then builders.
+    /// Returns all sources and builders that may take part: sources in the order of the roster,
+    /// then builders.
     pub fn peers(&self) -> Vec<Peer> {
         self.roster.peers()
     }
 
-    /// Returns the highest event id that has a decision.
+    /// Returns the highest event id for which there is a decision.
     pub fn decided(&self) -> EventId {
         EventId::new(self.outbox.decided())
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         self.roster.invariants();
         self.assigner.invariants(&self.roster);
@@ -424,18 +433,18 @@ impl SupervisorCore {
         let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
         assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
         let addressed = self.outbox.addressed();
-        assert_eq!(addressed, (*self.roster.up(), self.roster.version()), "decisions go to those who are up");
+        assert_eq!(addressed, (*self.roster.up(), self.roster.version()), "only sources up get decisions");
         for (index, held) in self.roster.builders().positions().zip(self.assigner.counts(&self.roster)) {
             assert_eq!(self.books.outstanding(index), held, "books and slots agree: {index:?}");
         }
     }
 
-    /// Notes a problem.
+    /// Records a problem for the report.
     fn problem(&mut self, problem: String, now: Instant) {
         self.books.problem(problem, &mut self.outbox, now);
     }
 
-    /// Notes a problem because of which the run cannot begin or go on.
+    /// Records a problem because of which the run cannot begin or continue.
     fn failure(&mut self, problem: String, now: Instant) {
         self.books.failure(problem, &mut self.outbox, now);
     }

@@ -1,5 +1,5 @@
-//! Times in nanoseconds of the host's monotonic clock. They are passed in as `now` and never read
-//! here.
+//! Times in nanoseconds of the host's monotonic clock. This crate never reads a clock; its
+//! functions get the time as the argument `now`.
 
 use core::{
     fmt,
@@ -7,37 +7,37 @@ use core::{
     time::Duration,
 };
 
-/// An instant of the host's monotonic clock in nanoseconds (production: `CLOCK_MONOTONIC`;
-/// simulator: from zero).
+/// An instant of the host's monotonic clock in nanoseconds. In production the clock is
+/// `CLOCK_MONOTONIC`; in the simulator it begins at zero.
 ///
-/// Hosts have different clocks: never subtract instants of two hosts without the offset between
-/// them.
+/// Each host has its own clock: never subtract instants of two hosts without the offset between
+/// their clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The clock's zero.
+    /// Zero of the clock.
     pub const ZERO: Self = Self(0);
-    /// An instant that no clock reaches.
+    /// An instant later than any that occurs.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// Returns the instant that many nanoseconds after the clock's zero.
+    /// Returns the instant `nanos` nanoseconds after the zero of the clock.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Returns the nanoseconds since the clock's zero.
+    /// Returns the nanoseconds since the zero of the clock.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `self` is the earlier one.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the same instant on a clock that is `nanos` ahead of this one.
+    /// Converts this instant to a clock that is `nanos` ahead of its own clock.
     #[must_use]
     pub const fn shifted(self, nanos: i64) -> Self {
         Self(self.0.saturating_add_signed(nanos))
@@ -73,7 +73,7 @@ impl fmt::Display for Instant {
     }
 }
 
-/// Returns the earlier of two optional deadlines.
+/// Returns the earlier of two optional instants.
 pub fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

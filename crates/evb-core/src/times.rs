@@ -1,16 +1,16 @@
-//! [`Times`]: a histogram of durations that is small until it is used.
+//! [`Times`]: a histogram of durations that takes little memory until it is used.
 
 use core::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// An hour in µs. Longer durations count as an hour.
+/// One hour in µs. Longer durations count as one hour.
 const LIMIT: u64 = 3_600_000_000;
 
-/// A histogram of durations in µs, with a resolution of a hundredth.
+/// A histogram of durations in µs, with a resolution of 1 %.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// Histogram; `None` until something was recorded.
+    /// Histogram; `None` until a duration has been recorded.
     histogram: Option<Histogram<u32>>,
     max: u64,
 }
@@ -33,7 +33,7 @@ impl Times {
         self.max = self.max.max(other.max);
         for bin in other.histogram.iter().flat_map(Histogram::iter_recorded) {
             let count = bin.count_at_value();
-            // The value is within the limit, as it was recorded there.
+            // The value is within the limit, because the other histogram has the same limit.
             self.histogram().saturating_record_n(bin.value_iterated_to(), count);
         }
     }

@@ -1,5 +1,5 @@
-//! [`Trigger`]: the times of triggers. They are nominal, and kept in fixed point so that no rate
-//! drifts.
+//! [`Trigger`]: computes the times of a run's own triggers. The times are kept in fixed point, so
+//! that no rate drifts.
 
 pub mod announcement;
 mod clipped;
@@ -10,10 +10,11 @@ use core::time::Duration;
 
 use crate::{rng::Rng, time::Instant, units::Frequency};
 
-/// The kind of trigger.
+/// Kind of trigger of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TriggerKind {
-    /// Events for free slots: whenever half of a builder's slots are free, that many at once.
+    /// Events whenever slots are free: as soon as half of a builder's slots are free, that many
+    /// events at once.
     AsFastAsPossible,
     /// Events at equal intervals.
     Periodic {
@@ -25,36 +26,37 @@ pub enum TriggerKind {
         /// Mean events per second.
         rate: Frequency,
     },
-    /// Events at normally distributed intervals, clipped at zero; clipping does not change the
-    /// mean.
+    /// Events at normally distributed intervals. Intervals below zero become zero; the mean is
+    /// corrected for that.
     Gaussian {
         /// Mean events per second.
         rate: Frequency,
-        /// Standard deviation of an interval before it is clipped.
+        /// Standard deviation of an interval before negative intervals become zero.
         sigma: Duration,
     },
     /// Several events at once, at equal intervals.
     Burst {
         /// Bursts per second.
         rate: Frequency,
-        /// Events in each.
+        /// Events in each burst.
         count: u32,
     },
-    /// External triggers: from the library, a script, or a pseudo-trigger.
+    /// External triggers: from the library, a script, or a program that sends triggers over the
+    /// network.
     External,
 }
 
-/// Nanoseconds with 48 fractional bits: an hour of 1 MHz is off by less than a picosecond.
+/// Nanoseconds with 48 fractional bits. After an hour at 1 MHz, the error is below a picosecond.
 type FixedNanos = u128;
 const FRACTION_BITS: u32 = 48;
 
-/// The times at which a [`TriggerKind`] triggers after its start. Kinds without times of their own
-/// are never due.
+/// The times at which a [`TriggerKind`] triggers. A kind of trigger without times of its own is
+/// never due.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     intervals: Intervals,
     start: Instant,
-    /// Time of the next trigger since the start.
+    /// Time from the start to the next trigger.
     next: FixedNanos,
     rng: Rng,
 }
@@ -69,8 +71,8 @@ enum Intervals {
 }
 
 impl Trigger {
-    /// Creates the triggers after `start`; the first comes one interval later. The seed fixes all
-    /// random times.
+    /// Creates the triggers after `start`; the first one occurs one interval after `start`. All
+    /// random times follow from `seed`.
     pub fn new(kind: TriggerKind, seed: u64, start: Instant) -> Self {
         let intervals = match kind {
             TriggerKind::AsFastAsPossible | TriggerKind::External => Intervals::None,
@@ -91,7 +93,7 @@ impl Trigger {
         trigger
     }
 
-    /// Returns when the next trigger is due.
+    /// Returns the time of the next trigger; `None` for a kind without times of its own.
     pub fn next_due(&self) -> Option<Instant> {
         match self.intervals {
             Intervals::None => None,
@@ -102,8 +104,8 @@ impl Trigger {
         }
     }
 
-    /// Returns the nominal time of the next trigger if it is due by `now`. Call it until `None`, or
-    /// stop at a limit and continue later; no trigger is forgotten.
+    /// Returns the nominal time of the next trigger if that is not later than `now`. Call `pop_due`
+    /// until it returns `None`, or stop earlier and continue later; no trigger is lost.
     pub fn pop_due(&mut self, now: Instant) -> Option<Instant> {
         let due = self.next_due().filter(|due| *due <= now)?;
         self.advance();
@@ -131,8 +133,8 @@ impl Trigger {
     }
 }
 
-/// Converts nanoseconds to fixed point. Negative values and not-a-number become zero, infinity the
-/// largest time.
+/// Converts nanoseconds to fixed point. Negative values and not-a-number become zero; infinity
+/// becomes the largest time.
 fn fixed(nanos: f64) -> FixedNanos {
     (nanos * (1u64 << FRACTION_BITS) as f64) as FixedNanos
 }

@@ -1,44 +1,48 @@
-//! Past fixes that can be undone one at a time, to see if the simulator finds the defects again.
+//! Past fixes of defects. A test can undo one fix at a time, to check that the simulator finds the
+//! defect again.
 //!
-//! This needs the feature `undo`, which is off by default and does not build without debug
-//! assertions, and so is in no release. Without it, [`is_undone`] is a constant that the compiler
-//! removes.
+//! Undoing a fix needs the feature `undo`. The feature is off by default and compiles only with
+//! debug assertions, so no release contains it. Without the feature, [`is_undone`] returns a
+//! constant `false`, and the compiler removes the code that depends on it.
 
 #[cfg(all(feature = "undo", not(debug_assertions)))]
 compile_error!("the feature `undo` brings old defects back: it is for `cargo xtask seeds --undo` alone");
 
-/// A fix, by its commit.
+/// A fix, named by its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fix {
-    /// A silent source beside an awaited one has a deadline again, and lost announcements are
-    /// repeated as answers come.
+    /// Several fixes in one commit: an event that waits for an awaited source still has a deadline
+    /// for its other sources, and lost announcements are repeated as soon as earlier ones are
+    /// acknowledged.
     Cccd56c,
-    /// An assignment waits for its fragment however many triggers are inhibited behind it.
+    /// A source remembers an assignment until the fragment arrives, however many triggers are
+    /// inhibited in the meantime.
     C2101a00,
-    /// A drain lasts while events are being settled, the last living builder stays, and a peer that
-    /// was asked for its report is asked again.
+    /// A drain continues while events are being settled, the last living builder cannot be removed,
+    /// and a peer that was asked for its report is asked again after it reconnects.
     C33dca9c,
-    /// A stop while peers come back waits for those that do not.
+    /// A stop during recovery waits until peers that do not return have been replaced.
     F1e823b,
-    /// A builder that leaves cannot be added before it has left.
+    /// A builder that was asked to leave cannot be added again before it has left.
     C8b484b,
-    /// Lanes whose datagrams get no answer end, and grants wait until the source has sent a
-    /// datagram.
+    /// A lane whose datagrams get no answer is closed, and a builder grants nothing before the
+    /// source has sent a datagram.
     A0635af,
-    /// A request cannot be right about bytes that left less than a round trip ago.
+    /// A source ignores requests for bytes that it sent less than a round trip ago.
     A1617af,
-    /// An answer of several segments is not overtaken by itself.
+    /// An answer in several datagrams is not declared lost because of its own first datagram.
     Cd126fa,
-    /// A lane that stays broken holds no slots.
+    /// Fragments announced on a lane that stays broken are given up, so that they hold no slots.
     Ac5e2f5,
-    /// Early fragments are kept for as long as an assignment can be delayed.
+    /// A builder keeps fragments of an unassigned event for as long as the assignment can be
+    /// delayed.
     Cb1826e,
-    /// A round trip that was not measured is unknown.
+    /// The round trip time is unknown until it is measured, instead of being assumed.
     B023ab1,
 }
 
-/// All fixes with their names on a command line.
+/// All fixes, with the names that select them on a command line.
 pub const FIXES: [(&str, Fix); 11] = [
     ("cccd56c", Fix::Cccd56c),
     ("2101a00", Fix::C2101a00),
@@ -63,12 +67,12 @@ mod switch {
 
     static UNDONE: AtomicU8 = AtomicU8::new(NONE);
 
-    /// Undoes a fix, in the whole process.
+    /// Undoes a fix for the whole process.
     pub fn undo(fix: Fix) {
         UNDONE.store(fix as u8, Ordering::Relaxed);
     }
 
-    /// Returns true if a fix is undone.
+    /// Returns true if that fix is undone.
     #[inline]
     pub fn is_undone(fix: Fix) -> bool {
         UNDONE.load(Ordering::Relaxed) == fix as u8
@@ -79,7 +83,7 @@ mod switch {
 mod switch {
     use super::Fix;
 
-    /// Returns false, as no fix can be undone.
+    /// Returns false, because no fix can be undone without the feature `undo`.
     #[inline]
     pub const fn is_undone(_fix: Fix) -> bool {
         false

@@ -1,8 +1,8 @@
-//! Quantities with their units: [`Bytes`], [`Rate`], [`Frequency`], and their notation.
+//! Quantities with units: [`Bytes`], [`Rate`] and [`Frequency`], and the text form of quantities.
 //!
-//! `Bytes / Rate` is a `Duration`. Text needs a unit: `"128 KiB"`, `"1 Gbit/s"`, `"600 MB/s"`,
-//! `"2 kHz"`, `"50 ms"`. Bare numbers are refused, because `1000` could mean bytes, kilobytes or
-//! packets.
+//! `Bytes / Rate` is a `Duration`. The text form needs a unit: `"128 KiB"`, `"1 Gbit/s"`, `"600
+//! MB/s"`, `"2 kHz"`, `"50 ms"`. A number without a unit is refused, because `1000` could mean
+//! bytes, kilobytes or packets.
 
 mod parse;
 #[cfg(test)]
@@ -17,42 +17,42 @@ use core::{
 
 pub use parse::{UnitError, parse_duration};
 
-/// An amount of bytes.
+/// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
 impl Bytes {
     /// Zero bytes.
     pub const ZERO: Self = Self(0);
-    /// The largest amount, used for no limit.
+    /// The largest number of bytes, which stands for no limit.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Returns that many bytes.
+    /// Returns `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// Returns that many KiB.
+    /// Returns `kib` KiB.
     pub const fn kib(kib: u64) -> Self {
         Self(kib * 1024)
     }
 
-    /// Returns that many MiB.
+    /// Returns `mib` MiB.
     pub const fn mib(mib: u64) -> Self {
         Self(mib * 1024 * 1024)
     }
 
-    /// Returns the bare number.
+    /// Returns the number of bytes.
     pub const fn count(self) -> u64 {
         self.0
     }
 
-    /// Returns the bare number as an index into memory.
+    /// Returns the number of bytes as a `usize`, for lengths in memory.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
 
-    /// Returns `self − other`, or zero.
+    /// Returns `self − other`, or zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -106,12 +106,12 @@ impl Sum for Bytes {
     }
 }
 
-/// Bits of a byte times nanoseconds of a second.
+/// 8 bits per byte times 10⁹ nanoseconds per second.
 const NANOBITS: u128 = 8_000_000_000;
 
 impl Div<Rate> for Bytes {
     type Output = Duration;
-    /// Returns the time that the bytes take at that rate, rounded up to a nanosecond.
+    /// Returns the time that this number of bytes takes at that rate, rounded up to a nanosecond.
     #[allow(clippy::suspicious_arithmetic_impl)] // bytes · 8 · 1e9 / (bit/s)
     fn div(self, rate: Rate) -> Duration {
         let bits_in_nanos = u128::from(self.0) * NANOBITS;
@@ -141,17 +141,17 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A data rate, held in bits per second.
+/// A data rate, stored in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// Returns that many bits per second.
+    /// Returns a rate of `bits` bits per second.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Returns that many bytes per second.
+    /// Returns a rate of `bytes` bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         Self(bytes.saturating_mul(8))
     }
@@ -183,7 +183,7 @@ impl Mul<u64> for Rate {
 
 impl Mul<Duration> for Rate {
     type Output = Bytes;
-    /// Returns the bytes that pass in that time.
+    /// Returns the number of bytes that pass at this rate in the given time.
     #[allow(clippy::suspicious_arithmetic_impl)] // bit/s · ns / 8 / 1e9
     fn mul(self, time: Duration) -> Bytes {
         let bytes = u128::from(self.0) * time.as_nanos() / NANOBITS;
@@ -203,12 +203,12 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A frequency, held in hertz.
+/// A frequency, stored in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Frequency(f64);
 
 impl Frequency {
-    /// Returns that frequency, which must be finite and above zero.
+    /// Returns a frequency of `hertz` Hz; `None` unless the number is finite and above zero.
     pub fn from_hertz(hertz: f64) -> Option<Self> {
         (hertz.is_finite() && hertz > 0.0).then_some(Self(hertz))
     }

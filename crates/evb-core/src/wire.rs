@@ -1,8 +1,8 @@
-//! The wire format of all messages, and their meaning. `docs/reference/protocol.md` is the
-//! specification.
+//! Wire format of all messages, with the checks of their content. `docs/reference/protocol.md` is
+//! the specification.
 //!
-//! * [`preamble`]: the first bytes of every connection, which tell evb from other protocols.
-//! * [`encoding`]: the Protobuf form of messages.
+//! * [`preamble`]: the first bytes of every connection, by which evb is recognised.
+//! * [`encoding`]: encoding and decoding of messages as Protobuf.
 //! * [`control`]: handshakes and control messages.
 //! * [`journal`]: the entries of a supervisor's journal.
 //! * [`record`]: lane records (fixed binary): announcements, grants, commits, data headers.

@@ -1,4 +1,4 @@
-//! Limits on a peer's numbers, where a wrong one would cost memory, time or the run.
+//! Tests of the limits on numbers from peers. A wrong number must not cost memory, time or the run.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn a_plan_keeps_to_what_peers_accept() {
     assert_eq!(plan(MAX_BUILDERS + 1).check(), Err(PlanError::TooManyBuilders { count: MAX_BUILDERS + 1 }));
     let slots = MAX_SLOTS + 1;
     assert_eq!(RunPlan { slots, ..plan(1) }.check(), Err(PlanError::TooManySlots { slots }));
-    // A source is told at once of all events that the slots of all builders hold.
+    // One message tells a source of all outstanding events, so their number has a limit.
     assert_eq!(RunPlan { slots: MAX_SLOTS, ..plan(16) }.check(), Ok(()));
     let too_many = PlanError::TooManyOutstanding { slots: MAX_SLOTS, builders: 17 };
     assert_eq!(RunPlan { slots: MAX_SLOTS, ..plan(17) }.check(), Err(too_many));
@@ -126,7 +126,7 @@ impl GrantPolicy for Never {
     }
 }
 
-/// A full disk fails the events of thousands of slots at once, each with a long cause.
+/// A full disk may fail the events of thousands of slots at once, each with a long cause.
 #[test]
 fn failures_fit_the_message_whatever_their_number_and_words() {
     let slots = 5000;

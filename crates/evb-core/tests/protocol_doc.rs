@@ -1,5 +1,5 @@
-//! The examples in docs/reference/protocol.md are real: the encoders produce their bytes, and the
-//! decoders read them.
+//! Tests of the examples in docs/reference/protocol.md: the encoders produce the bytes on that
+//! page, and the decoders read them.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 use std::{collections::BTreeMap, path::Path};
@@ -29,7 +29,8 @@ mod datagrams;
 const RUN: RunNumber = RunNumber::new(7);
 const EPOCH: Epoch = Epoch::new(1_763_731_564_000_000);
 
-/// Returns the blocks of the page that begin with "```hex NAME". Text behind `;` is a comment.
+/// Returns the code blocks of the page that begin with "```hex NAME", by their names. Text behind
+/// `;` is a comment.
 fn page() -> BTreeMap<String, Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/protocol.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -98,8 +99,8 @@ fn framed(message: Message) -> Vec<u8> {
     bytes
 }
 
-/// Returns a lane with the fragments of the page: event 42 with the nine digits, event 43 with no
-/// bytes.
+/// Returns a lane with the fragments of the page: event 42 with the nine digits, and event 43 with
+/// no bytes.
 fn lane() -> OutgoingLane {
     let mut lane = OutgoingLane::default();
     lane.append(Fragment::new(EventId::new(42), Timestamp::new(0x0102), &b"123456789"[..]));

@@ -1,4 +1,4 @@
-//! `evbd bench`: the measurements of evb-bench, with systems that run in this process.
+//! `evbd bench`: the measurements of crate evb-bench, with event builders that run in this process.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use evb_core::ledger::RunReport;
 
 use crate::run::{self, RunError};
 
-/// Runs the command.
+/// Runs `evbd bench`.
 pub(crate) fn main(command: &BenchCommand) -> ExitCode {
     evb_bench::main(command, run_system)
 }

@@ -15,15 +15,15 @@ use evb_core::units::parse_duration;
 /// Arguments of `evbd check`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CheckArguments {
-    /// The configuration.
+    /// Configuration file.
     config: PathBuf,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Show which roles `evbd run --here` hosts on this host, and where the others are.
+    /// Show which roles `evbd run --here` hosts on this host, and the hosts of all other roles.
     #[arg(long)]
     here: bool,
-    /// The time from a grant to its data, if it is known; 20, 60 and 200 µs are assumed by default.
+    /// Time from a grant to its data, if known; by default, the check assumes 20, 60 and 200 µs.
     #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
     /// File with a measured grant path: the summary of a run, or the output of `evbd doctor
@@ -32,7 +32,7 @@ pub(crate) struct CheckArguments {
     path: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Runs `evbd check`.
 pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
     let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,

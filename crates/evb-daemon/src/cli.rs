@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `evbd`.
 
 use std::process::ExitCode;
 
@@ -37,11 +37,11 @@ enum Command {
     Check(check::CheckArguments),
     /// Plan a system from numbers on the command line, and print a configuration to begin with.
     Plan(plan::PlanArguments),
-    /// Tell what this host can do for an event builder, and what to change.
+    /// Report what this host can do for an event builder, and which settings to change.
     Doctor(doctor::DoctorArguments),
     /// Read event files and account for every event: counts, gaps, duplicates, damage.
     Verify(verify::VerifyArguments),
-    /// List event files, or show one event.
+    /// List the events of event files, or show one event.
     Dump(dump::DumpArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
@@ -56,14 +56,14 @@ enum Command {
         #[command(subcommand)]
         end: probe_buffer::ProbeBufferCommand,
     },
-    /// Measure evb on this host or on a simulated switch.
+    /// Measure the performance of evb on this host or on a simulated switch.
     Bench {
         #[command(subcommand)]
         what: evb_bench::BenchCommand,
     },
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command that is given on the command line.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     log::start(cli.log_format);

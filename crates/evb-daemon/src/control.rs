@@ -1,5 +1,5 @@
-//! Run control over HTTP and JSON: a small server in front of [`RunControl`]. It has a thread of
-//! its own, so that no request can delay the supervisor.
+//! Run control over HTTP and JSON: a small server in front of [`RunControl`]. The server has a
+//! thread of its own, so that no request can delay the supervisor.
 
 mod token;
 mod answer;
@@ -20,20 +20,20 @@ use guard::{Guard, Viewers};
 
 pub(crate) use token::{Token, TokenError};
 
-/// A server that answers requests until the process ends.
+/// HTTP server of run control, which answers requests until the process ends.
 pub(crate) struct Server {
     address: SocketAddr,
 }
 
-/// The reason why commands cannot be given.
+/// The reason why the server of run control cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
     /// The token file cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The address cannot be listened at.
+    /// The server cannot listen at the configured address.
     #[error(
-        "run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another one"
+        "run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another address"
     )]
     Listen {
         /// Address as configured.
@@ -44,7 +44,7 @@ pub(crate) enum ServerError {
 }
 
 impl Server {
-    /// Listens, and starts to answer.
+    /// Listens at the configured address, and starts to answer requests.
     pub(crate) fn start(lead: RunControl, config: &ControlConfig) -> Result<Self, ServerError> {
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
         let viewers = match &config.viewers {
@@ -62,7 +62,7 @@ impl Server {
         Ok(Self { address })
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address at which the server listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

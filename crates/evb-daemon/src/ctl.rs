@@ -18,29 +18,29 @@ use serde_json::{Value, json};
 
 use client::{AskError, Client};
 
-/// Exit code of a command that was refused.
+/// Exit code of a command that the daemon refused.
 const REFUSED: u8 = 1;
 
-/// Exit code if no daemon could be asked: it is not there, the address or the token is wrong, or
-/// the arguments are bad.
+/// Exit code if no daemon could be asked: none listens, the address or the token is wrong, or the
+/// arguments are invalid.
 const UNREACHABLE: u8 = 2;
 
-/// Time between the requests of `--watch` and of waiting commands.
+/// Time between the requests of `--watch` and of commands that wait.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Arguments of `evbd ctl`: the address of run control and the request.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CtlArguments {
-    /// Address at which the daemon takes commands.
+    /// Address of run control of the daemon.
     #[arg(long, global = true, value_name = "http://HOST:PORT", conflicts_with = "config")]
     url: Option<String>,
-    /// Take address and token from the section `[control]` of this configuration.
+    /// Take address and token from section `[control]` of this configuration file.
     #[arg(long, global = true)]
     config: Option<PathBuf>,
-    /// The file with the token, if one is required.
+    /// File with the token, if the daemon requires one.
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Print JSON, as the daemon answers.
+    /// Print the daemon's answer as JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -69,36 +69,36 @@ enum Ask {
         #[arg(long, default_value = "")]
         kind: String,
     },
-    /// Take no triggers until `resume`.
+    /// Pause the run: take no triggers until `resume`.
     Pause,
-    /// Take triggers again.
+    /// Resume the run: take triggers again.
     Resume,
     /// End the run, and wait until every event is settled.
     Stop {
-        /// Do not wait until every event is settled.
+        /// Return at once instead of waiting until every event is settled.
         #[arg(long)]
         no_wait: bool,
     },
-    /// Give up the configuration, also after a failure.
+    /// Discard the configuration, also after a failure.
     Reset,
-    /// Let a builder take part; start it with `evbd run CONFIG --role builder:ID`.
+    /// Add a builder to the run; `evbd run CONFIG --role builder:ID` starts the builder's process.
     AddBuilder {
         /// Id of the builder.
         id: u16,
     },
-    /// Give a builder no more events; it leaves when it has settled those it has.
+    /// Remove a builder: it gets no more events, and leaves when its events are settled.
     RemoveBuilder {
         /// Id of the builder.
         id: u16,
     },
-    /// Set the rate of the triggers.
+    /// Set the trigger rate.
     Rate {
-        /// Rate with its unit, such as "2 kHz".
+        /// Trigger rate with its unit, such as "2 kHz".
         rate: Frequency,
     },
 }
 
-/// Runs the command.
+/// Runs `evbd ctl`.
 pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -202,7 +202,7 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
     loop {
         let status = client.ask("GET", "status", None)?;
         if terminal {
-            // Moves to the top left and clears to the end, so that nothing flickers.
+            // The escape codes move to the top left and clear to the end, which avoids flicker.
             say_in_line!("\x1b[H\x1b[J");
         }
         if as_json {

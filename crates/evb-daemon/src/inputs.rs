@@ -1,4 +1,4 @@
-//! Sources with the inputs that `source.input` configures.
+//! Starts sources with the inputs that `source.input` configures.
 
 use std::{io, net::SocketAddr, path::PathBuf, thread};
 
@@ -22,7 +22,7 @@ pub(crate) enum InputError {
     /// The file cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// The file has fragments that the source would have to refuse.
+    /// The recording has a fragment that is larger than the source's `max_fragment`.
     #[error(
         "the largest fragment to be replayed has {largest}, more than max_fragment = {limit}: raise max_fragment"
     )]
@@ -35,7 +35,7 @@ pub(crate) enum InputError {
     /// The address where front ends should connect cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The address for front ends cannot be listened at.
+    /// The source cannot listen for front ends at the configured address.
     #[error("cannot listen for front-ends at {address}: {reason}; is another program there?")]
     Listen {
         /// Address or path.
@@ -58,7 +58,7 @@ pub(crate) enum InputError {
     System(#[from] io::Error),
 }
 
-/// Starts a source with the configured input. The task that feeds it ends with the run.
+/// Starts a source with the configured input. The task that feeds the source ends with the run.
 pub(crate) async fn start_source(
     entry: &SourceEntry,
     seed: u64,
@@ -110,8 +110,9 @@ async fn start_readout(
         .await
 }
 
-/// Starts a source whose input is read on a thread of its own, so that it delays no other role. The
-/// input is opened before the source joins, so that nothing is missed, and ends with the run.
+/// Starts a source whose input is read on a thread of its own, so that the input delays no other
+/// role. The input is opened before the source joins, so that no fragment is missed, and ends with
+/// the run.
 async fn start_fed<T>(
     config: SourceConfig,
     open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
@@ -124,7 +125,7 @@ async fn start_fed<T>(
         Err(error) => drop(opened.send(Err(error))),
         Ok(input) => {
             drop(opened.send(Ok(())));
-            // An error means that the source did not start.
+            // An error means that the source could not join the run.
             if let Ok(source) = has_joined.await {
                 feed(input, source).await;
             }
@@ -138,7 +139,7 @@ async fn start_fed<T>(
     Ok(source)
 }
 
-/// Reads a recording on a thread for blocking work, so that other tasks of this thread go on.
+/// Reads a recording on a thread for blocking work, so that other tasks of this thread can go on.
 async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
     let load = move || match format {
         ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
@@ -149,7 +150,7 @@ async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Rep
     if largest > limit { Err(InputError::Oversize { largest, limit }) } else { Ok(replay) }
 }
 
-/// Returns the sources whose content builders can check.
+/// Returns the sources with generated content, which builders can check.
 pub(crate) fn generated(sources: &[SourceEntry]) -> Vec<(SourceId, input::ContentCheck)> {
     let check = |entry: &SourceEntry| match &entry.input {
         Input::Generator { check: ContentCheck::Stamp, .. } => Some((entry.id, input::ContentCheck::Stamp)),

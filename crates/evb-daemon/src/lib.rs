@@ -1,5 +1,5 @@
-//! `evbd`: the event builder as a daemon. One TOML file says which roles there are and where they
-//! run.
+//! `evbd`: the event builder as a daemon. One TOML file lists the roles of a system and the hosts
+//! on which they run.
 
 mod log;
 mod check;

@@ -13,14 +13,15 @@ use tracing_subscriber::EnvFilter;
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Text for people.
+    /// Log lines as text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// Log lines as JSON, one object per line.
     Json,
 }
 
-/// Starts the log. `EVBD_LOG` selects its contents; by default it has warnings and errors.
+/// Starts the log. `EVBD_LOG` selects which messages are logged; the default is warnings and
+/// errors.
 pub(crate) fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_env("EVBD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

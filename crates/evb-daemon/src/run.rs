@@ -43,24 +43,24 @@ use crate::service::Service;
 /// Arguments of `evbd run`.
 #[derive(clap::Args, Debug)]
 pub struct RunArguments {
-    /// The configuration.
+    /// Configuration file.
     config: PathBuf,
-    /// Host only this role: `supervisor`, `source:3` or `builder:1`. May be given several times;
-    /// all roles by default.
+    /// Host only this role: `supervisor`, `source:3` or `builder:1`. The option may be repeated;
+    /// without this option, all roles are hosted.
     #[arg(long = "role")]
     roles: Vec<RoleArgument>,
-    /// Host the roles whose addresses are this host's: `listen` of the supervisor and of builders,
-    /// `bind` or `host` of sources. The same command then serves every machine.
+    /// Host the roles whose addresses belong to this host: `listen` of the supervisor and of
+    /// builders, `bind` or `host` of sources. The same command then serves every machine.
     #[arg(long, conflicts_with = "roles")]
     here: bool,
-    /// Write the summary as JSON to this file; `{run}` in its name stands for the run number,
+    /// Write the summary as JSON to this file; `{run}` in the file name stands for the run number,
     /// `{host}` for the name of this host.
     #[arg(long)]
     summary: Option<PathBuf>,
-    /// Print no progress and no table at the end.
+    /// Print neither progress nor the table at the end.
     #[arg(long)]
     quiet: bool,
-    /// Stay after the run and take commands (`evbd ctl`), as with a section `[control]` in the
+    /// Stay after the run and take commands (`evbd ctl`), as with section `[control]` in the
     /// configuration. Processes without the supervisor join run after run.
     #[arg(long)]
     control: bool,
@@ -80,11 +80,11 @@ impl RunArguments {
 /// The reason why a run could not take place or be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The operator must change something; nothing was started.
+    /// The operator must change something; no role was started.
     #[error("error: {0}")]
     Operator(String),
     /// The operator must change the configuration, because files that roles need are missing or the
-    /// hosts of roles are unclear; nothing was started.
+    /// hosts of roles are unclear; no role was started.
     #[error(transparent)]
     Refused(Problems),
     /// A role failed.
@@ -92,7 +92,7 @@ pub enum RunError {
     Role {
         /// Role that failed.
         peer: Peer,
-        /// Its error.
+        /// Error of the role.
         error: Arc<RoleError>,
     },
     /// The supervisor failed.
@@ -106,7 +106,7 @@ pub enum RunError {
         /// Description of the error.
         reason: String,
     },
-    /// Another process hosts the system of a configuration that is on loopback.
+    /// Another process hosts the system of a configuration whose addresses are on loopback.
     #[error(
         "{} is on loopback, so its system belongs to one host, and another process hosts it already, here or on a host that shares the \
          file; for a system of several hosts, write their network addresses",
@@ -129,7 +129,7 @@ pub enum RunError {
     System(#[from] io::Error),
 }
 
-/// Runs the command.
+/// Runs `evbd run`.
 pub fn main(arguments: &RunArguments) -> ExitCode {
     let admitted = match check::admit(&arguments.config, machine_memory()) {
         Ok(admitted) => admitted,
@@ -154,14 +154,16 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     }
 }
 
-/// Prints to standard error. A closed or full one does not end the run.
+/// Prints to standard error. If standard error is closed or its disk is full, the run goes on.
 fn say(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{what}");
 }
 
-/// Tells the user that a system on loopback is on this host alone, and keeps a second process out.
+/// Tells the user that a system on loopback is confined to this host, and prevents a second process
+/// from hosting it.
 fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone::Claim>, RunError> {
-    // Builders and sources are then on loopback too: anything else would have been refused.
+    // Builders and sources are on loopback too, because the check of the configuration refuses a
+    // mixture.
     if !arguments.here || !is_loopback(&config.supervisor.listen.host) {
         return Ok(None);
     }
@@ -182,8 +184,8 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
     let _claim = on_loopback(arguments, &config)?;
-    // Under run control, only a missing key ends the program: an operator must provide it. Other
-    // faults may pass by themselves, such as a disk that is not mounted yet.
+    // Under run control, only a missing key ends the program: an operator must provide the key.
+    // Other faults may pass by themselves, such as a disk that is not mounted yet.
     let needed = if config.control.is_some() { &[][..] } else { &hosted[..] };
     let missing = needs::missing(&config, &admitted.origin, needed);
     if missing.are_fatal() {

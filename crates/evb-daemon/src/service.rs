@@ -1,5 +1,5 @@
-//! evbd as a service: tells systemd by datagrams when it is ready, what state it is in, that it is
-//! alive, and when it ends (sd_notify(3)).
+//! evbd as a service: tells systemd by datagrams when evbd is ready, what state it is in, that it
+//! is alive, and when it ends (sd_notify(3)).
 
 mod watch;
 #[cfg(test)]
@@ -15,10 +15,10 @@ use sd_notify::NotifyState;
 
 use watch::Watch;
 
-/// Time between messages about the state, if it has changed.
+/// Interval at which changes of the state are reported.
 const TELL: Duration = Duration::from_secs(1);
 
-/// The service manager's view of this process, if there is a service manager.
+/// Connection to the service manager, if there is one.
 #[derive(Debug)]
 pub(crate) struct Service {
     /// False without a service manager.
@@ -27,30 +27,30 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Reads the environment. The watchdog supervises loops that count their turns in these
-    /// counters.
+    /// Reads the environment. The watchdog supervises the loops that count their turns in
+    /// `turn_counters`.
     pub(crate) fn from_environment(turn_counters: TurnCounters) -> Self {
         Self { is_managed: std::env::var_os("NOTIFY_SOCKET").is_some(), turn_counters }
     }
 
-    /// Returns the counters of turns for the roles of this process.
+    /// Returns the turn counters that the roles of this process are to use.
     pub(crate) fn turn_counters(&self) -> TurnCounters {
         self.turn_counters.clone()
     }
 
-    /// Tells that all roles of this process listen and have joined.
+    /// Tells the service manager that all roles of this process listen and have joined.
     pub(crate) fn ready(&self) {
         tell(NotifyState::Ready);
     }
 
-    /// Tells that the process is ending.
+    /// Tells the service manager that the process is ending.
     pub(crate) fn stopping(&self) {
         tell(NotifyState::Stopping);
     }
 
-    /// Tells the state of the process, and that it is alive while no loop hangs. Never returns. It
-    /// must run on the same thread as the roles' tasks, so that it stops when the thread is
-    /// blocked.
+    /// Reports the state of the process, and reports that it is alive while no loop hangs. Never
+    /// returns. This method must run on the same thread as the roles' tasks, so that the reports
+    /// stop when the thread is blocked.
     pub(crate) async fn attend<F: Future<Output = String>>(&self, mut status: impl FnMut() -> F) {
         if !self.is_managed {
             return std::future::pending().await;
@@ -84,8 +84,8 @@ impl Service {
     }
 }
 
-/// Tells the service manager, if there is one. An error has no remedy here: the manager acts on
-/// messages that it misses.
+/// Sends a message to the service manager, if there is one. An error is only logged: the manager
+/// itself acts when messages fail to arrive.
 fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::debug!(%error, "the service manager was not told");

@@ -12,10 +12,10 @@ use std::{
     process::ExitCode,
 };
 
-/// Exit code if nothing could be done: there are no such files, or an argument is bad.
+/// Exit code if there were no files to process, or an argument was invalid.
 const NOTHING_DONE: u8 = 2;
 
-/// Reports why nothing could be done.
+/// Reports the reason for which a tool could not do anything.
 fn nothing_done(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("error: {error}");
     NOTHING_DONE.into()

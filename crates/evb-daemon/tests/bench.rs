@@ -1,4 +1,4 @@
-//! `evbd bench` and `evbd plan` as a user meets them.
+//! `evbd bench` and `evbd plan`, tested as a user runs them.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -16,7 +16,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON")
 }
 
-/// Runs a bench with `--json` and `--svg`. Returns its output, its JSON and its figure.
+/// Runs a bench with `--json` and `--svg`. Returns the bench's output, its JSON and its figure.
 fn bench(arguments: &[&str]) -> (Output, Value, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let (json, svg) = (folder.path().join("bench.json"), folder.path().join("bench.svg"));
@@ -57,19 +57,20 @@ fn regularity_accounts_for_every_message() {
     ];
     let (output, json, figure) = bench(&line);
     let table = String::from_utf8_lossy(&output.stdout);
-    // Two unshaped runs, a bare one and two shaped ones of 60, at least one of 40 below the rate.
+    // The bench makes two unshaped runs, a bare run and two shaped runs of 60 messages each, and at
+    // least one run of 40 messages below the rate.
     assert!(table.contains("messages sent in all: 0 lost"), "{table}");
     let runs = json["runs"].as_array().expect("runs");
     assert!(runs.iter().all(|run| run["lost"] == 0 && run["sent"] == run["received"]), "{runs:?}");
     assert!(figure.contains("HZ no longer matters"));
 }
 
-/// A process that is killed at the end of the test.
+/// A receiving process that is killed at the end of the test.
 struct Receiver(std::process::Child);
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // An error means that the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -118,8 +119,8 @@ fn shaping_shows_asked_and_got() {
     assert!(table.contains("20 Mbit/s") && table.contains("tbf is left out"), "{table}");
     let point = &json["points"][0];
     assert_eq!(point["asked_bits_per_s"], 20_000_000);
-    // The rate is not above the requested one, except for the end of a burst. It may be lower on a
-    // busy machine.
+    // The measured rate does not exceed the requested one, except for the end of a burst. On a busy
+    // machine, the measured rate may be lower.
     assert!(point["off"].as_f64().is_some_and(|off| off < 0.05 && off > -0.5), "{point:#}");
     assert_eq!(point["got_bits_per_s"].as_array().map(Vec::len), Some(1));
     assert_eq!(point["exit_code"], 0);
@@ -202,7 +203,7 @@ fn check_takes_a_measured_round_trip() {
     let output = evbd(&["check", file.path().to_str().expect("plain"), "--json", "--rtt", "2 ms"]);
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let trips = json["planning"][0]["grant_paths"].as_array().expect("trips");
-    // 118 kB of budget fill 1 Gbit/s up to 0.96 ms.
+    // A budget of 118 kB fills 1 Gbit/s up to a round trip of 0.96 ms.
     let part = trips[0]["utilisation"].as_f64().expect("a part");
     assert!(
         trips.len() == 1 && trips[0]["grant_path_us"] == 2000.0 && (part - 0.479).abs() < 0.002,

@@ -1,4 +1,4 @@
-//! `evbd check` as a user meets it.
+//! `evbd check`, tested as a user runs it.
 
 use std::{
     path::Path,
@@ -20,7 +20,7 @@ fn the_examples_are_admitted() {
     }
 }
 
-/// The reader closes the pipe early, as `evbd check evb.toml | head -1` does.
+/// The reader closes the pipe early, as in `evbd check evb.toml | head -1`.
 #[test]
 fn a_reader_may_have_seen_enough() {
     for more in [&[][..], &["--json"]] {
@@ -29,7 +29,7 @@ fn a_reader_may_have_seen_enough() {
         command.current_dir(root).arg("check").args(more).arg("examples/quickstart.toml");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("evbd starts");
         drop(child.stdout.take());
-        let output = child.wait_with_output().expect("it ends");
+        let output = child.wait_with_output().expect("evbd ends");
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -79,7 +79,7 @@ fn a_measured_path_is_shown_by_stage() {
     let [config, summary] = [&config, &summary].map(|file| file.path().to_str().expect("a plain path"));
     let output = check(&[config, "--path", summary]);
     let page = String::from_utf8_lossy(&output.stdout);
-    // A budget of 98.3 kB fills 10 Gbit/s for 79.9 µs: 60 µs are 0.751 of that.
+    // A budget of 98.3 kB fills 10 Gbit/s for 79.9 µs, and 60 µs are 0.751 of that time.
     for part in [
         "measured grant path",
         "120.0 µs (p50)",

@@ -1,4 +1,4 @@
-//! Run control as its users see it: `evbd` processes, `evbd ctl`, and bare HTTP.
+//! Run control, tested as its users see it: `evbd` processes, `evbd ctl`, and bare HTTP.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// A configuration in a directory of its own, and its processes.
+/// A configuration in a directory of its own, and the processes of its system.
 struct System {
     dir: tempfile::TempDir,
     control: u16,
@@ -23,7 +23,7 @@ struct System {
 }
 
 impl System {
-    /// Two sources, builders 1 and 2, files; `control` stands within `[control]`.
+    /// Two sources, builders 1 and 2, files; `control` is text for section `[control]`.
     fn new(control: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = ports::free_ports(4);
@@ -133,7 +133,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         }
     }
 
-    /// Sends these bytes, and reads what comes until the end.
+    /// Sends the bytes of `request`, and reads the answer until the connection is closed.
     fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.control)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -158,7 +158,7 @@ sink   = {{ kind = "file", path = "{out}" }}
 impl Drop for System {
     fn drop(&mut self) {
         for (_, child) in &mut self.processes {
-            // The process may have ended already.
+            // An error means that the process has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -314,7 +314,7 @@ fn every_illegal_command_is_a_conflict_that_says_who_why_and_what_to_do() {
     done("reset", "Unconfigured");
     let _ =
         ["start", "pause", "resume", "stop", "reset"].map(|command| refused(command, "state Unconfigured"));
-    // A file that became invalid is refused by name and line, and nothing changes.
+    // A configuration file that became invalid is refused by name and line, and nothing changes.
     let good = std::fs::read_to_string(system.config()).unwrap();
     std::fs::write(system.config(), good.replace("1 kHz", "1 furlong")).unwrap();
     let (code, answer) = system.asks("POST /v1/configure", JSON, "");
@@ -366,7 +366,7 @@ fn strangers_are_turned_away() {
     let long = system
         .raw(&format!("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(20_000)));
     assert!(long.starts_with("HTTP/1.1 431"), "{long}");
-    // Silent connections are closed, and do not delay others.
+    // Silent connections are closed, and do not delay other clients.
     let silent: Vec<_> =
         (0..32).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();
     let since = Instant::now();
@@ -411,7 +411,7 @@ fn a_token_is_required_where_there_is_one() {
         let (code, answer) = system.asks("GET /v1/status", header, "");
         assert_eq!(code, 401, "{header}: {answer}");
     }
-    // The files of the page hold no secret, but a foreign name that points here gets none of them.
+    // The files of the page hold no secret, but requests for a foreign host name get none of them.
     let page =
         |host: &str| system.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
     let answer = page("localhost").to_ascii_lowercase();
@@ -425,7 +425,7 @@ fn a_token_is_required_where_there_is_one() {
     assert_eq!(without.status.code(), Some(2), "{}", String::from_utf8_lossy(&without.stderr));
 }
 
-/// The starter of evbd may try again, because the port may become free.
+/// A service manager may start evbd again, because the port may become free.
 #[test]
 fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     let system = System::new("autostart = false");
@@ -439,7 +439,7 @@ fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     );
 }
 
-/// 32 clients send byte by byte, 32 do not read, and one sends 64 MB of headers.
+/// Load: 32 clients send byte by byte, 32 do not read, and one sends 64 MB of headers.
 #[test]
 fn slow_clients_and_viewers_keep_no_command_out() {
     let mut system = System::new("");
@@ -470,7 +470,7 @@ fn slow_clients_and_viewers_keep_no_command_out() {
     let since = Instant::now();
     system.does(&["stop", "--no-wait"]);
     println!("a stop beside slow clients took {:?}", since.elapsed());
-    // This is sooner than any of them is closed.
+    // The stop took less time than the limit after which slow clients are closed.
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
     assert!(flood.join().unwrap() < 64_000, "a head without end is cut off");
 }

@@ -1,6 +1,6 @@
 //! Run control of a large system: 256 sources and 64 builders that consist of a control link only,
-//! each of which reports as real ones do. The test asks for status, history, metrics and page, and
-//! prints sizes and times (`--nocapture`).
+//! each of which reports as a real one does. The test requests status, history, metrics and page,
+//! and prints sizes and times (`--nocapture`).
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -29,10 +29,10 @@ use serde_json::Value;
 const SOURCES: u16 = 256;
 const BUILDERS: u16 = 64;
 
-/// Time that an answer may take on a busy machine; the printed times are the result.
+/// Time that an answer may take on a busy machine; the printed times are the result of this test.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The process that leads; killed when dropped.
+/// The process of the supervisor, which is killed when this value is dropped.
 struct Leader(Child);
 
 impl Drop for Leader {
@@ -93,7 +93,7 @@ async fn stub(supervisor: String, peer: Peer) {
 }
 
 fn say(link: &mut ControlLink, message: Message) {
-    // The next read notices a peer that has gone.
+    // An error means that the supervisor has gone, which the next read notices.
     let _ = link.send(&Control { message: Some(message) });
 }
 
@@ -125,7 +125,7 @@ fn answer(link: &mut ControlLink, peer: Peer, message: Control, done: &mut u64) 
     }
 }
 
-/// Returns a report in which nothing is zero.
+/// Returns a report in which no counter is zero.
 fn so_far(peer: Peer, done: u64) -> Report {
     let many = 1_000_000_000 + done;
     let live = Live {
@@ -159,7 +159,7 @@ fn so_far(peer: Peer, done: u64) -> Report {
     Report { report: Some(report), live: Some(live) }
 }
 
-/// Returns the body of an answer, and the time that it took.
+/// Requests `path`; returns the body of the answer, and the time until the answer was complete.
 fn get(port: u16, path: &str) -> (String, Duration) {
     let since = Instant::now();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -219,7 +219,8 @@ fn look(port: u16) {
             && status["survey"]["events"]["complete"].as_u64() > Some(1000)
     });
     for path in ["/v1/status", "/v1/history?after=0", "/metrics", "/"] {
-        // Each answer is rendered for itself: the previous one is too old by then.
+        // After a pause of 600 ms, the previous rendering is too old, so each answer is rendered
+        // again.
         let asked = (0..5).map(|_| {
             std::thread::sleep(Duration::from_millis(600));
             get(port, path)

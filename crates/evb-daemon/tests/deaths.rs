@@ -19,7 +19,7 @@ fn an_interrupt_drains_and_a_second_one_leaves() {
     assert!(number(&summary, "/events/complete") > 50.0 && number(&summary, "/events/incomplete") == 0.0);
     assert!(fleet.log("supervisor").contains("stopping"), "{}", fleet.log("supervisor"));
 
-    // A frozen source holds the drain up for a second: time enough to lose patience.
+    // A frozen source delays the drain by a second, which leaves time for a second signal.
     let mut fleet = Plan::default().start();
     sleep(Duration::from_millis(800));
     fleet.signal("source:1", "STOP");

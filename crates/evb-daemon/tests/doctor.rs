@@ -1,4 +1,5 @@
-//! `evbd doctor` as a user meets it: what it says is compared with what this test reads for itself.
+//! `evbd doctor` as a user runs it: its report is compared with what this test reads from the
+//! system.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -26,7 +27,7 @@ fn report(arguments: &[&str]) -> Value {
     })
 }
 
-/// The one finding of that name; of the device, if one is given.
+/// Returns the only finding of that name, and of that device if one is given.
 fn finding<'r>(report: &'r Value, device: Option<&str>, name: &str) -> &'r Value {
     let findings = report["findings"].as_array().expect("findings");
     let is_it =
@@ -164,7 +165,7 @@ fn devices_are_as_sysfs_shows_them() {
             read("tx_queue_len"),
             "{name}"
         );
-        // Of a device that is down, /sys tells no speed.
+        // For a device that is down, /sys shows no speed.
         if read("carrier").is_none() {
             continue;
         }
@@ -188,7 +189,7 @@ fn a_host_that_is_not_good_enough_exits_with_1() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/quickstart.toml"))
             .expect("the example");
     let file = tempfile::NamedTempFile::new().expect("a file");
-    // No host has it.
+    // No host has a core of this number.
     let pinned = text.replacen("listen = \"127.0.0.1:7101\"", "listen = \"127.0.0.1:7101\"\ncore = 4095", 1);
     assert_ne!(pinned, text);
     fs::write(file.path(), pinned).expect("written");

@@ -1,13 +1,13 @@
 //! `evbd doctor` on links that this test makes: two network namespaces and a pair of `veth`, with
-//! one queueing discipline after the other. What it says is compared with what `tc` says. Needs
-//! root; a discipline that the kernel lacks is skipped.
+//! one queueing discipline after the other. The doctor's report is compared with the output of
+//! `tc`. The test needs root; it skips a discipline that the kernel lacks.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Two hosts and the cable between them, removed when dropped.
+/// Two network namespaces and the cable between them, removed when dropped.
 struct Cable {
     near: String,
     far: String,
@@ -16,7 +16,7 @@ struct Cable {
 const FAR: &str = "10.83.0.2";
 
 impl Cable {
-    /// Creates a cable; `None` without the necessary rights or tools.
+    /// Creates a cable; returns `None` without the necessary rights or tools.
     fn new(name: &str) -> Option<Self> {
         let id = std::process::id();
         let cable = Self { near: format!("doc-{name}-a-{id}"), far: format!("doc-{name}-b-{id}") };
@@ -39,7 +39,7 @@ impl Cable {
         output(&format!("ip netns exec {} {command}", self.near)).expect("ip starts")
     }
 
-    /// Runs the doctor on the near host. Returns its report and exit code.
+    /// Runs the doctor on the near host. Returns the doctor's report and exit code.
     fn doctor(&self, arguments: &str) -> (Value, Option<i32>) {
         let output = self.here(&format!("{} doctor --json {arguments}", env!("CARGO_BIN_EXE_evbd")));
         let report = serde_json::from_slice(&output.stdout)
@@ -47,12 +47,12 @@ impl Cable {
         (report, output.status.code())
     }
 
-    /// Sets a queueing discipline. Returns true if the kernel has it.
+    /// Sets a queueing discipline. Returns true if the kernel supports the discipline.
     fn put(&self, qdisc: &str) -> bool {
         succeeds(&format!("ip netns exec {} tc qdisc replace dev near root {qdisc}", self.near))
     }
 
-    /// Returns the root queueing discipline, as tc shows it.
+    /// Returns the root queueing discipline as `tc` shows it.
     fn root(&self) -> Value {
         let output = self.here("tc -j qdisc show dev near");
         let all: Value = serde_json::from_slice(&output.stdout).expect("tc's JSON");
@@ -92,8 +92,8 @@ fn txtime_held(report: &Value) -> bool {
 #[test]
 fn queueing_disciplines_are_as_tc_shows_them() {
     let Some(cable) = Cable::new("q") else { return eprintln!("SKIP: no root, or no iproute2") };
-    // The discipline, the options that both tell, its verdict, and whether departure times come
-    // true.
+    // Each case: the discipline, the options that both `evbd doctor` and `tc` show, the verdict,
+    // and true if departure times are kept.
     let cases: [(&str, &[&str], &str, bool); 6] = [
         ("fq limit 5000 flow_limit 77", &["limit", "flow_limit", "quantum", "initial_quantum"], "good", true),
         ("pfifo_fast", &[], "could be better", false),
@@ -119,13 +119,14 @@ fn queueing_disciplines_are_as_tc_shows_them() {
         if root["kind"] == "tbf" {
             let of_tc = |key: &str| root["options"][key].as_u64().expect("a number");
             assert_eq!(seen["options"]["bits_per_second"], of_tc("rate") * 8);
-            // The kernel keeps the depth as a time, which tc rounds down to microseconds.
+            // The kernel keeps the depth of the bucket as a time, which tc rounds down to
+            // microseconds.
             let burst = seen["options"]["burst"].as_u64().expect("a number");
             let rounded = of_tc("burst")..=of_tc("burst") + of_tc("rate") / 1_000_000 + 1;
             assert!(rounded.contains(&burst), "{burst} is not in {rounded:?}");
         }
         assert_eq!(found["verdict"], verdict, "{qdisc}: {found:#}");
-        // There are no answers below `etf`, which drops even the address queries.
+        // With `etf`, no answers come back, because this discipline drops even the address queries.
         if root["kind"] != "etf" {
             assert_eq!(txtime_held(&report), txtime, "{qdisc}: {:#}", finding(&report, "offload"));
             assert_eq!(finding(&report, "round trip")["data"]["answered"], 20);

@@ -8,12 +8,12 @@ use evb_core::id::{RunNumber, SourceId};
 use evb_file::{EventFile, existing_files};
 use fleet::{Fleet, Plan, assert_closed, number, problems};
 
-/// The sources that each event has, over all builders' files; by event id.
+/// The sources of each event in the files of all builders, by event id.
 fn events(fleet: &Fleet) -> BTreeMap<u64, (Vec<u16>, Vec<SourceId>)> {
     let mut events = BTreeMap::new();
     for path in existing_files(&fleet.out(), RunNumber::new(1)).expect("files") {
         for event in EventFile::open(&path).expect("a file of ours").events() {
-            let event = event.expect("it is whole");
+            let event = event.expect("an intact event");
             let here = event.fragments().map(|fragment| fragment.source.number()).collect();
             let twice = events.insert(event.id.number(), (here, event.missing));
             assert!(twice.is_none(), "event {} is there twice", event.id);
@@ -60,7 +60,7 @@ fn a_frozen_source_is_named_and_comes_back() {
     assert!(before > 100 && after > 300, "{before} complete before, {after} after, of {}", events.len());
 }
 
-/// Four lanes may hold the whole budget.
+/// A budget of 256 KiB is four chunks, so the lanes of four frozen sources could occupy all of it.
 #[test]
 fn frozen_sources_do_not_hold_the_budget() {
     let plan = Plan {

@@ -1,5 +1,5 @@
-//! Disks that take nothing more, from end to end. A limit on the size of files stands for the full
-//! disk: it needs no root, and can be raised while the process lives. Where the test may mount, a
+//! Full disks, tested from end to end. A limit on the size of files stands for the full disk: the
+//! limit needs no root, and can be raised while the process lives. Where the test may mount, a
 //! small tmpfs is filled for real.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
@@ -63,7 +63,8 @@ give_up = "{give_up}"
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The test writes the log, so that the limit does not apply to it.
+        // The test itself writes the log, so that the limit on file sizes does not apply to the
+        // log.
         let (mut said, mut log) =
             (child.stderr.take().unwrap(), fs::File::create(dir.path().join("log")).unwrap());
         std::thread::spawn(move || io::copy(&mut said, &mut log));
@@ -78,7 +79,7 @@ give_up = "{give_up}"
         fs::read_to_string(self.path("log")).unwrap()
     }
 
-    /// Waits until a log line contains these words, and returns it.
+    /// Waits until a log line contains the given words, and returns the line.
     fn says(&self, words: &str) -> String {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -118,7 +119,7 @@ give_up = "{give_up}"
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // An error means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -149,7 +150,7 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     let (code, summary) = run.ends();
     assert_eq!(code, Some(0), "{summary:#}\n{}", run.log());
     assert_eq!((count(&summary, "complete"), count(&summary, "written")), (3000, 3000));
-    // While the disks were full, all slots were taken, which is dead time.
+    // While the disks were full, all slots were taken, which causes dead time.
     assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
     let cause = &summary["dead_time_causes"][0]["cause"];
     assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
@@ -237,7 +238,7 @@ fn a_full_file_system_is_waited_for() {
     let out = mount.path().join("out");
     let outcome = std::panic::catch_unwind(|| {
         let mut run = Run::start(None, "events = 1500", "30 s", Some(&out));
-        // 1500 events of 1.2 kB do not fit.
+        // The file system is too small for 1500 events of 1.2 kB.
         let line = run.says("the sink accepts no events");
         assert!(line.contains("os error 28"), "{line}");
         fs::remove_file(&ballast).unwrap();

@@ -1,4 +1,5 @@
-//! `evbd run --here`, `check --here` and `plan --hosts` as a user meets them, on this host alone.
+//! `evbd run --here`, `check --here` and `plan --hosts`, tested as a user runs them, on this host
+//! alone.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -21,7 +22,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A system with the supervisor and its builder at that host, and one source with these keys.
+/// Returns the path of a configuration with the supervisor and a builder at `host`, and one source
+/// with the keys `source`.
 fn system(dir: &Path, host: &str, source: &str, run: &str) -> PathBuf {
     let ports = ports::free_ports(2);
     let text = format!(
@@ -72,7 +74,7 @@ fn a_second_process_is_told() {
     assert!(said(&output).contains("belongs to one host"), "{}", said(&output));
     first.kill().unwrap();
     first.wait().unwrap();
-    // Who is killed keeps nothing.
+    // A killed process does not keep its claim on the configuration.
     let text = std::fs::read_to_string(&config).unwrap().replace("[run]", "[run]\nevents = 10");
     std::fs::write(&config, text).unwrap();
     let output = evbd(&["run", "--here", "--quiet"], &config);
@@ -116,7 +118,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ),
     ] {
         let config = system(dir.path(), host, source, "");
-        // Nothing is wrong with it for --role.
+        // Without `--here`, the configuration is valid.
         assert_eq!(evbd(&["check"], &config).status.code(), Some(0));
         for command in ["run", "check"] {
             let output = evbd(&[command, "--here"], &config);
@@ -146,8 +148,8 @@ fn check_says_who_hosts_what() {
     assert_eq!(object["here"]["hosts"][0]["here"], false);
 }
 
-/// Returns a port below those that the system gives to other programs, which is free together with
-/// the port of a plan's first builder.
+/// Returns a free port below the range that the system assigns to other programs; the port of a
+/// plan's first builder is free as well.
 fn port_for_a_plan() -> u16 {
     let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
     let first = 20_000 + (std::process::id() % 5000) as u16;

@@ -1,4 +1,4 @@
-//! Every kind of input, from its data to the event file, through `evbd run`.
+//! Every kind of input, tested from its data to the event file through `evbd run`.
 
 use std::{
     fmt::Write as _,
@@ -31,7 +31,8 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
-/// A configuration with the given trigger and sources, and two builders that write into `out`.
+/// Returns a configuration with the given trigger and sources, and two builders that write into
+/// `out`.
 fn config(events: u64, trigger: &str, sources: &str, out: &Path) -> String {
     let mut text = format!(
         "[run]\nevents = {events}\n[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {trigger}\ndeadline = \"20 s\"\n{sources}\n",
@@ -53,7 +54,7 @@ fn start(dir: &Path, config: &str) -> Child {
     command.stderr(Stdio::piped()).spawn().expect("evbd starts")
 }
 
-/// Waits for the run's end, which must be a success, and returns its log.
+/// Waits for the end of the run, which must succeed, and returns the log.
 fn finish(mut run: Child) -> String {
     let limit = Instant::now() + Duration::from_secs(60);
     while run.try_wait().expect("evbd is ours").is_none() {
@@ -100,7 +101,7 @@ fn replayed_timeslices_come_back_byte_for_byte_and_so_does_their_recording() {
     }
 }
 
-/// Tries until evbd listens.
+/// Tries to connect until evbd listens.
 fn until_there<T>(mut connect: impl FnMut() -> std::io::Result<T>) -> T {
     let limit = Instant::now() + Duration::from_secs(20);
     loop {
@@ -140,7 +141,7 @@ fn front_ends_send_over_tcp_and_unix_sockets_and_a_bad_one_harms_nobody() {
     let run = start(dir.path(), &config(300, "{ kind = \"as-fast-as-possible\" }", &sources, &out));
     let mut bad = until_there(|| TcpStream::connect(("127.0.0.1", port)));
     bad.write_all(b"GET / HTTP/1.1\r\nHost: evb\r\n\r\n").expect("sent");
-    // Closed without an answer.
+    // evbd closes the connection without an answer.
     assert!(matches!(bad.read(&mut [0; 16]), Ok(0) | Err(_)));
     let one = thread::spawn(move || send(until_there(|| TcpStream::connect(("127.0.0.1", port))), 1));
     let two = thread::spawn(move || send(until_there(|| UnixStream::connect(&socket)), 2));
@@ -170,7 +171,7 @@ fn sources_make_fragments_when_the_trigger_is_announced() {
     let log = runtime.block_on(async {
         let ended = tokio::task::spawn_blocking(|| finish(run));
         let mut feed = TriggerFeed::datagrams(group, Some("127.0.0.1")).await.expect("a feed");
-        // Triggers from long before the run to its end.
+        // Triggers are sent from long before the run until its end.
         let rate = Frequency::from_hertz(1000.0).expect("a rate");
         tokio::select! {
             log = ended => log.expect("the run ends"),

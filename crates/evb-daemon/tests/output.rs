@@ -1,5 +1,5 @@
-//! If output cannot be written, because a disk is full or a reader has gone, the run and its
-//! verdict are the same.
+//! The run and its verdict do not change if output cannot be written, because a disk is full or a
+//! reader has gone.
 
 mod ports;
 
@@ -11,7 +11,7 @@ use std::{
 
 const EVENTS: u64 = 20;
 
-/// A system in one process that writes files into `out`.
+/// Writes the configuration of a system in one process that writes event files into `out`.
 fn configuration(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("config.toml");
     let out = folder.join("out");

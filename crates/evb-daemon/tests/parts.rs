@@ -1,4 +1,4 @@
-//! Reports of processes without the supervisor on their run.
+//! Reports on their run by processes without the supervisor.
 
 mod fleet;
 
@@ -22,7 +22,7 @@ fn processes_without_the_supervisor_say_for_how_long_they_took_part() {
         "{built:#}"
     );
     assert!(number(&built, "/rates/payload_bytes_per_s") > 0.0, "{built:#}");
-    // A source does not know what was built.
+    // A source does not know how many events were built.
     let alone = fleet.summary("source:1");
     assert_eq!(alone.get("rates"), None, "{alone:#}");
 }

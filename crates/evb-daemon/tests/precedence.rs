@@ -1,5 +1,5 @@
-//! A supervisor that is alone in its process takes precedence over others on its core where its
-//! builders do.
+//! A supervisor that is alone in its process takes precedence over other threads on its core if the
+//! builders of its run do.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
@@ -24,8 +24,8 @@ impl Drop for Guarded {
     }
 }
 
-/// `nice` and the real-time priority of a process's first thread: the 19th and 40th field of
-/// proc(5)'s line.
+/// Returns `nice` and the real-time priority of a process's first thread: the 19th and 40th field
+/// of the line that proc(5) describes.
 fn standing(process: u32) -> (i64, i64) {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -48,10 +48,11 @@ fn supervisor(network: &str, roles: &[&str], expects_more: bool) -> (i64, i64) {
     let child = Guarded(command.spawn().unwrap());
     let limit = Instant::now() + Duration::from_secs(20);
     while std::net::TcpStream::connect(("127.0.0.1", ports[0])).is_err() {
-        assert!(Instant::now() < limit, "it listens");
+        assert!(Instant::now() < limit, "the supervisor listens");
         thread::sleep(Duration::from_millis(10));
     }
-    // It listens first, and on a busy machine much can come in between.
+    // The supervisor listens before it takes precedence; on a busy machine, much time may pass in
+    // between.
     let patience = Instant::now() + Duration::from_millis(if expects_more { 10_000 } else { 300 });
     while Instant::now() < patience
         && (!expects_more || standing(child.0.id()) == standing(std::process::id()))

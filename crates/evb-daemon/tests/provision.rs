@@ -1,5 +1,5 @@
-//! `evbd provision` for real: in a network namespace, as root, with bytes counted on the other
-//! side. Without root, or on a kernel without HTB, it says so and does nothing.
+//! `evbd provision` for real: in a network namespace, as root, with bytes counted on the receiving
+//! side. Without root, or on a kernel without HTB, the test reports that and does nothing.
 
 #![allow(clippy::unwrap_used)] // a test's helpers may panic
 
@@ -11,18 +11,18 @@ use std::{
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 const MEGABIT: f64 = 1e6;
-/// A full packet without and with its headers.
+/// Size of a full packet without and with its headers.
 const PAYLOAD: usize = 1_472;
 const FRAME: f64 = 1_514.0;
 
-/// Two namespaces joined by a cable, removed when dropped.
+/// Two network namespaces joined by a cable, removed when dropped.
 struct Cable {
     source: String,
     builder: String,
 }
 
 impl Cable {
-    /// Creates a cable; returns `None` and prints the reason if this machine cannot.
+    /// Creates a cable; returns `None` and prints the reason if this machine cannot create one.
     fn lay(name: &str) -> Option<Self> {
         let cable = Self {
             source: format!("prov-{name}-s{}", std::process::id()),
@@ -39,7 +39,8 @@ impl Cable {
             format!("ip -n {s} link set d0 up"),
             format!("ip -n {b} link set d0 up"),
             format!("ip -n {s} link set lo up"),
-            // A kernel without them is found out before anything is judged.
+            // These steps fail on a kernel without HTB or the u32 classifier, and the test is
+            // skipped.
             format!("tc -n {s} qdisc add dev lo root handle 9: htb"),
             format!(
                 "tc -n {s} filter add dev lo parent 9: protocol ip u32 match ip dport 1 0xffff flowid 9:1"
@@ -72,12 +73,12 @@ impl Cable {
         let output =
             Command::new("tc").args(["-n", &self.source, "qdisc", "show", "dev", "d0", "root"]).output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
-        // Kind and handle; behind them stand counters.
+        // The first four words are kind and handle; counters follow.
         text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the rate, in bit/s of L2 frames, at which datagrams arrive that are sent to that
-    /// port as fast as possible.
+    /// Returns the rate, in bit/s of L2 frames, at which datagrams arrive that are sent to the
+    /// given port as fast as possible.
     fn rate(&self, port: u16) -> f64 {
         let me = std::env::current_exe().unwrap();
         let start = |namespace: &str, part: &str, output: bool| {
@@ -110,12 +111,12 @@ fn told(output: &Output) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// `None`: started by hand.
+/// Returns the port to use; `None` if a user has started this part of the test by hand.
 fn port() -> Option<u16> {
     std::env::var("EVB_TEST_PORT").ok()?.parse().ok()
 }
 
-/// Runs in a process of its own, in the source's namespace.
+/// Part of a test that runs in a process of its own, in the source's namespace.
 #[test]
 #[ignore = "a part of the other tests"]
 fn sends() {
@@ -124,12 +125,13 @@ fn sends() {
     socket.connect(SocketAddr::from(([10, 79, 0, 2], port))).unwrap();
     let until = Instant::now() + Duration::from_millis(2_900);
     while Instant::now() < until {
-        // The system refuses it while the queue is full, or while the receiver does not listen yet.
+        // Sending fails while the queue is full, or while the receiver does not listen yet; such
+        // failures are ignored.
         let _ = socket.send(&[0; PAYLOAD]);
     }
 }
 
-/// Runs in a process of its own, in the builder's namespace.
+/// Part of a test that runs in a process of its own, in the builder's namespace.
 #[test]
 #[ignore = "a part of the other tests"]
 fn receives() {
@@ -138,7 +140,7 @@ fn receives() {
     socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut room = [0; 2048];
     socket.recv(&mut room).unwrap();
-    // The initial contents of the buckets are used up by then.
+    // After 500 ms, the initial contents of the token buckets are used up.
     let (begin, mut count) = (Instant::now() + Duration::from_millis(500), 0_u64);
     let (mut first, mut last) = (begin, begin);
     while last < begin + Duration::from_secs(2) {
@@ -174,12 +176,12 @@ listen = \"[fd79::2]:7102\"
 sink = \"null\"
 ";
 
-/// The median of five: the machine may be busy.
+/// Returns the median of five measured rates, because the machine may be busy.
 fn median_rate(cable: &Cable, port: u16, asked: f64) -> f64 {
     let mut rates = Vec::new();
     for _ in 0..5 {
         rates.push(cable.rate(port));
-        // Near enough already: the others would only take time.
+        // The rate is near enough, so further measurements would only take time.
         if (rates[rates.len() - 1] / asked - 1.0).abs() < 0.01 {
             return rates[rates.len() - 1];
         }
@@ -211,7 +213,7 @@ fn applied_it_keeps_the_rate_and_removed_it_is_gone() {
         let rate = median_rate(&cable, 7101, 40.0 * MEGABIT);
         assert!((rate / 40.0 / MEGABIT - 1.0).abs() < 0.01, "{bucket}: {rate} bit/s");
     }
-    // Another port of the same host is not that builder.
+    // Datagrams to another port of the builder's host are not limited.
     assert!(cable.rate(7109) > 80.0 * MEGABIT);
 
     let (code, text) = cable.provision(config, &["remove"]);
@@ -239,7 +241,7 @@ fn what_somebody_has_put_there_stays_unless_asked_for() {
 
     let (code, text) = cable.provision(config, &["apply", "--replace"]);
     assert_eq!(code, 0, "{text}");
-    // The printed plan is a script that does the same.
+    // The printed plan is a script with the same effect as `apply`.
     let (code, _) = cable.provision(config, &["remove"]);
     assert_eq!(code, 0);
     let (_, script) = cable.provision(config, &["print"]);
@@ -256,7 +258,7 @@ fn a_step_that_fails_leaves_the_kernels_default() {
     std::fs::write(&config, CONFIG).unwrap();
     let config = config.to_str().unwrap();
     let before = cable.root_qdisc();
-    // Needs a classifier that not every kernel has; where it has it, it is applied.
+    // The option needs a classifier that some kernels lack; where it exists, `apply` succeeds.
     let (code, text) = cable.provision(config, &["apply", "--class", "control,priority=6"]);
     if code == 0 {
         println!("SKIP: this kernel has every classifier");

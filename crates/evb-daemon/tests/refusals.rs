@@ -1,5 +1,5 @@
-//! Runs that cannot begin: exit code 2 where the configuration is at fault, 1 where a peer does not
-//! come.
+//! Runs that cannot begin: exit code 2 if the configuration is wrong, 1 if a peer does not
+//! register.
 
 mod fleet;
 
@@ -13,7 +13,7 @@ use fleet::{Plan, problems};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs a configuration in one process. Returns its exit code and standard error.
+/// Runs a configuration in one process. Returns the exit code and the text on standard error.
 fn run(text: &str) -> (Option<i32>, String) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("written");
@@ -36,8 +36,8 @@ fn system(builders: &str, extra: &str) -> String {
     )
 }
 
-/// Each is said before anything listens, with its line: the third of three sources, and all that is
-/// wrong at once.
+/// Each missing file is reported before any role listens, with its line: the third of three
+/// sources, and all problems at once.
 #[test]
 fn files_that_roles_need_and_do_not_have_are_named() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -133,7 +133,7 @@ fn who_does_not_come_is_named() {
     );
     let said = problems(&fleet.summary("supervisor"));
     assert!(said.contains("had not registered: source 2, builder 1"), "{said}");
-    // And if it is the supervisor: those who wait for it say where they looked.
+    // If the supervisor is missing, the roles that wait for it report its address.
     let mut fleet = plan.start_but(&["supervisor"]);
     fleet.all_end(1, LIMIT);
     assert!(fleet.log("source:1").contains("cannot be reached"), "{}", fleet.log("source:1"));
@@ -146,7 +146,7 @@ fn files_of_the_run_are_not_overwritten() {
     fleet.all_end(0, LIMIT);
     let before: Vec<_> = files(&fleet.out());
     assert_eq!(before.len(), 2);
-    // Only the supervisor knows whether the files are of its run.
+    // Only the supervisor knows if the files are of its run.
     fleet.launch_again("supervisor");
     fleet.launch_again("builder:1");
     assert_eq!(fleet.wait("builder:1", LIMIT), Some(2), "{}", fleet.log("builder:1"));

@@ -14,14 +14,15 @@ use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// A run that its supervisor's process can be told to change; builder 2 is a process of its own.
+/// A run under run control; builder 2 is a process of its own.
 struct System {
     dir: tempfile::TempDir,
     processes: Vec<(&'static str, Child)>,
 }
 
 impl System {
-    /// Builder 2 has the section `[control]` or not.
+    /// Starts the system; `two` is the configuration file of builder 2, with or without a section
+    /// `[control]`.
     fn start(two: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = ports::free_ports(4);
@@ -95,7 +96,8 @@ sink   = {{ kind = "file", path = "{out}" }}
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     }
 
-    /// Waits until builder 2 has completed more than that number of events, and returns its number.
+    /// Waits until builder 2 has completed more than that number of events, and returns the number
+    /// of its events.
     fn builds(&self, more_than: u64) -> u64 {
         self.wait_for("built by builder 2", |status| {
             let builders = status["survey"]["builders"].as_array()?.iter();
@@ -121,14 +123,14 @@ sink   = {{ kind = "file", path = "{out}" }}
 impl Drop for System {
     fn drop(&mut self) {
         for (_, child) in &mut self.processes {
-            // The process may have ended already.
+            // An error means that the process has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Builder 2 leaves and comes again, in a process that leaves with it or stays.
+/// Builder 2 leaves and comes back, in a process that ends with the builder or stays.
 fn comes_and_goes(config: &'static str) {
     let mut system = System::start(config);
     let before = system.builds(20);
@@ -145,7 +147,7 @@ fn comes_and_goes(config: &'static str) {
     if config == "plain.toml" {
         system.launch(config, &["builder:2"]);
     }
-    // With the second file, the first is closed.
+    // When the second file exists, the first file is closed.
     let second = system.path("out/run000001_b02_0001.evb");
     system.wait_for("there again", |_| second.exists().then_some(()));
     let closed = fs::read(&first).unwrap();
@@ -157,7 +159,7 @@ fn comes_and_goes(config: &'static str) {
     assert_eq!((&last["events"]["lost"], &last["events"]["incomplete"]), (&0.into(), &0.into()), "{last:#}");
     assert_eq!(fs::read(&first).unwrap(), closed, "what was written before is left as it is");
     let complete = last["events"]["complete"].to_string();
-    // The next run waits already, with files of its own.
+    // The next run is open already and has files of its own, which are left out.
     let files = fs::read_dir(system.path("out")).unwrap().map(|file| file.unwrap().path());
     let of_run = files.filter(|file| file.display().to_string().contains("run000001_"));
     let verified = Command::new(EVBD).args(["verify", "--events", &complete]).args(of_run).output().unwrap();

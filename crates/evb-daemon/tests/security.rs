@@ -1,4 +1,4 @@
-//! `evbd` with a key: made, refused, and used.
+//! `evbd` with a key: the tests make, refuse and use keys.
 
 mod ports;
 
@@ -33,8 +33,8 @@ fn a_system_runs_with_the_key_that_keygen_made_and_counts_nobody() {
     let made = evbd(folder.path(), &["keygen", "key"]);
     assert!(made.status.success(), "{made:?}");
     let key = fs::read_to_string(folder.path().join("key")).expect("a file");
-    assert!(!String::from_utf8_lossy(&made.stdout).contains(key.trim()), "it is not shown");
-    assert!(!evbd(folder.path(), &["keygen", "key"]).status.success(), "it is not made anew");
+    assert!(!String::from_utf8_lossy(&made.stdout).contains(key.trim()), "the key is not shown");
+    assert!(!evbd(folder.path(), &["keygen", "key"]).status.success(), "the key is not replaced");
     for transport in ["tcp", "udp"] {
         configuration(folder.path(), transport);
         let run = evbd(folder.path(), &["run", "run.toml", "--quiet", "--summary", "summary.json"]);
@@ -59,7 +59,7 @@ fn a_key_that_others_may_read_or_that_is_none_stops_the_run_before_it_begins() {
     assert!(String::from_utf8_lossy(&missing.stderr).contains("evbd keygen"), "{missing:?}");
 
     assert!(evbd(folder.path(), &["keygen", "key"]).status.success());
-    fs::set_permissions(folder.path().join("key"), fs::Permissions::from_mode(0o644)).expect("it is ours");
+    fs::set_permissions(folder.path().join("key"), fs::Permissions::from_mode(0o644)).expect("our own file");
     let readable = evbd(folder.path(), &["run", "run.toml"]);
     assert_eq!(readable.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&readable.stderr).contains("chmod 600 key"), "{readable:?}");

@@ -1,4 +1,4 @@
-//! evbd under a service manager: its notifications, exit codes and log.
+//! evbd under a service manager: notifications, exit codes and log.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -14,8 +14,8 @@ use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`,
-/// and after that.
+/// Writes a configuration of one source and one builder; `run` and `supervisor` are added to the
+/// sections of these names, and `more` follows these sections.
 fn configuration(dir: &Path, run: &str, supervisor: &str, more: &str) -> PathBuf {
     let ports = ports::free_ports(3);
     let text = format!(
@@ -69,7 +69,7 @@ impl Systemd {
             .unwrap()
     }
 
-    /// Returns all notifications until they are `enough`.
+    /// Receives notifications until `enough` returns true, and returns all of them.
     fn hears(&self, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let until = Instant::now() + Duration::from_secs(15);
         let mut heard = Vec::new();
@@ -96,7 +96,7 @@ fn code(child: &mut Child) -> Option<i32> {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
         }
-        assert!(Instant::now() < until, "it does not end");
+        assert!(Instant::now() < until, "the process does not end");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -121,7 +121,7 @@ fn the_manager_hears_of_readiness_state_life_and_end() {
     assert!(started.success());
     let heard = manager.hears(has("STATUS=Running, run 1: "));
     assert!(heard.iter().any(|line| line == "WATCHDOG=1"), "{heard:?}");
-    // A stopped process sends no notification.
+    // A process that is stopped by SIGSTOP sends no notification.
     signal(&child, "STOP");
     std::thread::sleep(Duration::from_millis(100));
     while manager.socket.recv(&mut [0; 4096]).is_ok() {}
@@ -131,7 +131,7 @@ fn the_manager_hears_of_readiness_state_life_and_end() {
     manager.hears(has("WATCHDOG=1"));
     signal(&child, "TERM");
     manager.hears(has("STOPPING=1"));
-    // The freeze may have cost events.
+    // The time in which the process was stopped may have cost events, so any exit code is accepted.
     assert!(code(&mut child).is_some());
 }
 
@@ -167,7 +167,7 @@ fn exit_codes_say_how_it_ended() {
     let alone = configuration(dir.path(), "events = 100", "start_timeout = \"300 ms\"", "");
     let (code_of_missing, words) = run(&["--role", "supervisor", alone.to_str().unwrap()]);
     assert_eq!(code_of_missing, Some(1), "{words}");
-    // Nothing was lost, since nothing began.
+    // No event was lost, because the run never began.
     assert!(!words.contains("ERROR"), "{words}");
 
     let (bad, words) = run(&[configuration(dir.path(), "evnts = 100", "", "").to_str().unwrap()]);
@@ -176,17 +176,18 @@ fn exit_codes_say_how_it_ended() {
     assert_eq!(run(&[]).0, Some(2), "the command line");
     assert_eq!(run(&["no/such/file.toml"]).0, Some(2));
 
-    // A second signal leaves at once.
+    // A second signal ends the process at once.
     let config = configuration(dir.path(), "", "", "");
     let mut child = launched(&["supervisor", "builder:1", "source:1"], &config);
-    // Both are taken before the drain is over, or the drain was quick.
+    // Exit code 130: both signals arrived before the drain was over. Exit code 0: the drain was
+    // faster.
     signal(&child, "INT");
     signal(&child, "INT");
     let left = code(&mut child);
     assert!(left == Some(130) || left == Some(0), "{left:?}");
 }
 
-/// Starts a process with these roles, and gives it time to begin.
+/// Starts a process with the given roles, and waits until it has had time to begin.
 fn launched(roles: &[&str], config: &Path) -> Child {
     let mut command = Command::new(EVBD);
     command.args(["run", "--quiet"]).args(roles.iter().flat_map(|role| ["--role", role])).arg(config);
@@ -211,8 +212,8 @@ fn a_sink_that_cannot_begin_ends_all_that_waits_for_it() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..4 {
         let config = configuration(dir.path(), "", "", "");
-        // Who looks for it beforehand finds a directory to make it in; no file system has such a
-        // name.
+        // The check before the start succeeds, because the parent directory exists; creating the
+        // directory then fails, because the name is longer than file systems permit.
         let text = std::fs::read_to_string(&config).unwrap();
         let path = dir.path().join("n".repeat(300));
         let sink = format!("sink = {{ kind = \"file\", path = \"{}\" }}", path.display());
@@ -262,7 +263,7 @@ fn the_units_start_what_there_is_and_give_it_no_rights() {
         assert_eq!((of("Type"), of("WatchdogSec")), (Some("notify"), Some("30")));
         let words: Vec<String> =
             of("ExecStart").unwrap().split(' ').map(|word| word.replace("%i", "builder:1")).collect();
-        // Its command line is one of ours: only the configuration is missing here.
+        // The unit's command line is valid: only the configuration file is missing here.
         let output = Command::new(EVBD).args(&words[1..]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2));
@@ -270,7 +271,8 @@ fn the_units_start_what_there_is_and_give_it_no_rights() {
             said.contains("cannot read the configuration") && said.contains("/etc/evb/evb.toml"),
             "{said}"
         );
-        // What systemd itself thinks of it, where it is at hand: 0 is best, 100 worst.
+        // systemd's own rating of the unit, if `systemd-analyze` is installed: 0 is best, 100
+        // worst.
         let dir = tempfile::tempdir().unwrap();
         let copy = dir.path().join(name);
         std::fs::write(&copy, text).unwrap();
@@ -285,7 +287,7 @@ fn the_units_start_what_there_is_and_give_it_no_rights() {
             Err(_) => eprintln!("no systemd-analyze here"),
         }
     }
-    // They differ in what they host, and in nothing that protects.
+    // The two units differ in the roles that they host, but in no setting that protects the host.
     let rights = |text: &str| text.split_once("User=evb").map(|(_, rights)| rights.to_owned());
     assert!(rights(&here).is_some() && rights(&here) == rights(&template));
 }

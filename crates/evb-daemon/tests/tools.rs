@@ -1,4 +1,4 @@
-//! `evbd verify`, `dump` and `merge` as a user meets them.
+//! `evbd verify`, `dump` and `merge`, tested as a user runs them.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn evbd(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The files of two builders with ten events.
+/// Writes the event files of two builders with ten events.
 fn record(dir: &Path) {
     for number in 1..=2 {
         let (epoch, builder) = (Epoch::new(1), BuilderId::new(number));

@@ -1,5 +1,5 @@
-//! Measures how fast events go to disk and back: `cargo run --release -p evb-file --example
-//! write_speed -- [DIRECTORY]`.
+//! Measures the speed of writing events to disk, reading them back, and verifying them: `cargo run
+//! --release -p evb-file --example write_speed -- [DIRECTORY]`.
 
 use std::{env, error::Error, hint::black_box, path::PathBuf, time::Instant};
 

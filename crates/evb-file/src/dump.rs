@@ -16,11 +16,11 @@ pub struct ListOptions {
     pub fragments: bool,
 }
 
-/// Writes the header of a file, one line for each record, and any damage. It does not read
-/// payloads: `verify` checks them.
+/// Lists an event file as text: its header, one line for each record, and any damage found.
+/// Payloads are neither read nor checked: [`crate::verify()`] checks them.
 ///
 /// # Errors
-/// Those of `out`, and of the file as [`io::ErrorKind::Other`].
+/// Returns any error of `out`, and an error of reading the file as [`io::ErrorKind::Other`].
 pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {
     describe(file, out)?;
     writeln!(
@@ -88,18 +88,19 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// Writes one event and its fragments, without their payloads.
+/// Writes a text description of one event and its fragments, without the payloads.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns any error of `out`.
 pub fn summary(event: &Event, out: &mut dyn Write) -> io::Result<()> {
     show(event, false, out)
 }
 
-/// Writes one event with its payloads in hexadecimal and as text, 16 bytes a line.
+/// Writes a text description of one event with a dump of its payloads, in hexadecimal and as text,
+/// 16 bytes on a line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns any error of `out`.
 pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
     show(event, true, out)
 }

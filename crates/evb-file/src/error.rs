@@ -31,10 +31,11 @@ impl FileError {
     }
 }
 
-/// An error that keeps a writer from beginning.
+/// An error that prevents a writer from being created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The directory already holds files of this run. They were not changed.
+    /// The directory already holds event files of the requested run. The existing files were not
+    /// changed.
     #[error(
         "{} exists: run {run} was written here before; choose another run number or directory, or move the files away",
         path.display()
@@ -45,7 +46,7 @@ pub enum CreateError {
         /// The requested run number.
         run: RunNumber,
     },
-    /// The list has more sources than there are source ids.
+    /// The list of sources is longer than the number of distinct source ids (65 536).
     #[error("the list has {count} sources, more than there are source ids (16 bits); list each source once")]
     Sources {
         /// The length of the list.
@@ -56,12 +57,12 @@ pub enum CreateError {
     File(#[from] FileError),
 }
 
-/// An error that keeps events from being written.
+/// An error that prevents events from being written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// This event does not fit this file, which is the caller's fault. Earlier events are
-    /// unaffected.
-    #[error("event {event} does not belong into {}: {why}", path.display())]
+    /// The caller appended an event that cannot go into this file, for example one of another run.
+    /// Earlier events are unaffected.
+    #[error("event {event} does not belong in {}: {why}", path.display())]
     Refused {
         /// The event.
         event: EventId,
@@ -71,7 +72,8 @@ pub enum WriteError {
         why: Refusal,
     },
     /// The operating system refused an operation, for example because the disk is full. The file
-    /// was cut back to the last commit and is readable. To retry, append these events again.
+    /// was cut back to the last commit and is readable. To retry, the caller appends the events
+    /// that the error lists again.
     #[error("{file}; {} not accepted", events(not_accepted))]
     Failed {
         /// The failed operation.
@@ -91,7 +93,7 @@ fn events(not_accepted: &[EventId]) -> String {
 }
 
 impl WriteError {
-    /// Returns the events that are in no file because of this error.
+    /// Returns the events that this error kept out of every file.
     pub fn not_accepted(&self) -> &[EventId] {
         match self {
             Self::Refused { event, .. } => std::slice::from_ref(event),
@@ -119,20 +121,22 @@ pub enum Refusal {
         /// The file's builder.
         file: BuilderId,
     },
-    /// A payload has 4 GiB or more, or there are more fragments than source ids.
+    /// The event is too large for the format: a payload of 4 GiB or more, a record above 1 TiB, or
+    /// more than 65 536 fragments or missing sources.
     #[error(
         "the event exceeds the limits of the format: payloads must be below 4 GiB, events below 1 TiB with at most 65536 fragments"
     )]
     Size,
 }
 
-/// An error that a reader returns in place of an event, or in place of the reader.
+/// An error that a reader returns in place of an event, or that prevents the reader from being
+/// opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The operating system refused an operation.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file header cannot be used, and therefore the rest of the file cannot either.
+    /// The file header is unusable, so the whole file is unreadable.
     #[error("cannot read {}: {flaw}", path.display())]
     Header {
         /// The file.
@@ -140,7 +144,7 @@ pub enum ReadError {
         /// The flaw of the header.
         flaw: HeaderFlaw,
     },
-    /// A record is damaged. Reading continues behind it.
+    /// A record is damaged. Reading continues with the next intact record.
     #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped", path.display(), of(*event))]
     Damaged {
         /// The file.
@@ -155,19 +159,19 @@ pub enum ReadError {
         flaw: Flaw,
     },
     /// The file ends inside a record, because its writer was killed. All earlier records are whole.
-    /// This is always the last item.
+    /// An iterator returns a torn tail always as its last item.
     #[error("{} at byte {offset}: torn tail of {length}{}; all records before it are whole", path.display(), of(*event))]
     TornTail {
         /// The file.
         path: PathBuf,
-        /// The end of the last whole record, in bytes.
+        /// The offset at which the last whole record ends, in bytes.
         offset: u64,
-        /// The number of bytes behind it.
+        /// The number of bytes after the end of the last whole record.
         length: Bytes,
         /// The event of the torn record, if the head is intact.
         event: Option<EventId>,
     },
-    /// An intact record is larger than this reader may allocate.
+    /// The record is intact but larger than the memory limit of the reader.
     #[error(
         "{} at byte {offset}: event {event} has {size}, more than the limit of {limit}; raise the reader's record limit",
         path.display()
@@ -184,7 +188,8 @@ pub enum ReadError {
         /// The reader's limit.
         limit: Bytes,
     },
-    /// The index passes its checksum but points to a wrong place: the writing program is at fault.
+    /// The checksum of the index is right, but an entry does not point to the record of its event:
+    /// the program that wrote the file is at fault.
     #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there", path.display())]
     WrongIndex {
         /// The file.

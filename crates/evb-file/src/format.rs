@@ -15,10 +15,10 @@ pub use header::{FileHeader, HeaderFlaw};
 pub use record::{FragmentEntry, Record};
 pub(crate) use record::{Prefix, RECORD_PREFIX, encode_head, record_size};
 
-/// The first 8 bytes. As in PNG, the bytes that are not text reveal a transfer that converted line
-/// ends.
+/// The first 8 bytes of an event file. As in PNG, the non-text bytes reveal a file transfer that
+/// converted line ends.
 pub const FILE_MAGIC: [u8; 8] = *b"\x89EVB\r\n\x1a\n";
-/// The version of the format that this crate writes, and the only one that it reads.
+/// The version of the file format. This crate writes and reads no other version.
 pub const FORMAT_VERSION: u16 = 1;
 /// The first 4 bytes of every record.
 pub const RECORD_MAGIC: [u8; 4] = *b"EVBR";
@@ -27,62 +27,68 @@ pub const INDEX_MAGIC: [u8; 4] = *b"EVBI";
 /// The last 8 bytes of a file that was closed.
 pub const TRAILER_MAGIC: [u8; 8] = *b"EVB-END\n";
 
-/// The alignment of records and of the index. With eight bytes, every number of a record head is
-/// aligned for programs that map the file, and the search for the next record after damage has a
-/// step. An alignment of 64 would cost an event of 1 kB another 3 % and gain nothing, as nothing
-/// here bypasses the page cache.
+/// The alignment of records and of the index. With an alignment of eight bytes, every number of a
+/// record head is aligned for programs that map the file into memory, and the search for the next
+/// record after damage can go in steps of eight bytes. An alignment of 64 bytes would make the
+/// record of a 1 kB event 3 % larger and gain nothing, because this crate does all file access
+/// through the page cache.
 pub const ALIGNMENT: u64 = 8;
 /// The largest number of fragments, and of missing sources, of an event: source ids have 16 bits.
 pub const MAX_SOURCES: usize = 1 << 16;
-/// The longest record head that a reader reads before it can check the checksum.
+/// The largest size of a record head, in bytes. A reader must read the whole head before it can
+/// verify the head's checksum.
 pub const MAX_HEAD: u64 = record::head_size(MAX_SOURCES, MAX_SOURCES);
-/// The longest record.
+/// The largest size of a record, in bytes.
 pub const MAX_RECORD: u64 = 1 << 40;
-/// The longest file header: all source ids and a creator of [`MAX_CREATOR`] bytes.
+/// The largest size of a file header, in bytes: all source ids and a creator text of
+/// [`MAX_CREATOR`] bytes.
 pub const MAX_HEADER: u64 = HEADER_PREFIX as u64 + 2 * MAX_SOURCES as u64 + MAX_CREATOR as u64 + 8;
-/// The longest creator text.
+/// The largest size of the creator text in a file header, in bytes.
 pub const MAX_CREATOR: usize = 1024;
-/// The largest number of records in one file. The writer rotates here, so that an index never takes
-/// more than 24 MiB of memory.
+/// The largest number of records in one file. A writer that has reached it begins another file, so
+/// that an index never takes more than 24 MiB of memory.
 pub const MAX_RECORDS: usize = 1 << 20;
 
-/// A flaw of bytes that should be a record or an index.
+/// The reason why bytes of a file are not a valid record or index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// No record begins here.
+    /// The bytes do not begin with the magic number of a record.
     #[error("no record begins here")]
     Magic,
-    /// The mark of an index stands here, but what follows does not match the records before it.
+    /// The bytes begin with the magic number of an index, but the index does not match the records
+    /// before it.
     #[error("an index begins here that does not match the records before it")]
     Index,
-    /// The lengths in the first bytes contradict each other or exceed the limits of the format.
+    /// The lengths at the beginning of the record contradict each other or exceed the limits of the
+    /// format.
     #[error("the lengths in the record's head contradict each other")]
     Lengths,
-    /// The bytes end before the record does.
+    /// The file ends before the record does.
     #[error("the record is longer than the rest of the file")]
     PastEnd,
-    /// The checksum of the head is wrong.
+    /// The checksum of the record's head is wrong.
     #[error("the checksum of the record's head is wrong")]
     HeadChecksum,
-    /// A bit is set that has no meaning in this version.
+    /// A flag bit is set that has no meaning in this version of the format, or a flag contradicts
+    /// the rest of the record.
     #[error("a reserved bit is set, or a flag contradicts the rest")]
     Reserved,
-    /// The checksum of this source's payload is wrong.
+    /// The checksum of the given source's payload is wrong.
     #[error("the checksum of the payload of source {0} is wrong")]
     PayloadChecksum(SourceId),
-    /// The bytes after the last payload are not zero.
+    /// The padding bytes after the last payload are not zero.
     #[error("the record's padding is not zero")]
     Padding,
 }
 
-/// The checksum of the file header, which binds records and index to their file. Stored checksums
-/// are XORed with it, so that neither a stale disk block nor an event file inside a payload is ever
-/// taken for a record of this file.
+/// The checksum of the file header, which ties the records and the index to their file. Stored
+/// checksums are XORed with the header's checksum, so that neither a stale disk block nor an event
+/// file inside a payload is ever taken for a record of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileTag(pub(crate) Checksum);
 
 impl FileTag {
-    /// Returns the number to store for bytes with this checksum.
+    /// Returns the number that the file stores for bytes with the given checksum.
     pub(crate) const fn seal(self, checksum: Checksum) -> u64 {
         checksum.number() ^ self.0.number()
     }
@@ -93,7 +99,7 @@ pub(crate) const fn aligned(size: u64) -> u64 {
     size.next_multiple_of(ALIGNMENT)
 }
 
-/// Pads with zeros to the next multiple of [`ALIGNMENT`] after `start`.
+/// Appends zeros to `out` until its length from `start` on is a multiple of [`ALIGNMENT`].
 pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
     let target = start + aligned((out.len() - start) as u64) as usize;
     out.resize(target, 0);

@@ -1,4 +1,5 @@
-//! The index at the end of a closed file: event id and epoch → offset, sorted, searched on disk.
+//! The index at the end of a closed file. The index maps event id and epoch to the record's offset.
+//! Its entries are sorted, so that a reader can search the index on disk.
 
 #[cfg(test)]
 mod tests;
@@ -16,11 +17,11 @@ use crate::{
 };
 
 const HEAD: u64 = 16;
-/// The size of one entry, in bytes.
+/// The size of one index entry, in bytes.
 pub(crate) const ENTRY: u64 = 24;
 const TRAILER: u64 = 24;
 
-/// The place of one event's record.
+/// The offset of one event's record, as the index of a file stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexEntry {
     /// The trigger number.
@@ -32,7 +33,7 @@ pub struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Returns the entry of a record.
+    /// Returns the index entry of a record.
     pub(crate) const fn of(record: &Record) -> Self {
         Self { event: record.event, epoch: record.epoch, offset: record.offset }
     }
@@ -52,7 +53,7 @@ impl IndexEntry {
     }
 }
 
-/// Returns the size of an index of this many records.
+/// Returns the size of the index of a file with `records` records, in bytes.
 pub(crate) const fn index_size(records: usize) -> u64 {
     HEAD + ENTRY * records as u64 + TRAILER
 }
@@ -65,7 +66,7 @@ pub(crate) fn write_index<E>(
     tag: FileTag,
     mut write: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    // A stable sort takes one pass if the entries are almost in order, as they are here.
+    // The stable sort is fast here, because events are written almost in the order of their ids.
     entries.sort();
     let mut checksum = RunningChecksum::default();
     let mut piece = Vec::with_capacity(PIECE);
@@ -95,24 +96,25 @@ pub enum IndexState {
     /// The file was closed and its index is intact.
     Present,
     /// The file was not closed (its writer died or still runs), or its last bytes are damaged:
-    /// readers scan it.
+    /// readers scan the file.
     Absent,
     /// The checksum of the index is wrong: readers scan the file.
     Damaged,
 }
 
-/// The index of one file on disk, as its trailer describes it.
+/// The position and state of a file's index, as found from the last bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) state: IndexState,
-    /// The offset at which the records end; the file's length if there is no index.
+    /// The offset at which the records end and the index begins; the file's length if there is no
+    /// index.
     pub(crate) offset: u64,
     pub(crate) records: usize,
 }
 
 impl Footer {
-    /// Looks for the index at the end of a file of `length` bytes and checks it, in constant
-    /// memory.
+    /// Looks for the index at the end of a file of `length` bytes and verifies its checksum, in
+    /// constant memory.
     pub(crate) fn find(file: &File, length: u64, tag: FileTag) -> io::Result<Self> {
         let absent = Self { state: IndexState::Absent, offset: length, records: 0 };
         let Some(trailer_at) = length.checked_sub(TRAILER) else { return Ok(absent) };
@@ -145,14 +147,15 @@ impl Footer {
         Ok(tag.seal(checksum.take()) == sealed)
     }
 
-    /// Reads the entry at `place` in the order of event id, epoch, offset.
+    /// Reads the index entry at position `place`, where entries are in the order of event id,
+    /// epoch, offset.
     pub(crate) fn entry(&self, file: &File, place: usize) -> io::Result<IndexEntry> {
         let mut bytes = [0; ENTRY as usize];
         file.read_exact_at(&mut bytes, self.offset + HEAD + ENTRY * place as u64)?;
         IndexEntry::decode(Fields(&bytes)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Replaces the content of `into` with at most `count` entries from `place` on.
+    /// Replaces the content of `into` with at most `count` index entries from position `place` on.
     pub(crate) fn entries(
         &self,
         file: &File,
@@ -184,14 +187,14 @@ fn heads_index(bytes: &[u8], records: usize) -> bool {
         && fields.u64() == Some(records as u64)
 }
 
-/// Returns true if these bytes at `offset` begin an index that fills the rest of the file. Records
-/// end there even if the trailer is damaged.
+/// Returns true if `bytes`, found at `offset`, are the head of an index that fills the rest of the
+/// file. If true, the file's records end at `offset` even if the trailer of the index is damaged.
 pub(crate) fn begins_index(bytes: &[u8], offset: u64, length: u64) -> bool {
     records_between(offset, length).is_some_and(|records| heads_index(bytes, records))
 }
 
-/// Returns true if these bytes may begin the rest of a torn index that has `left` bytes. This is
-/// all that can be checked if some records before it are unknown.
+/// Returns true if `bytes` may be the head of a torn index of which `left` bytes were written. A
+/// stricter check is impossible if damage hides some of the records before the index.
 pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
     let mut fields = Fields(bytes);
     let (magic, entry, records) = (fields.array(), fields.u32(), fields.u64());
@@ -200,9 +203,9 @@ pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
         && records.is_none_or(|records| records <= MAX_RECORDS as u64 && left <= index_size(records as usize))
 }
 
-/// Returns true if the file from `offset` on is what a stopped writer leaves of the index of
-/// exactly these records: its first bytes, followed behind its head by nothing but zeros, as after
-/// a power cut.
+/// Returns true if the file from `offset` on holds the beginning of the index of exactly these
+/// records, as left by a writer that was killed while it wrote the index. After the head of the
+/// index, zeros may stand in place of its content, as after a power cut.
 pub(crate) fn is_torn_index(
     window: &mut Window<'_>,
     (offset, length): (u64, u64),

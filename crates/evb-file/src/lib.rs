@@ -8,11 +8,11 @@
 //!     EventFile (one file) · verify (a run) · merge (a run, in event order) · dump (for people)
 //! ```
 //!
-//! Files are only ever appended to. Every byte is covered by a 64-bit checksum: the head of a
-//! record by its own, each payload by the one that was computed where the fragment entered the
-//! system. A file whose writer was killed has no index and perhaps a torn tail; readers find all
-//! whole records by scanning. `docs/reference/file-format.md` in the repository specifies every
-//! byte, and `tools/evb_read.py` reads a file with nothing but Python.
+//! Event files are only ever appended to. A 64-bit checksum covers every byte: the head of a record
+//! has a checksum of its own, and each payload the checksum that was computed where the fragment
+//! entered the system. A file whose writer was killed has no index and perhaps a torn tail; readers
+//! find all whole records by scanning. `docs/reference/file-format.md` in the repository specifies
+//! every byte, and `tools/evb_read.py` reads a file with nothing but Python.
 //!
 //! ```
 //! use evb_core::{event::Event, fragment::Timestamp, id::*};
@@ -27,8 +27,8 @@
 //! let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 //! event.add(SourceId::new(1), Timestamp::new(1234), "what the detector saw".into());
 //! writer.append(&event)?;
-//! writer.commit()?; // now it survives a killed process
-//! writer.close()?; // now it has an index
+//! writer.commit()?; // the event now survives if the process is killed
+//! writer.close()?; // the file now has an index
 //!
 //! let file = EventFile::open(&existing_files(dir.path(), run)?[0])?;
 //! for read in file.events() {

@@ -28,49 +28,52 @@ use input::Input;
 pub struct MergeReport {
     /// The totals of the output.
     pub written: Written,
-    /// Copies left out because a later epoch built the event again.
+    /// Copies of events left out because the event was built again in a later epoch.
     pub superseded: u64,
-    /// Copies left out because another copy of the same event and epoch was merged before.
+    /// Copies of events left out because another copy of the same event and epoch was merged
+    /// already.
     pub duplicates: u64,
-    /// Damaged records, torn tails, and files that end in their header, in words. Another copy of a
-    /// damaged event is used if there is one.
+    /// Descriptions of damaged records, torn tails, and files that end inside their header. If the
+    /// copy of an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
 }
 
-/// The reason why a run was not merged, or not to its end.
+/// The reason why a run was not merged, or not completely.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// There is no input, or one does not exist.
+    /// There is no input file, or a given path does not exist.
     #[error(transparent)]
     Input(#[from] VerifyError),
-    /// An input cannot be read.
+    /// An input file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The inputs belong to several runs: merge one at a time.
+    /// The input files belong to several runs, and one merge takes the files of one run.
     #[error("{} is of run {found}, but the files before it are of run {run}; merge one run at a time", path.display())]
     Runs {
         /// The file.
         path: PathBuf,
-        /// Its run.
+        /// The run of the file at `path`.
         found: RunNumber,
-        /// The run of the other files.
+        /// The run of the input files before this one.
         run: RunNumber,
     },
-    /// The output cannot be begun; it needs a directory without files of the run.
+    /// The first output file cannot be created, for example because the directory already has files
+    /// of the run.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The output cannot be written. The part that exists is readable but not the whole run.
+    /// The output cannot be written to its end. The part written so far is readable, but it is not
+    /// the whole run.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
 /// Merges the files at `inputs` (directories stand for all `*.evb` in them), which must belong to
-/// one run, into new files in `dir`, which must have none of that run.
+/// one run, into new files in `dir`, which must have no files of the same run.
 ///
-/// Of several copies of an event, the one of the highest epoch is kept. A file is open only while
-/// its range of event ids is being merged, so rotated files take no more than one open file for
-/// each builder. Memory holds one event and a piece of the index of each open file (all of it if a
-/// file must be scanned).
+/// Of several copies of an event, the merge keeps the copy of the highest epoch. An input file is
+/// open only while its range of event ids is being merged, so rotated files take no more than one
+/// open file for each builder. The merge holds in memory one event and a piece of the index of each
+/// open file (the whole index if the file must be scanned).
 pub fn merge(
     inputs: &[PathBuf],
     dir: impl Into<PathBuf>,
@@ -79,11 +82,11 @@ pub fn merge(
     merge_watched(inputs, dir, options, |_| ())
 }
 
-/// Does the same as [`merge`], and calls `watch` after each event with the number of payload bytes
-/// written.
+/// Merges files as [`merge`] does, and calls `watch` after each event with the number of its
+/// payload bytes.
 ///
 /// # Errors
-/// As [`merge`].
+/// Returns the same errors as [`merge`].
 pub fn merge_watched(
     inputs: &[PathBuf],
     dir: impl Into<PathBuf>,
@@ -119,14 +122,15 @@ pub fn merge_watched(
     Ok(report)
 }
 
-/// Looks into every file once, for its first event, its sources, and its damage.
+/// Opens every input file once, to find its first event, its sources, and any damage.
 fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, FileIdentity), MergeError> {
     let (mut inputs, mut sources) = (Vec::new(), BTreeSet::<SourceId>::new());
     let mut run_and_epoch: Option<(RunNumber, Epoch)> = None;
     let mut first_torn = None;
     for path in paths {
         let (input, file) = match Input::survey(&path, |damage| report.damaged.add(damage)) {
-            // The writer of this file was stopped before the header was complete.
+            // The file is shorter than its header: its writer was killed just after it had created
+            // the file.
             Err(torn @ ReadError::Header { flaw: HeaderFlaw::Short, .. }) => {
                 report.damaged.add(torn.to_string());
                 first_torn.get_or_insert(torn);
@@ -152,7 +156,8 @@ fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, 
     Ok((inputs, identity))
 }
 
-/// The next event of one input. Of an event's copies, the highest epoch comes first.
+/// The next event of one input file. The order is by event id; of the copies of an event, the
+/// highest epoch comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Next {
     event: EventId,

@@ -16,7 +16,7 @@ use crate::error::FileError;
 /// The extension of event files.
 pub const EXTENSION: &str = "evb";
 
-/// Returns the name of one file; `builder` is `None` for a merged one.
+/// Returns the name of an event file; `builder` is `None` for a file of a merged run.
 pub fn file_name(run: RunNumber, builder: Option<BuilderId>, sequence: u32) -> String {
     let run = run.number();
     match builder {
@@ -25,7 +25,8 @@ pub fn file_name(run: RunNumber, builder: Option<BuilderId>, sequence: u32) -> S
     }
 }
 
-/// Returns run, builder (`None`: merged) and sequence of a file's name, or `None` for other names.
+/// Parses the name of an event file into run, builder (`None`: merged) and sequence number; returns
+/// `None` for any other name.
 pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)> {
     let mut parts = name.strip_prefix("run")?.strip_suffix(".evb")?.split('_');
     let run = parts.next()?.parse().ok()?;
@@ -37,22 +38,22 @@ pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)
     parts.next().is_none().then_some((run, builder, sequence))
 }
 
-/// Returns the event files of a run in a directory, sorted by name. A directory that does not exist
-/// has none.
+/// Returns the event files of a run in a directory, sorted by name. If the directory does not
+/// exist, the list is empty.
 pub fn existing_files(dir: &Path, run: RunNumber) -> Result<Vec<PathBuf>, FileError> {
     let named = named_files(dir)?.into_iter();
     Ok(named.filter(|(of, ..)| *of == run).map(|(.., path)| path).collect())
 }
 
-/// Returns the number after the highest run that has event files in this directory; 1 for an empty
-/// one.
+/// Returns the run number after the highest one with event files in `dir`; 1 if the directory has
+/// no event files.
 pub fn next_free_run(dir: &Path) -> Result<RunNumber, FileError> {
     let highest = named_files(dir)?.into_iter().map(|(run, ..)| run.number()).max();
     Ok(RunNumber::new(highest.map_or(1, |run| run.saturating_add(1))))
 }
 
-/// Returns the files that a path stands for: itself, or all `*.evb` in it if it is a directory,
-/// sorted by name.
+/// Returns the files that a path stands for: a directory stands for all `*.evb` in it, sorted by
+/// name, and any other path for itself.
 pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let metadata = fs::metadata(path).map_err(FileError::of("open", path))?;
     if !metadata.is_dir() {
@@ -63,7 +64,7 @@ pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(found)
 }
 
-/// The parts of a file's name, and its path.
+/// The run, builder and sequence number in an event file's name, and the file's path.
 pub(crate) type NamedFile = (RunNumber, Option<BuilderId>, u32, PathBuf);
 
 /// Returns run, builder, sequence and path of every file in `dir` that has the name of an event

@@ -1,5 +1,5 @@
-//! [`EventFile`] reads one file: events in file order, single events by id, and everything that
-//! damage has left readable.
+//! [`EventFile`] reads one file: all events in file order, or single events by id. The reader finds
+//! all intact records of a damaged file.
 
 mod scan;
 mod lookup;
@@ -23,20 +23,22 @@ use crate::{
 };
 pub use scan::{Events, Records};
 
-/// An open event file. Reading takes `&self`, so several walks may run concurrently.
+/// An open event file. The methods for reading take `&self`, so several iterators over the file may
+/// run concurrently.
 #[derive(Debug)]
 pub struct EventFile {
     path: PathBuf,
     file: File,
-    /// The file's length when it was opened; bytes that a writer adds later are not seen.
+    /// The file's length at the time of opening; bytes that a writer appends later are ignored.
     length: u64,
     header: FileHeader,
-    /// The length of the header; the first record follows it.
+    /// The length of the file's header, which is also the offset of the first record.
     header_length: u64,
     tag: FileTag,
     footer: Footer,
     record_limit: Bytes,
-    /// The index of a file that has none on disk, made when it is first needed.
+    /// The index entries found by scanning, for a file without an intact index. The scan is done
+    /// when the entries are first needed.
     scanned: OnceLock<Vec<IndexEntry>>,
 }
 
@@ -45,7 +47,7 @@ impl EventFile {
     /// changes it.
     pub const RECORD_LIMIT: Bytes = Bytes::mib(1024);
 
-    /// Opens a file, reads its header, and checks its index.
+    /// Opens an event file, reads its header, and verifies the checksum of its index.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ReadError> {
         let path = path.into();
         let file = File::open(&path).map_err(FileError::of("open", &path))?;
@@ -85,7 +87,7 @@ impl EventFile {
         &self.header
     }
 
-    /// Returns the size of the file when it was opened.
+    /// Returns the size that the file had when it was opened.
     pub const fn size(&self) -> Bytes {
         Bytes::new(self.length)
     }
@@ -95,14 +97,14 @@ impl EventFile {
         self.footer.state
     }
 
-    /// Returns all events in the order in which they were written. Damage is an item of its own,
-    /// after which reading continues; a torn tail is the last item.
+    /// Returns an iterator over all events in the order in which they were written. Damage is an
+    /// error item, after which reading continues; a torn tail is the last item.
     pub fn events(&self) -> Events<'_> {
         Events::new(self.records())
     }
 
-    /// Returns the heads of all records in the order in which they were written; no payload is read
-    /// or checked.
+    /// Returns an iterator over the heads of all records in the order in which they were written;
+    /// no payload is read or checked.
     pub fn records(&self) -> Records<'_> {
         Records::new(self)
     }
@@ -128,7 +130,7 @@ impl EventFile {
         self.payloads(record, &mut Window::new(&self.file, self.length))
     }
 
-    /// Reads the payloads of an intact record and checks them.
+    /// Reads the payloads of a record whose head is intact, and verifies their checksums.
     fn payloads(&self, record: &Record, window: &mut Window<'_>) -> Result<Event, ReadError> {
         let size = record.payload_size();
         if record.length > self.record_limit {
@@ -136,8 +138,8 @@ impl EventFile {
             let (size, limit) = (record.length, self.record_limit);
             return Err(ReadError::TooLarge { path, offset, event, size, limit });
         }
-        // The record's length was checked against the file's, so this allocates no more than there
-        // is to read.
+        // The record was found to lie within the file, so a damaged length cannot cause a huge
+        // allocation.
         let mut bytes = vec![0; (record.length - record.head_length).as_usize()];
         window.read_exact(record.payload_offset(), &mut bytes).map_err(FileError::of("read", &self.path))?;
         let flawed = |flaw| Err(self.damaged(record.offset, record.length, Some(record.event), flaw));
@@ -150,8 +152,8 @@ impl EventFile {
         for fragment in &record.fragments {
             event.add(fragment.source, fragment.timestamp, rest.split_to(fragment.length as usize));
         }
-        // `Event::add` has computed the checksums of the payloads just read, so they are only
-        // compared here.
+        // `Event::add` has computed the checksums of the payloads just read, so only a comparison
+        // remains.
         let wrong =
             event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);
         match wrong {
@@ -161,7 +163,7 @@ impl EventFile {
         }
     }
 
-    /// Checks the payloads of an intact record in constant memory, whatever its size.
+    /// Verifies the payload checksums of a record whose head is intact, in constant memory.
     pub(crate) fn check(&self, record: &Record, window: &mut Window<'_>) -> Result<(), ReadError> {
         let mut at = record.payload_offset();
         let mut checksum = RunningChecksum::default();
@@ -185,7 +187,8 @@ impl EventFile {
         if padding.iter().any(|byte| *byte != 0) { flawed(Flaw::Padding) } else { Ok(()) }
     }
 
-    /// Returns the offset at which records end at the latest. A damaged index is ignored.
+    /// Returns the offset beyond which the file has no records: the start of an intact index, or
+    /// else the end of the file.
     const fn records_end(&self) -> u64 {
         match self.footer.state {
             IndexState::Present => self.footer.offset,

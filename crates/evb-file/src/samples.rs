@@ -25,8 +25,8 @@ pub(crate) fn options(rotate_at: u64) -> WriterOptions {
     WriterOptions { rotate_at: Bytes::new(rotate_at), fsync: FsyncPolicy::None }
 }
 
-/// Returns an event of sources 1 and 2 with `size` bytes from each, whose content depends on the
-/// id.
+/// Returns an event with fragments of `size` bytes from sources 1 and 2; the content depends on the
+/// event id.
 pub(crate) fn event(id: u64, size: usize) -> Event {
     event_of(id, size, EPOCH, BUILDER)
 }
@@ -41,14 +41,14 @@ pub(crate) fn event_of(id: u64, size: usize, epoch: Epoch, builder: BuilderId) -
     event
 }
 
-/// Returns the same event with source 3 missing.
+/// Returns an event with two fragments of 5 bytes, from sources 1 and 2, and with source 3 missing.
 pub(crate) fn incomplete(id: u64) -> Event {
     let mut event = event(id, 5);
     event.missing = vec![SourceId::new(3)];
     event
 }
 
-/// Writes the events as one builder's closed files and returns their paths.
+/// Writes the events to files of one builder, closes the files, and returns their paths.
 pub(crate) fn write(dir: &Path, builder: BuilderId, rotate_at: u64, events: &[Event]) -> Vec<PathBuf> {
     let mut writer = EventFileWriter::create(dir, identity(builder), options(rotate_at)).unwrap();
     for event in events {
@@ -78,7 +78,8 @@ prop_compose! {
     }
 }
 
-/// Returns payloads that are mostly small, and sometimes larger than what the writer copies.
+/// Generates payloads that are mostly small, and sometimes too large for the writer to copy them
+/// into its buffer.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => prop::collection::vec(any::<u8>(), 0..100),

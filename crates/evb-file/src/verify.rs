@@ -29,27 +29,27 @@ pub use report::{
 };
 use tally::Tally;
 
-/// Facts about a run that the files themselves do not state, such as the expected run number.
+/// Facts about a run that are known from elsewhere and that its files must agree with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// The run to which all files must belong; without it, the files of each run found are verified
-    /// separately.
+    /// The run to which all files must belong. If `None`, the files may belong to several runs, and
+    /// each run is verified separately.
     pub run: Option<RunNumber>,
-    /// The number of events that a run must have. Without it, event ids in no file are reported but
-    /// are no defect, because inhibited triggers leave such gaps too.
+    /// The number of events that a run must have. If `None`, event ids that are in no file are
+    /// reported but are no defect, because inhibited triggers leave gaps too.
     pub expected: Option<u64>,
 }
 
 /// The reason why nothing was verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// There is no file to verify.
+    /// None of the given paths leads to an event file.
     #[error("no event files (*.evb) at {}", list(paths))]
     NoFiles {
         /// The paths that were given.
         paths: Vec<PathBuf>,
     },
-    /// A path does not exist or cannot be listed.
+    /// A given path does not exist, or is a directory that cannot be listed.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -58,19 +58,19 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Verifies the files at these paths, where a directory stands for all `*.evb` in it; a file named
-/// twice counts once.
+/// Verifies the event files at the given paths. A directory stands for all `*.evb` in it; a file
+/// named twice counts once.
 ///
-/// Takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for the index of
-/// a file.
+/// Verification takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for
+/// the index of a file.
 pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport, VerifyError> {
     verify_watched(paths, options, |_| ())
 }
 
-/// Does the same as [`verify`], and calls `watch` for each record with its length.
+/// Verifies files as [`verify`] does, and calls `watch` for each record with the record's length.
 ///
 /// # Errors
-/// As [`verify`].
+/// Returns the same errors as [`verify`].
 pub fn verify_watched(
     paths: &[PathBuf],
     options: &VerifyOptions,
@@ -96,7 +96,7 @@ pub fn verify_watched(
     Ok(report)
 }
 
-/// Returns the files at these paths, each once, in the order given.
+/// Returns the event files at the given paths, without duplicates, in the order of the paths.
 pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyError> {
     let mut seen = std::collections::BTreeSet::new();
     let mut files = Vec::new();
@@ -110,7 +110,7 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
     if files.is_empty() { Err(VerifyError::NoFiles { paths: paths.to_vec() }) } else { Ok(files) }
 }
 
-/// The verification of one run.
+/// The state of the verification of one run.
 #[derive(Debug)]
 struct Verification {
     run: RunNumber,
@@ -119,7 +119,8 @@ struct Verification {
 }
 
 impl Verification {
-    /// Reads one file to its end; an error means that reading had to stop.
+    /// Reads and checks one file to its end. Returns an error if the file cannot be read further;
+    /// other defects go into the report.
     fn file(&mut self, path: &Path, watch: &mut dyn FnMut(Bytes)) -> Result<(), ReadError> {
         let file = EventFile::open(path)?;
         let mut summary = FileReport::of(&file);
@@ -188,7 +189,7 @@ impl Verification {
         }
     }
 
-    /// Compares the index with the records found.
+    /// Compares the index of a file with the records found in it.
     fn index(&mut self, file: &EventFile, mut walk: FileWalk) -> Result<(), ReadError> {
         let path = file.path().to_owned();
         let damage =
@@ -213,18 +214,19 @@ impl Verification {
     }
 }
 
-/// The records of one file, to be compared with its index.
+/// The records found in one file, collected for a comparison with the file's index.
 #[derive(Debug)]
 struct FileWalk {
     entries: Vec<IndexEntry>,
     comparable: bool,
-    /// True if the damage includes an index that does not match these records.
+    /// True if an index that does not match the file's records was already reported as damage.
     index_is_wrong: bool,
 }
 
 impl FileWalk {
     fn saw(&mut self, record: &Record) {
-        // An index never names more records than this, so with one more they cannot agree.
+        // An index has at most `MAX_RECORDS` entries, so one record more is enough to know that the
+        // index does not match the file.
         if self.comparable && self.entries.len() <= MAX_RECORDS {
             self.entries.push(IndexEntry::of(record));
         }

@@ -2,10 +2,11 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// The number of bytes that one read fetches.
+/// The number of bytes that the window reads from the file at a time.
 const SPAN: usize = 128 * 1024;
 
-/// A buffer that holds at most [`SPAN`] bytes, or the longest [`Self::up_to`] if that is more.
+/// A buffer over a part of a file. The buffer holds at most [`SPAN`] bytes, or more if a caller
+/// asks [`Self::up_to`] for more.
 #[derive(Debug)]
 pub(crate) struct Window<'f> {
     file: &'f File,
@@ -16,13 +17,13 @@ pub(crate) struct Window<'f> {
 }
 
 impl<'f> Window<'f> {
-    /// Creates a window over a file of this length. Bytes that are added later are not seen.
+    /// Creates a window over a file of the given length. Bytes appended later are ignored.
     pub(crate) const fn new(file: &'f File, length: u64) -> Self {
         Self { file, length, at: 0, bytes: Vec::new() }
     }
 
-    /// Returns `count` bytes from `offset` on, or fewer if the file ends before. The caller bounds
-    /// `count`.
+    /// Returns `count` bytes from `offset` on, or fewer at the end of the file. The window holds
+    /// all `count` bytes in memory, so the caller must bound `count`.
     pub(crate) fn up_to(&mut self, offset: u64, count: u64) -> io::Result<&[u8]> {
         let count = count.min(self.length.saturating_sub(offset)) as usize;
         if self.held(offset) < count {
@@ -32,14 +33,14 @@ impl<'f> Window<'f> {
         Ok(&self.bytes[start..][..count])
     }
 
-    /// Returns at least one and at most `count` bytes from `offset` on; none at the end of the
+    /// Returns between one and `count` bytes from `offset` on; an empty slice at the end of the
     /// file.
     pub(crate) fn some(&mut self, offset: u64, count: u64) -> io::Result<&[u8]> {
         let held = self.held(offset) as u64;
         self.up_to(offset, count.min(if held > 0 { held } else { SPAN as u64 }))
     }
 
-    /// Fills `into` with the bytes from `offset` on.
+    /// Fills `into` with the bytes of the file from `offset` on.
     pub(crate) fn read_exact(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         if into.len() > SPAN / 4 && self.held(offset) < into.len() {
             return self.file.read_exact_at(into, offset);

@@ -1,5 +1,5 @@
-//! [`EventFileWriter`] appends events, commits them, rotates files, and cuts back what the disk did
-//! not take.
+//! [`EventFileWriter`] appends events, commits them, and rotates files. After a failed write, the
+//! writer truncates the file to the last commit.
 
 mod disk;
 mod staging;
@@ -33,7 +33,7 @@ use output::Output;
 pub struct FileIdentity {
     /// The run.
     pub run: RunNumber,
-    /// The epoch that begins the files.
+    /// The epoch that is stored in the headers of the files.
     pub epoch: Epoch,
     /// The builder of the events.
     pub builder: BuilderId,
@@ -54,7 +54,7 @@ pub enum FsyncPolicy {
 /// The options of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// The size at or below which a file stays, unless a single event exceeds it.
+    /// The largest size of a file. Only a file with a single event may be larger.
     pub rotate_at: Bytes,
     /// The guarantee of a commit.
     pub fsync: FsyncPolicy,
@@ -67,26 +67,27 @@ impl Default for WriterOptions {
     }
 }
 
-/// The totals of what a writer has committed so far.
+/// The numbers of files, events and bytes that a writer has committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Files begun.
+    /// The number of files begun.
     pub files: u32,
-    /// Events committed.
+    /// The number of events committed.
     pub events: u64,
-    /// File bytes, heads and indexes included.
+    /// The total size of the files, including record heads and indexes.
     pub bytes: Bytes,
 }
 
 /// Writes the events of one builder and run to a series of files in one directory.
 ///
-/// Small events are gathered in one reusable buffer; large ones go to the kernel without a copy. No
-/// checksum is computed over payloads: the one that came with each fragment is stored, so that it
-/// covers the whole way from the source to the reader of the file.
+/// The writer gathers small events in one reusable buffer and passes large events to the kernel
+/// without a copy. The writer computes no checksums of payloads: it stores the checksum that came
+/// with each fragment, which thus protects the payload all the way from the source to the reader of
+/// the file.
 ///
-/// After an error, the events in [`WriteError::not_accepted`] are in no file and all others that
-/// were appended are; the writer can be used again immediately. Dropping it without [`Self::close`]
-/// leaves committed events readable, as after a crash.
+/// After an error, the events in [`WriteError::not_accepted`] are in no file, and all other
+/// appended events are in one; the writer can be used again immediately. If the writer is dropped
+/// without [`Self::close`], committed events stay readable, as after a crash.
 #[derive(Debug)]
 pub struct EventFileWriter {
     dir: PathBuf,
@@ -102,11 +103,12 @@ pub struct EventFileWriter {
 
 impl EventFileWriter {
     /// Creates the directory if necessary and begins the first file. Files of the same run, builder
-    /// and epoch may exist: they belong to a killed builder, and the writer continues behind them
-    /// without changing them.
+    /// and epoch may exist, left by a killed builder: the writer does not change them, and
+    /// continues with the next file number.
     ///
     /// # Errors
-    /// [`CreateError::Exists`]: the run already has files, of another epoch.
+    /// [`CreateError::Exists`] if the directory has files of the same run and builder from another
+    /// epoch.
     pub fn create(
         dir: impl Into<PathBuf>,
         identity: FileIdentity,
@@ -115,8 +117,8 @@ impl EventFileWriter {
         Self::begin(dir.into(), identity, false, options, Box::new(LocalDisk))
     }
 
-    /// Does the same for files that hold the events of all builders; `identity.builder` is not
-    /// used, and no file of the run may exist in the directory.
+    /// Creates a writer for merged files, which hold the events of all builders. `identity.builder`
+    /// is ignored, and the directory must have no files of the run.
     pub(crate) fn create_merged(
         dir: PathBuf,
         identity: FileIdentity,
@@ -147,9 +149,9 @@ impl EventFileWriter {
     /// returned.
     ///
     /// # Errors
-    /// [`WriteError::Refused`] if the event belongs to another run or builder or exceeds the
-    /// format; [`WriteError::Failed`] if the operating system refused, which also takes back all
-    /// events since the last commit.
+    /// [`WriteError::Refused`] if the event belongs to another run or builder, or exceeds the
+    /// limits of the format. [`WriteError::Failed`] if the operating system refused an operation;
+    /// all events appended since the last commit are then removed from the file.
     pub fn append(&mut self, event: &Event) -> Result<(), WriteError> {
         let size = self.admit(event).map_err(|why| self.refused(event, why))?;
         self.make_room(size).map_err(|file| self.failed(file, Some(event.id)))?;
@@ -157,7 +159,7 @@ impl EventFileWriter {
         output.append(event, size).map_err(|file| self.failed(file, Some(event.id)))
     }
 
-    /// Hands everything appended to the kernel, and with [`FsyncPolicy::Commit`] to the disk,
+    /// Passes all appended events to the kernel, and with [`FsyncPolicy::Commit`] also to the disk,
     /// before it returns.
     pub fn commit(&mut self) -> Result<(), WriteError> {
         let fsync = self.options.fsync;
@@ -167,11 +169,12 @@ impl EventFileWriter {
         }
     }
 
-    /// Removes the file if it holds no event and no other file was begun, so that a run that never
-    /// began leaves nothing. Otherwise closes it.
+    /// Closes the writer. If the writer has begun only one file and this file holds no event, the
+    /// file is removed, so that a run that never began leaves no file.
     ///
     /// # Errors
-    /// As [`Self::close`].
+    /// Returns the same errors as [`Self::close`], and [`WriteError::Failed`] if the file cannot be
+    /// removed.
     pub fn close_or_remove(self) -> Result<Written, WriteError> {
         if self.finished.files > 0 || self.output.as_ref().is_none_or(|output| output.events() > 0) {
             return self.close();
@@ -185,17 +188,17 @@ impl EventFileWriter {
         Ok(Written::default())
     }
 
-    /// Commits, and writes the index of the last file.
+    /// Commits all appended events, writes the index of the last file, and closes the writer.
     ///
     /// # Errors
-    /// Events named by the error are not in the file; if none is named, only the index is missing.
-    /// To be able to retry, commit first.
+    /// The events that the error names are not in the file; if it names none, only the index is
+    /// missing. A failed close cannot be retried: to be able to retry, call [`Self::commit`] first.
     pub fn close(mut self) -> Result<Written, WriteError> {
         self.finish_file().map_err(|file| self.failed(file, None))?;
         Ok(self.finished)
     }
 
-    /// Returns the totals of what is committed so far.
+    /// Returns the numbers of files, events and bytes committed so far.
     pub fn written(&self) -> Written {
         let mut written = self.finished;
         if let Some(output) = &self.output {
@@ -206,7 +209,7 @@ impl EventFileWriter {
         written
     }
 
-    /// Returns the path of the current file, or of the last one.
+    /// Returns the path of the current file, or of the last file if none is open.
     pub fn path(&self) -> PathBuf {
         self.output.as_ref().map_or_else(
             || self.path_of(self.next_sequence.saturating_sub(1)),
@@ -219,7 +222,7 @@ impl EventFileWriter {
         self.dir.join(file_name(self.identity.run, builder, sequence))
     }
 
-    /// Checks the event, and returns the size of its record.
+    /// Checks that the event can be written to these files, and returns the size of its record.
     fn admit(&self, event: &Event) -> Result<u64, Refusal> {
         if event.run != self.identity.run {
             return Err(Refusal::Run { event: event.run, file: self.identity.run });
@@ -230,7 +233,8 @@ impl EventFileWriter {
         record_size(event).ok_or(Refusal::Size)
     }
 
-    /// Ensures that there is a file with room for a record of this size.
+    /// Ensures that an open file has room for a record of the given size; begins another file if
+    /// necessary.
     fn make_room(&mut self, record: u64) -> Result<(), FileError> {
         if let Some(output) = &self.output {
             let events = output.events();
@@ -278,8 +282,8 @@ impl EventFileWriter {
         Ok(())
     }
 
-    /// Creates the directory. With [`FsyncPolicy::Commit`], its name and those of all parents
-    /// created with it survive a power cut.
+    /// Creates the directory and its missing parents. With [`FsyncPolicy::Commit`], the created
+    /// directories survive a power cut.
     fn make_dir(&mut self) -> Result<(), FileError> {
         let missing: Vec<&Path> = self.dir.ancestors().take_while(|dir| !is_dir(dir)).collect();
         std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
@@ -295,26 +299,27 @@ impl EventFileWriter {
         WriteError::Refused { event: event.id, path: self.path(), why }
     }
 
-    /// Cuts the file back to the last commit, and returns the error with the events that are lost
-    /// by it.
+    /// Truncates the file to the last commit, and returns the error with the events that this
+    /// removed.
     fn failed(&mut self, file: FileError, event: Option<EventId>) -> WriteError {
         let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, Output::roll_back);
         not_accepted.extend(event);
-        // The events committed to a file that was removed cannot be saved; the next event begins
+        // If the file was removed, the events in it cannot be recovered, and the next event begins
         // another file.
         self.output.take_if(|output| output.is_removed());
         WriteError::Failed { file, not_accepted }
     }
 }
 
-/// Returns true for a directory, and for the empty last ancestor of a relative path, which is the
-/// working directory.
+/// Returns true for a directory, and for the empty path, which is the last ancestor of a relative
+/// path and means the working directory.
 fn is_dir(path: &Path) -> bool {
     path.as_os_str().is_empty() || path.is_dir()
 }
 
-/// Returns the number of the first file to write: 0, or the next after those of the same epoch. A
-/// file with a torn header belongs to no epoch, and is left as it is.
+/// Returns the sequence number of the first file to write: 0, or the number after the existing
+/// files of the same run, builder and epoch. An existing file with an incomplete header counts as
+/// one of these files, and is not changed.
 fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u32, CreateError> {
     let run = identity.run;
     let mut next = 0;

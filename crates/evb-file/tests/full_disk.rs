@@ -1,5 +1,5 @@
-//! The real system refuses a write in the middle: a limit on the file size stands in for the full
-//! disk, in a process of its own.
+//! Tests the writer on a real file system that refuses part of a write. In place of a full disk,
+//! the test sets a limit on the file size, in a separate process.
 #![allow(clippy::unwrap_used)]
 
 use std::{env, path::Path, process::Command};
@@ -20,7 +20,8 @@ fn event(id: u64) -> Event {
     event
 }
 
-/// Writes until a write is refused; does nothing unless the test below has set the limit.
+/// Writes events until a write is refused. This test does nothing unless the other test of this
+/// file has started it, in a process with a limited file size.
 #[test]
 fn writer_under_a_limit() {
     let Some(dir) = env::var_os(DIR) else { return };
@@ -40,7 +41,7 @@ fn writer_under_a_limit() {
             let committed = writer.written().events;
             assert_eq!(error.not_accepted()[0], EventId::new(committed + 1));
             println!("committed {committed}");
-            // A retry is refused again, and does no harm.
+            // A retry is refused again, and must not damage the file.
             assert!(batch.iter().try_for_each(|event| writer.append(event)).is_err());
             return;
         }
@@ -51,8 +52,8 @@ fn writer_under_a_limit() {
 #[test]
 fn a_write_that_the_system_refuses_leaves_a_readable_file() {
     let dir = tempfile::tempdir().unwrap();
-    // The signal is ignored so that the write fails with EFBIG. 400 blocks are 200 or 400 kB,
-    // depending on the shell.
+    // SIGXFSZ is ignored, so that a write beyond the limit fails with EFBIG instead of killing the
+    // process. 400 blocks are 200 or 400 kB, depending on the shell.
     let limited = "trap '' XFSZ; ulimit -f 400; exec \"$0\" --exact writer_under_a_limit --nocapture";
     let output = Command::new("sh")
         .args(["-c", limited])

@@ -1,5 +1,5 @@
-//! `tools/evb_read.py` reads what the writer writes, and reports damage exactly as the Rust reader
-//! does.
+//! Checks that `tools/evb_read.py` reads the files of the Rust writer, and reports damage exactly
+//! as the Rust reader does.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -41,7 +41,7 @@ fn run(reader: &Path, arguments: &[&str]) -> Output {
     Command::new("python3").arg("-B").arg(reader).args(arguments).output().unwrap()
 }
 
-/// Runs a script that may import the reader, and returns its output.
+/// Runs a Python script that may import the module `evb_read`, and returns its output.
 fn script(reader: &Path, text: &str, arguments: &[&Path]) -> String {
     let mut command = Command::new("python3");
     command.args(["-B", "-c", text]).args(arguments).env("PYTHONPATH", reader.parent().unwrap());
@@ -99,7 +99,7 @@ for path in sys.argv[1:]:
         print([file.event(n) and file.event(n).epoch for n in range(11)])
 ";
 
-/// Returns the output expected from the script above.
+/// Returns the text that the Python script should print for a file, computed with the Rust reader.
 fn told(path: &Path) -> String {
     let file = EventFile::open(path).unwrap();
     let (mut out, header) = (String::new(), file.header());

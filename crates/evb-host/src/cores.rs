@@ -1,4 +1,4 @@
-//! The processor cores.
+//! The processor cores of this host.
 
 #[cfg(test)]
 mod tests;
@@ -7,20 +7,20 @@ use std::collections::BTreeSet;
 
 use evb_net::host::{Fact, Unavailable, text_of};
 
-/// Cores of this host, and those that this process may use.
+/// The cores of this host, and the cores that this process may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cores {
-    /// Cores that run.
+    /// Cores that are online.
     pub online: Fact<BTreeSet<usize>>,
-    /// Cores that this process may run on (`taskset`, cpusets).
+    /// Cores on which this process may run (`taskset`, cpusets).
     pub allowed: Fact<BTreeSet<usize>>,
-    /// Cores that the scheduler uses only for threads that ask for them (`isolcpus`).
+    /// Cores that the scheduler uses only for threads that request them (`isolcpus`).
     pub isolated: Fact<BTreeSet<usize>>,
-    /// Cores' worth of time that the control group grants, where it is limited.
+    /// Processor time that the control group grants, in units of whole cores; `None`: not limited.
     pub quota: Option<f64>,
 }
 
-/// Reads which cores there are.
+/// Reads the cores of this host from the kernel.
 pub fn cores() -> Cores {
     let system =
         |name: &str| text_of(format!("/sys/devices/system/cpu/{name}")).and_then(|text| ranges(&text));
@@ -36,10 +36,11 @@ pub fn cores() -> Cores {
     }
 }
 
-/// Returns the distinct frequency governors of these cores (`scaling_governor`).
+/// Returns the distinct frequency governors (`scaling_governor`) of these cores.
 ///
 /// # Errors
-/// The kernel does not set it: a virtual machine's host does, or the firmware.
+/// The kernel does not set the cores' frequency, because the host of a virtual machine or the
+/// firmware sets it.
 pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for core in cores {
@@ -59,9 +60,9 @@ pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
     }
 }
 
-/// `0-3,8` as the kernel writes sets of cores; nothing is an empty set.
+/// Parses a set of cores as the kernel writes it, such as `0-3,8`; an empty text is an empty set.
 fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
-    /// `CONFIG_NR_CPUS` is at most that.
+    /// Largest number of cores that Linux supports (`CONFIG_NR_CPUS`).
     const MOST: usize = 8192;
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -76,7 +77,8 @@ fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
     }
 }
 
-/// `QUOTA PERIOD` in microseconds, or `max PERIOD`.
+/// Parses the CPU quota of a control group, `QUOTA PERIOD` in microseconds or `max PERIOD`, into a
+/// number of cores.
 fn quota(text: &str) -> Option<f64> {
     let mut words = text.split_whitespace();
     let (quota, period): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

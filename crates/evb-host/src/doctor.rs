@@ -1,7 +1,9 @@
-//! `evbd doctor`: what this host can do for an event builder, and what to change.
+//! `evbd doctor`: reports the properties of this host that matter to an event builder, and
+//! recommends changes.
 //!
-//! Facts are read and timed first (`gather`), then judged without further measurements
-//! (`judge`). A fact that cannot be read is reported as unknown, with the reason.
+//! The module `gather` first reads and measures all facts; the module `judge` then derives verdicts
+//! from them without further measurements. A fact that cannot be read is reported as unknown, with
+//! the reason.
 
 mod finding;
 mod facts;
@@ -29,25 +31,25 @@ use self::{
 /// Arguments of `evbd doctor`.
 #[derive(clap::Args, Debug)]
 pub struct DoctorArguments {
-    /// The configuration that this host shall run; with it, verdicts say whether the host is good
-    /// enough for this configuration.
+    /// The configuration to run on this host. With a configuration, verdicts say whether the host
+    /// is good enough for this configuration.
     config: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Examine this network device (repeatable) in place of those that lead to the peers.
+    /// Examine this network device instead of the devices that lead to the peers (repeatable).
     #[arg(long = "device", value_name = "DEV")]
     devices: Vec<String>,
-    /// Another host to ping and to time departures to (repeatable), beside those of the
-    /// configuration.
+    /// Another host to ping and to test departure times with, in addition to the hosts of the
+    /// configuration (repeatable).
     #[arg(long = "peer", value_name = "ADDRESS")]
     peers: Vec<IpAddr>,
 }
 
-/// Exit code if a fact is bad for the configuration.
+/// Exit code if a fact is too bad for the configuration.
 const BAD: u8 = 1;
 
-/// Runs the command.
+/// Runs `evbd doctor`.
 pub fn main(arguments: &DoctorArguments) -> ExitCode {
     let config = match arguments.config.as_deref().map(evb_config::load).transpose() {
         Ok(loaded) => loaded.map(|loaded| loaded.config),

@@ -1,4 +1,4 @@
-//! What a network device is set to, as its driver tells (the questions of ethtool(8)).
+//! The settings of a network device as its driver reports them, with the requests of ethtool(8).
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use evb_core::units::Rate;
 
 use evb_net::host::{Fact, Unavailable, ask_driver as ask};
 
-/// Commands and string sets of linux/ethtool.h.
+/// Numbers of the commands and string sets from linux/ethtool.h.
 mod number {
     pub(super) const DRIVER: u32 = 0x03;
     pub(super) const COALESCING: u32 = 0x0e;
@@ -22,63 +22,66 @@ mod number {
     pub(super) const FEATURES_SET: u32 = 4;
 }
 
-/// Most strings in an answer: half of the number that its room holds.
+/// Largest number of strings that are accepted in an answer: half of the number that the answer's
+/// buffer can hold.
 const MOST_STRINGS: usize = 16_000;
-/// `ETH_GSTRING_LEN`, in words.
+/// Length of each string (`ETH_GSTRING_LEN`) in 32-bit words.
 const STRING_WORDS: usize = 32 / 4;
 
 /// Speed and duplex mode of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its rate, in line bytes; `None` where the driver does not know.
+    /// Rate of the line in line bytes; `None` if the driver does not know the rate.
     pub rate: Option<Rate>,
-    /// True if both ends may send at the same time; `None` where the driver does not know.
+    /// True if both ends may send at the same time; `None` if the driver does not know the duplex
+    /// mode.
     pub full_duplex: Option<bool>,
 }
 
 /// Interrupt coalescing of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalescing {
-    /// Microseconds that a received packet may wait.
+    /// Longest time in microseconds for which the interrupt of a received packet may be delayed.
     pub receive_micros: u32,
-    /// Packets after which it does not.
+    /// Number of received packets that cause an interrupt without further delay.
     pub receive_packets: u32,
-    /// Microseconds that the report of a sent packet may wait.
+    /// Longest time in microseconds for which the interrupt that reports a sent packet may be
+    /// delayed.
     pub send_micros: u32,
-    /// Packets after which it does not.
+    /// Number of sent packets that cause an interrupt without further delay.
     pub send_packets: u32,
-    /// True if the driver adapts the receive side to the load.
+    /// True if the driver adapts the receive delays to the load.
     pub adaptive_receive: bool,
-    /// True if the driver adapts the send side to the load.
+    /// True if the driver adapts the send delays to the load.
     pub adaptive_send: bool,
 }
 
-/// Sizes of the device's rings in packets, and their limits.
+/// Sizes of a device's packet rings, and their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Packets that the receive ring holds.
+    /// Present size of the receive ring in packets.
     pub receive: u32,
-    /// Packets that the receive ring can hold at most.
+    /// Largest possible size of the receive ring in packets.
     pub receive_most: u32,
-    /// Packets that the send ring holds.
+    /// Present size of the send ring in packets.
     pub send: u32,
-    /// Packets that the send ring can hold at most.
+    /// Largest possible size of the send ring in packets.
     pub send_most: u32,
 }
 
-/// Ethernet pause (IEEE 802.3x).
+/// Settings of Ethernet pause frames (IEEE 802.3x).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// True if both settings are negotiated with the other end, so that the agreement counts
-    /// instead of these.
+    /// True if the device negotiates `obeys` and `asks` with the other end, so that the negotiated
+    /// values apply instead of the configured ones.
     pub negotiated: bool,
-    /// True if the device stops when the other end asks.
+    /// True if the device stops sending when it receives a pause frame.
     pub obeys: bool,
-    /// True if the device asks the other end to stop.
+    /// True if the device sends pause frames.
     pub asks: bool,
 }
 
-/// An offload of the device.
+/// The state of an offload of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
     /// True if the feature is in use.
@@ -87,35 +90,36 @@ pub struct Feature {
     pub fixed: bool,
 }
 
-/// The offloads that matter to trains of packets.
+/// The offloads that matter when trains of packets are sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
-    /// The device cuts TCP trains into packets (`tx-tcp-segmentation`).
+    /// Segmentation of TCP trains by the device (`tx-tcp-segmentation`).
     pub tso: Feature,
-    /// The kernel cuts them, as late as it can (`tx-generic-segmentation`).
+    /// Segmentation of trains by the kernel, as late as possible (`tx-generic-segmentation`).
     pub gso: Feature,
-    /// The kernel joins received packets into trains (`rx-gro`).
+    /// Joining of received packets into trains by the kernel (`rx-gro`).
     pub gro: Feature,
-    /// The device cuts UDP trains (`tx-udp-segmentation`); kernels before 4.18 do not know it.
+    /// Segmentation of UDP trains by the device (`tx-udp-segmentation`); `None` on kernels before
+    /// 4.18, which lack this feature.
     pub udp: Option<Feature>,
 }
 
-/// The name of the device's driver.
+/// Returns the name of the device's driver.
 ///
 /// # Errors
-/// The driver does not say.
+/// The driver does not report its name.
 pub fn driver(device: &str) -> Fact<String> {
     let answer = ask(device, &[number::DRIVER])?;
     Ok(string(&answer[1..9]))
 }
 
-/// Rate and duplex of the line.
+/// Returns the rate and the duplex mode of the device's line.
 ///
 /// # Errors
-/// The driver does not say.
+/// The driver does not report the line's settings.
 pub fn line(device: &str) -> Fact<Line> {
-    // A request without room for lists of modes is answered with nothing but the room that the
-    // kernel wants, as a negative number.
+    // A request must have room for bit maps of link modes. The kernel answers a request without
+    // room only with the number of words that it needs, as a negative number.
     let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
@@ -126,8 +130,8 @@ pub fn line(device: &str) -> Fact<Line> {
     Ok(line_of(answer[1], answer[2].to_ne_bytes()[0]))
 }
 
-/// Returns the line's speed and mode. `SPEED_UNKNOWN` and `DUPLEX_UNKNOWN` are all ones; some
-/// drivers report 0 Mbit/s where there is no cable.
+/// Returns the line's rate and duplex mode. In the values `SPEED_UNKNOWN` and `DUPLEX_UNKNOWN` all
+/// bits are ones; some drivers report 0 Mbit/s where there is no cable.
 fn line_of(megabits: u32, duplex: u8) -> Line {
     let known = megabits != 0 && megabits != u32::MAX;
     Line {
@@ -140,10 +144,10 @@ fn line_of(megabits: u32, duplex: u8) -> Line {
     }
 }
 
-/// Reads the interrupt coalescing of a device.
+/// Returns the interrupt coalescing of a device.
 ///
 /// # Errors
-/// The driver does not say.
+/// The driver does not report its interrupt coalescing.
 pub fn coalescing(device: &str) -> Fact<Coalescing> {
     let answer = ask(device, &[number::COALESCING])?;
     Ok(Coalescing {
@@ -156,28 +160,28 @@ pub fn coalescing(device: &str) -> Fact<Coalescing> {
     })
 }
 
-/// The sizes of the device's rings.
+/// Returns the sizes of the device's packet rings.
 ///
 /// # Errors
-/// The driver does not say.
+/// The driver does not report the sizes of its rings.
 pub fn rings(device: &str) -> Fact<Rings> {
     let answer = ask(device, &[number::RINGS])?;
     Ok(Rings { receive_most: answer[1], send_most: answer[4], receive: answer[5], send: answer[8] })
 }
 
-/// Ethernet pause.
+/// Returns the settings of Ethernet pause frames.
 ///
 /// # Errors
-/// The driver does not say.
+/// The driver does not report its pause settings.
 pub fn pause(device: &str) -> Fact<Pause> {
     let answer = ask(device, &[number::PAUSE])?;
     Ok(Pause { negotiated: answer[1] != 0, obeys: answer[2] != 0, asks: answer[3] != 0 })
 }
 
-/// The driver's counters whose names speak of pause, where they are not zero.
+/// Returns the driver's counters that have "pause" in their names and are not zero.
 ///
 /// # Errors
-/// The driver does not say.
+/// The driver does not report its counters.
 pub fn pause_counters(device: &str) -> Fact<Vec<(String, u64)>> {
     let names = strings(device, number::STATISTICS_SET)?;
     let request = [number::STATISTICS, u32::try_from(names.len()).unwrap_or(0)];
@@ -192,10 +196,10 @@ pub fn pause_counters(device: &str) -> Fact<Vec<(String, u64)>> {
     Ok(names.into_iter().zip(values).filter(|(name, value)| *value > 0 && speaks(name)).collect())
 }
 
-/// The offloads that matter to trains of packets.
+/// Returns the state of the offloads that matter when trains of packets are sent or received.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not report the device's features.
 pub fn offloads(device: &str) -> Fact<Offloads> {
     let names = strings(device, number::FEATURES_SET)?;
     let blocks = names.len().div_ceil(32);
@@ -214,18 +218,19 @@ pub fn offloads(device: &str) -> Fact<Offloads> {
     })
 }
 
-/// Bit `at` of the blocks {available, requested, active, never changed} of 32 features each.
+/// Returns the state of feature number `at`. `blocks` has four words for each 32 features:
+/// available, requested, active and never changed.
 fn feature(blocks: &[u32], at: usize) -> Option<Feature> {
     let block = blocks.get(at / 32 * 4..at / 32 * 4 + 4)?;
     let is = |word: u32| word >> (at % 32) & 1 == 1;
     Some(Feature { on: is(block[2]), fixed: !is(block[0]) || is(block[3]) })
 }
 
-/// The names of a set.
+/// Returns the names in a string set of the device.
 fn strings(device: &str, set: u32) -> Fact<Vec<String>> {
     let [low, high] = if cfg!(target_endian = "little") { [1 << set, 0] } else { [0, 1 << set] };
     let answer = ask(device, &[number::STRING_SETS, 0, low, high])?;
-    // The kernel clears the bit of a set that the device does not have.
+    // The kernel clears the bit of the requested string set if the device lacks the set.
     let count = if answer[2] | answer[3] == 0 { 0 } else { answer[4] as usize };
     if count == 0 || count > MOST_STRINGS {
         return Err(Unavailable::new(format!(
@@ -237,7 +242,7 @@ fn strings(device: &str, set: u32) -> Fact<Vec<String>> {
     Ok(answer[3..].chunks_exact(STRING_WORDS).take(count).map(string).collect())
 }
 
-/// The text up to its first zero.
+/// Decodes a string up to its first zero byte.
 fn string(words: &[u32]) -> String {
     let bytes: Vec<u8> =
         words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();

@@ -1,4 +1,5 @@
-//! The roles of a configuration that belong to this host: those whose addresses are its own.
+//! The roles of a configuration that belong to this host, because their addresses are addresses of
+//! this host.
 
 mod own;
 mod place;
@@ -25,23 +26,25 @@ use self::{
     place::{Place, places},
 };
 
-/// Number of names that are looked up at a time. A name without an answer may take ten seconds.
+/// Number of names that are resolved at the same time. A name without an answer may take ten
+/// seconds.
 const LOOKUPS: usize = 64;
 
-/// A host's addresses, or the reason why it has none.
+/// The addresses of a host, or the reason why they are unknown.
 type Found = Result<Vec<IpAddr>, String>;
 
-/// A role and its place by the configuration.
+/// A role, and its host according to the configuration.
 #[derive(Clone, Debug)]
 pub struct Located<'c> {
     place: Place<'c>,
-    /// Result of the look-up; `None` if the configuration gives no host.
+    /// Result of the name resolution; `None` if the configuration names no host for the role.
     found: Option<Found>,
-    /// True if this host hosts the role.
+    /// True if the role belongs to this host.
     is_here: bool,
-    /// True if the role can only be reached from its own host.
+    /// True if the role's address is a loopback address, which only its own host can reach.
     is_on_loopback: bool,
-    /// An address of this host and one of another; both hosts would run the role.
+    /// An address of this host and an address of another host, if the role's host name has both:
+    /// both hosts would run the role.
     shared: Option<(IpAddr, IpAddr)>,
 }
 
@@ -51,30 +54,31 @@ impl<'c> Located<'c> {
         self.place.role
     }
 
-    /// Returns the host as the configuration names it.
+    /// Returns the role's host as the configuration names it.
     pub fn host(&self) -> Option<&'c str> {
         self.place.host
     }
 
-    /// Returns the addresses, or the reason why there are none; `None` if no host is named.
+    /// Returns the addresses of the role's host, or the reason why they are unknown; `None` if the
+    /// configuration names no host.
     pub fn addresses(&self) -> Option<Result<&[IpAddr], &str>> {
         self.found.as_ref().map(|found| found.as_deref().map_err(String::as_str))
     }
 }
 
-/// All roles of a configuration, seen from this host.
+/// All roles of a configuration, compared with the addresses of this host.
 #[derive(Clone, Debug)]
 pub struct Locations<'c> {
     own: OwnHost,
     list: Vec<Located<'c>>,
-    /// True if every address of the configuration is on loopback, so that all roles belong to one
-    /// host.
+    /// True if every address of the configuration is a loopback address, so that all roles belong
+    /// to the host that starts the run.
     is_on_loopback: bool,
 }
 
 impl<'c> Locations<'c> {
-    /// Resolves the configuration's names and compares the addresses with those of this host.
-    /// Blocks while the resolver works.
+    /// Resolves the host names of the configuration and compares their addresses with those of this
+    /// host. The function blocks until the names are resolved.
     pub fn of(config: &'c Config) -> Self {
         let places = places(config);
         let found = look_up(places.iter().filter_map(|place| place.host).collect());
@@ -89,8 +93,8 @@ impl<'c> Locations<'c> {
     ) -> Self {
         let locate = |place: Place<'c>| locate(place, place.host.map(&found), &own, &is_own);
         let mut list: Vec<_> = places.into_iter().map(locate).collect();
-        // A source may take fragments from elsewhere. It runs on its supervisor's host if that is
-        // on loopback.
+        // The address at which a source takes fragments may not be a loopback address. If all other
+        // roles are on loopback, the source still belongs to their host.
         let follows = |located: &Located<'_>| located.host().is_none() || located.place.is_input();
         let is_on_loopback = list.iter().all(|located| located.is_on_loopback || follows(located));
         for located in list.iter_mut().filter(|located| is_on_loopback && follows(located)) {
@@ -99,23 +103,24 @@ impl<'c> Locations<'c> {
         Self { own, list, is_on_loopback }
     }
 
-    /// Returns all roles: supervisor, builders, sources.
+    /// Returns all roles in the order supervisor, builders, sources.
     pub fn iter(&self) -> impl Iterator<Item = &Located<'c>> {
         self.list.iter()
     }
 
-    /// Returns the roles of this host.
+    /// Returns the roles that belong to this host.
     pub fn here(&self) -> Vec<Peer> {
         self.list.iter().filter(|located| located.is_here).map(Located::role).collect()
     }
 
-    /// Returns true if every address of the configuration is on loopback, so that all roles belong
-    /// to one host, whichever that is.
+    /// Returns true if every address of the configuration is a loopback address, so that all roles
+    /// belong to the host that starts the run.
     pub fn are_on_loopback(&self) -> bool {
         self.is_on_loopback
     }
 
-    /// Returns hosts without an address: the roles on each, and the resolver's reason.
+    /// Returns the host names that cannot be resolved, each with its roles and the resolver's
+    /// reason.
     pub fn unknown(&self) -> BTreeMap<&'c str, (Vec<Peer>, &str)> {
         let mut unknown: BTreeMap<&str, (Vec<Peer>, &str)> = BTreeMap::new();
         for located in &self.list {
@@ -127,7 +132,8 @@ impl<'c> Locations<'c> {
     }
 }
 
-/// Decides by addresses; a name without an address is this host's if it is its own name.
+/// Decides whether a role belongs to this host, by the addresses of the role's host. A name without
+/// addresses belongs to this host if it is this host's own name.
 fn locate<'c>(
     place: Place<'c>,
     found: Option<Found>,
@@ -142,8 +148,9 @@ fn locate<'c>(
             let mine = addresses.iter().copied().find(|address| is_own(*address));
             let other = addresses.iter().copied().find(|address| !is_own(*address));
             let loopback = addresses.iter().all(IpAddr::is_loopback);
-            // The name of a host may resolve to loopback on that host. For a source with only a
-            // host, this does not count as an address on loopback.
+            // A host's own name may resolve to a loopback address on this host. If the
+            // configuration names only the host of a source (`source.host`), a loopback address
+            // from the resolver does not count as loopback.
             let counts = !place.is_host_alone() || is_loopback(host);
             (mine.is_some(), loopback && counts, mine.zip(other))
         }
@@ -151,7 +158,7 @@ fn locate<'c>(
     Located { place, found, is_here, is_on_loopback, shared }
 }
 
-/// Looks up the addresses of these hosts, many at a time.
+/// Resolves the names of these hosts, many at the same time.
 fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let one = |host: &str| {
         resolve::addresses(host).map_err(|error| match error {
@@ -162,7 +169,7 @@ fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let hosts: Vec<&str> = hosts.into_iter().collect();
     let mut found = BTreeMap::new();
     for some in hosts.chunks(LOOKUPS) {
-        // An address needs no resolver, and so no thread.
+        // An IP address needs no resolver, and so no thread.
         let (numbers, names): (Vec<&str>, Vec<&str>) =
             some.iter().partition(|host| host.parse::<IpAddr>().is_ok());
         found.extend(numbers.into_iter().map(|host| (host.to_owned(), one(host))));

@@ -1,4 +1,4 @@
-//! The options that this kernel was built with.
+//! The features of this kernel, from its lists of modules and its build configuration.
 
 #[cfg(test)]
 mod tests;
@@ -7,11 +7,12 @@ use std::{fs, io::Read as _};
 
 use evb_net::host::{Fact, Unavailable, kernel::release, text_of};
 
-/// Returns true if the kernel has a part that may be built in, loaded, or loadable. The part is
-/// given by its module's name, such as `sch_fq`, and its option, such as `CONFIG_NET_SCH_FQ`.
+/// Returns true if the kernel has a feature that may be built in, loaded or loadable. The feature
+/// is given by the name of its module, such as `sch_fq`, and its build option, such as
+/// `CONFIG_NET_SCH_FQ`.
 ///
 /// # Errors
-/// Neither a list of modules nor the kernel's configuration is there to look into.
+/// Neither the lists of modules nor the kernel's configuration can be read.
 pub fn has(module: &str, option: &str) -> Fact<bool> {
     let loaded = text_of("/proc/modules").ok().map(|list| is_loaded(&list, module));
     if loaded == Some(true) {
@@ -25,7 +26,6 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
     let built_in = format!("{option}=y");
     match configuration() {
         Some(text) => Ok(text.lines().any(|line| line == built_in)),
-        // Both lists of modules could be read, and neither has the module.
         None if lists.iter().all(Result::is_ok) => Ok(false),
         None => Err(Unavailable::new(format!(
             "the lists of this kernel's modules cannot be read, so it is unknown if it has {module}"
@@ -33,12 +33,13 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
     }
 }
 
-/// `/proc/modules`: the name is each line's first word.
+/// Searches `/proc/modules`, where the first word of each line is the name of a loaded module.
 fn is_loaded(list: &str, module: &str) -> bool {
     list.lines().any(|line| line.split_whitespace().next() == Some(module))
 }
 
-/// `kernel/net/sched/sch_fq.ko.zst: kernel/...`: the path of each is its line's first word.
+/// Searches a list of module files, whose lines are such as `kernel/net/sched/sch_fq.ko.zst:
+/// kernel/...`; the first word is the path of a module.
 fn is_listed(list: &str, module: &str) -> bool {
     let names = |line: &str| {
         let file = line.split([':', ' ']).next().and_then(|path| path.rsplit('/').next())?;
@@ -47,9 +48,11 @@ fn is_listed(list: &str, module: &str) -> bool {
     list.lines().any(|line| names(line) == Some(true))
 }
 
-/// The kernel's own copy of its configuration, where it was built with one.
+/// Returns the build configuration that the running kernel contains; `None` if it was built without
+/// a copy.
 fn configuration() -> Option<String> {
-    /// Longest file that is read; the usual length is a quarter of a megabyte.
+    /// Largest number of bytes that are read; a kernel's configuration usually has a quarter of a
+    /// megabyte.
     const LONGEST: u64 = 8 * 1024 * 1024;
     let file = fs::File::open("/proc/config.gz").ok()?;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `evbd keygen`: makes a key for `[security] mode = "psk"`.
+//! `evbd keygen`: generates a key for `[security] mode = "psk"`.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -8,11 +8,11 @@ use evb_net::security::PresharedKey;
 /// Arguments of `evbd keygen`.
 #[derive(clap::Args, Debug)]
 pub struct KeygenArguments {
-    /// The file to make; only its owner may read it. An existing file is not changed.
+    /// The key file to create; only its owner may read it. An existing file is not changed.
     file: PathBuf,
 }
 
-/// Runs the command.
+/// Runs `evbd keygen`.
 pub fn main(arguments: &KeygenArguments) -> ExitCode {
     let made = PresharedKey::generate().and_then(|key| key.write_new(&arguments.file));
     match made {

@@ -1,7 +1,7 @@
-//! This host, as an event builder needs it: what its kernel, cores and network devices can do
-//! ([`doctor`]), how they are set up for it ([`provision`]), how much a switch port can hold
-//! ([`probe_buffer`]), the key that it shares with the others ([`keygen`]), and which roles of a
-//! configuration belong here ([`here`]).
+//! The host side of an event builder: the capabilities of this host's kernel, cores and network
+//! devices ([`doctor`]), the setup of the kernel's traffic control ([`provision`]), the measurement
+//! of a switch port's buffer ([`probe_buffer`]), the creation of the key that all hosts share
+//! ([`keygen`]), and the choice of the configuration's roles that belong to this host ([`here`]).
 
 pub mod memory;
 pub mod kernel;

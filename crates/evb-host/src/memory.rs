@@ -7,8 +7,8 @@ use evb_core::units::Bytes;
 #[cfg(test)]
 mod tests;
 
-/// Returns the machine's memory, or the control group's limit if that is less; `None` if Linux does
-/// not tell.
+/// Returns the machine's memory, or the control group's limit if it is smaller; `None` if
+/// `/proc/meminfo` cannot be read.
 pub fn machine_memory() -> Option<Bytes> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text));
     let group =
@@ -19,7 +19,7 @@ pub fn machine_memory() -> Option<Bytes> {
     }
 }
 
-/// Reads the line `MemTotal:  16384 kB`, whose kB are 1024 bytes (proc_meminfo(5)).
+/// Parses the line `MemTotal:  16384 kB`, whose kB are 1024 bytes (proc_meminfo(5)).
 fn mem_total(meminfo: &str) -> Option<Bytes> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::kib)

@@ -1,5 +1,6 @@
 //! `evbd probe-buffer`: measures the usable buffer of a switch port, for `network.port_buffer`. Two
-//! or more senders overload the port towards the listener with bursts until one loses datagrams.
+//! or more senders overload the port towards the listener with bursts of growing size until the
+//! port drops datagrams.
 
 mod wire;
 mod trace;
@@ -27,46 +28,47 @@ use self::{
     search::{Finding, Limits, search},
 };
 
-/// Either end of the measurement.
+/// The two ends of the measurement.
 #[derive(Debug, Subcommand)]
 pub enum ProbeBufferCommand {
-    /// Run this on the builder's host: waits for the senders, measures, and prints the line for
-    /// the configuration.
+    /// Run this on the builder's host: waits for the senders, measures the buffer, and prints the
+    /// line for the configuration.
     Listen(ListenArguments),
     /// Run this on the hosts of two or more sources: sends as the listener orders, and ends when
     /// the listener ends.
     Send(SendArguments),
 }
 
-/// Port of the listener if none is given.
+/// Default port of the listener.
 const PORT: u16 = 7199;
 
 /// Arguments of `evbd probe-buffer listen`.
 #[derive(clap::Args, Debug)]
 pub struct ListenArguments {
-    /// This host's address towards the port that is to be measured, TCP and UDP (port 7199 unless
-    /// given).
+    /// This host's address on the network of the port to be measured, for TCP and UDP (port 7199
+    /// unless given).
     #[arg(value_name = "ADDR")]
     address: String,
-    /// Number of senders to wait for.
+    /// Number of senders that must connect before the measurement starts.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     senders: u16,
-    /// The largest IP packet that passes the whole path.
+    /// Size of the largest IP packet that passes the whole path.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
     mtu: u16,
-    /// The largest burst of all senders together.
+    /// Largest size of a burst from all senders together.
     #[arg(long, value_name = "BYTES", default_value = "32 MiB")]
     burst: Bytes,
-    /// Number of bursts that are larger than the smallest with loss; their median counts.
+    /// Number of bursts, larger than the smallest burst with a loss, from which the result is the
+    /// median.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
-    /// Time to wait for the senders.
+    /// Longest time to wait for the senders.
     #[arg(long, default_value = "60 s", value_parser = parse_duration)]
     patience: Duration,
-    /// Time that the measurement may take.
+    /// Time after which the measurement starts no further bursts.
     #[arg(long, default_value = "60 s", value_parser = parse_duration)]
     time: Duration,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -77,13 +79,13 @@ pub struct SendArguments {
     /// Address of the listener (port 7199 unless given).
     #[arg(value_name = "ADDR")]
     address: String,
-    /// The local address to send from.
+    /// The local address from which to send.
     #[arg(long, value_name = "IP")]
     bind: Option<IpAddr>,
 }
 
-/// Runs the command. Returns 0 if it was carried out (even if the buffer was not reached), 1 if it
-/// failed, 2 for a bad address.
+/// Runs `evbd probe-buffer`. Returns 0 if the measurement was carried out (even if no burst filled
+/// the buffer), 1 if it failed, 2 for a bad address.
 pub fn main(command: &ProbeBufferCommand) -> ExitCode {
     let address = match command {
         ProbeBufferCommand::Listen(arguments) => &arguments.address,

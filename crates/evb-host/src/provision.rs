@@ -1,6 +1,6 @@
-//! `evbd provision`: the kernel's traffic control as evb's shaper. Prints, applies, removes and
-//! reads back the `tc` commands that give every builder its token bucket, and control, monitoring
-//! and other traffic their share of the link.
+//! `evbd provision`: uses the kernel's traffic control to shape evb's traffic. Prints, applies,
+//! removes and reads back the `tc` commands that give every builder a token bucket, and give
+//! control, monitoring and other traffic their shares of the link.
 
 mod traffic;
 mod filter;
@@ -30,46 +30,48 @@ use self::{
 /// Arguments of `evbd provision`.
 #[derive(clap::Args, Debug)]
 pub struct ProvisionArguments {
-    /// The configuration.
+    /// The configuration of the system.
     config: PathBuf,
-    /// Action: print the commands; apply them (as root; all or nothing); remove them, which brings
-    /// the kernel's default back; or show what is set up and whether it matches the plan.
+    /// The action: print the `tc` commands; apply them (as root; all or none); remove them, so that
+    /// the kernel's default returns; or show the present state and compare it with the plan.
     #[arg(value_enum, default_value = "print")]
     action: Action,
-    /// The network device towards the switch.
+    /// The network device through which this host reaches the switch.
     #[arg(long, value_name = "DEV")]
     device: String,
-    /// A source of this host (repeatable); without it, those whose `bind` is an address of this
-    /// host.
+    /// A source that runs on this host (repeatable). By default, these are the sources whose
+    /// addresses or hosts in the configuration are this host.
     #[arg(long = "source", value_name = "N")]
     sources: Vec<u16>,
-    /// The rate of the device's link; without it, `[network] link_rate`, else what the driver says.
+    /// The rate of the device's link. By default `[network] link_rate`, or else the speed that the
+    /// driver reports.
     #[arg(long, value_name = "RATE")]
     link_rate: Option<Rate>,
-    /// The rate that this host may send to a builder (repeatable); without it, the configuration's
-    /// rate of a lane for every source here.
+    /// The rate at which this host may send to a builder (repeatable). By default the sum of the
+    /// configured rates of the lanes from this host's sources.
     #[arg(long = "rate", value_name = "BUILDER=RATE")]
     rates: Vec<BuilderRate>,
-    /// The most bytes that leave towards a builder back to back; without it, `[shaping] burst`,
-    /// else ten milliseconds of the rate, within the lanes' part of `port_buffer`.
+    /// The largest number of bytes that leave towards a builder back to back. By default `[shaping]
+    /// burst`, or else ten milliseconds of the rate, but at most the lanes' part of `port_buffer`.
     #[arg(long, value_name = "BYTES")]
     burst: Option<Bytes>,
-    /// Change a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`,
-    /// `ceiling=`, `prio=`, `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by commas.
+    /// Change a traffic class (repeatable): `control`, `monitoring` or `other`, then any of
+    /// `rate=`, `ceiling=`, `prio=`, `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by
+    /// commas.
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<ClassOption>,
-    /// The bytes that the rates on this command line count; `line` bytes are converted to what tc
-    /// counts.
+    /// The bytes that the rates on this command line count; rates in `line` bytes are converted to
+    /// the L2 frames that tc counts.
     #[arg(long, value_parser = request::measure(), default_value = "line")]
     bytes: ByteMeasure,
-    /// The mechanism that keeps a builder's rate.
+    /// The mechanism that enforces a builder's rate.
     #[arg(long, value_enum, default_value = "htb")]
     bucket: Bucket,
-    /// Delete a root qdisc that was set up by another program or by hand. evbd cannot restore it.
+    /// Delete a root qdisc that another program or a person has set up. evbd cannot restore it.
     #[arg(long)]
     replace: bool,
-    /// Use the network card's own functions where it has them: HTB offload, and the rate limit of
-    /// a single transmit queue.
+    /// Use these functions of the network card if it has them: HTB offload, and the rate limit of a
+    /// single transmit queue.
     #[arg(long)]
     nic: bool,
 }
@@ -82,8 +84,8 @@ enum Action {
     Status,
 }
 
-/// Runs the command. Returns 0 if it was carried out (status: equal), 1 if not (status: different),
-/// 2 if the configuration or the command line is bad.
+/// Runs `evbd provision`. Returns 0 if the action succeeded (status: the state equals the plan), 1
+/// if it failed (status: the state differs), 2 if the configuration or the command line is bad.
 pub fn main(arguments: &ProvisionArguments) -> ExitCode {
     let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
@@ -152,8 +154,9 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
     status(plan)
 }
 
-/// Limits the only transmit queue, and returns what was done. A queue has one rate, which limits
-/// all destinations together, so that this is of use only if there is one queue.
+/// Limits the rate of the device's transmit queue if it has only one, and returns a description of
+/// the result. The limit of a queue applies to all destinations together, so that a limit per queue
+/// does not help on devices with several queues.
 fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     let ([(file, now)], Means::There) = (&nic.queues[..], nic.queue_rate) else {
         return format!("tx_maxrate: {}, {} queues: not used", nic.queue_rate.word(), nic.queues.len());

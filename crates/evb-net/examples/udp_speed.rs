@@ -18,7 +18,7 @@ use evb_net::{
     udp::{DatagramSocket, Progress, UdpOptions, open},
 };
 
-/// Datagrams that the reader takes in one turn.
+/// Maximum number of datagrams that the reader receives in one turn.
 const TURN: usize = 1024;
 
 /// Port on which iperf3 listens.
@@ -66,7 +66,7 @@ fn main() {
     }
 }
 
-/// A thread that sends as fast as it can, and one that receives.
+/// Measures evb's sockets with one thread that sends as fast as it can, and one that receives.
 fn ours(duration: Duration, size: usize, train: usize) -> Outcome {
     let options = UdpOptions {
         receive_buffer: Some(Bytes::mib(4)),
@@ -116,7 +116,7 @@ async fn receive(socket: &mut DatagramSocket, over: &AtomicBool) -> u64 {
 async fn send(peer: SocketAddr, options: &UdpOptions, duration: Duration, size: usize, train: usize) -> u64 {
     let mut socket = open("127.0.0.1:0".parse().unwrap(), Some(peer), options).unwrap();
     let bytes = vec![0x5a; size * train];
-    // As a lane does: a header and a body for each datagram.
+    // Each datagram consists of a slice for the header and a slice for the body, as on a lane.
     let slices: Vec<_> = bytes
         .chunks(size)
         .flat_map(|one| [&one[..40.min(size)], &one[40.min(size)..]])
@@ -134,7 +134,8 @@ async fn send(peer: SocketAddr, options: &UdpOptions, duration: Duration, size: 
     sent
 }
 
-/// Returns the datagrams per second that iperf3 sends, and those that arrive.
+/// Returns the number of datagrams per second that iperf3 sends, and the number per second that
+/// arrive.
 fn iperf3(seconds: usize, size: usize) -> Result<[f64; 2], String> {
     let quiet = |arguments: &[&str]| {
         let mut command = Command::new("iperf3");

@@ -4,20 +4,20 @@
 #[cfg(test)]
 mod tests;
 
-/// `cmsghdr`: a `size_t` of length, then level and type, each an `int`.
+/// Size of `cmsghdr`: a `size_t` for the length, then an `int` each for level and type.
 pub(crate) const HEADER: usize = size_of::<usize>() + 2 * size_of::<i32>();
 
-/// `CMSG_ALIGN`.
+/// Rounds a length up to the alignment of control messages (`CMSG_ALIGN`).
 pub(crate) const fn aligned(length: usize) -> usize {
     length.next_multiple_of(size_of::<usize>())
 }
 
-/// A buffer for ancillary data, aligned as `cmsghdr` wants it.
+/// A buffer for a socket's ancillary data, with the alignment that `cmsghdr` requires.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Ancillary<const N: usize> {
     pub(crate) bytes: [u8; N],
-    /// Bytes of the room that are filled.
+    /// Number of bytes in use at the front of `bytes`.
     pub(crate) length: usize,
 }
 
@@ -26,7 +26,7 @@ impl<const N: usize> Ancillary<N> {
         Self { bytes: [0; N], length: 0 }
     }
 
-    /// Appends one control message; false if there is no room.
+    /// Appends one control message; returns false if the buffer has no room for it.
     pub(crate) fn push(&mut self, level: i32, kind: i32, data: &[u8]) -> bool {
         let end = self.length + HEADER + aligned(data.len());
         let Some(room) = self.bytes.get_mut(self.length..end) else { return false };
@@ -41,7 +41,7 @@ impl<const N: usize> Ancillary<N> {
         true
     }
 
-    /// Calls `see` for each control message; ends at the first that is malformed.
+    /// Calls `see` for each control message; stops at the first malformed message.
     pub(crate) fn each(&self, mut see: impl FnMut(i32, i32, &[u8])) {
         let mut rest = self.bytes.get(..self.length).unwrap_or_default();
         while let Some((length, after)) = rest.split_first_chunk::<{ size_of::<usize>() }>() {

@@ -5,22 +5,24 @@ mod tests;
 
 use std::{io, os::fd::BorrowedFd};
 
-/// The marks of a connection's packets; what is `None` is left to the system.
+/// Marks of a connection's packets; where a mark is `None`, the operating system's default applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficClass {
-    /// The six bits in the IP header by which switches and routers classify (RFC 2474).
+    /// Differentiated services code point: the six bits in the IP header by which switches and
+    /// routers classify packets (RFC 2474).
     pub dscp: Option<u8>,
-    /// `SO_PRIORITY`, by which the queueing disciplines of this host classify (`prio`, `mqprio`,
-    /// and `htb` by `major:minor`), and which a VLAN device maps to its priority bits. A value
-    /// above 6 needs CAP_NET_ADMIN.
+    /// Value of the socket option `SO_PRIORITY`, by which the queueing disciplines of this host
+    /// classify packets (`prio`, `mqprio`, and `htb` by `major:minor`), and which a VLAN device
+    /// maps to the priority bits of its tags. A priority above 6 needs CAP_NET_ADMIN.
     pub priority: Option<u32>,
 }
 
 impl TrafficClass {
-    /// Marks a socket. A priority that is not permitted is reported, and left.
+    /// Sets these marks on a socket. If this process may not set the priority, a warning says so
+    /// and the priority stays unchanged.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken already.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     #[cfg(target_os = "linux")]
     pub fn apply(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let socket = socket2::SockRef::from(&socket);
@@ -29,7 +31,8 @@ impl TrafficClass {
             let is_v4 = socket.domain()? == socket2::Domain::IPV4;
             if is_v4 { socket.set_tos_v4(class) } else { socket.set_tclass_v6(class) }?;
         }
-        // This follows the type of service, which sets a priority too: one of four that it derives.
+        // The priority is set after the type of service, because the kernel overwrites the priority
+        // with one of four derived values when the type of service is set.
         if let Some(priority) = self.priority
             && let Err(error) = socket.set_priority(priority)
         {
@@ -44,7 +47,7 @@ impl TrafficClass {
         Ok(())
     }
 
-    /// Marks a socket: on Linux only.
+    /// Does nothing, because sockets are marked on Linux only.
     ///
     /// # Errors
     /// None.

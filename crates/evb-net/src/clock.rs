@@ -7,30 +7,32 @@ use evb_core::time::Instant;
 
 use crate::sys_time;
 
-/// The host's monotonic clock (`CLOCK_MONOTONIC`), which every process of a host shares.
+/// Returns the time of the monotonic clock (`CLOCK_MONOTONIC`), which all processes of a host
+/// share.
 pub fn now() -> Instant {
     Instant::from_nanos(sys_time::monotonic_nanos())
 }
 
-/// Returns microseconds since 1970: fresh for every start of a supervisor, hence good for an epoch,
-/// but never for measuring time.
+/// Returns the microseconds since 1970. The wall clock can be set, so it must not be used to
+/// measure durations; it serves to give each start of a supervisor a new epoch number.
 pub fn wall_clock_micros() -> u64 {
     sys_time::realtime_nanos() / 1_000
 }
 
-/// Returns the offset that turns a time of `CLOCK_REALTIME` into [`now`]'s clock. It changes when
-/// the clock is set.
+/// Returns the nanoseconds to add to a time of `CLOCK_REALTIME` to get the same time on [`now`]'s
+/// clock. The offset changes when `CLOCK_REALTIME` is set.
 pub(crate) fn from_realtime() -> i64 {
     -ahead_of_ours(sys_time::realtime_nanos)
 }
 
-/// Returns the offset that turns a time of [`now`]'s clock into `CLOCK_TAI`.
+/// Returns the nanoseconds to add to a time of [`now`]'s clock to get the same time of `CLOCK_TAI`.
 pub(crate) fn to_tai() -> i64 {
     ahead_of_ours(sys_time::tai_nanos)
 }
 
-/// Returns the lead of another clock over the monotonic one: of three readings, each between two of
-/// ours, the one that was disturbed least.
+/// Returns the nanoseconds by which the clock that `read` reads is ahead of the monotonic clock.
+/// Each of three readings is taken between two readings of the monotonic clock, and the reading
+/// with the shortest such interval counts.
 fn ahead_of_ours(read: impl Fn() -> u64) -> i64 {
     let reading = || {
         let (before, other, after) = (sys_time::monotonic_nanos(), read(), sys_time::monotonic_nanos());

@@ -1,20 +1,20 @@
-//! The congestion control of a TCP connection. It is chosen before there is one: a connection that
-//! BBR (the default of some systems) has begun stays paced by the kernel's own timer whatever is
-//! chosen afterwards (`bbr_init` in `net/ipv4/tcp_bbr.c` sets `sk_pacing_status`, and nothing
-//! resets it).
+//! The congestion control of a TCP connection. The congestion control must be chosen before the
+//! connection opens: a connection that starts with BBR (the default of some systems) stays paced by
+//! the kernel's own timer even if another congestion control is chosen later (`bbr_init` in
+//! `net/ipv4/tcp_bbr.c` sets `sk_pacing_status`, and nothing resets it).
 
 #[cfg(test)]
 mod tests;
 
 use socket2::SockRef;
 
-/// The kernel's usual congestion control (RFC 9438).
+/// Name of the kernel's usual congestion control, cubic (RFC 9438).
 #[cfg(target_os = "linux")]
 const CUBIC: &str = "cubic";
 
-/// Asks for the congestion control `name`, or for cubic, on a socket before it connects or listens;
-/// a socket that is accepted inherits it. A refusal by the system is reported once per process, and
-/// the socket keeps its own.
+/// Sets the congestion control `name`, or cubic, on a socket before it connects or listens;
+/// accepted sockets inherit the setting from their listener. If the kernel refuses the congestion
+/// control, the log says so once per process, and the socket keeps the system's default.
 #[cfg(target_os = "linux")]
 pub(crate) fn choose(socket: SockRef<'_>, name: Option<&str>) {
     let asked = name.unwrap_or(CUBIC);
@@ -23,8 +23,8 @@ pub(crate) fn choose(socket: SockRef<'_>, name: Option<&str>) {
     }
 }
 
-/// Asks again where a connection does not have the congestion control that was asked for by name: a
-/// route can have its own (`congctl` of ip-route(8)), which overrides a socket's.
+/// Sets the congestion control `name` again on a connection that uses another: a route can
+/// prescribe a congestion control (`congctl` of ip-route(8)), which overrides the socket's setting.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep(socket: SockRef<'_>, name: Option<&str>) {
     let Some(asked) = name else { return };
@@ -35,16 +35,17 @@ pub(crate) fn keep(socket: SockRef<'_>, name: Option<&str>) {
     }
 }
 
-/// Leaves the system's choice on other systems.
+/// Does nothing outside Linux: the system's default congestion control stays.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep(_socket: SockRef<'_>, _name: Option<&str>) {}
 
-/// Leaves the system's choice on other systems.
+/// Does nothing outside Linux: the system's default congestion control stays.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn choose(_socket: SockRef<'_>, _name: Option<&str>) {}
 
-/// Reports once per process, since every connection of it is refused alike, and as a warning only
-/// if the configuration asked for that name.
+/// Logs that the kernel refused a congestion control, once per process, since the kernel refuses it
+/// for every connection alike. The message is a warning if the configuration named this congestion
+/// control, else information.
 #[cfg(target_os = "linux")]
 fn report_refusal(name: &str, error: &std::io::Error, was_asked: bool) {
     static ASKED: std::sync::Once = std::sync::Once::new();

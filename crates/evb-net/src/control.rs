@@ -30,43 +30,45 @@ use crate::{
 
 pub use connect::{ConnectError, connect, connect_secured, listen, open, set_control_options};
 
-/// Bytes that may wait for a slow peer before it is dropped (docs/reference/protocol.md CTRL-7).
+/// Limit of the bytes queued for a peer that reads slowly; the connection is closed beyond this
+/// limit (docs/reference/protocol.md CTRL-7).
 pub const OUTGOING_LIMIT: usize = 4 << 20;
 
-/// Bytes that one read takes at most.
+/// Maximum number of bytes that one read takes from the socket.
 const READ_SIZE: usize = 64 << 10;
 
 /// Reason why a control connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The peer closed it.
+    /// The peer closed the control connection.
     #[error("the peer closed the control connection")]
     Closed,
     /// The network or the peer's host failed.
     #[error("the control connection failed: {0}")]
     Io(#[from] io::Error),
-    /// The peer announced more than a message may have.
+    /// The peer announced a message that is longer than the limit.
     #[error("the peer announced a message of {length} bytes; the limit is {MAX_MESSAGE}")]
     TooLong {
         /// The announced length.
         length: u32,
     },
-    /// The bytes are no message, or one that would take too much memory.
+    /// The received bytes are not a valid control message, or decode to a message that would take
+    /// too much memory.
     #[error(transparent)]
     Malformed(#[from] UnreadableMessage),
-    /// The bytes are not those of a peer with the key.
+    /// The received bytes fail authentication: no peer with the key sent them in this form.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// All numbers of parcels are used up.
+    /// The connection has used up all numbers (nonces) for encrypted parcels.
     #[error("this connection's keys are used up; the connection must be opened again")]
     UsedUp,
-    /// The peer does not read.
+    /// The peer reads too slowly: more than [`OUTGOING_LIMIT`] bytes are queued for it.
     #[error("the peer reads too slowly: more than {OUTGOING_LIMIT} bytes wait to be sent to it")]
     Overflow,
 }
 
-/// One control connection after its handshake. Messages in both directions are buffered here, so
-/// that every method is safe to cancel; small messages share reads and writes.
+/// A control connection after its handshake. The link buffers messages in both directions, so that
+/// every method is safe to cancel and small messages share reads and writes.
 #[derive(Debug)]
 pub struct ControlLink {
     stream: TcpStream,
@@ -77,7 +79,8 @@ pub struct ControlLink {
     outgoing_peak: usize,
 }
 
-/// A session, and its parcels on their way in and out; at most one that leaves.
+/// An encrypted session, with buffers for received parcels (encrypted frames) and for at most one
+/// parcel that is being sent.
 #[derive(Debug)]
 struct Protected {
     session: Session,
@@ -85,25 +88,25 @@ struct Protected {
     outgoing: BytesMut,
 }
 
-/// A connection whose hello has been read and not been answered yet.
+/// An accepted control connection whose `Hello` has been read and not been answered yet.
 #[derive(Debug)]
 pub struct Incoming {
     channel: Channel,
     peer: SocketAddr,
-    /// The peer's description of itself; only its form has been checked.
+    /// The peer's description of itself, of which only the syntax has been checked.
     pub hello: Hello,
 }
 
-/// Appends a message as it goes over the wire: length, bytes. For [`ControlLink::send_encoded`].
-/// Requirements: docs/reference/protocol.md CTRL-1.
+/// Appends the wire format of a control message, its length and then its bytes, for
+/// [`ControlLink::send_encoded`]. Requirements: docs/reference/protocol.md CTRL-1.
 pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
     bytes.reserve(4 + message.encoded_len());
     message.encode_framed(bytes);
 }
 
-/// Takes one message off the front of the bytes read: the opposite of [`encode_into`]. Returns
-/// `None` if its end has not arrived yet. A length allocates nothing: the buffer grows with the
-/// bytes that arrive.
+/// Decodes one control message and removes it from the front of `bytes`: the inverse of
+/// [`encode_into`]. Returns `None` if the end of the message has not arrived yet. An announced
+/// length allocates no memory: the buffer grows only with the bytes that arrive.
 ///
 /// # Errors
 /// [`LinkError::TooLong`] and [`LinkError::Malformed`]: the peer is at fault, and the bytes that
@@ -121,21 +124,21 @@ pub fn decode_from(bytes: &mut BytesMut) -> Result<Option<Control>, LinkError> {
 }
 
 impl Incoming {
-    /// Reads the greeting on a fresh control connection, as
-    /// [`accept_secured`](Self::accept_secured) does without protection.
+    /// Reads the peer's `Hello` on a new control connection, as
+    /// [`accept_secured`](Self::accept_secured) does with [`Security::None`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`accept_secured`](Self::accept_secured).
     pub async fn accept(stream: TcpStream, peer: SocketAddr) -> Result<Self, HandshakeError> {
         Self::accept_secured(stream, peer, &Security::None).await
     }
 
-    /// Agrees on keys if a key is configured, and reads the greeting on a fresh control connection,
-    /// in limited time and length.
+    /// Agrees on session keys if a pre-shared key is configured, and reads the peer's `Hello` on a
+    /// new control connection, with limits on time and length.
     ///
     /// # Errors
-    /// Returns a [`HandshakeError`]; the connection is closed, and a peer that speaks our protocol
-    /// is told the reason.
+    /// Returns a [`HandshakeError`]; the connection is closed, and a peer that speaks the evb
+    /// protocol is told the reason.
     pub async fn accept_secured(
         stream: TcpStream,
         peer: SocketAddr,
@@ -143,8 +146,8 @@ impl Incoming {
     ) -> Result<Self, HandshakeError> {
         set_control_options(&stream)?;
         let (channel, hello) = Channel::accept(stream, ConnectionKind::Control, security).await?;
-        // A peer that gave up while it waited in the listener's queue must not take the place of a
-        // later one.
+        // A connection that its peer closed while it waited in the listener's queue must not take
+        // the place of a later connection.
         if has_gone(channel.as_ref()) {
             return Err(HandshakeError::Closed);
         }
@@ -156,14 +159,14 @@ impl Incoming {
         self.peer
     }
 
-    /// Lets the peer in. The answer leaves with the link's next flush.
+    /// Accepts the peer. The link's next flush sends the `Welcome`.
     pub fn welcome(self, welcome: Welcome) -> ControlLink {
         let reply = handshake::welcomed(welcome);
         let mut link = ControlLink::new(self.channel, self.peer);
         match &mut link.session {
             None => link.outgoing.extend_from_slice(&handshake::opening(ConnectionKind::Control, &reply)),
-            // The message has a parcel of its own (docs/reference/protocol.md SEC-5); a cipher that
-            // fails here fails at the next one, too.
+            // The answer has an encrypted parcel of its own (docs/reference/protocol.md SEC-5). A
+            // cipher that fails here also fails for the next parcel, which then reports the error.
             Some(protected) => {
                 let sealed = protected.session.message(&reply).unwrap_or_default();
                 protected.outgoing.extend_from_slice(&sealed);
@@ -172,7 +175,7 @@ impl Incoming {
         link
     }
 
-    /// Turns the peer away and closes.
+    /// Refuses the peer, and closes the connection.
     pub fn refuse(self, refusal: Refusal) {
         let reply: HelloReply = handshake::refused(refusal);
         self.channel.refuse(ConnectionKind::Control, &reply);
@@ -201,15 +204,16 @@ impl ControlLink {
         Self { stream, peer, session, incoming, outgoing, outgoing_peak: 0 }
     }
 
-    /// The other side's address.
+    /// Returns the peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Marks its packets from now on, so that switches and this host let it pass before event data.
+    /// Marks this connection's packets from now on with `class`, by which switches and this host
+    /// can send control messages before event data.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken already.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn classify(&self, class: TrafficClass) -> io::Result<()> {
         class.apply(self.stream.as_fd())
     }
@@ -219,10 +223,10 @@ impl ControlLink {
         self.outgoing.len()
     }
 
-    /// The next message, if it is here already or arrives; drives nothing else.
+    /// Polls for the next message from the peer; does not send queued messages.
     ///
     /// # Errors
-    /// [`LinkError`]; drop the link.
+    /// Returns a [`LinkError`], after which the link must be dropped.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Control, LinkError>> {
         loop {
             if let Some(message) = decode_from(&mut self.incoming)? {
@@ -248,10 +252,10 @@ impl ControlLink {
         }
     }
 
-    /// Waits for the next message, and sends meanwhile what is queued. Safe to cancel.
+    /// Waits for the next message, and sends queued messages meanwhile. Safe to cancel.
     ///
     /// # Errors
-    /// [`LinkError`]; drop the link.
+    /// Returns a [`LinkError`], after which the link must be dropped.
     pub async fn recv(&mut self) -> Result<Control, LinkError> {
         std::future::poll_fn(|cx| {
             if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
@@ -265,17 +269,18 @@ impl ControlLink {
     /// Queues a message for the next flush.
     ///
     /// # Errors
-    /// [`LinkError::Overflow`]: the peer does not read; drop the link.
+    /// [`LinkError::Overflow`] if the peer reads too slowly; the link must then be dropped.
     pub fn send(&mut self, message: &Control) -> Result<(), LinkError> {
         self.admit(4 + message.encoded_len())?;
         encode_into(message, &mut self.outgoing);
         Ok(())
     }
 
-    /// Queues messages that [`encode_into`] has encoded, once for many links.
+    /// Queues messages that [`encode_into`] has encoded; many links can share the same encoded
+    /// bytes.
     ///
     /// # Errors
-    /// [`LinkError::Overflow`]: the peer does not read; drop the link.
+    /// [`LinkError::Overflow`] if the peer reads too slowly; the link must then be dropped.
     pub fn send_encoded(&mut self, messages: &[u8]) -> Result<(), LinkError> {
         self.admit(messages.len())?;
         self.outgoing.extend_from_slice(messages);
@@ -285,7 +290,7 @@ impl ControlLink {
     /// Writes as much of the queue as the socket takes; ready when the queue is empty.
     ///
     /// # Errors
-    /// [`LinkError`]; drop the link.
+    /// Returns a [`LinkError`], after which the link must be dropped.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
         loop {
             let outgoing = match &mut self.session {
@@ -310,7 +315,8 @@ impl ControlLink {
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
-        // The memory of a burst is given back; that of every turn is kept.
+        // A buffer that a burst of messages enlarged is freed; a buffer of usual size is kept for
+        // reuse.
         if self.outgoing_peak > READ_SIZE {
             self.outgoing = BytesMut::new();
             self.outgoing_peak = 0;
@@ -318,10 +324,10 @@ impl ControlLink {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until the queue is on its way. Safe to cancel.
+    /// Waits until all queued messages are written to the socket. Safe to cancel.
     ///
     /// # Errors
-    /// [`LinkError`]; drop the link.
+    /// Returns a [`LinkError`], after which the link must be dropped.
     pub async fn flush(&mut self) -> Result<(), LinkError> {
         std::future::poll_fn(|cx| self.poll_flush(cx)).await
     }

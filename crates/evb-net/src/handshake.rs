@@ -31,60 +31,60 @@ pub use refusals::RefusalLog;
 /// Reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// Too few bytes came in time.
+    /// The peer did not complete the handshake within [`HANDSHAKE_TIMEOUT`].
     #[error("no complete handshake within {} s: the peer is frozen, overloaded, or not evb", HANDSHAKE_TIMEOUT.as_secs())]
     Timeout,
-    /// The peer closed the connection in the middle.
+    /// The peer closed the connection during the handshake.
     #[error("the peer closed the connection during the handshake; its log may say why")]
     Closed,
     /// The connection failed.
     #[error("the connection failed during the handshake: {0}")]
     Io(io::Error),
-    /// The first bytes were not ours.
+    /// The peer's first bytes are not an acceptable preamble of the evb protocol.
     #[error(transparent)]
     Preamble(#[from] PreambleError),
-    /// A length beyond what a handshake may have.
+    /// The peer announced a handshake message that is longer than the limit.
     #[error("the peer announced a handshake of {length} bytes; the limit is {MAX_HELLO}")]
     TooLong {
         /// The announced length.
         length: u32,
     },
-    /// The bytes are no handshake message.
+    /// The received bytes are not a valid handshake message.
     #[error("malformed handshake: {0}")]
     Malformed(String),
-    /// A peer without a key, where there must be one.
+    /// The peer has no key, but this process requires one.
     #[error(
         "the peer has no key, but this system accepts only peers with its key: give the peer [security] mode = \"psk\" and key_file with a copy of the key"
     )]
     NoKey,
-    /// A peer with a key, where there is none.
+    /// The peer uses a key, but this process has none.
     #[error(
         "the peer uses a key, but this process has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
     )]
     UnexpectedKey,
-    /// A peer that let us in without a word of the key.
+    /// The peer accepted the connection without using a key, although this process has one.
     #[error(
         "the peer answers without a key, though this process has one: the peer does not belong to this system, or its configuration has no key"
     )]
     UnexpectedClear,
-    /// A peer with another key.
+    /// The peer's key differs from the key of this process.
     #[error("the peer's key is not this system's key: copy the same key_file to all machines")]
     WrongKey,
-    /// Bytes that no peer with the key has sent, after the first ones.
+    /// Bytes received after the agreement on keys fail authentication.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// A refusal from a peer that has not shown that it has the key.
+    /// The peer refused the connection, but did not prove that it has the key.
     #[error("refused by a peer that did not prove that it has the key: {}", words(.0))]
     Unauthenticated(Refusal),
-    /// The system gives no randomness, or the cipher does not work.
+    /// The operating system provides no random numbers, or the encryption failed.
     #[error("cannot agree on keys with the peer: {0}")]
     Cipher(#[from] CipherError),
-    /// A peer on another host, which this build must not talk to.
+    /// The peer is on another host, and this build cannot protect the connection.
     #[error(
         "{0} is not a loopback address, and this program was built without the feature `security`: build it with the feature, or keep all peers on one host"
     )]
     NotLoopback(IpAddr),
-    /// The peer understood and said no.
+    /// The peer understood the handshake and refused the connection.
     #[error("refused: {}", words(.0))]
     Refused(Refusal),
 }
@@ -101,13 +101,14 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A refusal in words (docs/reference/protocol.md CONN-16).
+/// Returns a readable text of a refusal (docs/reference/protocol.md CONN-16).
 pub fn words(refusal: &Refusal) -> String {
     let detail: String = refusal.detail.chars().filter(|c| !c.is_control()).take(400).collect();
     if detail.is_empty() { format!("{:?}", refusal.reason) } else { detail }
 }
 
-/// The connecting side: greets, and waits for the answer. [`connect_secured`] without protection.
+/// Performs the connecting side's handshake without a key: [`connect_secured`] with
+/// [`Security::None`].
 ///
 /// # Errors
 /// Returns a [`HandshakeError`], after which the connection is unusable.
@@ -122,8 +123,8 @@ where
     Ok(connect_secured(stream, kind, hello, &Security::None).await?.1)
 }
 
-/// Performs the connecting side's handshake: agrees on keys if a key is configured, greets, and
-/// waits for the answer.
+/// Performs the connecting side's handshake: agrees on keys if a key is configured, sends `hello`,
+/// and waits for the peer's answer.
 ///
 /// # Errors
 /// Returns a [`HandshakeError`], after which the connection is unusable.
@@ -164,10 +165,12 @@ where
     tokio::time::timeout(HANDSHAKE_TIMEOUT, exchange).await.map_err(|_| HandshakeError::Timeout)?
 }
 
-/// Reads the greeting on the accepting side, as [`accept_secured`] does without protection.
+/// Reads the peer's `Hello` on the accepting side, as [`accept_secured`] does with
+/// [`Security::None`].
 ///
 /// # Errors
-/// [`HandshakeError`]; close the connection, and tell the [`RefusalLog`].
+/// Returns a [`HandshakeError`]; the caller should close the connection and report the error to the
+/// [`RefusalLog`].
 pub async fn accept_handshake<S>(stream: &mut S, kind: ConnectionKind) -> Result<Hello, HandshakeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -175,12 +178,13 @@ where
     Ok(accept_secured(stream, kind, &Security::None).await?.1)
 }
 
-/// Reads the greeting on the accepting side, after an agreement on keys if a key is configured. A
-/// peer of our protocol that makes a mistake is told so before the error returns; a foreign one
-/// gets no answer at all.
+/// Reads the peer's `Hello` on the accepting side, after an agreement on keys if a key is
+/// configured. If the handshake of a peer that speaks the evb protocol fails, the peer gets a
+/// refusal before this function returns; a peer with another protocol gets no answer at all.
 ///
 /// # Errors
-/// [`HandshakeError`]; close the connection, and tell the [`RefusalLog`].
+/// Returns a [`HandshakeError`]; the caller should close the connection and report the error to the
+/// [`RefusalLog`].
 pub async fn accept_secured<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -199,8 +203,8 @@ where
                 let session = session.insert(greeting::accept(stream, kind, key).await?);
                 sealed::read_message(stream, session).await
             }
-            // The system resets a connection that is closed with unread bytes, and the answer would
-            // be lost.
+            // The peer's message is read before the peer is refused: the kernel resets a connection
+            // that is closed with unread bytes, and the refusal would be lost.
             #[cfg(feature = "security")]
             (Security::Psk(_), Spoken::Clear) => {
                 read_message::<Hello, _>(stream).await?;
@@ -219,14 +223,16 @@ where
         Err(error) => error,
     };
     if let Some(refusal) = error.refusal() {
-        // The error that is returned is the one worth reading; the peer may be gone already.
+        // A failure to send the refusal is ignored: the peer may be gone already, and the caller
+        // gets the error that caused the refusal.
         let _ = reply_secured(stream, kind, &mut session, &refused(refusal)).await;
     }
     Err(error)
 }
 
 impl HandshakeError {
-    /// Returns true if the two sides' `[security]` do not fit, which waiting does not change.
+    /// Returns true if the `[security]` settings of the two peers do not match; retrying is then
+    /// useless.
     pub fn is_about_keys(&self) -> bool {
         matches!(
             self,
@@ -239,7 +245,8 @@ impl HandshakeError {
         )
     }
 
-    /// Returns the refusal to send to a peer of our protocol, if there is one.
+    /// Returns the refusal to send to the peer; `None` after an error that is not answered, such as
+    /// a peer that does not speak the evb protocol.
     fn refusal(&self) -> Option<Refusal> {
         let detail = || self.to_string();
         let (reason, detail) = match self {
@@ -265,10 +272,10 @@ impl HandshakeError {
     }
 }
 
-/// The accepting side's answer. Sends it and does not close.
+/// Sends the accepting side's answer without encryption, and leaves the connection open.
 ///
 /// # Errors
-/// The connection's, or a timeout.
+/// Returns the connection's error, or [`HandshakeError::Timeout`].
 pub async fn reply<S>(stream: &mut S, kind: ConnectionKind, reply: &HelloReply) -> Result<(), HandshakeError>
 where
     S: AsyncWrite + Unpin,
@@ -276,10 +283,10 @@ where
     reply_secured(stream, kind, &mut None, reply).await
 }
 
-/// Answers a greeting within a session, if there is one.
+/// Sends the accepting side's answer, encrypted if the connection has a session.
 ///
 /// # Errors
-/// The connection's, or a timeout.
+/// Returns the connection's error, or [`HandshakeError::Timeout`].
 pub async fn reply_secured<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -296,21 +303,21 @@ where
     }
 }
 
-/// The answer yes.
+/// Builds the answer that accepts a peer.
 pub fn welcomed(welcome: Welcome) -> HelloReply {
     HelloReply { reply: Some(Reply::Welcome(welcome)) }
 }
 
-/// The answer no.
+/// Builds the answer that refuses a peer.
 pub fn refused(refusal: Refusal) -> HelloReply {
     HelloReply { reply: Some(Reply::Refusal(refusal)) }
 }
 
-/// Returns the accepting side's answer: preamble and message, or the sealed message alone within a
-/// session, where the preamble has been sent.
+/// Returns the bytes of the accepting side's answer: preamble and message, or only the encrypted
+/// message within a session, because the preamble was sent before the session began.
 ///
 /// # Errors
-/// The cipher's.
+/// [`HandshakeError::Cipher`] if the encryption fails.
 pub(crate) fn answer(
     kind: ConnectionKind,
     session: &mut Option<Session>,
@@ -322,7 +329,8 @@ pub(crate) fn answer(
     }
 }
 
-/// Everything that one side sends in a handshake: preamble, length, message.
+/// Returns all bytes that one side sends in an unencrypted handshake: preamble, length of the
+/// message, message.
 pub fn opening(kind: ConnectionKind, message: &impl Encoding) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(PREAMBLE_LENGTH + 4 + message.encoded_len());
     bytes.extend_from_slice(&preamble(kind));
@@ -330,13 +338,13 @@ pub fn opening(kind: ConnectionKind, message: &impl Encoding) -> Vec<u8> {
     bytes
 }
 
-/// The preamble before an agreement on keys.
+/// Returns the preamble that announces an agreement on keys.
 pub(crate) fn protected(kind: ConnectionKind) -> [u8; PREAMBLE_LENGTH] {
     protected_preamble(kind, Spoken::Noise)
 }
 
-/// Reads the preamble, and stops at its first byte that is not ours: a foreign protocol may wait
-/// for us to speak.
+/// Reads the peer's preamble, and stops at the first byte that differs from the evb protocol's
+/// magic number: a peer with another protocol may send no more bytes before it gets an answer.
 pub(crate) async fn read_preamble(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<[u8; PREAMBLE_LENGTH], HandshakeError> {

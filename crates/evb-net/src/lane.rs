@@ -1,8 +1,8 @@
 //! A lane's two ends over TCP ([`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants
 //! and commits), and over datagrams, in [`datagrams`].
 //!
-//! Both are driven by the task that owns the machine: `poll_*` does what is possible now and
-//! registers the waker.
+//! The task that owns the lane's state machine drives both ends: `poll_*` does what is possible at
+//! the moment and registers the waker.
 
 mod options;
 mod write_sampler;
@@ -32,45 +32,46 @@ use evb_core::{
 /// Reason why a lane's connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneEnd {
-    /// The peer closed it.
+    /// The peer closed the lane's connection.
     #[error("the peer closed the lane")]
     Closed,
     /// The network or the peer's host failed.
     #[error("the lane's connection failed: {0}")]
     Io(#[from] io::Error),
-    /// The source does not read.
+    /// The source reads too slowly: too many bytes of grants and commits are queued for it.
     #[error(
         "the source reads too slowly: more than {} bytes of grants and commits wait to be sent to it",
         builder_end::OUTGOING_LIMIT
     )]
     Overflow,
-    /// The peer sent bytes that are no record.
+    /// The peer sent bytes that are not a valid record.
     #[error("the peer broke the protocol: {0}")]
     Record(#[from] RecordError),
-    /// The peer's records contradict each other.
+    /// The peer sent records that contradict each other.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
-    /// The peer's datagrams make no sense.
+    /// The peer sent datagrams that break the protocol.
     #[error(transparent)]
     Datagram(#[from] DatagramFault),
-    /// The peer spoke on the connection of a lane that uses datagrams (docs/reference/protocol.md
-    /// UDP-1).
+    /// The peer sent bytes over the TCP connection of a lane that uses datagrams
+    /// (docs/reference/protocol.md UDP-1).
     #[error("the peer broke the protocol: it sent bytes over TCP on a lane that uses datagrams")]
     NotSilent,
-    /// Datagrams get nowhere any more.
+    /// No datagram reaches the peer any more, although the TCP connection is alive.
     #[error(
         "no datagram gets through any more, though the TCP connection is alive; the lane connects again and looks for another path"
     )]
     Silent,
-    /// Packets of the size that got through do so no longer: the path must be probed again.
+    /// Packets of a size that used to reach the peer no longer do; the path must be probed again.
     #[error(
         "packets of {0} bytes do not get through any more; the lane connects again and looks for the largest size that does"
     )]
     PathShrank(u32),
-    /// The bytes are not those of a peer with the key.
+    /// The received bytes fail authentication: no peer with the key sent them in this form.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// A record that only the other side may send (docs/reference/protocol.md LANE-3).
+    /// The peer sent a record that only the other end of a lane may send
+    /// (docs/reference/protocol.md LANE-3).
     #[error(
         "the peer broke the protocol: it sent a record that only the other end of a lane may send: {0:?}"
     )]

@@ -1,4 +1,4 @@
-//! Sockets that hear a multicast group, or speak to one.
+//! Sockets that receive from a multicast group, or send to one.
 
 use std::{
     io,
@@ -8,18 +8,20 @@ use std::{
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
-/// Joins a multicast group, IPv4 or IPv6, which other listeners of this host may share. The
-/// interface is a local address (IPv4) or a name (IPv6); `None` leaves it to the routes.
+/// Opens a socket that receives from a multicast group (IPv4 or IPv6); other sockets of this host
+/// may receive from the same group. The interface is given by a local address (IPv4) or a name
+/// (IPv6); with `None`, the routing table decides.
 ///
 /// # Errors
-/// The system's: not a multicast group, no such interface.
+/// Fails if `group` is not a multicast address, or if the interface does not exist.
 pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     match group.ip() {
         IpAddr::V4(address) => {
-            // Bound to the group, not to any address: other groups with this port are not for us.
+            // The socket is bound to the group's address, so that it does not receive datagrams to
+            // other groups with the same port.
             socket.bind(&group.into())?;
             socket.join_multicast_v4(&address, &interface_v4(interface)?)?;
         }
@@ -32,11 +34,11 @@ pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket>
     UdpSocket::from_std(socket.into())
 }
 
-/// Opens a socket that sends to one address or group, by that interface. Datagrams to a group stay
-/// in the local network.
+/// Opens a socket that sends to one address or multicast group through the given interface.
+/// Datagrams to a group stay in the local network.
 ///
 /// # Errors
-/// The system's: no route, no such interface.
+/// Fails if there is no route to the address, or if the interface does not exist.
 pub async fn sender(to: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
     let any: SocketAddr =
         if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };

@@ -1,10 +1,10 @@
 //! [`Progress`]: whether there is more to read.
 
-/// End of a turn of reading.
+/// Outcome of one turn of reading from a connection or socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All input is read, and the waker is registered.
+    /// All input is read, and the task's waker is registered for more.
     Drained,
-    /// The turn is over, and there may be more.
+    /// The turn ended at its limit, so more input may be waiting.
     More,
 }

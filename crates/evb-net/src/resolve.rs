@@ -11,22 +11,22 @@ use std::{
 /// Reason why a `host:port` has no address.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// The text is not of that form.
+    /// The text does not have the form `host:port`.
     #[error(
         "`{text}` is not an address: write host:port, for example `127.0.0.1:7000`, `[::1]:7000` or `daq1:7000`"
     )]
     Form {
-        /// Text that was given.
+        /// The text that was given.
         text: String,
     },
-    /// The name is not known here.
+    /// The name cannot be resolved on this host.
     #[error(
         "the name `{host}` cannot be resolved on this host: {reason}; check its spelling, DNS, or /etc/hosts"
     )]
     Unknown {
         /// The name.
         host: String,
-        /// The resolver's words.
+        /// The error that the resolver reported.
         reason: io::Error,
     },
     /// The name is known, but has no address.
@@ -37,10 +37,10 @@ pub enum ResolveError {
     },
 }
 
-/// Splits `host:port`; an IPv6 address stands in brackets, which are taken off.
+/// Splits `host:port`, and removes the brackets around an IPv6 address.
 ///
 /// # Errors
-/// [`ResolveError::Form`], with what to write instead.
+/// [`ResolveError::Form`], whose text describes the expected form.
 pub fn split_host_port(text: &str) -> Result<(&str, u16), ResolveError> {
     let fault = || ResolveError::Form { text: text.to_owned() };
     let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
@@ -67,13 +67,13 @@ pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     if addresses.is_empty() { Err(ResolveError::Empty { host: host.to_owned() }) } else { Ok(addresses) }
 }
 
-/// Returns all addresses of a name, or the address itself, in the resolver's order, each once; at
-/// least one. Blocks as long as the resolver does.
+/// Returns all addresses of a host name, at least one, without duplicates and in the resolver's
+/// order. If `host` is an address, returns this address. Blocks while the resolver works.
 ///
 /// # Errors
-/// [`ResolveError`]: the name is not known here, or has no address.
+/// [`ResolveError`] if the name cannot be resolved on this host, or has no address.
 pub fn addresses(host: &str) -> Result<Vec<IpAddr>, ResolveError> {
-    // The resolver wants a port, and passes it on.
+    // The resolver requires a port number and copies it to its results, where it is ignored.
     let found = (host, 9)
         .to_socket_addrs()
         .map_err(|reason| ResolveError::Unknown { host: host.to_owned(), reason })?;

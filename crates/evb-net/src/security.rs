@@ -3,8 +3,8 @@
 //! threats).
 //!
 //! The handshake is Noise NNpsk0 by [`snow`]. Control connections continue in Noise's transport
-//! messages; lanes carry their bytes in the clear, each parcel of a stream and each datagram behind
-//! a tag ([`tag`]).
+//! messages; lanes carry their bytes unencrypted, each parcel of a stream and each datagram with an
+//! authentication tag ([`tag`]).
 
 mod nonce;
 mod lane_keys;
@@ -27,7 +27,7 @@ pub use parcel::{MAX_CONTENT, Opener, PARCEL_OVERHEAD, Sealer};
 pub use replay::{REPLAY_WINDOW, ReplayWindow, extend};
 
 #[cfg(not(feature = "security"))]
-pub use absent::{CipherError, LaneKey, Session, TagKey, Tagging, is_equal};
+pub use absent::{CipherError, Session, TagKey, Tagging, is_equal};
 #[cfg(feature = "security")]
 pub use key::{KEY_LENGTH, KeyError, PresharedKey};
 #[cfg(feature = "security")]
@@ -37,7 +37,7 @@ pub use tag::{TagKey, Tagging, is_equal};
 
 use std::net::IpAddr;
 
-/// Reason why a cipher refuses to work.
+/// Error of the encryption library.
 #[cfg(feature = "security")]
 pub type CipherError = snow::Error;
 
@@ -45,19 +45,23 @@ pub type CipherError = snow::Error;
 #[cfg(feature = "security")]
 pub type LaneKey = zeroize::Zeroizing<[u8; 32]>;
 
-/// Means by which peers authenticate each other. It must be the same on all sides.
+/// Key of one direction of a lane: none, as this build has no keys.
+#[cfg(not(feature = "security"))]
+pub type LaneKey = std::convert::Infallible;
+
+/// Means by which peers authenticate each other; all processes of a system must use the same means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// Every peer that reaches a port and knows the protocol is believed.
+    /// No authentication: every peer that can reach a port and speaks the protocol is trusted.
     #[default]
     None,
-    /// Only peers that have the key are believed.
+    /// Only peers that have the pre-shared key are trusted.
     #[cfg(feature = "security")]
     Psk(PresharedKey),
 }
 
 impl Security {
-    /// Returns true if peers need the key.
+    /// Returns true if peers must have a pre-shared key.
     pub const fn is_protected(&self) -> bool {
         !matches!(self, Self::None)
     }
@@ -69,8 +73,8 @@ impl Security {
     }
 }
 
-/// Bytes that differ from those that a peer with the key has sent in that place: forged, repeated,
-/// left out, or damaged on the way.
+/// Error for received bytes that differ from the bytes that a peer with the key sent at that
+/// position: forged, repeated, left out, or damaged in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the bytes do not carry the tag of a peer with our key: they were forged, replayed or damaged on the way"

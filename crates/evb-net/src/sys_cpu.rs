@@ -13,7 +13,7 @@ pub(crate) fn pin_to_core(core: usize) -> io::Result<()> {
     }
     // SAFETY: `core` is below CPU_SETSIZE, the number of bits in the set.
     unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: the set lives through the call, and its size is given.
+    // SAFETY: `set` is valid during the call, and its size is given.
     let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -23,14 +23,14 @@ pub(crate) fn pin_to_core(_core: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Gives the calling thread precedence over all that are not real-time themselves; threads that it
-/// starts do not inherit it.
+/// Makes the calling thread real-time (`SCHED_FIFO`) with the given priority; threads that it
+/// starts do not inherit this scheduling.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn schedule_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the parameters live through the call, and 0 means this thread.
+    // SAFETY: `parameters` is valid during the call, and 0 stands for the calling thread.
     let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -44,7 +44,7 @@ pub(crate) fn schedule_real_time(_priority: i32) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn is_real_time() -> bool {
-    // SAFETY: takes a number alone; 0 is this thread.
+    // SAFETY: the call takes only a number; 0 stands for the calling thread.
     let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
     matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
 }
@@ -58,7 +58,8 @@ pub(crate) fn is_real_time() -> bool {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn nice() -> i32 {
-    // SAFETY: takes numbers alone; 0 is this thread. It fails only for threads that do not exist.
+    // SAFETY: the call takes only numbers; 0 stands for the calling thread. `getpriority` fails
+    // only for threads that do not exist.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
@@ -67,12 +68,12 @@ pub(crate) fn nice() -> i32 {
     0
 }
 
-/// Weighs the calling thread against others, -20 (most) to 19.
+/// Sets the `nice` value of the calling thread, from -20 (greatest weight) to 19.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: takes numbers alone; 0 is this thread, not its process (setpriority(2), "C
-    // library/kernel differences").
+    // SAFETY: the call takes only numbers; on Linux, 0 stands for the calling thread and not for
+    // its process (setpriority(2), "C library/kernel differences").
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

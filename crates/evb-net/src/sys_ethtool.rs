@@ -3,13 +3,13 @@
 
 use std::io;
 
-/// Size of an answer in words: 1 MiB, room for 32000 names of 32 bytes, several times more than any
-/// driver has.
+/// Size of the answer buffer in 32-bit words: 1 MiB, room for 32000 names of 32 bytes, several
+/// times more than any driver has.
 #[cfg(target_os = "linux")]
 const ANSWER: usize = 256 * 1024;
 
-/// Asks the driver of `device`. A request begins with its command; the kernel overwrites it with
-/// its answer.
+/// Sends an ethtool request to the driver of `device`, and returns the answer. The first word of a
+/// request is its command; the kernel overwrites the request with the answer.
 ///
 /// # Errors
 /// Returns the system's error: there is no such device, its driver does not support the question,
@@ -27,7 +27,7 @@ pub(crate) fn ask(device: &str, request: &[u32]) -> io::Result<Vec<u32>> {
     answer.get_mut(..request.len()).ok_or_else(too_long)?.copy_from_slice(request);
     // SAFETY: `ifreq` is plain numbers and pointers, for which zero is a value.
     let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero: the kernel reads a C string.
+    // The last byte of the name stays zero, because the kernel reads the name as a C string.
     if device.len() >= asked.ifr_name.len() {
         return Err(too_long());
     }
@@ -35,10 +35,10 @@ pub(crate) fn ask(device: &str, request: &[u32]) -> io::Result<Vec<u32>> {
         *to = from as libc::c_char;
     }
     asked.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
-    // SAFETY: the descriptor is open; `asked` lives through the call, names a string that ends, and
-    // points to `answer`, exclusively ours, which is far larger than any answer: fixed structures
-    // of at most a few hundred bytes, or one entry of 8 or 32 bytes for each name, and callers
-    // refuse more than fit before they ask.
+    // SAFETY: the descriptor is open; `asked` is valid during the call, holds a zero-terminated
+    // name, and points to `answer`, which is exclusively borrowed and far larger than any answer: a
+    // fixed structure of at most a few hundred bytes, or one entry of 8 or 32 bytes for each name,
+    // whose number callers limit beforehand to what fits.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut asked) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }

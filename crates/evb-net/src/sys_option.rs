@@ -8,38 +8,39 @@ use std::{
     os::fd::{AsRawFd as _, BorrowedFd},
 };
 
-/// Types that the kernel may write as bytes.
+/// Types whose values the kernel may overwrite with arbitrary bytes.
 ///
 /// # Safety
-/// Every bit pattern is a value.
+/// Every bit pattern must be a valid value of the type.
 pub(crate) unsafe trait Plain: Copy {
-    /// A value to be overwritten.
+    /// Initial value, which the kernel overwrites.
     const ZERO: Self;
 }
 
-// SAFETY: a whole number.
+// SAFETY: every bit pattern is a valid integer.
 unsafe impl Plain for i32 {
     const ZERO: Self = 0;
 }
 
-// SAFETY: a whole number.
+// SAFETY: every bit pattern is a valid integer.
 unsafe impl Plain for u32 {
     const ZERO: Self = 0;
 }
 
-// SAFETY: a whole number.
+// SAFETY: every bit pattern is a valid integer.
 unsafe impl Plain for u64 {
     const ZERO: Self = 0;
 }
 
-// SAFETY: whole numbers.
+// SAFETY: every bit pattern is a valid array of integers.
 unsafe impl<const N: usize> Plain for [u32; N] {
     const ZERO: Self = [0; N];
 }
 
-/// Sets an option.
+/// Sets a socket option to `value`.
 pub(crate) fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the descriptor is open while it is borrowed; `value` is plain and as long as said.
+    // SAFETY: the descriptor is open while it is borrowed; the kernel reads `size_of::<T>()` bytes
+    // from `value`.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -52,12 +53,12 @@ pub(crate) fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, va
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an option; what the kernel leaves unwritten is zero.
+/// Reads a socket option; bytes that the kernel does not write are zero.
 pub(crate) fn get<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     let mut value = T::ZERO;
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes
-    // to `value`, for which any bytes are a value.
+    // to `value`, and every bit pattern is a valid `T`.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
     };

@@ -1,10 +1,11 @@
-//! The path's MTU of a socket, and whether its packets may be cut: ip(7), ipv6(7).
+//! The path MTU of a socket, and the fragmentation of its packets: ip(7), ipv6(7).
 
 use std::io;
 
 use socket2::Socket;
 
-/// The largest IP packet that the kernel believes to reach the peer of a connected socket.
+/// Returns the path MTU that the kernel assumes for a connected socket: the size of the largest IP
+/// packet that reaches the peer.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn path_mtu(socket: &Socket, is_v4: bool) -> io::Result<u32> {
@@ -25,8 +26,8 @@ pub(crate) fn path_mtu(socket: &Socket, is_v4: bool) -> io::Result<u32> {
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Forbids that the socket's packets are fragmented, by this host or any on the way, whatever the
-/// kernel knows about the path.
+/// Prevents fragmentation of the socket's packets by this host or by a router, whatever path MTU
+/// the kernel has recorded.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn never_fragment(socket: &Socket, is_v4: bool) -> io::Result<()> {

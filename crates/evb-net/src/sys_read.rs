@@ -12,10 +12,12 @@ use socket2::{MaybeUninitSlice, SockRef};
 use tokio::{io::Interest, net::TcpStream};
 
 /// Reads into the spare room of `first`, at most `limit` bytes, and then into the spare room of
-/// `second`. Returns the number of bytes that went to each; none at the end of the stream.
+/// `second`. Returns the number of bytes read into each buffer; two zeros mean the end of the
+/// stream.
 ///
-/// A read that fills less than the room has drained the socket: this is noted, and saves the system
-/// call that would report it.
+/// A read that returns fewer bytes than there was room for has drained the socket. After such a
+/// short read, the function clears tokio's readiness flag, which saves a further system call that
+/// would only return `WouldBlock`.
 pub(crate) fn poll_read_both(
     stream: &TcpStream,
     cx: &mut Context<'_>,
@@ -43,7 +45,8 @@ pub(crate) fn poll_read_both(
     }
 }
 
-/// Returns the bytes that went to each, and the room that there was for both.
+/// Reads from the stream once. Returns the number of bytes read into each of the two buffers, and
+/// the number of bytes that would have fit.
 fn read_both(
     stream: &TcpStream,
     first: &mut BytesMut,
@@ -57,8 +60,8 @@ fn read_both(
     let mut places = [MaybeUninitSlice::new(&mut one[..limit]), MaybeUninitSlice::new(two)];
     let (read, _) = SockRef::from(stream).recv_vectored(&mut places)?;
     let (one, two) = (read.min(limit), read.saturating_sub(limit));
-    // SAFETY: the kernel has written `read` bytes: the spare room of the first up to `limit`, then
-    // that of the second.
+    // SAFETY: the kernel has written `read` bytes, first into the spare room of `first` up to
+    // `limit`, then into the spare room of `second`.
     unsafe {
         first.set_len(first.len() + one);
         second.set_len(second.len() + two);

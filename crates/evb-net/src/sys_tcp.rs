@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-/// Returns the kernel's figures.
+/// Returns the kernel's statistics of a TCP connection.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
@@ -27,14 +27,15 @@ fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
     (result == 0).then_some(info)
 }
 
-/// Returns the segments that this end has repeated since the connection began; `None` where the
-/// system does not report them.
+/// Returns the number of segments that this host has retransmitted since the connection began;
+/// `None` where the system does not report it.
 #[cfg(target_os = "linux")]
 pub(crate) fn retransmits(stream: &TcpStream) -> Option<u64> {
     info(stream).map(|info| info.tcpi_total_retrans.into())
 }
 
-/// The kernel's smoothed round trip; `None` where it does not tell, or has none yet.
+/// Returns the connection's round-trip time, as smoothed by the kernel; `None` if the kernel does
+/// not report it or has not measured it yet.
 #[cfg(target_os = "linux")]
 pub(crate) fn round_trip(stream: &TcpStream) -> Option<Duration> {
     let micros = info(stream)?.tcpi_rtt;

@@ -9,21 +9,22 @@ fn read_clock(clock: libc::clockid_t) -> u64 {
     // SAFETY: `time` is a valid, exclusively borrowed timespec for the length of the call, which
     // writes it or fails.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    debug_assert_eq!(result, 0, "both clocks exist on every system that this builds for");
+    debug_assert_eq!(result, 0, "every clock that is read here exists on all supported systems");
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// `CLOCK_MONOTONIC`, nanoseconds.
+/// Returns the time of `CLOCK_MONOTONIC` in nanoseconds.
 pub(crate) fn monotonic_nanos() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// `CLOCK_REALTIME`, nanoseconds since 1970.
+/// Returns the time of `CLOCK_REALTIME` in nanoseconds since 1970.
 pub(crate) fn realtime_nanos() -> u64 {
     read_clock(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_TAI`, nanoseconds; as `CLOCK_REALTIME` where the system was not told of leap seconds.
+/// Returns the time of `CLOCK_TAI` in nanoseconds; equal to `CLOCK_REALTIME` on a system that was
+/// not told the number of leap seconds.
 #[cfg(target_os = "linux")]
 pub(crate) fn tai_nanos() -> u64 {
     read_clock(libc::CLOCK_TAI)
@@ -39,10 +40,10 @@ pub(crate) struct TimerFd(std::os::fd::OwnedFd);
 
 #[cfg(target_os = "linux")]
 impl TimerFd {
-    /// A disarmed timer that never blocks.
+    /// Creates a disarmed, non-blocking timer.
     pub(crate) fn new() -> io::Result<Self> {
         use std::os::fd::FromRawFd as _;
-        // SAFETY: no pointers; the result is checked below.
+        // SAFETY: the call takes no pointers; its result is checked below.
         let fd =
             unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         if fd < 0 {
@@ -52,19 +53,20 @@ impl TimerFd {
         Ok(Self(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Lets the tokio runtime watch it.
+    /// Registers the timer with the tokio runtime, which then wakes a task at the expiry.
     pub(crate) fn watched(self) -> io::Result<tokio::io::unix::AsyncFd<Self>> {
-        // SAFETY: `as_raw_fd` always gives the one descriptor that `self` owns, and it closes only
-        // when dropped.
+        // SAFETY: `as_raw_fd` always returns the one descriptor that `self` owns, and the
+        // descriptor is closed only when `self` is dropped.
         let watched =
             unsafe { tokio::io::unix::AsyncFd::register_with_interest(self, tokio::io::Interest::READABLE) };
         watched.map_err(|error| error.into_parts().1)
     }
 
-    /// Expires once at that time of `CLOCK_MONOTONIC`, at once if it has passed; `None` disarms.
+    /// Sets the timer to expire once, at `nanos` of `CLOCK_MONOTONIC`, or immediately if that time
+    /// has passed; `None` disarms the timer.
     pub(crate) fn set(&self, nanos: Option<u64>) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
-        // All zero would disarm, so the clock's zero is taken as its first nanosecond. An i64 of
+        // A time of zero would disarm the timer, so the earliest time is one nanosecond. An i64 of
         // nanoseconds lasts 292 years.
         let nanos = nanos.map_or(0, |nanos| nanos.clamp(1, i64::MAX as u64));
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -73,7 +75,7 @@ impl TimerFd {
         value.tv_nsec = (nanos % 1_000_000_000) as libc::c_long;
         let setting = libc::itimerspec { it_interval: zero, it_value: value };
         // SAFETY: the descriptor is open while `self` lives, `setting` is valid for the call, and
-        // no old value is asked for.
+        // the pointer for the old value may be null.
         let result = unsafe {
             libc::timerfd_settime(
                 self.0.as_raw_fd(),
@@ -85,12 +87,12 @@ impl TimerFd {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Takes the expiry; `WouldBlock` if there was none.
+    /// Consumes an expiry of the timer; fails with `WouldBlock` if the timer has not expired.
     pub(crate) fn take_expiry(&self) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
         let mut count = 0u64;
-        // SAFETY: eight bytes of `count` are writable for the call; the descriptor is open while
-        // `self` lives.
+        // SAFETY: the eight bytes of `count` are writable during the call; the descriptor is open
+        // while `self` lives.
         let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
         if read < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -2,33 +2,34 @@
 //! `UDP_SEGMENT`, `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and the error queue (Linux,
 //! `include/uapi/linux/{net_tstamp,errqueue}.h`).
 //!
-//! What is unsafe is one call each of `sendmsg` and `recvmsg`.
+//! The unsafe code of this module is one call each of `sendmsg` and `recvmsg`.
 
 /// Clock on which the departure time of a datagram is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepartureClock {
-    /// `CLOCK_MONOTONIC`, what `fq` takes.
+    /// `CLOCK_MONOTONIC`, which the queueing discipline `fq` uses.
     Monotonic,
-    /// `CLOCK_TAI`, what `etf` takes; needs CAP_NET_ADMIN.
+    /// `CLOCK_TAI`, which the queueing discipline `etf` uses; needs CAP_NET_ADMIN.
     Tai,
 }
 
 /// One entry of a socket's error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Its departure time passed while it waited; it was dropped.
+    /// The queueing discipline dropped a datagram because its departure time passed while it
+    /// waited.
     Missed,
-    /// The queueing discipline did not accept its departure time (already past, or of another
-    /// clock) and dropped it.
+    /// The queueing discipline dropped a datagram because it did not accept the departure time
+    /// (already past, or of another clock).
     Invalid,
     /// Time at which the `id`-th datagram of this socket was handed to the device, in nanoseconds
     /// of `CLOCK_REALTIME`.
     Departed { id: u32, realtime: u64 },
-    /// Something else, such as an ICMP error.
+    /// The entry of the error queue reports something else, such as an ICMP error.
     Other,
 }
 
-/// Length of a message, or of the bytes peeked at in a stream, and its receive time.
+/// Length and receive time of a message, or of the bytes peeked at in a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// Bytes of payload.
@@ -37,7 +38,8 @@ pub(crate) struct Received {
     pub(crate) realtime: Option<u64>,
 }
 
-/// Three `timespec`s, of which the first is the software's; `None` if malformed.
+/// Returns the first `timespec` in `data`, in nanoseconds; `None` if malformed. If the kernel
+/// reports three `timespec`s, the first is the software time stamp.
 fn timespec_nanos(data: &[u8]) -> Option<u64> {
     const LONG: usize = size_of::<std::ffi::c_long>();
     let long = |bytes: &[u8]| {
@@ -63,15 +65,16 @@ mod platform {
         sys_option::{get, set},
     };
 
-    /// `linux/udp.h`, `linux/errqueue.h`, `linux/tcp.h`: not in libc.
+    /// Constant of `linux/udp.h`; libc has neither this nor the constants of `linux/errqueue.h`
+    /// below.
     const UDP_SEGMENT: c_int = 103;
     const ORIGIN_TXTIME: u8 = 6;
     const CODE_INVALID: u8 = 1;
     const CODE_MISSED: u8 = 2;
     const STAMP_SOFTWARE: u32 = 0;
 
-    /// Lets datagrams carry departure times of that clock, and asks for a report of each that is
-    /// dropped for its time.
+    /// Lets the datagrams of a socket carry departure times of `clock`, and makes the kernel report
+    /// each datagram that is dropped because of its departure time.
     pub(crate) fn set_txtime(socket: BorrowedFd<'_>, clock: DepartureClock) -> io::Result<()> {
         let clockid = match clock {
             DepartureClock::Monotonic => libc::CLOCK_MONOTONIC,
@@ -81,22 +84,24 @@ mod platform {
         set(socket, libc::SOL_SOCKET, libc::SO_TXTIME, &value)
     }
 
-    /// Sets the ceiling in bytes per second. Eight bytes: four would cap it at 4.29 GB/s.
+    /// Sets the maximum pacing rate of a socket in bytes per second. The value has eight bytes,
+    /// since four bytes would limit the rate to 4.29 GB/s.
     pub(crate) fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_second: u64) -> io::Result<()> {
         set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
     }
 
-    /// Reads the ceiling back.
+    /// Returns the maximum pacing rate of a socket in bytes per second.
     pub(crate) fn max_pacing_rate(socket: BorrowedFd<'_>) -> io::Result<u64> {
         get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
     }
 
-    /// Stamps everything that arrives with `CLOCK_REALTIME`.
+    /// Makes the kernel stamp received data with the time of `CLOCK_REALTIME`.
     pub(crate) fn set_receive_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
         set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
     }
 
-    /// Reports by the error queue when each datagram leaves its queueing discipline for the device.
+    /// Makes the kernel report, in the socket's error queue, the time at which each datagram leaves
+    /// the queueing discipline for the device.
     pub(crate) fn set_departure_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
         let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
             | libc::SOF_TIMESTAMPING_SOFTWARE
@@ -105,8 +110,8 @@ mod platform {
         set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
     }
 
-    /// Sends on a connected socket, cut into datagrams of `segment` bytes if given, all with one
-    /// departure time if given.
+    /// Sends `slices` on a connected socket, cut into datagrams of `segment` bytes if given, all
+    /// with the departure time `txtime` if given.
     pub(crate) fn send(
         socket: BorrowedFd<'_>,
         slices: &[IoSlice<'_>],
@@ -122,15 +127,16 @@ mod platform {
         }
         // SAFETY: `msghdr` is plain numbers and pointers, for which zero is a value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        // The kernel only reads through it, and `IoSlice` is laid out as `iovec` by its contract.
+        // The kernel only reads through `msg_iov`, and `IoSlice` is guaranteed to have the layout
+        // of `iovec`.
         message.msg_iov = slices.as_ptr().cast_mut().cast();
         message.msg_iovlen = slices.len() as _;
         if ancillary.length > 0 {
             message.msg_control = ancillary.bytes.as_mut_ptr().cast();
             message.msg_controllen = ancillary.length as _;
         }
-        // SAFETY: slices and ancillary data live through the call, which reads them within the
-        // lengths given.
+        // SAFETY: `slices` and `ancillary` are valid during the call, which reads them only within
+        // the given lengths.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -148,23 +154,23 @@ mod platform {
         message.msg_iovlen = 1;
         message.msg_control = ancillary.bytes.as_mut_ptr().cast();
         message.msg_controllen = N as _;
-        // SAFETY: room and ancillary data are exclusively ours through the call, which writes
-        // within the lengths given.
+        // SAFETY: `room` and `ancillary` are exclusively borrowed during the call, which writes
+        // only within the given lengths.
         let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
         ancillary.length = (message.msg_controllen as usize).min(N);
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Takes one datagram, as far as `room` holds it.
+    /// Receives one datagram into `room`; bytes beyond the length of `room` are lost.
     pub(crate) fn receive(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Received> {
         let mut ancillary = Ancillary::<128>::new();
         let length = receive_message(socket, room, &mut ancillary, 0)?;
         Ok(Received { length, realtime: stamp(&ancillary) })
     }
 
-    /// Peeks at the next byte, which stays; never blocks. The stamp of a stream is that of the
-    /// packet with that byte, or of the last one that the kernel has joined with it
-    /// (`tcp_try_coalesce`).
+    /// Peeks at the next byte without removing it; never blocks. On a TCP stream, the receive time
+    /// is that of the packet that carried this byte, or of the last packet that the kernel merged
+    /// with it (`tcp_try_coalesce`).
     pub(crate) fn peek(socket: BorrowedFd<'_>) -> io::Result<Received> {
         let mut ancillary = Ancillary::<128>::new();
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -183,7 +189,7 @@ mod platform {
         realtime
     }
 
-    /// Takes one entry of the error queue, if there is one; never blocks.
+    /// Removes and returns one entry of the socket's error queue, if there is one; never blocks.
     pub(crate) fn take_report(socket: BorrowedFd<'_>) -> io::Result<Option<Report>> {
         let mut ancillary = Ancillary::<512>::new();
         match receive_message(socket, &mut [], &mut ancillary, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
@@ -203,7 +209,8 @@ mod platform {
         Ok(Some(report))
     }
 
-    /// `sock_extended_err`: errno u32, origin u8, type u8, code u8, pad u8, info u32, data u32.
+    /// Interprets the bytes of a `sock_extended_err`: errno u32, origin u8, type u8, code u8, pad
+    /// u8, info u32, data u32.
     fn judge(data: &[u8]) -> Report {
         let word = |at: usize| {
             data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)

@@ -3,7 +3,8 @@
 //! beyond the system's limit (`SO_RCVBUFFORCE`). Linux: `include/uapi/linux/udp.h`,
 //! `include/uapi/asm-generic/socket.h`, `net/ipv4/udp.c`.
 //!
-//! What is unsafe is one call of `recvmmsg`, and a promise to tokio.
+//! The unsafe code of this module is one call of `recvmmsg`, and a promise to tokio that a
+//! descriptor stays open ([`Owned`]).
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +20,10 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{ancillary::Ancillary, pacing::DatagramSender, stamps, sys_txtime};
 
-/// Messages that one call takes at most.
+/// Maximum number of messages that one call of `recvmmsg` receives.
 pub(crate) const MAX_BATCH: usize = 32;
 
-/// Size of `sockaddr_in6`, the larger of the two.
+/// Size of `sockaddr_in6`, which is larger than `sockaddr_in`.
 const ADDRESS: usize = 28;
 
 /// Room into which the kernel writes an address, with the alignment of `sockaddr`.
@@ -31,7 +32,8 @@ const ADDRESS: usize = 28;
 struct RawAddress([u8; ADDRESS]);
 
 impl RawAddress {
-    /// `sockaddr_in`: family, port, address; `sockaddr_in6`: family, port, flow, address, scope.
+    /// Reads a `sockaddr_in` (family, port, address) or `sockaddr_in6` (family, port, flow,
+    /// address, scope).
     fn read(&self, length: usize) -> Option<SocketAddr> {
         let bytes = self.0.get(..length)?;
         let (family, rest) = bytes.split_first_chunk::<2>()?;
@@ -43,7 +45,7 @@ impl RawAddress {
             libc::AF_INET6 => {
                 let (address, rest) = rest.split_first_chunk::<16>()?;
                 let scope = u32::from_ne_bytes(*rest.first_chunk::<4>()?);
-                // The flow label is kept out: it is no part of who the peer is.
+                // The IPv6 flow label is left out, because it does not identify the peer.
                 Some(SocketAddrV6::new(Ipv6Addr::from(*address), port, 0, scope).into())
             }
             _ => None,
@@ -51,16 +53,16 @@ impl RawAddress {
     }
 }
 
-/// The kernel's data on one received message.
+/// Information from the kernel about one received message.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     from: RawAddress,
     from_length: usize,
-    /// A stride and a receive time.
+    /// Control messages: the length of each merged datagram (`UDP_GRO`), and the receive time.
     ancillary: Ancillary<64>,
-    /// Its bytes of payload, as far as there was room.
+    /// Number of payload bytes received, at most the room that was given.
     pub(crate) length: usize,
-    /// True if the message was longer than its room.
+    /// True if the message was longer than the room that was given.
     pub(crate) truncated: bool,
 }
 
@@ -75,12 +77,13 @@ impl Arrival {
         }
     }
 
-    /// Returns how long it waited in the kernel, where the socket has receive times.
+    /// Returns the time that the message waited in the kernel; `None` if the socket has no receive
+    /// times.
     pub(crate) fn waited(&self) -> Option<Duration> {
         stamps::waited(sys_txtime::stamp(&self.ancillary)?)
     }
 
-    /// Returns the sender.
+    /// Returns the address of the sender.
     pub(crate) fn from(&self) -> Option<SocketAddr> {
         self.from.read(self.from_length)
     }
@@ -99,7 +102,7 @@ mod platform {
     use super::{ADDRESS, Arrival, MAX_BATCH};
     use crate::sys_option::{get, set};
 
-    // `linux/udp.h`: libc lacks them.
+    // libc lacks these constants of `linux/udp.h`.
     const UDP_NO_CHECK6_TX: c_int = 101;
     const UDP_NO_CHECK6_RX: c_int = 102;
     const UDP_GRO: c_int = 104;
@@ -109,8 +112,9 @@ mod platform {
     const SK_MEMINFO_DROPS: usize = 8;
 
     impl Arrival {
-        /// Returns the length of each datagram of the run; `None` if it is a single one.
-        /// `udp_cmsg_recv` (`include/linux/udp.h`).
+        /// Returns the length of each datagram that the kernel merged into this message; `None` if
+        /// the message is a single datagram. The kernel writes the length in `udp_cmsg_recv`
+        /// (`include/linux/udp.h`).
         pub(crate) fn stride(&self) -> Option<usize> {
             let mut stride = None;
             self.ancillary.each(|level, kind, data| {
@@ -122,8 +126,8 @@ mod platform {
         }
     }
 
-    /// Takes waiting messages, each into `room` bytes of `rooms`, at most one per arrival, and
-    /// returns their number.
+    /// Receives waiting messages, each into `room` bytes of `rooms` and with its metadata in one
+    /// element of `arrivals`, and returns their number.
     pub(crate) fn receive_batch(
         socket: BorrowedFd<'_>,
         rooms: &mut [u8],
@@ -148,9 +152,9 @@ mod platform {
             header.msg_controllen = arrival.ancillary.bytes.len() as _;
             count += 1;
         }
-        // SAFETY: the first `count` messages point to slices, addresses and ancillary data that
-        // live through the call and are exclusively ours; the kernel writes within the lengths
-        // given.
+        // SAFETY: the first `count` messages point to slices, addresses and ancillary data that are
+        // valid and exclusively borrowed during the call; the kernel writes only within the given
+        // lengths.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -173,12 +177,12 @@ mod platform {
         Ok(received)
     }
 
-    /// Lets the kernel hand over runs of datagrams of one sender as one message.
+    /// Lets the kernel merge consecutive datagrams of one sender into one message (`UDP_GRO`).
     pub(crate) fn set_gro(socket: BorrowedFd<'_>) -> io::Result<()> {
         set(socket, libc::SOL_UDP, UDP_GRO, &1i32)
     }
 
-    /// Sends without checksums, and takes what has none.
+    /// Makes a socket send datagrams without UDP checksums, and accept such datagrams.
     pub(crate) fn set_no_checksum(socket: BorrowedFd<'_>, is_v4: bool) -> io::Result<()> {
         if is_v4 {
             return set(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, &1i32);
@@ -197,8 +201,8 @@ mod platform {
         set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
     }
 
-    /// Returns the messages that the socket has dropped, modulo 2^32: its buffer was full, or a
-    /// checksum wrong.
+    /// Returns the number of messages, modulo 2^32, that the socket has dropped because its buffer
+    /// was full or a checksum was wrong.
     pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
         let counters: [u32; SK_MEMINFO_VARS] = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)?;
         Ok(counters[SK_MEMINFO_DROPS])
@@ -251,17 +255,18 @@ mod platform {
     }
 }
 
-/// Owners of one descriptor, which always give that one, and close it only when dropped.
+/// Types that own one file descriptor: `as_raw_fd` always returns this descriptor, and the
+/// descriptor is closed only when its owner is dropped.
 pub(crate) trait Owned: AsRawFd {}
 
 impl Owned for DatagramSender {}
 impl Owned for OwnedFd {}
 
-/// Lets the tokio runtime watch a socket for that.
+/// Registers a socket with the tokio runtime for the given kind of readiness.
 #[allow(unsafe_code)]
 pub(crate) fn watched<T: Owned>(socket: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: the descriptor stays the same and open for as long as its owner lives, as `Owned`
-    // says.
+    // requires.
     let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
     watched.map_err(|error| error.into_parts().1)
 }

@@ -1,9 +1,9 @@
-//! Who we are: `geteuid(2)`.
+//! The user of this process: `geteuid(2)`.
 
-/// The effective user of this process.
+/// Returns the effective user ID of this process.
 #[cfg(unix)]
 #[allow(unsafe_code)]
 pub(crate) fn effective_user() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: `geteuid` takes no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }

@@ -14,38 +14,41 @@ use evb_core::time::Instant;
 
 use crate::clock;
 
-/// A timer that is no longer needed so soon, by that much, is set again rather than waited for.
+/// A timer that would expire more than this much earlier than needed is set again, to save a
+/// useless wake-up.
 const MUCH_LATER: Duration = Duration::from_millis(50);
 
-/// A re-armable alarm of one task. On Linux a `timerfd`, elsewhere tokio's own timer.
+/// A timer that wakes one task and can be armed again and again. The timer is a `timerfd` on Linux,
+/// and tokio's own timer on other systems.
 #[derive(Debug)]
 pub struct Timer {
     armed: Option<Instant>,
-    /// Time before the expiry at which the alarm goes off, to spin until then.
+    /// Time before the expiry at which the alarm wakes the task, which then spins until the expiry.
     margin: Duration,
     alarm: platform::Alarm,
 }
 
 impl Timer {
-    /// A disarmed timer; must be called inside a tokio runtime.
+    /// Creates a disarmed timer; must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When the process has no file descriptors left.
+    /// Fails if the process has no file descriptors left.
     pub fn new() -> io::Result<Self> {
         Self::new_spinning(Duration::ZERO)
     }
 
-    /// Creates a timer that wakes `margin` before the time and holds the core from then on, so that
-    /// it expires a fraction of a microsecond late where a core is free. No other task runs on the
-    /// thread meanwhile, so keep the margin below a millisecond.
+    /// Creates a timer that wakes the task `margin` before the time of expiry and spins for the
+    /// rest, so that it expires only a fraction of a microsecond late if a core is free. While the
+    /// timer spins, no other task runs on the thread, so keep the margin below a millisecond.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Fails as [`new`](Self::new) does.
     pub fn new_spinning(margin: Duration) -> io::Result<Self> {
         Ok(Self { armed: None, margin, alarm: platform::Alarm::new()? })
     }
 
-    /// Sets the time of expiry, or none. No system call if it stays as it was.
+    /// Sets the time of expiry; `None` disarms the timer. Makes no system call if the time is
+    /// unchanged.
     pub fn arm(&mut self, at: Option<Instant>) {
         if at != self.armed {
             self.armed = at;
@@ -53,9 +56,9 @@ impl Timer {
         }
     }
 
-    /// Ensures that it expires at that time at the latest, and perhaps before: an occasional early
-    /// expiry costs less than setting the timer at every turn. It is not much earlier either, since
-    /// a needless wake-up costs more than one setting.
+    /// Ensures that the timer expires at `at` at the latest, and perhaps earlier: an occasional
+    /// early expiry costs less than setting the timer at every turn. The timer does not expire much
+    /// earlier, since a needless wake-up costs more than setting the timer once.
     pub fn arm_by(&mut self, at: Option<Instant>) {
         let Some(at) = at else { return };
         if self.armed.is_none_or(|armed| at < armed || at > armed + MUCH_LATER) {
@@ -63,12 +66,12 @@ impl Timer {
         }
     }
 
-    /// The time that it is armed for.
+    /// Returns the time for which the timer is armed.
     pub fn armed(&self) -> Option<Instant> {
         self.armed
     }
 
-    /// Ready once when the armed time has come; that disarms it.
+    /// Becomes ready once, when the armed time has come, and disarms the timer.
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.armed else { return Poll::Pending };
         let expired = self.alarm.poll(cx);
@@ -81,13 +84,13 @@ impl Timer {
         expired
     }
 
-    /// Waits for the armed time; for ever if there is none. Safe to cancel.
+    /// Waits until the armed time; waits forever if the timer is disarmed. Safe to cancel.
     pub async fn expired(&mut self) {
         std::future::poll_fn(|cx| self.poll_expired(cx)).await;
     }
 }
 
-/// A time that much earlier, not before the clock's zero.
+/// Returns the time `margin` before `at`, but not before the zero of the clock.
 fn earlier(at: Instant, margin: Duration) -> Instant {
     Instant::from_nanos(at.as_nanos().saturating_sub(u64::try_from(margin.as_nanos()).unwrap_or(u64::MAX)))
 }
@@ -113,7 +116,8 @@ mod platform {
         }
 
         pub(super) fn set(&mut self, at: Option<Instant>) {
-            // Fails only for an invalid descriptor or time, and both are ours.
+            // Setting the timer fails only for an invalid descriptor or time, and this module
+            // provides valid ones.
             if let Err(error) = self.0.get_ref().set(at.map(Instant::as_nanos)) {
                 tracing::warn!(%error, "cannot set a timer");
             }
@@ -122,11 +126,11 @@ mod platform {
         pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
             loop {
                 let Ok(mut guard) = ready!(self.0.poll_read_ready(cx)) else { return Poll::Ready(()) };
-                // Readiness may remain from an expiry before the timer was armed again: then the
-                // wait continues.
+                // The descriptor may still be marked as ready from an expiry before the timer was
+                // armed again; in that case the wait continues.
                 if guard.try_io(|timer| timer.get_ref().take_expiry()).is_ok() {
-                    // No further expiry comes before it is armed again, so later polls need no
-                    // system call.
+                    // The timer does not expire again until it is armed again, so later polls need
+                    // no system call.
                     guard.clear_ready();
                     return Poll::Ready(());
                 }

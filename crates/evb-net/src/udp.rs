@@ -2,13 +2,14 @@
 //! datagrams in batches on the way in (`UDP_GRO`, `recvmmsg`), never blocking, watched by tokio.
 //! They handle addresses and bytes, and are independent of the protocol.
 //!
-//! A source has one for each lane, connected to its builder, so that the kernel may pace it (`fq`
-//! treats an unconnected socket as a flow per destination). A builder has one for all its sources,
-//! and answers by [`DatagramSocket::send_to`].
+//! A source has one socket for each lane, connected to its builder, so that the kernel may pace it
+//! (`fq` treats an unconnected socket as a flow per destination). A builder has one socket for all
+//! its sources, and answers by [`DatagramSocket::send_to`].
 //!
 //! Datagrams are never fragmented, by this host or on the way (`IP_PMTUDISC_PROBE`: don't-fragment
-//! is set, and the kernel's memory of the path is ignored): one that exceeds the device's MTU is
-//! [`SendError::TooLarge`](crate::pacing::SendError), one that exceeds the path's is lost.
+//! is set, and the path MTU that the kernel has recorded is ignored): sending a datagram that
+//! exceeds the device's MTU fails with [`SendError::TooLarge`](crate::pacing::SendError), and a
+//! datagram that exceeds the path MTU is lost.
 
 mod options;
 #[cfg(not(feature = "udp"))]

@@ -1,4 +1,4 @@
-//! [`EdtBucket`]: a token bucket that answers with departure times.
+//! [`EdtBucket`]: a token bucket that returns departure times instead of counting tokens.
 
 use core::time::Duration;
 
@@ -7,24 +7,26 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-/// An earliest-departure-time bucket: instead of tokens, it keeps the instant at which the line is
-/// free again.
+/// A rate limiter of the kind "earliest departure time": instead of tokens, it keeps the time at
+/// which the line has carried all earlier bytes and is free again.
 ///
 /// The model is that of Carousel (Saeed et al., SIGCOMM 2017) and of Linux's `fq` since 4.20: every
-/// train gets the time at which it may leave, and the next one the time at which a line of that
-/// rate has carried it. Time is fixed point in 2⁻⁴⁰ ns: a byte takes 20 ps at 400 Gbit/s and 8 ms
-/// at 1 kbit/s, and both are held to better than 10⁻¹⁰. Slower rates than 1 kbit/s become 1 kbit/s.
+/// packet train gets the time at which it may leave, and its successor the time at which a line of
+/// the given rate has carried the train. Time is fixed point in 2⁻⁴⁰ ns: a byte takes 20 ps at 400
+/// Gbit/s and 8 ms at 1 kbit/s, and the format represents both with an error below 10⁻¹⁰. Rates
+/// below 1 kbit/s are raised to 1 kbit/s.
 ///
-/// **The burst is for catching up.** A shaper that wakes late has to catch up, or the late time is
-/// lost for ever. While a queue is *backlogged*, the line's schedule runs on even if it is not
-/// served, and overdue trains may leave at once: at most `burst`; time beyond that is forfeited. A
-/// queue that was *empty* has nothing to catch up with: [`Self::wake`] marks its end of idleness,
-/// and then its first trains are spaced like all others. (The classic token bucket fills up while
-/// idle, and so begins every busy period with a burst: such bursts of N sources at once overflow a
-/// port.)
+/// **The burst is for catching up.** A shaper that wakes up late has to catch up, or the lost time
+/// lowers the rate permanently. While a queue is *backlogged*, the line's schedule runs on even if
+/// the queue is not served, and overdue trains may leave at once: at most `burst` bytes. Any
+/// further lateness is forfeited. A queue that was *empty* has nothing to catch up with:
+/// [`Self::wake`] marks the end of its idleness, and then its first trains are spaced like all
+/// others. (The classic token bucket fills up while idle, and so begins every busy period with a
+/// burst: such bursts of N sources at once overflow a port.)
 ///
-/// Laws, with `c` the largest train:
-/// * since a wake, at most `rate × t` and one train have departed: never ahead of the line;
+/// Guaranteed limits, with `c` the largest train:
+/// * since a wake, at most `rate × t` and one train have departed, so departures are never ahead of
+///   the line;
 /// * in any interval, for any sequence of requests, at most `rate × (t + 1 ns) + max(burst, c)`
 ///   departs.
 #[derive(Clone, Debug)]
@@ -35,79 +37,81 @@ pub struct EdtBucket {
     per_byte: u64,
     /// The burst as a time on the line, in 2⁻⁴⁰ ns.
     tolerance: u128,
-    /// Time at which the line is free, in 2⁻⁴⁰ ns: the schedule.
+    /// Time at which the line is free for the next train, in 2⁻⁴⁰ ns.
     next: u128,
-    /// Time at which a classic bucket would be full again, in 2⁻⁴⁰ ns: it bounds the sum of
-    /// catching up (the theoretical arrival time of GCRA, ITU-T I.371).
+    /// Time at which a classic token bucket would be full again, in 2⁻⁴⁰ ns (the theoretical
+    /// arrival time of GCRA, ITU-T I.371). This time limits the bytes that may leave at once to
+    /// catch up.
     full: u128,
 }
 
-/// Bits behind the point.
+/// Number of fractional bits in the fixed-point times.
 const FRACTION: u32 = 40;
 
-/// Tolerance for departures, which are whole nanoseconds: without it, the rounding up would be lost
-/// for ever.
+/// Tolerance of one nanosecond. Departure times are rounded up to whole nanoseconds, and without
+/// the tolerance each rounding would lower the rate.
 const GRAIN: u128 = 1 << FRACTION;
 
-/// The slowest rate.
+/// The slowest rate that a bucket supports, in bit/s.
 const SLOWEST: u64 = 1000;
 
 impl EdtBucket {
-    /// Creates a bucket whose line is free from the clock's zero on. The burst counts the same
-    /// bytes as the rate.
+    /// Creates a bucket whose line is free from the zero of the clock on. The burst counts the same
+    /// kind of bytes as the rate.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
         let per_byte = per_byte(rate);
         let tolerance = u128::from(per_byte) * u128::from(burst.count());
         Self { rate, burst, per_byte, tolerance, next: 0, full: 0 }
     }
 
-    /// The rate that was asked for.
+    /// Returns the configured rate.
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// Returns the bytes that may be caught up.
+    /// Returns the burst: the bytes that may leave at once to catch up with the schedule.
     pub fn burst(&self) -> Bytes {
         self.burst
     }
 
-    /// Returns the lateness of trains that costs no rate: the time that the burst takes on the
-    /// line.
+    /// Returns the greatest lateness of trains that does not lower the rate, which is the time that
+    /// the burst takes on the line.
     pub fn tolerance(&self) -> Duration {
         Duration::from_nanos(whole(self.tolerance))
     }
 
-    /// The queue behind this bucket was empty and has something to send: idle time is no credit.
+    /// Notes that the queue of this bucket was empty until `now` and has something to send. The
+    /// idle time does not count as time to catch up with.
     #[inline]
     pub fn wake(&mut self, now: Instant) {
         self.next = self.next.max(fixed(now));
     }
 
-    /// Returns the time at which the next bytes may depart; not before `now`.
+    /// Returns the time at which the line is free for the next bytes, at the earliest `now`.
     #[inline]
     pub fn departure(&self, now: Instant) -> Instant {
         self.departure_of(Bytes::ZERO, now)
     }
 
-    /// Returns the time at which that many bytes may depart together; not before `now`.
+    /// Returns the time at which a train of `bytes` may depart, at the earliest `now`.
     #[inline]
     pub fn departure_of(&self, bytes: Bytes, now: Instant) -> Instant {
         now.max(self.due(bytes))
     }
 
-    /// Returns the time at which that many bytes could have departed at the earliest: their
-    /// lateness is the time since.
+    /// Returns the earliest time at which a train of `bytes` may depart or could have departed. If
+    /// the returned time is in the past, the time since then is the lateness of the train.
     #[inline]
     pub fn due(&self, bytes: Bytes) -> Instant {
-        // What is larger than the burst goes when the bucket is full.
+        // A train larger than the burst may depart when the bucket is full.
         let missing = self.cost(bytes).min(self.tolerance);
         let conforms = self.full.saturating_add(missing).saturating_sub(self.tolerance + GRAIN);
         let at = self.next.max(conforms);
         Instant::from_nanos(whole(at.saturating_add(GRAIN - 1)))
     }
 
-    /// Notes that those bytes depart at `at`, which [`Self::departure_of`] allowed. Returns the
-    /// time for which they keep the line busy.
+    /// Notes that a train of `bytes` departs at `at`, a time that [`Self::departure_of`] has
+    /// allowed. Returns the time for which the train keeps the line busy.
     #[inline]
     pub fn spend(&mut self, bytes: Bytes, at: Instant) -> Duration {
         let (cost, at) = (self.cost(bytes), fixed(at));
@@ -117,9 +121,9 @@ impl EdtBucket {
         Duration::from_nanos(whole(cost))
     }
 
-    /// Takes the next place on the line for bytes that are ready now, and returns their departure
-    /// time: for executors that hold trains until their time. A delay beyond that place is the
-    /// caller's, and not caught up.
+    /// Reserves the line for a train that is ready now, and returns its departure time. This
+    /// function is for callers that hold trains until their departure time themselves. If a train
+    /// leaves later than the returned time, the delay is not caught up.
     #[inline]
     pub fn depart(&mut self, bytes: Bytes, now: Instant) -> Instant {
         self.wake(now);
@@ -128,7 +132,8 @@ impl EdtBucket {
         at
     }
 
-    /// Changes the rate from now on; bytes still on the line are carried at the new one.
+    /// Changes the rate from `now` on. Bytes that the line has not carried yet are carried at the
+    /// new rate.
     pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         let (old, new) = (u128::from(self.per_byte), per_byte(rate));
         let now = fixed(now);
@@ -151,10 +156,11 @@ impl EdtBucket {
     }
 }
 
-/// Time per byte, rounded up: never faster than asked.
+/// Returns the time per byte at a rate, in 2⁻⁴⁰ ns, rounded up so that the bucket is never faster
+/// than the rate.
 fn per_byte(rate: Rate) -> u64 {
     let bits = u128::from(rate.bits_per_second().max(SLOWEST));
-    // At most 8 ms: 8.8e18 units, within 64 bits.
+    // The time per byte is at most 8 ms, or 8.8e18 units, which fits into 64 bits.
     (8_000_000_000_u128 << FRACTION).div_ceil(bits) as u64
 }
 
@@ -163,7 +169,7 @@ fn fixed(at: Instant) -> u128 {
     u128::from(at.as_nanos()) << FRACTION
 }
 
-/// Whole nanoseconds, cut off; the end of time where there are too many.
+/// Converts a fixed-point time to whole nanoseconds, rounded down, and limited to `u64::MAX`.
 #[inline]
 fn whole(time: u128) -> u64 {
     u64::try_from(time >> FRACTION).unwrap_or(u64::MAX)

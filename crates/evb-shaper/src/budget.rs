@@ -1,15 +1,15 @@
-//! [`BudgetTree`]: who may have how much under way, where builders share buffers.
+//! [`BudgetTree`]: divides the network buffers that builders share into budgets of bytes under way.
 
 use evb_core::{index::BuilderIndex, units::Bytes};
 
 /// Buffers on the way to builders: a switch port, the packet memory of the ASIC behind several
-/// ports, the trunk between two switches. A builder is below one of them, which may be below
-/// another; bytes under way to a builder may lie in any.
+/// ports, the trunk between two switches. Each builder is behind one buffer, which may itself be
+/// behind another; bytes under way to a builder may lie in any buffer in front of it.
 ///
-/// [`Self::divide`] gives each builder a budget that it may use whatever the others do: static, so
-/// that builders need not communicate. The division is max-min fair (progressive filling, Bertsekas
-/// & Gallager, *Data Networks*, §6.5.2): no builder can have more without taking from one that has
-/// no more than it.
+/// [`Self::divide`] gives each builder a fixed budget that it may use independently of the other
+/// builders, so that builders need not communicate. The division is max-min fair (progressive
+/// filling, Bertsekas & Gallager, *Data Networks*, §6.5.2): no builder's budget can grow without
+/// taking from a builder whose budget is no larger.
 ///
 /// ```
 /// # use evb_core::units::Bytes;
@@ -26,7 +26,7 @@ use evb_core::{index::BuilderIndex, units::Bytes};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetTree {
     nodes: Vec<Node>,
-    /// The node above each builder.
+    /// The buffer directly in front of each builder, as an index into `nodes`.
     builders: Vec<usize>,
 }
 
@@ -42,31 +42,32 @@ struct Node {
 }
 
 impl BudgetTree {
-    /// Adds a buffer of which that much may be used, in buffer bytes; it is below another, or the
-    /// last on the way.
+    /// Adds a buffer, of which `capacity` buffer bytes may be used. `above` is the larger buffer
+    /// that the new buffer is behind, or `None` if there is no larger one.
     pub fn add(
         &mut self,
         name: impl Into<String>,
         capacity: Bytes,
         above: Option<BufferIndex>,
     ) -> BufferIndex {
-        // A parent that is not there yet would be another tree's.
+        // An index beyond the present buffers belongs to another tree, and is ignored.
         let parent = above.map(|above| above.0).filter(|above| *above < self.nodes.len());
         self.nodes.push(Node { name: name.into(), capacity, parent });
         BufferIndex(self.nodes.len() - 1)
     }
 
-    /// A builder behind a buffer. Builders are numbered from zero.
+    /// Adds a builder behind a buffer, and returns the builder's index. Builders are numbered from
+    /// zero.
     pub fn add_builder(&mut self, behind: BufferIndex) -> BuilderIndex {
         self.builders.push(behind.0);
         BuilderIndex::new(self.builders.len() - 1)
     }
 
-    /// Each builder's budget.
+    /// Returns the budget of each builder.
     pub fn divide(&self) -> Vec<Bytes> {
         let mut shares: Vec<Option<u64>> = vec![None; self.builders.len()];
-        // All budgets rise together until a buffer is full; those behind it stay, the others rise
-        // on.
+        // All budgets rise together until a buffer is full. The budgets of the builders behind a
+        // full buffer are final, and the budgets of the other builders continue to rise.
         while let Some((level, full)) = self.next_full(&shares) {
             for (builder, share) in shares.iter_mut().enumerate() {
                 if share.is_none() && self.is_behind(BuilderIndex::new(builder), full) {
@@ -77,7 +78,8 @@ impl BudgetTree {
         shares.into_iter().map(|share| Bytes::new(share.unwrap_or(u64::MAX))).collect()
     }
 
-    /// The buffers, with what they carry when each builder has that budget: name, use, capacity.
+    /// Returns the name, the load and the capacity of each buffer, if every builder uses its whole
+    /// budget from `budgets`.
     pub fn loads<'a>(&'a self, budgets: &'a [Bytes]) -> impl Iterator<Item = (&'a str, Bytes, Bytes)> + 'a {
         self.nodes.iter().enumerate().map(move |(index, node)| {
             let behind = budgets
@@ -88,7 +90,8 @@ impl BudgetTree {
         })
     }
 
-    /// The buffer that is full first when all open shares rise, and at which level.
+    /// Returns the buffer that is full first when all budgets that are not final rise together, and
+    /// the budget at which it is full.
     fn next_full(&self, shares: &[Option<u64>]) -> Option<(u64, usize)> {
         let level = |(index, node): (usize, &Node)| {
             let behind = || {

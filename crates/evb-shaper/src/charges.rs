@@ -1,4 +1,4 @@
-//! What was granted and has not arrived, grant by grant.
+//! The account of granted bytes that have not arrived, grant by grant.
 
 use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
@@ -13,56 +13,59 @@ use evb_core::{
 
 use crate::cost::PacketCost;
 
-/// Time after which a lane with an outstanding grant that delivers no byte is stalled.
+/// Time without a byte after which a lane with an outstanding grant counts as stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
 
-/// Time after which a stalled lane may lose its connection. It is not shorter, since a source that
-/// waits for a core on a busy host is back before, and a new connection costs more.
+/// Time without a byte after which the builder may close the connection of a stalled lane. A source
+/// that only waits for a processor core on a busy host continues before this time, and waiting for
+/// it costs less than a new connection.
 pub(crate) const GIVEN_UP: Duration = Duration::from_millis(200);
 
-/// Time for which the bytes of a lost connection may still lie in a switch port: 160 kB at 10
-/// Mbit/s.
+/// Time for which the bytes of a lost connection may still lie in a switch port: 160 kB take this
+/// long at 10 Mbit/s.
 const DRAIN: Duration = Duration::from_millis(130);
 
-/// Part in which grant policies differ; the charges are kept for all of them alike.
+/// The part in which grant policies differ: the decision about the next grant. [`Charges`] keeps
+/// account of the grants of all policies.
 pub(crate) trait Rule {
-    /// The next grant that may be given now; charged.
+    /// Returns the next grant that may be given now, if any, and charges it.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 
-    /// Decides if that much more may be outstanding on that lane: asked before lost bytes are sent
-    /// again, which go before all new grants.
+    /// Decides if a further charge of `cost` may be outstanding on a lane. The policy is asked
+    /// before lost bytes are requested again; such requests have priority over new grants.
     fn room(&self, _charges: &Charges, _lane: LaneIndex, _cost: Bytes) -> Room {
         Room::Free
     }
 
-    /// Returns the cost of bytes in the port.
+    /// Returns the parameters from which the charge of a grant is computed.
     fn cost(&self) -> &PacketCost;
 
-    /// Notes the bytes that the lane has received in all, on its connection or on a new one.
+    /// Notes the total number of bytes received on a lane, over all of its connections.
     fn handle_received(&mut self, _lane: LaneIndex, _received: u64) {}
 
-    /// The lane's connection is new.
+    /// Notes that a lane has a new connection.
     fn handle_reset(&mut self, _lane: LaneIndex) {}
 }
 
-/// Room for more outstanding bytes.
+/// The answer to a request for more outstanding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// There is room.
+    /// The bytes may be outstanding.
     Free,
-    /// The lane has no room.
+    /// The lane has reached its limit of outstanding bytes.
     LaneFull,
-    /// The port has no room, so no lane has.
+    /// The limit of outstanding bytes for the whole port is reached, so no lane has room.
     PortFull,
 }
 
-/// The charges of all lanes. A grant is charged when given, and released whole when the last of its
-/// bytes has arrived or is declared lost (docs/reference/protocol.md UDP-15).
+/// The charges of all lanes. A grant is charged when it is given. The whole charge is released when
+/// the last byte of the grant has arrived or is declared lost (docs/reference/protocol.md UDP-15).
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
     outstanding: Bytes,
-    /// Charges of connections that are gone, until the network has drained.
+    /// Charges of lost connections: the time at which the network has certainly delivered their
+    /// bytes, the lane, and the charge.
     draining: VecDeque<(Instant, usize, Bytes)>,
     pub(crate) counters: GrantCounters,
 }
@@ -71,7 +74,7 @@ pub(crate) struct Charges {
 struct LaneCharges {
     grants: VecDeque<Charge>,
     outstanding: Bytes,
-    /// Charges of lost connections, until the network has drained.
+    /// Charges of the lane's lost connections whose bytes may still be in the network.
     draining: Bytes,
     last_byte: Instant,
     stalled: bool,
@@ -79,7 +82,7 @@ struct LaneCharges {
 
 #[derive(Debug)]
 struct Charge {
-    /// The lane bytes.
+    /// The first lane offset of the grant.
     start: u64,
     end: u64,
     request: Request,
@@ -87,7 +90,7 @@ struct Charge {
     left: u64,
     cost: Bytes,
     given: Instant,
-    /// Set when its first byte is here.
+    /// True once the first byte of the grant has arrived.
     has_begun: bool,
 }
 
@@ -109,8 +112,8 @@ impl Charges {
         self.lanes[lane].outstanding
     }
 
-    /// Returns the buffer bytes that may still lie in the port because of a lane: its grants, and
-    /// those of its lost connections.
+    /// Returns the buffer bytes of a lane that may lie in the port: the charges of its grants and
+    /// of its lost connections.
     pub(crate) fn in_port(&self, lane: LaneIndex) -> Bytes {
         self.lanes[lane].outstanding + self.lanes[lane].draining
     }
@@ -119,13 +122,13 @@ impl Charges {
         self.lanes[lane].stalled
     }
 
-    /// Returns true for a lane that is stalled and has brought nothing for [`GIVEN_UP`].
+    /// Returns true for a stalled lane on which no byte has arrived for [`GIVEN_UP`].
     pub(crate) fn is_given_up(&self, lane: LaneIndex, now: Instant) -> bool {
         let charges = &self.lanes[lane];
         charges.stalled && now.since(charges.last_byte) >= GIVEN_UP
     }
 
-    /// Charges a grant.
+    /// Charges a grant with `cost`, and returns the grant.
     pub(crate) fn give(&mut self, grant: Grant, cost: Bytes, now: Instant) -> Grant {
         let charges = &mut self.lanes[grant.lane];
         if charges.grants.is_empty() {
@@ -148,7 +151,7 @@ impl Charges {
         grant
     }
 
-    /// The first transmission of the next bytes of a lane, up to `end`, is granted and charged.
+    /// Grants the first transmission of a lane's next bytes, up to `end`, and charges it.
     pub(crate) fn give_next(
         &mut self,
         lane: LaneIndex,
@@ -170,7 +173,7 @@ impl Charges {
                 self.counters.first_byte.record(now.since(charge.given));
             }
         }
-        // Repetitions end by `handle_accounted` alone.
+        // Grants for retransmissions are released only by `handle_accounted`.
         let is_here = |charge: &mut Charge| charge.request == 0 && charge.end <= received;
         while let Some(charge) = charges.grants.pop_front_if(is_here) {
             charges.outstanding -= charge.cost;
@@ -179,7 +182,8 @@ impl Charges {
         }
     }
 
-    /// A transmission, or a part of one, has ended.
+    /// Notes that the bytes of `range`, as sent for `request`, have arrived or are lost. The charge
+    /// of a grant is released when each of its bytes has arrived or is lost.
     pub(crate) fn handle_accounted(
         &mut self,
         lane: LaneIndex,
@@ -197,7 +201,8 @@ impl Charges {
         while let Some(charge) = charges.grants.get_mut(index) {
             let overlap = range.end.min(charge.end).saturating_sub(range.start.max(charge.start));
             if charge.request != request || overlap == 0 {
-                // First transmissions are granted in the order of the lane.
+                // Grants for first transmissions are in the order of lane offsets, so no later one
+                // overlaps.
                 if request == 0 && charge.request == 0 && charge.start >= range.end {
                     break;
                 }
@@ -217,12 +222,13 @@ impl Charges {
             }
             charges.grants.remove(index);
         }
-        // Only a lane that has something to send is stalled: the awaited bytes may have come by an
-        // earlier transmission.
+        // A lane without outstanding grants is not stalled: the awaited bytes may have arrived by
+        // an earlier transmission.
         charges.stalled &= !charges.grants.is_empty();
     }
 
-    /// The lane's connection is gone: its grants are void, their bytes drain.
+    /// Notes that a lane's connection is lost. The grants of the lane are void, but their bytes
+    /// stay charged until they have certainly left the network.
     pub(crate) fn handle_gone(&mut self, lane: LaneIndex, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.grants.clear();
@@ -247,7 +253,8 @@ impl Charges {
         }
     }
 
-    /// The next stall or drain; in steps of [`STALL`], so that it need not be kept exact per byte.
+    /// Returns the time at which a lane may count as stalled or the charge of a lost connection
+    /// ends. Bytes that arrive meanwhile postpone a stall, so the time may be too early.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let waiting = self.lanes.iter().filter(|charges| !charges.stalled && !charges.grants.is_empty());
         let stall = waiting.map(|charges| charges.last_byte + STALL).min();

@@ -1,4 +1,5 @@
-//! Credit: a byte budget per builder port, given out in chunks.
+//! Credit: a grant policy in which a builder gives out a byte budget for its switch port, in
+//! chunks.
 
 use evb_core::{
     grant::{Grant, LaneDemand},
@@ -16,43 +17,48 @@ use crate::{
 /// Configuration of a builder's credit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreditConfig {
-    /// The most buffer bytes permitted and not arrived, over all lanes; at most the port's buffer.
+    /// The largest number of buffer bytes that may be granted and not arrived, over all lanes. The
+    /// budget must not exceed the port's buffer.
     pub budget: Bytes,
-    /// Lane bytes of one turn.
+    /// Lane bytes of one turn, the amount that a lane is granted at a time.
     pub chunk: Bytes,
-    /// Lanes that have their turn at once; with `None`, as many as the budget carries.
+    /// Number of lanes that may have their turn at the same time; with `None`, as many as the
+    /// budget permits.
     pub sources_at_once: Option<usize>,
-    /// Start of the rotation over the lanes; different for each builder, so that they do not all
-    /// ask the same source first.
+    /// Lane at which the rotation starts. Each builder starts at another lane, so that the builders
+    /// do not all ask the same source first.
     pub offset: usize,
-    /// Cost of bytes in the port.
+    /// Cost of lane bytes in the port's buffer.
     pub cost: PacketCost,
 }
 
 /// The credit policy.
 ///
-/// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event
-/// that they hold, ties by rotation, and none overtakes; a turn is one chunk, which may reach
-/// beyond that event. A lane holds at most max(chunk, budget / 4), or four chunks while no other
-/// lane wants to send: a lane that is alone does not stop and wait. A stalled lane gets no new
-/// grants, and the builder closes it where it keeps the others waiting.
+/// Invariant: the outstanding charge never exceeds the budget. The lane with the oldest event is
+/// served first, and a younger event never overtakes; among lanes with the same event, service
+/// rotates. A turn is one chunk, which may reach beyond the oldest event. A lane holds at most
+/// max(chunk, budget / 4), or four chunks while no other lane wants to send, so that a lone lane
+/// need not wait for each chunk to arrive. A stalled lane gets no new grants, and the builder
+/// closes its connection if it keeps other lanes waiting.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
-    /// The most that a chunk may be charged, with what announces its fragments.
+    /// The largest charge of a chunk, in buffer bytes, including the announcements of its
+    /// fragments.
     chunk_limit: Bytes,
-    /// The most that a lane may hold while others want to send.
+    /// The largest charge that a lane may hold while other lanes want to send.
     lane_limit: Bytes,
-    /// The most that it may hold while none does.
+    /// The largest charge that a lane may hold while no other lane wants to send.
     lone_limit: Bytes,
     next: usize,
-    /// With `sources_at_once`: the lanes whose turn it is, and the lane offset that ends it.
+    /// With `sources_at_once`: the lanes whose turn it is, each with the lane offset at which its
+    /// turn ends.
     turns: Vec<(LaneIndex, u64)>,
     received: Vec<u64>,
 }
 
 impl Credit {
-    /// A policy over `lanes` lanes. The chunk is cut down to what the budget can carry.
+    /// Creates the policy for `lanes` lanes. A chunk larger than the budget is reduced to it.
     pub(crate) fn new(mut config: CreditConfig, lanes: usize) -> Self {
         let most = config.cost.affordable(config.budget);
         config.chunk = config.chunk.min(most).max(Bytes::new(1));
@@ -73,9 +79,10 @@ impl Credit {
         }
     }
 
-    /// Returns the lane with the oldest event among those that may be served, in rotation order.
-    /// The room for its chunk is checked afterwards: a younger event's smaller chunk must not
-    /// overtake, or the oldest would wait while there are small ones.
+    /// Returns the lane with the oldest event among the lanes that may be served; of several lanes
+    /// with this event, the first in rotation order. The caller checks afterwards if the budget has
+    /// room for the chunk. If a smaller chunk of a younger event could overtake, the oldest event
+    /// might wait for ever.
     fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<LaneIndex> {
         let count = lanes.len();
         let mut best: Option<(EventId, LaneIndex)> = None;
@@ -100,7 +107,7 @@ impl Credit {
         best.map(|(_, lane)| lane).or_else(|| alone.map(|(lane, _)| lane))
     }
 
-    /// The end of the lane's next chunk, and its charge.
+    /// Returns the end offset of a lane's next chunk, and the charge of the chunk.
     fn next_chunk(&self, demand: &LaneDemand) -> (u64, Bytes) {
         let CreditConfig { cost, budget, chunk, .. } = &self.config;
         let length = chunk.count().min(demand.ready - demand.granted);
@@ -108,8 +115,8 @@ impl Credit {
         if charge <= self.chunk_limit {
             return (demand.granted + length, charge);
         }
-        // Tiny fragments may cost more to announce than to send, so the grant is cut to the room of
-        // the limit, at least a packet.
+        // Tiny fragments may cost more to announce than to send. The grant is therefore reduced to
+        // the limit, but not below one packet.
         let part = u128::from(length) * u128::from(self.chunk_limit.count()) / u128::from(charge.count());
         let packets = (part as u64 + cost.record_header().count()) / cost.packet_payload().count();
         let length = cost.full_packets(packets.max(1)).count().min(length);
@@ -117,9 +124,9 @@ impl Credit {
         (demand.granted + length, charge.min(*budget))
     }
 
-    /// Returns the largest holder of the budget among the lanes that have been stalled for
-    /// [`GIVEN_UP`](crate::charges::GIVEN_UP), where these together hold more than a quarter of the
-    /// budget and another lane finds no room in it.
+    /// Returns the lane that holds most of the budget among those stalled for
+    /// [`GIVEN_UP`](crate::charges::GIVEN_UP). Returns `None` unless the stalled lanes together
+    /// hold more than a quarter of the budget and another lane waits for room in it.
     pub(crate) fn withholding(
         &self,
         charges: &Charges,
@@ -222,7 +229,7 @@ impl Rule for Credit {
     }
 }
 
-/// Returns true if the lane may hold that much more.
+/// Returns true if a lane may hold a further charge of `cost` under the given limit.
 fn within(limit: Bytes, charges: &Charges, lane: LaneIndex, cost: Bytes) -> bool {
     let held = charges.of_lane(lane);
     held == Bytes::ZERO || held + cost <= limit

@@ -1,13 +1,14 @@
-//! [`Lateness`]: a histogram of how late departures are.
+//! [`Lateness`]: a histogram of the lateness of departures.
 
 use core::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// A quarter of an hour in ns. Later departures count as so late.
+/// The largest lateness that the histogram distinguishes, in ns: a quarter of an hour. A greater
+/// lateness counts as a quarter of an hour.
 const LIMIT: u64 = 900_000_000_000;
 
-/// A histogram of latenesses in ns, with a resolution of a tenth.
+/// A histogram of latenesses in ns, with a relative resolution of a tenth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lateness(Histogram<u64>);
 
@@ -18,7 +19,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts a departure that was so late.
+    /// Records the lateness of one departure.
     #[inline]
     pub fn record(&mut self, late: Duration) {
         self.0.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
@@ -29,13 +30,13 @@ impl Lateness {
         self.0.len()
     }
 
-    /// Returns the longest, rounded up to the resolution.
+    /// Returns the longest recorded lateness, rounded up to the resolution.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
 
-    /// Returns the lateness that this part of them did not exceed, rounded up to the resolution;
-    /// zero where there are none.
+    /// Returns the lateness that the fraction `part` of all departures did not exceed, rounded up
+    /// to the resolution; zero if none were recorded.
     pub fn quantile(&self, part: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(part))
     }

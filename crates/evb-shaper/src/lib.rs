@@ -1,24 +1,25 @@
-//! **When** bytes may go: grant policies at the builder, departure times at the source. Pure: no
-//! socket, no clock.
+//! Traffic shaping, which decides **when** bytes may be sent: grant policies at the builder,
+//! departure times at the source. The code of this crate is pure: it uses no sockets and reads no
+//! clock.
 //!
-//! The bottleneck of event building is the switch port in front of a builder: N sources answer at
-//! once into one shallow buffer. A builder knows beforehand which data will come, so it can request
-//! them in pieces:
+//! The bottleneck of event building is the switch port in front of a builder: when N sources answer
+//! at once, their packets meet in one shallow buffer. A builder knows beforehand which data will
+//! come, so it can request them in pieces:
 //!
 //! | `shaping.mode` | a source may send | safe while |
 //! |---|---|---|
-//! | [`Credit`] | what the builder's byte budget lets it ask for | budget ≤ port buffer |
-//! | [`Window`] | `window` beyond its bytes received | sources × gross window ≤ port buffer |
+//! | [`Credit`] | bytes that the builder requests within its budget | budget ≤ port buffer |
+//! | [`Window`] | `window` bytes beyond those received | sources × gross window ≤ port buffer |
 //! | [`Open`], [`PacedSource`] | all ready bytes, paced by lane and link | Σ rates ≤ port rate |
-//! | [`Open`] | all that is ready: the baseline | never |
+//! | [`Open`] | all ready bytes, without pacing: the baseline | never |
 //!
 //! Credit follows the receiver-driven transports (Homa: Montazeri et al., SIGCOMM 2018; SIRD:
 //! Prasopoulos et al., NSDI 2025) and the sequential request of the RCNP/Saclay event builder
 //! (Nomachi et al.); `Window` follows BaBar's use of the TCP window as a throttle; the token bucket
 //! Yasu et al.'s TBF within CBQ. [`BudgetTree`] divides the buffers that builders share.
 //!
-//! Departures are computed as times, never waited for. A [`PacedSource`] asks a [`ClassTree`],
-//! which asks [`EdtBucket`]s:
+//! This crate computes departure times and never waits for them. A [`PacedSource`] asks a
+//! [`ClassTree`], which asks [`EdtBucket`]s:
 //!
 //! ```text
 //!  link ────────── EdtBucket: what the link carries            guarantees, ceilings, priorities,
@@ -29,18 +30,18 @@
 //!   └─ monitoring
 //! ```
 //!
-//! | what | from |
+//! | method | origin |
 //! |---|---|
 //! | departure times instead of tokens | Carousel (Saeed et al., 2017); Linux's `fq` since 4.20 |
 //! | classes that share a link | CBQ (Floyd & Jacobson, ToN 3(4), 1995), by HTB's rules (Devera) |
 //! | lanes that share a class | start-time fair queueing (Goyal, Vin & Cheng, SIGCOMM 1996) |
 //! | packets that leave together where timers are coarse | clustered packet spacing: [`Clusters`] |
-//! | a shared buffer's division | max-min fairness by progressive filling (Bertsekas & Gallager) |
-//! | what meets in a port | network calculus (Cruz, 1991): [`sums`] |
+//! | division of a shared buffer | max-min fairness by progressive filling (Bertsekas & Gallager) |
+//! | bytes that meet in a port | network calculus (Cruz, 1991): [`sums`] |
 //!
-//! No rate is rounded (10⁻⁶ over any mix of packets is tested, 10⁻¹⁰ by construction), and an idle
-//! queue never begins with a burst: bursts only make up for lateness. `docs/explanation/pacing.md`
-//! in the repository compares this with GCRA, which limits messages.
+//! Rates are kept exactly (by construction to 10⁻¹⁰; tests check 10⁻⁶ over any mix of packets), and
+//! a queue that was idle never begins with a burst: bursts only make up for lateness.
+//! `docs/explanation/pacing.md` in the repository compares this with GCRA, which limits messages.
 
 pub mod cost;
 pub mod sums;
@@ -78,5 +79,6 @@ pub use train::longest_train;
 pub use tree::{ClassTree, Permit};
 pub use window::Window;
 
-/// A builder whose grants are shaped: what production and simulator drive.
+/// The state machine of a builder whose grants are shaped. Both production and the simulator use
+/// this type.
 pub type ShapedBuilder = evb_core::builder::BuilderCore<Policy>;

@@ -1,35 +1,37 @@
-//! [`LinkPlan`]: how traffic classes share a host's link, as configured and checked.
+//! [`LinkPlan`]: the checked configuration of the traffic classes that share a host's link.
 
 use evb_core::{index::ClassIndex, units::Rate};
 
 use crate::pace::Pace;
 
-/// The class of a source's connection to the supervisor; its lanes are in the first.
+/// The class of a source's connection to the supervisor. The source's lanes are in class 0.
 pub const CONTROL_CLASS: ClassIndex = ClassIndex::new(1);
 
-/// A traffic class.
+/// A traffic class of a link, as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// Name in configurations and reports.
+    /// Name of the class in configurations and reports.
     pub name: String,
-    /// Rate that it gets at any load of the others. With `None`, it is a hundredth of the link, so
-    /// that no class starves.
+    /// Rate that the class gets at any load of the other classes. `None` stands for a hundredth of
+    /// the link's rate, so that no class starves.
     pub guaranteed: Option<Rate>,
-    /// Rate that it never exceeds, even on an idle link. `None` stands for the link's.
+    /// Rate that the class never exceeds, even on an otherwise idle link. `None` stands for the
+    /// rate of the link.
     pub ceiling: Option<Rate>,
-    /// Rank in serving the rate that the guarantees leave: lower numbers before higher ones, equals
-    /// in the ratio of their guarantees.
+    /// Priority in sharing the rate that the guarantees leave: lower numbers come before higher
+    /// ones, and classes with equal numbers share in the ratio of their guarantees.
     pub priority: u8,
 }
 
-/// A link, and the classes that share it. Rates count the bytes that the link's counts.
+/// A link, and the traffic classes that share it. The rates of the classes count the same kind of
+/// bytes as the link's rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
     link: Option<Pace>,
     classes: Vec<PlannedClass>,
 }
 
-/// A class whose rates are known.
+/// A traffic class whose missing rates were filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedClass {
     pub(crate) name: String,
@@ -38,25 +40,26 @@ pub(crate) struct PlannedClass {
     pub(crate) priority: u8,
 }
 
-/// Reason why classes cannot share a link.
+/// Reason why a configuration of traffic classes is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPlanError {
-    /// There is no class.
+    /// The list of classes is empty.
     NoClass,
-    /// More is guaranteed than there is.
+    /// The guaranteed rates of the classes add up to more than the rate of the link.
     Overcommitted {
-        /// Σ of the guarantees, a hundredth of the link for each class that states none.
+        /// Sum of the guaranteed rates, with a hundredth of the link for each class without a
+        /// guarantee.
         guaranteed: Rate,
         /// Rate of the link.
         link: Rate,
     },
-    /// A class is promised more than it may take.
+    /// The guaranteed rate of a class is above its ceiling.
     AboveCeiling {
         /// Name of the class.
         class: String,
-        /// Its guarantee.
+        /// Guaranteed rate of the class.
         guaranteed: Rate,
-        /// Its ceiling.
+        /// Ceiling of the class.
         ceiling: Rate,
     },
 }
@@ -80,11 +83,11 @@ impl core::fmt::Display for LinkPlanError {
 
 impl core::error::Error for LinkPlanError {}
 
-/// Guarantee of a class that states none, in hundredths of the link.
+/// Guaranteed rate of a class without a configured guarantee, in hundredths of the link's rate.
 const LEAST_HUNDREDTHS: u64 = 1;
 
 impl LinkPlan {
-    /// Returns a plan without a limit, with one class.
+    /// Returns a plan of one class on a link without a rate limit.
     pub fn unlimited() -> Self {
         let all = PlannedClass {
             name: "data".to_owned(),
@@ -95,10 +98,11 @@ impl LinkPlan {
         Self { link: None, classes: vec![all] }
     }
 
-    /// Classes on a link of that rate; its burst pays for the executor's lateness.
+    /// Creates the plan of traffic classes on a link of the given pace. The burst of the pace lets
+    /// the sender catch up when it is late.
     ///
     /// # Errors
-    /// [`LinkPlanError`]: guarantees that cannot be kept.
+    /// Returns [`LinkPlanError`] if there is no class or if the guarantees cannot be kept.
     pub fn new(link: Pace, classes: Vec<Class>) -> Result<Self, LinkPlanError> {
         let least = Rate::from_bits_per_second(link.rate.bits_per_second() / 100 * LEAST_HUNDREDTHS);
         let planned = classes.into_iter().map(|class| {
@@ -120,12 +124,12 @@ impl LinkPlan {
         }
     }
 
-    /// Returns the pace of the link, if it is limited.
+    /// Returns the pace of the link, if the link has a rate limit.
     pub fn link(&self) -> Option<&Pace> {
         self.link.as_ref()
     }
 
-    /// The classes' names and guarantees, in order.
+    /// Returns the names and guaranteed rates of the classes, in order.
     pub fn guarantees(&self) -> impl Iterator<Item = (&str, Rate)> {
         self.classes.iter().map(|class| (class.name.as_str(), class.guaranteed))
     }

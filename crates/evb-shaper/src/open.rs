@@ -1,4 +1,4 @@
-//! Open: all that is ready may go at once.
+//! Open: a grant policy without limits, in which all ready bytes may be sent at once.
 
 use evb_core::{
     grant::{Grant, LaneDemand},
@@ -12,8 +12,8 @@ use crate::{
     cost::PacketCost,
 };
 
-/// The policy that grants all announced bytes: the unshaped baseline, and the policy below sources
-/// that pace themselves.
+/// The policy that grants all announced bytes at once. This policy serves as the unshaped baseline,
+/// and as the builder's policy when sources pace themselves.
 #[derive(Debug)]
 pub struct Open {
     cost: PacketCost,

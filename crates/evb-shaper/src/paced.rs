@@ -1,4 +1,4 @@
-//! [`PacedSource`]: a source whose departures are spaced.
+//! [`PacedSource`]: a source that sends its lane bytes at configured paces.
 
 use core::{ops::Range, time::Duration};
 
@@ -24,38 +24,40 @@ use crate::{
     tree::ClassTree,
 };
 
-/// Lane bytes that depart.
+/// A range of lane bytes that may be sent, and its departure time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// Index of the lane.
     pub lane: LaneIndex,
-    /// Lane offsets.
+    /// Lane offsets of the bytes.
     pub range: Range<u64>,
-    /// 0 if these bytes depart for the first time, else the number of the builder's request.
+    /// 0 if the bytes are sent for the first time, else the number of the builder's request for a
+    /// retransmission.
     pub request: Request,
-    /// Time of departure: now, or up to [`Pacing::lead`] later.
+    /// Time at which the bytes are to leave: now, or up to [`Pacing::lead`] later.
     pub at: Instant,
 }
 
-/// Counters of a source's adherence to its paces.
+/// Counters that tell how well a source has kept its paces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PacingCounters {
-    /// Trains.
+    /// Number of packet trains sent.
     pub departures: u64,
-    /// Lateness of the departures that had to wait for their time.
+    /// Lateness of the trains that had to wait for their departure time.
     pub lateness: Lateness,
-    /// Lateness beyond the allowance of the burst, over all lanes: that much time of a lane's rate
-    /// is lost.
+    /// Sum over all lanes of the lateness that the burst could not make up for. The bytes that a
+    /// lane could have sent in this time are lost to its rate.
     pub forfeited: Duration,
-    /// Bytes that departed, records' headers and announcements included.
+    /// Wire size of all bytes sent, including record headers and announcements.
     pub wire: WireBytes,
 }
 
-/// [`SourceCore`] with the lanes served in turn and, if configured, paced; both production and
-/// simulator drive it.
+/// A [`SourceCore`] whose lanes are served in turn and, if configured, paced. Both production and
+/// the simulator use this type.
 ///
-/// All bytes of a lane are paid for at its pace: a train's record header, the packet that it does
-/// not fill, and its announcements, which are never held back, with the packets that they need.
+/// The pace of a lane counts all bytes that the lane causes on the wire: record headers, packet
+/// headers (also of packets that are not full), and announcements. Announcements are never held
+/// back, but delay the data that follow.
 #[derive(Debug)]
 pub struct PacedSource {
     core: SourceCore,
@@ -63,20 +65,21 @@ pub struct PacedSource {
     tree: ClassTree,
     lanes: Vec<Lane>,
     counters: PacingCounters,
-    /// Time at which the earliest lane that was held back may go, and those that go with it.
+    /// Time at which the earliest of the lanes that wait for their departure time may send; perhaps
+    /// a little later, so that others can send at the same wake-up.
     held_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    /// The most lane bytes of one train; `None`: unpaced.
+    /// The largest number of lane bytes in one train; `None` for an unpaced lane.
     train: Option<u64>,
-    /// Stream bytes of announcements that are not paid for yet.
+    /// Stream bytes of announcements that were sent and are not charged to the pace yet.
     announced: u64,
 }
 
 impl PacedSource {
-    /// Spaces what departs from `core`.
+    /// Creates a source that sends the bytes of `core` at the paces of `pacing`.
     pub fn new(core: SourceCore, pacing: Pacing) -> Self {
         let pace = |lane| pacing.lanes.get(lane).copied().flatten();
         let count = core.lane_count();
@@ -86,7 +89,8 @@ impl PacedSource {
         Self { core, pacing, tree, lanes, counters: PacingCounters::default(), held_until: None }
     }
 
-    /// The next bytes to depart; `None` when there are none, or all are held back.
+    /// Returns the next bytes to send. Returns `None` if there are no bytes to send, or if all wait
+    /// for their departure time.
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
         let demand = |lane: LaneIndex| {
@@ -115,39 +119,40 @@ impl PacedSource {
         Some(Departure { lane: permit.lane, range, request, at: permit.at })
     }
 
-    /// Appends announcements to a lane's stream: [`SourceCore::announce`], paid for by the lane.
+    /// Appends announcements to a lane's stream, as [`SourceCore::announce`] does, and charges them
+    /// to the lane's pace.
     pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         let before = into.len();
         self.core.announce(lane, now, into);
         self.lanes[lane].announced += (into.len() - before) as u64;
     }
 
-    /// Appends one datagram of records of a lane, as [`SourceCore::write_datagram`] does; the lane
-    /// pays for it.
+    /// Appends one datagram of records of a lane, as [`SourceCore::write_datagram`] does, and
+    /// charges it to the lane's pace.
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         let before = into.len();
         self.core.write_datagram(lane, now, into);
         self.lanes[lane].announced += ((into.len() - before) as u64).saturating_sub(DATAGRAM_HEADER as u64);
     }
 
-    /// Charges another class of the link for that many bytes that leave now, in one write to a TCP
+    /// Charges a traffic class of the link with bytes that leave now, in one write to a TCP
     /// connection; see [`Pacing::link`].
     pub fn charge(&mut self, class: ClassIndex, stream: Bytes, now: Instant) {
         self.tree.charge(class, self.pacing.cost.over_tcp().wire(stream), now);
     }
 
-    /// Takes a roster, as [`SourceCore::handle_roster`] does; `pace` returns that of the lane of a
-    /// new builder.
+    /// Handles a roster as [`SourceCore::handle_roster`] does; `pace` returns the pace of the lane
+    /// to a new builder.
     ///
     /// # Errors
-    /// The roster cannot be.
+    /// Returns [`MalformedMessage`] if the roster is invalid.
     pub fn handle_roster(
         &mut self,
         builders: &[(BuilderId, Incarnation)],
         pace: impl Fn(BuilderId) -> Option<Pace>,
     ) -> Result<(), MalformedMessage> {
         self.core.handle_roster(builders)?;
-        // Those that are new stand in the roster's order.
+        // The core adds the lanes of new builders in the order of the roster.
         for (builder, _) in builders {
             if self.core.lane_index(*builder) == Some(LaneIndex::new(self.lanes.len())) {
                 let pace = pace(*builder);
@@ -158,7 +163,7 @@ impl PacedSource {
         Ok(())
     }
 
-    /// Gives a lane another pace; `None` frees it.
+    /// Gives a lane another pace; with `None`, the lane is not paced any more.
     pub fn set_pace(&mut self, lane: LaneIndex, pace: Option<Pace>, now: Instant) {
         let Some(of_lane) = self.lanes.get_mut(lane.get()) else { return };
         of_lane.train = self.pacing.train(pace.as_ref());
@@ -170,7 +175,8 @@ impl PacedSource {
         earlier(self.core.next_timeout(), self.held_until)
     }
 
-    /// The final counters, for the supervisor: the machine's, and how well paces were kept.
+    /// Returns the last report to the supervisor: the counters of the source, and of how well it
+    /// kept its paces.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let mut control = self.core.report(tcp_retransmits, trains);
         if let Some(Message::Report(Report { report: Some(RoleReport::Source(own)), .. })) =
@@ -187,14 +193,14 @@ impl PacedSource {
         control
     }
 
-    /// The machine behind the paces, for those who look.
+    /// Returns the source without the pacing, for observers.
     pub fn core(&self) -> &SourceCore {
         &self.core
     }
 
-    /// Returns the machine behind the paces, for its inputs, and for lane bytes that departed.
-    /// Departures come from [`Self::poll_departure`], announcements from [`Self::announce`] and
-    /// [`Self::write_datagram`].
+    /// Returns the source without the pacing, to hand in its inputs and to get the content of lane
+    /// bytes to send. Do not take departures and announcements from it: call
+    /// [`Self::poll_departure`], [`Self::announce`] and [`Self::write_datagram`] instead.
     pub fn core_mut(&mut self) -> &mut SourceCore {
         &mut self.core
     }
@@ -209,7 +215,7 @@ impl PacedSource {
         &self.pacing
     }
 
-    /// Announcements that go without data, in packets of their own, now that no more data goes.
+    /// Charges announcements that leave without data, in packets of their own, to their lanes.
     fn charge_announcements(&mut self, now: Instant) {
         for (index, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.announced > 0) {
             let wire = self.pacing.cost.wire(Bytes::new(core::mem::take(&mut lane.announced)));
@@ -219,16 +225,17 @@ impl PacedSource {
     }
 }
 
-/// The class of the lanes: the link's first.
+/// The traffic class of the lanes, which is the first class of the link.
 const DATA: ClassIndex = ClassIndex::new(0);
 
-/// Lane bytes that an unpaced lane is handed at a time, approximately, before the next lane has its
+/// Approximate number of lane bytes that an unpaced lane may send before the next lane has its
 /// turn.
 const TURN: u64 = 1 << 20;
 
 impl Lane {
-    /// Returns the lane bytes of its next train, of those that it may send; `index` is that lane of
-    /// `core`. Announcements go in front, in a stream in the same packets.
+    /// Returns the number of lane bytes in the next train of this lane, which is the lane `index`
+    /// of `core`. Over TCP, announcements go in front of the train in the same packets, and leave
+    /// less room for lane bytes.
     fn next(&self, index: usize, core: &SourceCore, cost: &PacketCost) -> u64 {
         let Some(train) = self.train else { return core.sendable_whole(LaneIndex::new(index), TURN) };
         let in_front = if cost.announcements_join() { self.announced } else { 0 };
@@ -236,7 +243,8 @@ impl Lane {
         core.sendable(LaneIndex::new(index)).min(rest.unwrap_or(train))
     }
 
-    /// Returns the wire size of a train of that many lane bytes, with its announcements.
+    /// Returns the wire size of a train of `length` lane bytes, with the announcements in front of
+    /// it.
     fn wire(&self, length: u64, cost: &PacketCost) -> WireBytes {
         cost.train_wire(Bytes::new(self.announced), Bytes::new(length))
     }

@@ -1,4 +1,4 @@
-//! From `shaping.mode` to a policy.
+//! The configuration `shaping.mode`, and the grant policy that follows from it.
 
 use core::{ops::Range, time::Duration};
 
@@ -19,42 +19,45 @@ use crate::{
     window::Window,
 };
 
-/// Shaping of a run's traffic, as configured.
+/// The configured shaping of the traffic in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shaping {
-    /// A byte budget per builder port.
+    /// Each builder grants within a byte budget for its switch port.
     Credit {
-        /// The most buffer bytes under way to one builder.
+        /// The largest number of buffer bytes that may be under way to one builder.
         budget: Bytes,
-        /// Lane bytes of one turn.
+        /// Lane bytes of one turn, the amount that a lane is granted at a time.
         chunk: Bytes,
-        /// Sources that have their turn at once; with `None`, as many as the budget carries.
+        /// Number of sources that may have their turn at the same time; with `None`, as many as the
+        /// budget permits.
         sources_at_once: Option<usize>,
     },
-    /// A fixed number of bytes under way per lane.
+    /// Each lane may have a fixed number of bytes under way.
     Window {
-        /// Lane bytes.
+        /// The window of each lane, in lane bytes.
         window: Bytes,
     },
-    /// Sources pace themselves, each lane.
+    /// Sources send on each lane at the given pace.
     TokenBucket(Pace),
     /// No shaping.
     None,
 }
 
 impl Shaping {
-    /// Credit without a stated port buffer: megabytes, which is what loopback and one machine want.
+    /// Credit if no port buffer is configured: a budget of megabytes, which suits the loopback
+    /// interface and a single machine.
     pub const LOOPBACK: Self =
         Self::Credit { budget: Bytes::mib(8), chunk: Bytes::kib(256), sources_at_once: None };
 
-    /// Returns credit for a switch port with that buffer and, if known, that rate, behind that many
-    /// lanes: a budget of [`PacketCost::budget`], in chunks of [`PacketCost::chunk`].
+    /// Returns credit for a switch port with the given buffer, rate (if known) and number of lanes.
+    /// The budget is [`PacketCost::budget`], the chunk [`PacketCost::chunk`].
     pub fn credit_for(port_buffer: Bytes, link: Option<Rate>, lanes: u64, cost: &PacketCost) -> Self {
         let budget = cost.budget(port_buffer, link, lanes);
         Self::Credit { budget, chunk: cost.chunk(budget, link), sources_at_once: None }
     }
 
-    /// The builder's half: who may send when. `offset` differs per builder.
+    /// Returns the grant policy of a builder. `offset` must differ between builders, so that they
+    /// do not all ask the same source first.
     pub fn policy(&self, lanes: usize, cost: PacketCost, offset: usize) -> Policy {
         match *self {
             Self::Credit { budget, chunk, sources_at_once } => {
@@ -65,8 +68,8 @@ impl Shaping {
         }
     }
 
-    /// Returns the bytes that a builder's sources together may have under way, where the mode
-    /// limits them.
+    /// Returns the bytes that all sources together may have under way to one builder, if the mode
+    /// limits their sum.
     pub const fn budget(&self) -> Option<Bytes> {
         match *self {
             Self::Credit { budget, .. } => Some(budget),
@@ -74,8 +77,8 @@ impl Shaping {
         }
     }
 
-    /// Returns the source's half: the pace that the mode gives every lane. Other paces may be added
-    /// in any mode.
+    /// Returns the pace that the mode gives to every lane of a source. In any mode, a source may
+    /// have other paces in addition.
     pub fn pace(&self) -> Option<Pace> {
         match *self {
             Self::TokenBucket(pace) => Some(pace),
@@ -83,9 +86,9 @@ impl Shaping {
         }
     }
 
-    /// Returns the longest time that data may wait on the way to a builder: for its port, if that
-    /// is full, and for the source's own link, if every one of the `builders` has just requested
-    /// all that it requests at once. No timer may count data as lost before.
+    /// Returns the longest time that data may wait in queues on the way to a builder. The builder's
+    /// port may be full, and each of the `builders` may just have requested as much from the same
+    /// source as it requests at once. No timer may declare data lost earlier.
     pub fn longest_queue(&self, port_buffer: Bytes, link: Rate, builders: usize) -> Duration {
         let at_once = match *self {
             Self::Credit { chunk, .. } => chunk,
@@ -98,7 +101,8 @@ impl Shaping {
     }
 }
 
-/// A grant policy: a rule for who is next, and what was granted and has not arrived.
+/// A grant policy: a rule that selects the next grant, and the account of granted bytes that have
+/// not arrived.
 #[derive(Debug)]
 pub struct Policy {
     rule: AnyRule,
@@ -123,17 +127,17 @@ impl AnyRule {
 }
 
 impl Policy {
-    /// [`Credit`] over `lanes` lanes.
+    /// Creates a [`Credit`] policy for `lanes` lanes.
     pub fn credit(config: CreditConfig, lanes: usize) -> Self {
         Self::new(AnyRule::Credit(Credit::new(config, lanes)), lanes)
     }
 
-    /// Creates a [`Window`] for `lanes` lanes, of `window` lane bytes each.
+    /// Creates a [`Window`] policy for `lanes` lanes, each with a window of `window` lane bytes.
     pub fn window(window: Bytes, cost: PacketCost, lanes: usize) -> Self {
         Self::new(AnyRule::Window(Window::new(window, cost)), lanes)
     }
 
-    /// [`Open`] for `lanes` lanes.
+    /// Creates an [`Open`] policy for `lanes` lanes.
     pub fn open(cost: PacketCost, lanes: usize) -> Self {
         Self::new(AnyRule::Open(Open::new(cost)), lanes)
     }
@@ -142,9 +146,10 @@ impl Policy {
         Self { rule, charges: Charges::new(lanes) }
     }
 
-    /// Lets lost bytes be sent again, first those that are nearest to the bytes that their lane
-    /// waits for: all of a range, or one packet of it. It returns `Err` if no lost bytes can be
-    /// repeated, and new grants may be given.
+    /// Grants the retransmission of lost bytes: of a whole lost range, or of one packet if there is
+    /// no room for more. The lost range that is closest to the next byte its lane waits for comes
+    /// first. Returns `Ok(None)` if lost bytes wait for room in the port, and `Err` if no lost
+    /// bytes can be sent and new grants may be given.
     fn poll_lost(&mut self, lanes: &[LaneDemand], now: Instant) -> Result<Option<Grant>, NoLoss> {
         let (rule, charges) = (self.rule.as_mut(), &mut self.charges);
         let packet = rule.cost().packet_payload();
@@ -172,14 +177,15 @@ impl Policy {
         }
         match best {
             Some((_, grant, cost)) => Ok(Some(charges.give(grant, cost, now))),
-            // What waits for room in the port holds up new grants, or it would wait for ever.
+            // While lost bytes wait for room in the port, no new grant is given: new grants could
+            // take the room again and again.
             None if waits => Ok(None),
             None => Err(NoLoss),
         }
     }
 }
 
-/// No lost bytes may or need be sent again now.
+/// Answer of [`Policy::poll_lost`] if there are no lost bytes that may be sent again now.
 struct NoLoss;
 
 impl GrantPolicy for Policy {

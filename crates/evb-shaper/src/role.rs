@@ -1,6 +1,6 @@
-//! The roles as wholes: each is one machine that holds all behaviour of a source or builder in a
-//! run, from the first roster to the last message. Before that,
-//! [`Joining`](evb_core::session::Joining) registers it.
+//! The roles of source and builder. Each role is one state machine with all behaviour of a source
+//! or builder in a run, from the first roster to the last message. Before the first roster,
+//! [`Joining`](evb_core::session::Joining) registers the process with the supervisor.
 //!
 //! ```text
 //!   supervisor: Heard ──────────────►┌────────────┐─► Dial, Close     connections to make or drop
@@ -13,7 +13,8 @@
 //!   sink: written, rejected, failed ►└─────────────┘─► Event, ExpectEnd  to the sink
 //! ```
 //!
-//! The driver of one moves bytes, time and the sink's results, and decides nothing.
+//! The driver of a role passes on bytes, the time and the sink's results, and makes no decisions of
+//! its own.
 
 mod paces;
 mod source;

@@ -1,4 +1,4 @@
-//! [`longest_train`]: how many bytes of datagrams go to the kernel as one.
+//! [`longest_train`]: the largest number of datagram bytes to pass to the kernel in one send.
 
 #[cfg(test)]
 mod tests;
@@ -7,20 +7,21 @@ use core::time::Duration;
 
 use evb_core::units::{Bytes, Rate};
 
-/// Longest time that a train may keep the link busy.
+/// Longest time that a packet train may keep the link busy.
 const ON_THE_LINK: Duration = Duration::from_micros(64);
 
-/// Five full packets of 1500 bytes: shorter trains cost more calls, and on slower links they gain
-/// nothing.
+/// The smallest limit on a train: five full packets of 1500 bytes. Shorter trains would cost more
+/// system calls and gain nothing, even on slow links.
 const SHORTEST: Bytes = Bytes::kib(8);
 
-/// The longest train for a link of that rate.
+/// Returns the longest train of datagrams for a link of the given rate.
 ///
-/// On a wire a train is its packets. But queueing disciplines treat it as one packet until a device
-/// cuts it: a token bucket (`net/sched/sch_tbf.c`, `sch_htb.c`) releases it only when it has tokens
-/// for all of it, and loses those that come while its bucket is full. With a bucket of 16 KiB and
-/// trains of 13.6 kB, a timer that is 22 µs late costs capacity: it lost 4 % of a port of 1 Gbit/s;
-/// with trains of five packets it carried 1 to 4 % more (docs/reference/benchmarks.md).
+/// On the wire, a train is a sequence of packets. The queueing disciplines of the kernel, however,
+/// treat it as one packet until the device cuts it: a token bucket (`net/sched/sch_tbf.c`,
+/// `sch_htb.c`) releases a train only when it has tokens for all of it, and loses the tokens that
+/// arrive while the bucket is full. With a bucket of 16 KiB and trains of 13.6 kB, a timer that is
+/// 22 µs late therefore costs capacity: 4 % of a port of 1 Gbit/s was lost. With trains of five
+/// packets, the port carried 1 to 4 % more (docs/reference/benchmarks.md).
 pub fn longest_train(link: Rate) -> Bytes {
     let bytes = link.bytes_per_second() * ON_THE_LINK.as_secs_f64();
     Bytes::new(bytes as u64).max(SHORTEST)

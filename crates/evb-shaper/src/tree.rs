@@ -1,4 +1,5 @@
-//! [`ClassTree`]: link, classes, lanes; who may send next, and when.
+//! [`ClassTree`]: decides which lane may send next and when, for lanes in traffic classes on one
+//! link.
 
 use core::time::Duration;
 
@@ -15,41 +16,46 @@ use crate::{
     pace::Pace,
 };
 
-/// Classes of lanes on a link, each with a guaranteed rate, a ceiling and a priority; each lane has
-/// a bucket of its own.
+/// A link with traffic classes and their lanes. Each class has a guaranteed rate, a ceiling and a
+/// priority; each lane may have a bucket of its own.
 ///
-/// Link sharing is CBQ's (Floyd & Jacobson, 1995) by HTB's rules (Devera): a class within its
-/// guarantee precedes all that borrow; the rate that the guarantees leave is shared by priority,
-/// among equals in the ratio of the guarantees; no class exceeds a ceiling. Where HTB counts
-/// tokens, this counts departure times ([`EdtBucket`]): instead of "not yet", the answer is a time.
-/// Within a class, lanes share by start-time fair queueing (Goyal, Vin & Cheng, 1996): lanes that a
-/// bucket holds below the fair share get all that it permits, the others equal parts of the rest.
+/// Classes share the link as in CBQ (Floyd & Jacobson, 1995), by the rules of HTB (Devera): a class
+/// within its guarantee precedes all classes that borrow; the rate that the guarantees leave is
+/// shared by priority, and between equal priorities in the ratio of the guarantees; no class
+/// exceeds its ceiling. HTB counts tokens and can only answer "not yet"; this tree computes
+/// departure times ([`EdtBucket`]). Within a class, lanes share by start-time fair queueing (Goyal,
+/// Vin & Cheng, 1996): lanes that their own bucket limits to less than the fair share get all that
+/// the bucket permits, and the other lanes get equal parts of the rest.
 ///
-/// Nothing idles that could send, unless its own bucket, its class's ceiling or the link holds it.
+/// A lane with something to send waits only for its own bucket, for the ceiling of its class, or
+/// for the link.
 #[derive(Debug)]
 pub struct ClassTree {
     link: Option<Gate>,
     classes: Vec<Branch>,
     lanes: Vec<Leaf>,
-    /// Virtual time of the shared excess, in ns of each class's guarantee.
+    /// Virtual time of the fair queueing of the rate that the guarantees leave, in ns of each
+    /// class's guaranteed rate.
     excess: u64,
 }
 
-/// A train that may depart: the answer of [`ClassTree::poll`], already charged.
+/// Permission for a train to depart, as [`ClassTree::poll`] returns it. The train is already
+/// charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
-    /// Lane that may send.
+    /// Lane that may send its next train.
     pub lane: LaneIndex,
     /// Departure time of the train.
     pub at: Instant,
-    /// Delay of that departure after its time, if it waited for it; `None` if its lane was empty
-    /// before.
+    /// Delay of the departure after the time at which the train was allowed to depart; `None` if
+    /// the train did not have to wait for this time.
     pub late: Option<Duration>,
-    /// Part of that delay beyond its lane's burst, which is forfeited.
+    /// Part of the lane's delay that its burst cannot make up for, so that this time at the lane's
+    /// rate is lost.
     pub forfeited: Duration,
 }
 
-/// A bucket, and the bytes that it counts.
+/// A bucket, and the kind of bytes that it counts.
 #[derive(Debug)]
 struct Gate {
     bucket: EdtBucket,
@@ -59,17 +65,20 @@ struct Gate {
 #[derive(Debug)]
 struct Branch {
     priority: u8,
-    /// Without a link's limit, there is nothing to guarantee.
+    /// Bucket of the guaranteed rate; `None` if the link has no rate limit, so that nothing needs a
+    /// guarantee.
     guarantee: Option<Gate>,
     ceiling: Option<Gate>,
-    /// Start tag of its next share of the excess.
+    /// Start tag of the class's next train in the fair queueing of the rate that the guarantees
+    /// leave.
     tag: u64,
-    /// Virtual time of the sharing among its lanes, in bytes.
+    /// Virtual time of the fair queueing among the lanes of the class, in bytes.
     served: u64,
     backlogged: bool,
-    /// Time at which the first of its lanes could have sent, without ceiling and link.
+    /// Earliest time at which a lane of the class could have sent, if ceiling and link did not
+    /// limit it.
     due: Instant,
-    /// Time until which it borrows.
+    /// Time before which a departure exceeds the guaranteed rate, so that the class borrows.
     guaranteed: Instant,
 }
 
@@ -77,29 +86,31 @@ struct Branch {
 struct Leaf {
     class: ClassIndex,
     bucket: Option<Gate>,
-    /// Start tag, in bytes.
+    /// Start tag of the lane's next train in the fair queueing of its class, in bytes.
     tag: u64,
-    /// Wire size of its next train, while it has something to send.
+    /// Wire size of the lane's next train; `None` if the lane has nothing to send.
     train: Option<WireBytes>,
-    /// Time since which it has something to send.
+    /// Time since which the lane has had something to send.
     since: Instant,
     /// Time at which the train could have departed by the lane's own bucket.
     due: Instant,
-    /// Its trains have to wait for their times.
+    /// True if the lane's train has to wait for its departure time.
     held: bool,
 }
 
-/// Advantage in bytes that a lane which was held back for long may have over the others.
+/// Largest number of bytes by which a lane that was held back may catch up with the other lanes of
+/// its class.
 const LANE_LAG: u64 = 1 << 18;
-/// Advantage in the excess that a class may have, in ns of its guarantee.
+/// Largest amount by which a class that was held back may catch up in sharing the rate that the
+/// guarantees leave, in ns of its guaranteed rate.
 const EXCESS_LAG: u64 = 10_000_000;
-/// Advantage that a class which others kept waiting may have, as time of its guarantee: longer than
-/// any train on any link.
+/// Largest amount by which a class that other classes kept waiting may catch up with its guaranteed
+/// rate, as time at this rate. This time is longer than any train takes on any link.
 const GUARANTEE_LAG: Duration = Duration::from_millis(100);
 
 /// Rank of a lane that wants to send; the lowest goes first. The fields are compared from the left:
-/// departure time, true if it exceeds its class's guarantee, priority, share of the class, share of
-/// the lane, and the time at which it became due.
+/// departure time, true if the train exceeds the guarantee of its class, priority, share that the
+/// class has had, share that the lane has had, and the time at which the train became due.
 type Rank = (Instant, bool, u8, u64, u64, Instant);
 
 struct Candidate {
@@ -111,7 +122,8 @@ struct Candidate {
 }
 
 impl ClassTree {
-    /// `lanes` says each lane's class, as an index into the plan, and its pace.
+    /// Creates the tree for a link plan. `lanes` has the class of each lane, as an index into the
+    /// plan, and its pace.
     pub fn new(plan: &LinkPlan, lanes: impl IntoIterator<Item = (ClassIndex, Option<Pace>)>) -> Self {
         let branch = |class: &crate::link::PlannedClass| {
             let own = |rate| plan.link().map(|link| Pace { rate, ..*link });
@@ -134,7 +146,7 @@ impl ClassTree {
         tree
     }
 
-    /// One lane more, of that class and pace.
+    /// Adds a lane with the given class and pace.
     pub fn add_lane(&mut self, class: ClassIndex, pace: Option<Pace>) {
         self.lanes.push(Leaf {
             class: class.min(ClassIndex::new(self.classes.len() - 1)),
@@ -147,12 +159,13 @@ impl ClassTree {
         });
     }
 
-    /// Returns the next train that departs by `now + lead`, charged; or the time to ask again, if a
-    /// bucket holds one. `demand` returns the wire size of a lane's next train, or `None` where it
-    /// has nothing to send.
+    /// Returns and charges the next train that may depart by `now + lead`. If all trains must wait,
+    /// returns the time to poll again. `demand` returns the wire size of a lane's next train, or
+    /// `None` if the lane has nothing to send.
     ///
     /// # Errors
-    /// When the first train that is held may be handed out; `None` if there is none.
+    /// Returns the time at which the first waiting train may be handed out, or `None` if no lane
+    /// has a train.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -178,15 +191,16 @@ impl ClassTree {
         Ok(self.permit(&best, at))
     }
 
-    /// Returns the time to ask again instead of at `until`, which [`poll`](Self::poll) returned, so
-    /// that lanes whose times follow shortly share the same wake-up: the time of the last such
-    /// lane. No train waits longer than `most`, nor longer than half its time on the line or half
-    /// of the time that its burst pays for beside it, so no rate is lost. A lane alone is never
-    /// late for this.
+    /// Returns a time for the next poll, `until` or a little later, so that lanes whose departure
+    /// times follow shortly after `until` share one wake-up. `until` is the time that
+    /// [`poll`](Self::poll) returned. No train is delayed by more than `most`, by more than half
+    /// its time on the line, or by more than half of the further lateness that its lane's burst
+    /// makes up for, so no rate is lost. A lane that is alone is not delayed.
     pub fn joined(&self, until: Instant, most: Duration) -> Instant {
         let paced =
             || self.lanes.iter().filter_map(|leaf| Some((leaf.due, leaf.train?, leaf.bucket.as_ref()?)));
-        // Where link or class hold the first train, the others wait for them as well.
+        // If the first train waits for the link or its class, the trains of other lanes wait for
+        // these too, so a delay would only cost rate.
         if paced().map(|(due, ..)| due).min() != Some(until) {
             return until;
         }
@@ -195,8 +209,8 @@ impl ClassTree {
         paced().map(|(due, ..)| due).filter(|due| *due <= by).max().unwrap_or(until)
     }
 
-    /// Charges a lane for bytes that go now without a permit: its announcements. The trains that
-    /// follow pay for them.
+    /// Charges a lane for bytes that leave now without a permit, such as announcements. The lane's
+    /// next trains leave later accordingly.
     pub fn charge_lane(&mut self, lane: LaneIndex, wire: WireBytes, now: Instant) {
         let Some(leaf) = self.lanes.get_mut(lane.get()) else { return };
         if let Some(gate) = &mut leaf.bucket {
@@ -207,8 +221,8 @@ impl ClassTree {
         self.charge(class, wire, now);
     }
 
-    /// Charges bytes of a class that has no lanes here and asks no permit, such as control
-    /// messages: link and class are charged, so that the others leave room.
+    /// Charges the link and a class for bytes that leave without a permit, such as control
+    /// messages, so that other classes leave room for them.
     pub fn charge(&mut self, class: ClassIndex, wire: WireBytes, now: Instant) {
         let busy = self.classes.iter().any(|class| class.backlogged);
         let Some(branch) = self.classes.get_mut(class.get()) else { return };
@@ -224,7 +238,7 @@ impl ClassTree {
         }
     }
 
-    /// Gives a lane another rate; `None` frees it.
+    /// Gives a lane another pace; with `None`, the lane is not paced any more.
     pub fn set_pace(&mut self, lane: LaneIndex, pace: Option<Pace>, now: Instant) {
         let Some(leaf) = self.lanes.get_mut(lane.get()) else { return };
         match (&mut leaf.bucket, pace) {
@@ -240,8 +254,8 @@ impl ClassTree {
         }
     }
 
-    /// Notes the lanes and classes that begin or end to have something to send, and the time at
-    /// which each class could first send it.
+    /// Updates which lanes and classes have something to send, and the earliest time at which each
+    /// class could send.
     fn note_backlogs(&mut self, now: Instant, mut demand: impl FnMut(LaneIndex) -> Option<WireBytes>) {
         for class in &mut self.classes {
             class.due = Instant::FAR_FUTURE;
@@ -293,7 +307,7 @@ impl ClassTree {
         Candidate { rank: (at, borrows, class.priority, share, tag, due), lane, wire, due, borrows }
     }
 
-    /// Charges what departs.
+    /// Charges the train of the selected lane, which departs at `at`, and returns the permit.
     fn permit(&mut self, candidate: &Candidate, at: Instant) -> Permit {
         let Candidate { lane, wire, due, borrows, .. } = *candidate;
         let first_due = self.classes.iter().map(|class| class.due).min().unwrap_or(at).min(at);
@@ -308,7 +322,8 @@ impl ClassTree {
         leaf.tag = leaf.tag.max(class.served.saturating_sub(LANE_LAG));
         class.served = class.served.max(leaf.tag);
         leaf.tag += wire.line.count();
-        // A parent that idles until its first child is due is not late.
+        // Time before the first lane is due counts as idle for class and link, and is not caught
+        // up.
         if let Some(gate) = &mut class.ceiling {
             gate.spend(wire, at, class_due);
         }
@@ -339,13 +354,15 @@ impl Gate {
         self.bucket.due(wire.by(self.measure))
     }
 
-    /// Returns the time that a train may wait beyond its own for the sake of others.
+    /// Returns the time by which a train may be delayed so that it shares a wake-up with other
+    /// lanes.
     fn slack(&self, train: WireBytes) -> Duration {
         let on_the_line = train.by(self.measure) / self.bucket.rate();
         on_the_line.min(self.bucket.tolerance().saturating_sub(on_the_line)) / 2
     }
 
-    /// Those bytes depart at `at`; before `first` there was nothing to send.
+    /// Charges bytes that depart at `at`. The time before `first`, when the queue was empty, is not
+    /// caught up.
     fn spend(&mut self, wire: WireBytes, at: Instant, first: Instant) {
         self.bucket.wake(first);
         self.bucket.spend(wire.by(self.measure), at);

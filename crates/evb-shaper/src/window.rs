@@ -1,4 +1,5 @@
-//! Window: each lane may have a fixed number of bytes under way, independently of the others.
+//! Window: a grant policy in which each lane may have a fixed number of bytes under way,
+//! independently of other lanes.
 
 use evb_core::{
     grant::{Grant, LaneDemand},
@@ -12,35 +13,37 @@ use crate::{
     cost::PacketCost,
 };
 
-/// The window policy of BaBar, which used the TCP window as the throttle. A lane may send up to
-/// `received` + window.
+/// The window policy, after the event builder of BaBar, which limited each source by its TCP
+/// window. A lane may send up to the offset `received` + window.
 ///
-/// The window is lane bytes, as a TCP window is stream bytes. Its guarantee is in buffer bytes: a
-/// window in small grants has more headers than one in a piece, and so less of it is granted; there
-/// is never more under way than the window in one piece takes of a port
-/// ([`sums::windows_buffer`](crate::sums::windows_buffer)).
+/// The window counts lane bytes, as a TCP window counts stream bytes. The guaranteed limit,
+/// however, is in buffer bytes: a lane never has more under way than the window takes in a port if
+/// it is sent in one piece ([`sums::windows_buffer`](crate::sums::windows_buffer)). A window in
+/// many small grants needs more headers, so less of it is granted.
 #[derive(Debug)]
 pub struct Window {
     window: Bytes,
-    /// Buffer bytes that the window takes of a port, in one piece.
+    /// Buffer bytes that the window takes in a port if it is sent in one piece.
     limit: Bytes,
     cost: PacketCost,
     next: usize,
 }
 
 impl Window {
-    /// A window for each lane, in lane bytes; at least one.
+    /// Creates the policy with a window of `window` lane bytes, at least one, for each lane.
     pub(crate) fn new(window: Bytes, cost: PacketCost) -> Self {
         let window = window.max(Bytes::new(1));
         Self { window, limit: cost.buffer(window), cost, next: 0 }
     }
 
-    /// The most lane bytes whose grant costs at most `free`, with what announces them.
+    /// Returns the largest number of lane bytes whose grant costs at most `free` buffer bytes,
+    /// including their announcements.
     fn affordable(&self, free: Bytes, demand: &LaneDemand) -> Bytes {
         let announcing = self.cost.announcing(free, demand.fragment).count();
         let part = u128::from(free.count()).pow(2) / u128::from((free.count() + announcing).max(1));
         match self.cost.affordable(Bytes::new(part as u64)) {
-            // All that there is, and too little for both.
+            // Even the whole window is too small for data with their announcements, so the
+            // announcements are not counted.
             Bytes::ZERO if free == self.limit => self.cost.affordable(free),
             length => length,
         }
@@ -59,8 +62,8 @@ impl Rule for Window {
             let free = self.limit.saturating_sub(charges.in_port(LaneIndex::new(lane)));
             let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
             let length = self.affordable(free, demand).count().min(within).min(wanted);
-            // Tiny grants are avoided: it waits until half of the window is free, or the whole rest
-            // fits (RFC 1122, §4.2.3.3).
+            // To avoid tiny grants, a lane waits until half of its window is free or all of its
+            // ready bytes fit (RFC 1122, §4.2.3.3).
             let crumb = length < wanted && free < self.limit / 2;
             if length == 0 || crumb {
                 continue;
@@ -73,8 +76,8 @@ impl Rule for Window {
         None
     }
 
-    /// Checks the room for pieces that are sent again, which have headers of their own: they too
-    /// stay within the buffer bytes of the window.
+    /// Decides if a retransmission fits. Retransmitted pieces have packet headers of their own, and
+    /// must also stay within the buffer bytes of the window.
     fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         let held = charges.in_port(lane);
         if held == Bytes::ZERO || held + cost <= self.limit { Room::Free } else { Room::LaneFull }

@@ -1,11 +1,12 @@
-//! Lanes over datagrams against a network that drops, repeats, delays, reorders and damages, and
-//! connections that break: ten thousand random schedules. In all of them, every event is built once
-//! and byte for byte, no more is outstanding than the budget, and there is progress. Where the
-//! network only drops, the bytes that are really under way are within the budget too.
+//! Tests lanes over datagrams in ten thousand random schedules, in which the network drops,
+//! repeats, delays, reorders and damages datagrams, and connections break. In every schedule, each
+//! event must be built exactly once with the right bytes, the outstanding bytes must stay within
+//! the budget, and the run must end. If the network only drops datagrams, the bytes that are really
+//! under way must stay within the budget too.
 //!
-//! A failure names its seed; `EVB_SEED=<seed> cargo test -p evb-shaper --test datagrams` runs that
-//! one alone, and `EVB_SCHEDULES=<n>` runs `n` of them.
-#![allow(clippy::unwrap_used)] // an error here is a failed test
+//! A failure names its seed; `EVB_SEED=<seed> cargo test -p evb-shaper --test datagrams` repeats
+//! only the schedule of that seed, and `EVB_SCHEDULES=<n>` runs `n` schedules.
+#![allow(clippy::unwrap_used)] // an unexpected error must fail the test
 
 #[path = "datagrams/network.rs"]
 mod network;
@@ -16,7 +17,7 @@ use world::{Plan, World};
 
 const SCHEDULES: u64 = 10_000;
 
-/// Counts of the faults and recoveries in all schedules: a fault that never occurs tests nothing.
+/// Counts of the faults and recoveries in all schedules, to check that each kind occurs often.
 #[derive(Debug, Default)]
 struct Seen {
     resends: u64,
@@ -45,7 +46,7 @@ fn run(seed: u64, seen: &mut Seen) {
     core::mem::forget(guard);
 }
 
-/// Says which seed it was, however the run ended.
+/// Prints the seed of a schedule that fails, even if it fails with a panic.
 struct Announce(u64);
 
 impl Drop for Announce {

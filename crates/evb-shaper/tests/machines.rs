@@ -1,7 +1,8 @@
-//! Sources and a builder, connected in memory: for any order, cuts and losses, every event is built
-//! once, byte-exactly, within its budget and its memory.
+//! Tests sources and a builder that are connected in memory. For any order of actions, with broken
+//! connections and lost sources, each event must be built exactly once with the right bytes, within
+//! the budget and the memory bound of the builder.
 
-#![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
+#![expect(clippy::unwrap_used, reason = "an unexpected error must fail the test")]
 
 #[path = "machines/pipe.rs"]
 mod pipe;
@@ -29,7 +30,11 @@ fn run(plan: Plan) {
 
 fn check_events(world: &World) {
     let built: Vec<_> = world.built.keys().copied().collect();
-    assert_eq!(built, world.assigned.iter().copied().collect::<Vec<_>>(), "each assigned event once");
+    assert_eq!(
+        built,
+        world.assigned.iter().copied().collect::<Vec<_>>(),
+        "each assigned event is built once"
+    );
     for (number, event) in &world.built {
         for part in event.fragments() {
             let source = usize::from(part.source.number()) - 1;
@@ -47,7 +52,10 @@ fn check_events(world: &World) {
             assert!(!(missing && present));
             assert!(present || excused, "source {source} of event {number} is gone without a reason");
             assert!(!present || !world.withheld.contains(&(source, *number)));
-            assert!(present || missing || world.is_lost(source), "its absence has to be named");
+            assert!(
+                present || missing || world.is_lost(source),
+                "an absent fragment has to be listed as missing"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Hosts: one role machine each, driven by its law; the network's streams are its surroundings.
+//! Simulated hosts. Each host drives one state machine (source, builder or supervisor) and connects
+//! it to the simulated network.
 //!
-//! A host runs when bytes have arrived or a time has come, after some delay: it reads all that is
-//! there, lets the machine catch up with the time, and polls until there is nothing left to do.
+//! A host runs some delay after bytes have arrived or a timer is due. In a run, the host reads all
+//! available bytes, handles due timers, and polls the state machine until it has no more output.
 
 mod source;
 mod builder;
@@ -19,31 +20,34 @@ pub(crate) use builder::{BuilderHost, take_data};
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::SupervisorHost;
 
-/// One end of a lane, as the host holds it.
+/// A host's end of a lane, for the two transports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LaneEnd {
     Stream(EndIndex),
     Datagrams(SocketIndex),
 }
 
-/// A detector of a spinning driver: its machine did all that was to do, and has a timer that is
-/// due, again and again.
+/// A detector of hosts that would loop for ever, because their state machine still reports a due
+/// timer after it has handled everything.
 #[derive(Debug, Default)]
 struct Spinning(u32);
 
 impl Spinning {
-    /// Returns an error after more than three due timers in a row; a few are legitimate, because
-    /// work done at a time may make a timer shorter.
+    /// Returns an error after more than three due timers in a row; fewer are legitimate, because
+    /// handling one input may move a timer to an earlier time.
     fn check(&mut self, due: Option<Instant>, now: Instant) -> Result<(), String> {
         self.0 = if due.is_some_and(|at| at <= now) { self.0 + 1 } else { 0 };
         if self.0 > 3 {
-            return Err(format!("all is done, and a timer is still due, {} times in a row", self.0));
+            return Err(format!(
+                "everything is handled, and a timer is still due, {} times in a row",
+                self.0
+            ));
         }
         Ok(())
     }
 }
 
-/// Returns a hello to the supervisor from a peer on this world's clock.
+/// Returns the greeting to the supervisor from a peer whose host uses the common simulated clock.
 pub(crate) fn hello(from: Peer) -> Hello {
     Hello {
         boot_id: "world".to_owned(),

@@ -1,57 +1,60 @@
-//! [`HostModel`]: the time that hosts take to run their programs: wake-ups as they were recorded,
+//! [`HostModel`]: the time that hosts take to run their programs, which consists of wake-up delays
 //! and processor time.
 //!
-//! A program sleeps until bytes have arrived or a time has come. It runs one wake-up delay later,
-//! reads all that is there, and writes its output. That takes processor time; each write leaves
-//! when the time up to it is spent. Bytes that arrive during a run are read by the next one, which
-//! follows immediately. If hosts share cores, a program waits for a free one.
+//! A program sleeps until bytes have arrived or a timer is due. The program runs one wake-up delay
+//! later, reads all available bytes, and writes its output. Reading and writing take processor
+//! time; each write leaves when the processor time up to it has passed. Bytes that arrive during a
+//! run are read by the next run, which follows immediately. If hosts share cores, a program waits
+//! for a free one.
 
 use core::time::Duration;
 
 use evb_core::{rng::Rng, units::Bytes};
 
-/// The unit of the quantiles of [`Delays`]: thousandths.
+/// Denominator of the quantiles of [`Delays`], which are in thousandths.
 const WHOLE: u16 = 1000;
 
 /// Time from a grant to its last byte in the lab at 10 Gbit/s, as recorded by a builder, with 1, 8
-/// and 32 sources. With chunks of 13 kB and a port whose token bucket passes each of them at once,
-/// nearly all of the time is the hosts'. All hosts shared two cores.
+/// and 32 sources. With chunks of 13 kB and a port whose token bucket passes each chunk at once,
+/// hosts take nearly all of this time. All hosts shared two cores.
 const RECORDED: [&[(u16, u64)]; 3] = [
     &[(0, 19_000), (100, 48_000), (500, 58_000), (900, 72_000), (990, 114_000)],
     &[(0, 8000), (100, 51_000), (500, 93_000), (900, 188_000), (990, 658_000)],
     &[(0, 8000), (500, 90_000), (900, 391_000), (990, 1_221_000)],
 ];
 
-/// A distribution of delays by its quantiles, with straight lines between them.
+/// A distribution of delays, given by its quantiles and interpolated linearly between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// Quantiles: thousandths of all delays that are shorter, and the delay; rising, from zero.
+    /// Quantiles in ascending order, beginning with quantile zero: the thousandths of all delays
+    /// that are shorter, and the delay.
     points: Vec<(u16, Duration)>,
-    /// True if everything that arrives while a program wakes up has its own delay, so that the
-    /// shortest counts.
+    /// True if every arrival during a program's wake-up draws a delay of its own, of which the one
+    /// that ends first counts.
     each: bool,
 }
 
 impl Delays {
-    /// No delay.
+    /// The distribution without any delay.
     pub const NONE: Self = Self { points: Vec::new(), each: false };
 
-    /// Returns a uniform distribution between two delays, both included. Everything that arrives
-    /// while a program wakes up has its own delay, and the shortest counts: with many packets,
-    /// wake-ups are nearly always the shortest.
+    /// Returns a uniform distribution between two delays, both included. Every arrival during a
+    /// program's wake-up draws a delay of its own, and the one that ends first counts. With many
+    /// packets, wake-ups thus nearly always take the shortest delay.
     pub fn uniform(least: Duration, most: Duration) -> Self {
         Self { points: vec![(0, least), (WHOLE, most)], each: true }
     }
 
-    /// Returns a recorded distribution: rising quantiles in parts per thousand, each with its
-    /// nanoseconds; the first is the minimum. No delay is longer than the last one, because longer
-    /// ones are unknown. A sleep has one delay, whatever arrives in the meantime.
+    /// Returns a recorded distribution: ascending quantiles in parts per thousand, each with a
+    /// delay in nanoseconds; the first is the minimum. No delay is longer than the last quantile,
+    /// because longer delays were not recorded. Each sleep draws one delay, and further arrivals do
+    /// not change it.
     pub fn recorded(quantiles: &[(u16, u64)]) -> Self {
         let points = quantiles.iter().map(|(part, nanos)| (*part, Duration::from_nanos(*nanos)));
         Self { points: points.collect(), each: false }
     }
 
-    /// Returns the same distribution with every delay multiplied.
+    /// Returns a copy of the distribution with every delay multiplied by `factor`.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let points = self.points.iter().map(|(part, delay)| (*part, delay.mul_f64(factor)));
@@ -76,12 +79,12 @@ impl Delays {
         (lines + self.most() * u32::from(rest)) / u32::from(WHOLE)
     }
 
-    /// Returns true if everything that arrives while a program wakes up has its own delay.
+    /// Returns true if every arrival during a program's wake-up draws a delay of its own.
     pub(crate) fn is_of_each(&self) -> bool {
         self.each
     }
 
-    /// Draws one delay, by the inverse of the distribution.
+    /// Draws one random delay, by inverting the distribution function.
     pub(crate) fn draw(&self, rng: &mut Rng) -> Duration {
         let place = u128::from(rng.next_u64()) * u128::from(WHOLE);
         let whole = (place >> 64) as u16;
@@ -96,49 +99,49 @@ impl Delays {
     }
 }
 
-/// Processor time that a program takes.
+/// Processor time that a program takes for its actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// Time for a wake-up from sleep.
     pub wake_up: Duration,
-    /// Time for each system call: a wait, a read, a write.
+    /// Time for each system call, such as a wait, a read or a write.
     pub call: Duration,
-    /// Time for each mebibyte that it reads or writes.
+    /// Time for each mebibyte that the program reads or writes.
     pub mebibyte: Duration,
 }
 
 impl ProcessorTime {
-    /// Returns the time for these calls and bytes.
+    /// Returns the processor time for the given numbers of system calls and bytes.
     pub(crate) fn of(&self, calls: u32, bytes: Bytes) -> Duration {
         let nanos = (self.mebibyte.as_nanos() * u128::from(bytes.count())) >> 20;
         self.call * calls + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
-/// Delays and processor time of a program.
+/// Wake-up delays and processor time of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Delay from the arrival of bytes, or from a time, to the run, if the program slept and a core
-    /// is free.
+    /// Delay from the arrival of bytes, or from the expiry of a timer, until a sleeping program
+    /// runs, if a core is free.
     pub wake_up: Delays,
-    /// Processor time that it takes.
+    /// Processor time that the program takes.
     pub processor: ProcessorTime,
 }
 
-/// The hosts' part of a path through the network.
+/// The contribution of the hosts to the delays between sources and builders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostModel {
     /// The program of a source, and of the supervisor.
     pub source: Program,
     /// The program of a builder.
     pub builder: Program,
-    /// Number of cores that all hosts share, as in a lab on one machine; `None`: each program has
-    /// its own.
+    /// Number of cores that all hosts share, as in a lab on one machine; with `None`, each program
+    /// has a core of its own.
     pub cores: Option<usize>,
 }
 
 impl Default for HostModel {
-    /// Returns programs that wait on `epoll` and timerfd, on hosts with cores to spare.
+    /// Returns the delays of programs that wait on `epoll` and timerfd, on hosts with idle cores.
     fn default() -> Self {
         let wake_up = Delays::uniform(Duration::from_micros(15), Duration::from_micros(30));
         Self::alike(wake_up, ProcessorTime::default())
@@ -146,7 +149,7 @@ impl Default for HostModel {
 }
 
 impl HostModel {
-    /// Returns equal programs, each with its own core.
+    /// Returns hosts with equal programs, each with a core of its own.
     pub fn alike(wake_up: Delays, processor: ProcessorTime) -> Self {
         let program = Program { wake_up, processor };
         Self { source: program.clone(), builder: program, cores: None }
@@ -154,16 +157,16 @@ impl HostModel {
 
     /// Returns hosts with their own cores whose wake-ups together take the time that the lab
     /// recorded from a grant to its last byte, with the same number of sources (1, 8, 32) or the
-    /// next number below. Source and builder have half of it each, as independent draws, so both
-    /// halves are rarely long at once.
+    /// next number below. Source and builder each take half of this time, drawn independently, so
+    /// that both halves are rarely long at once.
     pub fn recorded(sources: u16) -> Self {
         let table = RECORDED[usize::from(sources >= 8) + usize::from(sources >= 32)];
         Self::alike(Delays::recorded(table).scaled(0.5), ProcessorTime::default())
     }
 
-    /// Returns the lab itself: all programs on two cores. Its processor times are fitted to the
-    /// lab's goodput with 1 to 32 sources, 9 and 38 packets a chunk; its wake-ups are the remainder
-    /// of the recorded path of one source.
+    /// Returns a model of the lab, in which all programs share two cores. The processor times are
+    /// fitted to the lab's goodput with 1 to 32 sources and chunks of 9 and 38 packets. The wake-up
+    /// delays are the remainder of the recorded time from a grant to its last byte with one source.
     pub fn lab() -> Self {
         let processor = ProcessorTime {
             wake_up: Duration::from_micros(2),
@@ -180,7 +183,8 @@ impl HostModel {
         let one_way = |program: &Program, calls: u32| {
             program.wake_up.mean() + program.processor.wake_up + program.processor.call * calls
         };
-        // The source waits, reads and writes; the builder writes, waits and reads.
+        // The source makes three system calls (wait, read, write), and so does the builder (write,
+        // wait, read).
         one_way(&self.source, 3) + one_way(&self.builder, 3)
     }
 }

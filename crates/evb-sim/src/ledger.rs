@@ -1,5 +1,5 @@
-//! [`Ledger`]: the events that sinks received, checked byte by byte, in addition to the
-//! supervisor's own account.
+//! [`Ledger`]: the simulator's record of the events that sinks received. The simulator checks
+//! events byte by byte, and its record is independent of the supervisor's own ledger.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use evb_core::{event::Event, id::EventId, ledger::EventCounts, time::Instant};
 
 use crate::workload::Workload;
 
-/// Every event that reached a sink.
+/// A record of every event that reached a sink.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     workload: Workload,
     sources: u16,
-    /// The events, with true for each complete one.
+    /// The ids of the events; the value is true for a complete event.
     seen: BTreeMap<EventId, bool>,
     pub(crate) payload_bytes: u64,
-    /// Times from trigger to the arrival of the last fragment, in ns, of complete events.
+    /// For each complete event, the time from the trigger to the arrival of the last fragment, in
+    /// ns.
     pub(crate) latencies: Vec<u64>,
     pub(crate) first_trigger: Instant,
     pub(crate) last_event: Instant,
@@ -37,7 +38,7 @@ impl Ledger {
     /// Checks an event that has reached its sink.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// Returns a description of the first error found in the event.
     pub(crate) fn handle_event(&mut self, event: &Event, now: Instant) -> Result<(), String> {
         let wrong = |problem: String| format!("event {}: {problem}", event.id);
         if self.seen.insert(event.id, event.is_complete()).is_some() {
@@ -53,12 +54,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the number of events seen so far.
+    /// Returns the number of events that have reached a sink so far.
     pub(crate) fn count(&self) -> usize {
         self.seen.len()
     }
 
-    /// Returns the number of events seen that could not be complete, because a source had nothing
+    /// Returns the number of events that could not be complete, because a source had no fragment
     /// for them.
     pub(crate) fn silenced(&self) -> u64 {
         let is_silenced = |event: &&EventId| {
@@ -67,10 +68,11 @@ impl Ledger {
         self.seen.keys().filter(is_silenced).count() as u64
     }
 
-    /// Checks that the supervisor's account is closed, and agrees with this one.
+    /// Checks that the supervisor's ledger is closed and agrees with the events that the sinks
+    /// received.
     ///
     /// # Errors
-    /// The difference.
+    /// Returns a description of the difference.
     pub(crate) fn check(&self, events: &EventCounts) -> Result<(), String> {
         let complete = self.seen.values().filter(|complete| **complete).count() as u64;
         let incomplete = self.seen.len() as u64 - complete;

@@ -1,15 +1,17 @@
-//! A packet-level world that drives the evb machines **unchanged**: hosts, links, a switch whose
-//! ports have shallow buffers, and chance from a seed.
+//! A packet-level simulator that drives the state machines of evb **unchanged**. The simulator
+//! models hosts, links, and a switch whose ports have shallow buffers; a seed determines all random
+//! events.
 //!
 //! [`Scenario`] describes a simulation; [`Scenario::run`] returns a [`SimReport`], or a
 //! [`SimError`] with the seed that reproduces the run. Sources, builders and supervisor are the
-//! machines of evb-core and evb-shaper behind the same wire format as in production; only sockets,
-//! clock and switch are models. Every event is checked byte by byte on the way.
+//! state machines of evb-core and evb-shaper, with the same wire format as in production; only
+//! sockets, clock and switch are models. Every event that reaches a sink is checked byte by byte.
 //!
-//! Lanes use streams of a small TCP, or datagrams ([`Transport`]), which the network may also
-//! repeat, hold back and damage ([`NetworkModel`]); messages to and from the supervisor use
+//! Lanes use streams of a simple model of TCP, or datagrams ([`Transport`]), which the network may
+//! also repeat, delay and damage ([`NetworkModel`]). Messages to and from the supervisor use
 //! streams. Socket buffers are unlimited, a handshake takes no time, and the simulated TCP has no
-//! selective acknowledgements and no tail loss probes: real ones lose less to loss.
+//! selective acknowledgements and no tail loss probes, so that packet losses cost it more time than
+//! a real TCP.
 //!
 //! ```text
 //!   source host ── link ──►┌────────┐ port: drop-tail queue ── link ──► builder host

@@ -1,4 +1,4 @@
-//! [`Link`]: a sending interface and the cable behind it.
+//! [`Link`]: a sending network interface and its cable.
 
 use core::time::Duration;
 
@@ -12,14 +12,14 @@ use evb_shaper::cost::LINE_OVERHEAD;
 /// sequence, which [`LINE_OVERHEAD`] includes.
 const MINIMAL_FRAME: u64 = 60;
 
-/// A first-in, first-out interface; a frame arrives one latency after its last bit has left. It
-/// sends at line rate, or at once as much as its bucket holds: a token bucket that the line rate
-/// fills, as in a lab without wires.
+/// A network interface with a first-in, first-out queue. A frame arrives one latency after its last
+/// bit has left. The interface sends at line rate. With a token bucket, as in a lab without real
+/// cables, it sends the content of the bucket at once; the bucket fills up at line rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     rate: Rate,
     latency: Duration,
-    /// Time that the line takes for a full bucket.
+    /// Time that the line takes to carry a full bucket.
     bucket: Duration,
     free_at: Instant,
 }
@@ -30,7 +30,7 @@ impl Link {
         Self { rate, latency, bucket: Duration::ZERO, free_at: Instant::ZERO }
     }
 
-    /// Returns the same link with a token bucket of this many line bytes.
+    /// Adds a token bucket of `bucket` line bytes to the link.
     pub(crate) fn with_bucket(self, bucket: Bytes) -> Self {
         Self { bucket: bucket / self.rate, ..self }
     }

@@ -1,5 +1,5 @@
-//! [`Network`]: hosts around one switch, streams and datagrams between them, and the times at which
-//! hosts run.
+//! [`Network`]: hosts that are connected to one switch, streams and datagrams between them, and the
+//! times at which hosts run.
 
 mod datagrams;
 mod programs;
@@ -26,16 +26,16 @@ use datagrams::Datagrams;
 pub(crate) use datagrams::SocketIndex;
 use programs::Programs;
 
-/// The index of a host and of its port at the switch.
+/// Index of a host and of its port at the switch.
 pub(crate) type HostIndex = usize;
 
-/// The supervisor's host.
+/// Index of the supervisor's host.
 pub(crate) const SUPERVISOR: HostIndex = 0;
 
-/// One end of a stream; the other end is its [`peer_of`].
+/// Index of one end of a stream; [`peer_of`] returns the other end.
 pub(crate) type EndIndex = usize;
 
-/// Returns the other end.
+/// Returns the index of the opposite end of a stream, or of the opposite datagram socket.
 pub(crate) const fn peer_of(end: EndIndex) -> EndIndex {
     end ^ 1
 }
@@ -45,37 +45,38 @@ pub(crate) const fn peer_of(end: EndIndex) -> EndIndex {
 pub struct NetworkModel {
     /// Line rate of the switch's ports.
     pub link_rate: Rate,
-    /// Line rate at which hosts send towards the switch: the same, or more if they are faster than
-    /// a builder's port.
+    /// Line rate at which hosts send to the switch; it may be higher than that of a builder's port.
     pub host_rate: Rate,
-    /// Latency of a link, last bit to last bit. Every path has two links.
+    /// Latency of a link, from the last bit sent to the last bit received. A path between two hosts
+    /// has two links.
     pub latency: Duration,
     /// Size of the queue of each output port of the switch, in L2 bytes.
     pub port_buffer: Bytes,
-    /// Bytes that an idle port, or an idle host's interface, sends at once. A wire has no such
-    /// bucket; the token buckets of a lab have one.
+    /// Bytes that an idle port, or an idle host's interface, sends at once. The value is zero for a
+    /// real cable, and the size of the token buckets for a lab that emulates links.
     pub bucket: Bytes,
-    /// The longest IP datagram.
+    /// The largest size of an IP datagram, in bytes.
     pub mtu: u32,
-    /// Probability that the switch loses a frame.
+    /// Probability that the switch loses a frame at random.
     pub loss: f64,
-    /// True if the loss spares messages to and from the supervisor, so that only lanes suffer.
+    /// True if messages to and from the supervisor are never lost at random, so that losses affect
+    /// only lanes.
     pub spare_supervisor: bool,
-    /// Probability that the switch forwards a datagram twice. This and the following faults affect
-    /// only datagrams.
+    /// Probability that the switch forwards a datagram twice. Duplication and the faults below
+    /// affect only datagrams.
     pub duplication: f64,
-    /// Probability that a datagram is delayed beyond its turn.
+    /// Probability that a datagram is delayed, so that later ones may overtake it.
     pub reordering: f64,
-    /// The longest such delay; delays are uniform from zero.
+    /// The longest delay that reorders datagrams; delays are uniformly distributed from zero.
     pub reordering_delay: Duration,
-    /// Probability that a bit of a datagram is wrong when it arrives, as if UDP had no checksum.
+    /// Probability that a datagram arrives with one wrong bit, as if UDP had no checksum.
     pub corruption: f64,
     /// Delays and processor time of the hosts' programs.
     pub hosts: HostModel,
 }
 
 impl Default for NetworkModel {
-    /// Returns Gigabit Ethernet with a shallow port and the usual hosts.
+    /// Returns Gigabit Ethernet with a switch of shallow port buffers and the default hosts.
     fn default() -> Self {
         Self {
             link_rate: Rate::from_bits_per_second(1_000_000_000),
@@ -97,28 +98,28 @@ impl Default for NetworkModel {
 
 #[derive(Debug)]
 enum Happening {
-    /// A segment reached the switch, on its way to this end.
+    /// A TCP segment reached the switch, on its way to the given end of a stream.
     AtSwitch(EndIndex, TcpSegment),
-    /// A segment reached the host of this end.
+    /// A TCP segment reached the host of the given end of a stream.
     AtHost(EndIndex, TcpSegment),
-    /// A datagram reached the switch, on its way to this socket.
+    /// A datagram reached the switch, on its way to the given socket.
     DatagramAtSwitch(SocketIndex, Payload),
-    /// A datagram reached this socket.
+    /// A datagram reached the given socket.
     DatagramAtHost(SocketIndex, Payload),
-    /// The retransmission timer of this end may be due.
+    /// A retransmission timer, of the given end of a stream, may be due.
     Timer(EndIndex),
-    /// The program of this host wakes up.
+    /// The program of the given host wakes up.
     Wake(HostIndex),
-    /// The program of this host has run for this time, and leaves its core.
+    /// The program of the given host has run for the given time, and leaves its core.
     Done(HostIndex, Duration),
 }
 
-/// All hosts' interfaces and kernels.
+/// The network interfaces and kernels of all hosts, and the switch between them.
 #[derive(Debug)]
 pub(crate) struct Network {
     world: World<Happening>,
     uplinks: Vec<Link>,
-    /// L2 bytes of the frames with data that each host sent.
+    /// L2 bytes of the frames that each host has sent, without bare acknowledgements.
     sent: Vec<Bytes>,
     switch: Switch,
     ends: Vec<End>,
@@ -131,16 +132,16 @@ pub(crate) struct Network {
 struct End {
     host: HostIndex,
     endpoint: Endpoint,
-    /// Bytes that its program has not read yet.
+    /// Bytes that the host's program has not read yet.
     unread: usize,
-    /// Stream offset up to which its program has written.
+    /// Stream offset up to which the host's program has written.
     written: u64,
-    /// The earliest time at which the timer will be checked.
+    /// The earliest time for which a check of the retransmission timer is scheduled.
     timer: Option<Instant>,
 }
 
 impl Network {
-    /// Creates one host for each program, without streams.
+    /// Creates a network with one host for each program, without streams.
     pub(crate) fn new(model: NetworkModel, programs: Vec<Program>, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let hosts = programs.len();
@@ -159,7 +160,7 @@ impl Network {
         }
     }
 
-    /// Creates an established stream between two hosts, and returns its ends.
+    /// Creates an established stream between two hosts, and returns its two ends.
     pub(crate) fn connect(&mut self, from: HostIndex, to: HostIndex) -> (EndIndex, EndIndex) {
         let end = self.ends.len();
         for host in [from, to] {
@@ -169,7 +170,7 @@ impl Network {
         (end, peer_of(end))
     }
 
-    /// Creates two datagram sockets that are connected to each other, between two hosts.
+    /// Creates a datagram socket on each of two hosts, connected to each other.
     pub(crate) fn connect_sockets(&mut self, from: HostIndex, to: HostIndex) -> (SocketIndex, SocketIndex) {
         let socket = self.datagrams.count();
         self.datagrams.bind(from);
@@ -187,13 +188,14 @@ impl Network {
         &self.switch
     }
 
-    /// Returns the numbers of resent segments and of retransmission timeouts, over all streams.
+    /// Returns the numbers of retransmitted segments and of retransmission timeouts, over all
+    /// streams.
     pub(crate) fn retransmits(&self) -> (u64, u64) {
         let both = self.ends.iter().map(|end| (end.endpoint.retransmits(), end.endpoint.timeouts()));
         both.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Returns the number of segments that the ends of one host have resent.
+    /// Returns the number of TCP segments that a host has retransmitted.
     pub(crate) fn retransmits_of(&self, host: HostIndex) -> u64 {
         let own = self.ends.iter().filter(|end| end.host == host);
         own.map(|end| end.endpoint.retransmits()).sum()
@@ -209,7 +211,7 @@ impl Network {
         self.world.count()
     }
 
-    /// Returns the bytes that the host has to read from this end.
+    /// Returns the unread bytes that have arrived at the given end of a stream.
     pub(crate) fn incoming(&mut self, end: EndIndex) -> &mut BytesMut {
         let End { endpoint, unread, .. } = &mut self.ends[end];
         if *unread > 0 {
@@ -218,13 +220,13 @@ impl Network {
         endpoint.incoming()
     }
 
-    /// Returns the buffer to which the host appends its output to this end; [`Self::flush`] sends
-    /// it.
+    /// Returns the buffer to which a program appends the bytes that it writes to a stream;
+    /// [`Self::flush`] sends them.
     pub(crate) fn outgoing(&mut self, end: EndIndex) -> &mut BytesMut {
         self.ends[end].endpoint.outgoing()
     }
 
-    /// Sends the output, as one `writev` would.
+    /// Sends the bytes in the buffer of [`Self::outgoing`], as one `writev` would.
     pub(crate) fn flush(&mut self, end: EndIndex) {
         let End { endpoint, written, .. } = &mut self.ends[end];
         let news = endpoint.queued_up_to() - core::mem::replace(written, endpoint.queued_up_to());
@@ -232,7 +234,7 @@ impl Network {
         self.transmit(end, self.now() + spent);
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram from a socket to the socket that it is connected to.
     pub(crate) fn send(&mut self, socket: SocketIndex, datagram: Payload) {
         let (host, frame) = (self.datagrams.host(socket), datagrams::frame(&datagram));
         self.datagrams.handle_sent(&datagram);
@@ -244,7 +246,7 @@ impl Network {
         self.world.schedule(arrives, Happening::DatagramAtSwitch(peer_of(socket), datagram));
     }
 
-    /// Returns the next datagram that the host has to read.
+    /// Returns the next unread datagram of a socket.
     pub(crate) fn receive(&mut self, socket: SocketIndex) -> Option<Payload> {
         let datagram = self.datagrams.receive(socket)?;
         self.programs.spend_on_datagram(socket, datagrams::frame(&datagram));
@@ -256,12 +258,13 @@ impl Network {
         self.datagrams.counters()
     }
 
-    /// Returns the time, in ns, until the lane bytes of each lost datagram arrived after all.
+    /// Returns, for each lost datagram, the time in ns from the loss until the same lane bytes
+    /// arrived after all.
     pub(crate) fn recoveries(&self) -> &[u64] {
         self.datagrams.recoveries()
     }
 
-    /// Schedules the host's program for `at`, or some delay later, because hosts are not exact.
+    /// Schedules a host's program to run at `at`, or its wake-up delay later.
     pub(crate) fn wake_at(&mut self, host: HostIndex, at: Instant) {
         let wakes_up = self.programs.wake_at(host, at, self.now());
         self.schedule_wake(host, wakes_up);
@@ -273,8 +276,8 @@ impl Network {
         }
     }
 
-    /// Ends the run that [`Self::advance`] returned; the program keeps its core for the time that
-    /// the run takes.
+    /// Ends the run of the host that [`Self::advance`] returned; its program occupies a core for
+    /// the time that the run takes.
     fn finish(&mut self) {
         match self.programs.finish() {
             Some((host, Duration::ZERO)) => self.handle_done(host, Duration::ZERO),
@@ -288,7 +291,7 @@ impl Network {
         self.schedule_wake(host, wakes_up);
     }
 
-    /// Moves time on until a host's program runs, and returns the host; `None` if nothing is
+    /// Advances the time until a host's program runs, and returns this host; `None` if nothing is
     /// scheduled any more.
     pub(crate) fn advance(&mut self) -> Option<HostIndex> {
         self.finish();
@@ -337,7 +340,8 @@ impl Network {
         }
     }
 
-    /// Sends a datagram through the switch. Other faults of the network follow behind the port.
+    /// Sends a datagram through the switch. Delays and damage of datagrams happen after the switch
+    /// port.
     fn forward(&mut self, to: SocketIndex, datagram: &Payload) {
         let (port, now) = (self.datagrams.host(to), self.now());
         for _ in 0..self.datagrams.copies() {
@@ -352,7 +356,8 @@ impl Network {
         }
     }
 
-    /// Sends all that the end may send to its host's interface at `leaves`.
+    /// Passes all segments that an end of a stream may send now to its host's interface, where they
+    /// leave at `leaves`.
     fn transmit(&mut self, end: EndIndex, leaves: Instant) {
         let now = self.now();
         let End { host, endpoint, timer, .. } = &mut self.ends[end];
@@ -363,7 +368,8 @@ impl Network {
             }
             self.world.schedule(arrives, Happening::AtSwitch(peer_of(end), segment));
         }
-        // A timer that moved to a later time is checked when the earlier one fires.
+        // If the timer moves to a later time, the check that is already scheduled notices this and
+        // schedules another one.
         if let Some(due) = endpoint.next_timeout()
             && timer.is_none_or(|at| due < at)
         {

@@ -10,80 +10,81 @@ use evb_core::{
 
 use crate::{network::DatagramFates, scenario::Transport};
 
-/// Counters and recovery times of the lanes' datagrams; all zero over TCP.
+/// Counters and recovery times of datagrams on lanes; all are zero if lanes use TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramSummary {
-    /// Counters of the network.
+    /// Counters of the simulated network.
     pub counts: DatagramFates,
-    /// Counters of the builders.
+    /// Counters of the builders' loss recovery.
     pub recovery: RecoveryCounters,
-    /// Datagrams that repeated an announcement.
+    /// Datagrams that repeated announcements.
     pub repeated: u64,
     /// Lost datagrams whose lane bytes arrived after all.
     pub recovered: u64,
     /// Median of the time from a loss to the arrival of the same lane bytes.
     pub recovery_p50: Duration,
-    /// The 99th percentile of that time.
+    /// 99th percentile of the time from a loss to the arrival of the same lane bytes.
     pub recovery_p99: Duration,
-    /// The longest such time.
+    /// Longest time from a loss to the arrival of the same lane bytes.
     pub recovery_max: Duration,
 }
 
-/// The result of a simulated run. Counters of the network cover the whole run; goodput covers the
-/// time from the first trigger to the last event.
+/// The result of a simulated run. Counters of the network cover the whole run; the goodput is the
+/// average from the first trigger to the last event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimReport {
     /// Transport of the lanes.
     pub transport: Transport,
-    /// `shaping.mode`.
+    /// Name of the shaping mode (`shaping.mode` in a configuration).
     pub mode: &'static str,
     /// Number of sources.
     pub sources: u16,
     /// Number of builders.
     pub builders: u16,
-    /// Events outstanding per builder.
+    /// Largest number of events outstanding per builder.
     pub slots: u32,
     /// The seed that reproduces the run.
     pub seed: u64,
-    /// The supervisor's closed ledger, which agrees with the sinks' events.
+    /// The supervisor's closed ledger, which agrees with the events that reached the sinks.
     pub run: RunReport,
-    /// Events that could not be complete, because a source had nothing for them.
+    /// Events that could not be complete, because a source had no fragment for them.
     pub silenced: u64,
-    /// Payload that reached sinks, per second.
+    /// Rate of the payload that reached the sinks.
     pub goodput: Rate,
-    /// Buffer bytes that sources sent, without bare acknowledgements, per second.
+    /// Rate of the buffer bytes that the sources sent, without bare acknowledgements.
     pub sent: Rate,
-    /// Payload that the builders' links can carry, per second.
+    /// Payload rate that the links of all builders together can carry.
     pub capacity: Rate,
     /// Median of the time from the trigger to the last fragment of a complete event.
     pub latency_p50: Duration,
-    /// The 99th percentile of that time.
+    /// 99th percentile of the time from the trigger to the last fragment of a complete event.
     pub latency_p99: Duration,
-    /// The longest such time.
+    /// Longest time from the trigger to the last fragment of a complete event.
     pub latency_max: Duration,
-    /// Frames that did not fit a builder's port.
+    /// Frames dropped because the queue of a builder's switch port was full.
     pub builder_port_drops: u64,
-    /// Frames that did not fit another port.
+    /// Frames dropped because the queue of a source's or the supervisor's switch port was full.
     pub other_port_drops: u64,
-    /// The most that a builder's port queued.
+    /// Largest number of bytes queued at a builder's switch port.
     pub builder_port_peak: Bytes,
     /// Frames lost at random.
     pub lost_frames: u64,
-    /// Segments of streams, ranges of lanes and datagrams of announcements that were sent again.
+    /// Number of retransmissions: segments of streams, ranges of lane bytes, and datagrams of
+    /// announcements.
     pub retransmits: u64,
-    /// Retransmission timeouts, of streams and of lanes.
+    /// Number of retransmission timeouts of streams and of lanes.
     pub timeouts: u64,
     /// Counters and recovery times of the lanes' datagrams.
     pub datagrams: DatagramSummary,
-    /// The most buffer bytes that were permitted but not received at one builder.
+    /// Largest number of buffer bytes that a builder had granted and not received.
     pub outstanding_peak: Bytes,
     /// Median of the time from a grant to its last byte, as the builders' policies measure it.
     pub grant_delay: Duration,
-    /// The most payload memory that one builder took.
+    /// Largest payload memory that a builder used.
     pub memory_peak: Bytes,
-    /// The bound that the builder guarantees for it.
+    /// The builder's guaranteed limit on its payload memory.
     pub memory_bound: Bytes,
-    /// Virtual time that the run took.
+    /// Duration of the run in simulated time.
     pub duration: Duration,
     /// Number of simulation steps.
     pub happenings: u64,

@@ -1,4 +1,5 @@
-//! [`Scenario::run`] builds the world, and runs it until the ledger is closed.
+//! [`Scenario::run`] creates the simulated system, and runs it until the supervisor's ledger is
+//! closed.
 
 mod summary;
 
@@ -44,12 +45,12 @@ pub enum SimError {
         /// The reason.
         detail: String,
     },
-    /// A check failed that must always hold: a fault in a machine, or in the simulator.
+    /// A check failed: there is a bug in a state machine of evb or in the simulator.
     #[error("seed {seed}, at {at}, {who}: {what}")]
     Broken {
         /// The seed that reproduces the run.
         seed: u64,
-        /// The virtual time.
+        /// The simulated time.
         at: Instant,
         /// The peer on whose host the check failed.
         who: Peer,
@@ -58,11 +59,11 @@ pub enum SimError {
     },
 }
 
-/// Time beyond the deadline without any progress, while there is work left, after which the run
-/// counts as hanging. RFC 6298's timer may double up to 60 s.
+/// Time beyond the deadline without a new event at a sink after which the run counts as hanging.
+/// The retransmission timer of RFC 6298 alone may double up to 60 s.
 const PATIENCE: Duration = Duration::from_secs(200);
 
-/// All hosts of a run.
+/// The simulated system of a run: network, hosts and ledger.
 struct Simulation<'a> {
     scenario: &'a Scenario,
     network: Network,
@@ -74,10 +75,10 @@ struct Simulation<'a> {
 }
 
 impl Scenario {
-    /// Runs to the end.
+    /// Simulates the run to its end.
     ///
     /// # Errors
-    /// A contradictory scenario, or a run in which a check failed that must always hold.
+    /// Returns [`SimError`] if the scenario is contradictory, or if a check failed.
     pub fn run(&self) -> Result<SimReport, SimError> {
         let mut simulation = Simulation::new(self)?;
         let run = simulation.turn()?;
@@ -100,8 +101,8 @@ impl Scenario {
         programs
     }
 
-    /// Returns the lane bytes that a builder keeps out of order, per lane: as many as may be under
-    /// way, and at least a mebibyte.
+    /// Returns the span within which a builder keeps bytes of a lane that arrive out of order: all
+    /// bytes that may be under way, and at least a mebibyte.
     fn reassembly(&self) -> Bytes {
         match self.budget() {
             Bytes::MAX => Bytes::mib(1),
@@ -109,7 +110,7 @@ impl Scenario {
         }
     }
 
-    /// Returns the most bytes that may be outstanding at a builder.
+    /// Returns the largest number of bytes that a builder may have outstanding.
     fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
@@ -180,7 +181,7 @@ impl<'a> Simulation<'a> {
         Ok(simulation)
     }
 
-    /// Performs the lanes' handshakes, which take no time here.
+    /// Performs the handshakes of all lanes, which take no simulated time.
     fn connect_lanes(&mut self) -> Result<(), SimError> {
         for (builder, host) in self.builders.iter_mut().enumerate() {
             for (lane, source) in self.sources.iter_mut().enumerate() {
@@ -220,11 +221,11 @@ impl<'a> Simulation<'a> {
             if self.ledger.count() > progress {
                 (progress, progress_at) = (self.ledger.count(), now);
             } else if now.since(progress_at) > patience {
-                let what = format!("nothing has moved since {progress_at}, with {progress} events built");
+                let what = format!("no event was built since {progress_at}, after {progress} events");
                 return Err(self.scenario.broken(now, host, what));
             }
         }
-        let what = "nothing will ever happen again, and the run is not over".to_owned();
+        let what = "no further step is scheduled, and the run is not over".to_owned();
         Err(self.scenario.broken(self.network.now(), SUPERVISOR, what))
     }
 }
@@ -239,8 +240,8 @@ impl Scenario {
     }
 }
 
-/// Continues a lane by datagrams. The duration of its handshake is given, although it took no time
-/// here.
+/// Associates both ends of a lane over datagrams. Both ends are told the round-trip time that a
+/// real handshake would have measured.
 fn associate(
     scenario: &Scenario,
     (source, lane): (&mut SourceHost, usize),
@@ -270,7 +271,7 @@ fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Resul
     Ok(welcome.parameters.unwrap_or_default())
 }
 
-/// Creates the ends of a lane between two hosts.
+/// Creates the two ends of a lane between two hosts.
 fn connect_lane(network: &mut Network, transport: Transport, from: usize, to: usize) -> (LaneEnd, LaneEnd) {
     match transport {
         Transport::Tcp => {

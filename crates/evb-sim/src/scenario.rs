@@ -1,4 +1,4 @@
-//! [`Scenario`]: everything that determines a simulated run.
+//! [`Scenario`]: all parameters of a simulated run.
 
 use core::time::Duration;
 
@@ -21,15 +21,17 @@ use crate::{
 /// The transport of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Streams.
+    /// TCP streams.
     #[default]
     Tcp,
-    /// Datagrams in evb's own format; messages to and from the supervisor stay on streams.
+    /// UDP datagrams in evb's own format; messages to and from the supervisor still use TCP
+    /// streams.
     Udp,
 }
 
 impl Transport {
-    /// Returns the cost of lane bytes with links of this MTU and a usual switch.
+    /// Returns the cost of lane bytes with links of the given MTU and a switch with the usual
+    /// buffer cells.
     pub fn cost(self, mtu: u32) -> PacketCost {
         match self {
             Self::Tcp => PacketCost::tcp(mtu, CELL),
@@ -37,7 +39,7 @@ impl Transport {
         }
     }
 
-    /// Returns the word that configurations use.
+    /// Returns the name of the transport in configurations.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -46,7 +48,7 @@ impl Transport {
     }
 }
 
-/// A simulated run. Equal scenarios give equal reports, to the last bit.
+/// The parameters of a simulated run. Equal scenarios give identical reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Number of sources, each on its own host.
@@ -55,21 +57,22 @@ pub struct Scenario {
     pub builders: u16,
     /// Transport of the lanes.
     pub transport: Transport,
-    /// Links, switch and hosts.
+    /// Parameters of links, switch and hosts.
     pub network: NetworkModel,
-    /// The fragments that sources push.
+    /// Sizes and delays of the fragments that sources push.
     pub readout: Readout,
     /// The shaping of the lanes.
     pub shaping: Shaping,
-    /// The classes that share each source's link: fragments first, then messages to the supervisor.
+    /// The traffic classes that share each source's link. The first is for fragments, the second
+    /// for messages to the supervisor.
     pub link: LinkPlan,
-    /// The trigger of the run; not external.
+    /// The trigger of the run; it must not be external.
     pub trigger: TriggerKind,
-    /// Events outstanding per builder.
+    /// Largest number of events outstanding per builder.
     pub slots: u32,
-    /// Time for which an event waits for sources that have announced nothing.
+    /// Time for which a builder waits for sources that have not announced a fragment of an event.
     pub deadline: Duration,
-    /// Time that a sink takes for an event.
+    /// Time that a sink takes to write an event.
     pub sink: Duration,
     /// Number of assigned events at which the run ends.
     pub events: u64,
@@ -78,8 +81,8 @@ pub struct Scenario {
 }
 
 impl Default for Scenario {
-    /// Returns eight sources with 64 kB each on one builder at 1 Gbit/s, with credit, as fast as
-    /// possible.
+    /// Returns a run of eight sources that send fragments of 64 kB to one builder at 1 Gbit/s, with
+    /// credit and triggers as fast as possible.
     fn default() -> Self {
         let network = NetworkModel::default();
         Self {
@@ -110,8 +113,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// Returns the payload rate that all builders' links together can carry: full packets without a
-    /// pause.
+    /// Returns the payload rate that the links of all builders together can carry with full packets
+    /// without a pause.
     pub fn capacity(&self) -> Rate {
         let cost = self.cost();
         let (payload, packet) = (cost.packet_payload().count(), cost.packet_line().count());
@@ -120,15 +123,15 @@ impl Scenario {
         Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
-    /// Returns a periodic trigger that loads the builders' links to this part of
-    /// [`Self::capacity`], for fragments of one size.
+    /// Returns a periodic trigger that loads the builders' links to the fraction `load` of
+    /// [`Self::capacity`], for fragments of a fixed size.
     pub fn periodic_at_load(&self, load: f64) -> Option<TriggerKind> {
         let event = self.readout.size.largest().count() * u64::from(self.sources);
         let rate = Frequency::from_hertz(self.capacity().bytes_per_second() * load / event as f64)?;
         Some(TriggerKind::Periodic { rate })
     }
 
-    /// Returns the mode's name in the configuration.
+    /// Returns the name of the shaping mode in configurations.
     pub fn mode(&self) -> &'static str {
         match self.shaping {
             Shaping::Credit { .. } => "credit",
@@ -138,26 +141,26 @@ impl Scenario {
         }
     }
 
-    /// Returns the cost of lane bytes.
+    /// Returns the cost of lane bytes with the scenario's transport and MTU.
     pub fn cost(&self) -> PacketCost {
         self.transport.cost(self.network.mtu)
     }
 
-    /// Returns the queueing delay of a full port.
+    /// Returns the longest time that data may wait in full queues on the way to a builder.
     pub fn queue(&self) -> Duration {
         let NetworkModel { port_buffer, link_rate, .. } = self.network;
         self.shaping.longest_queue(port_buffer, link_rate, self.builders.into())
     }
 
-    /// Returns a round trip through the idle network, of the smallest packets and the fastest
-    /// programs, as a handshake measures it.
+    /// Returns the shortest round-trip time through the idle network, for small packets and the
+    /// shortest wake-ups, as a handshake would measure it.
     pub fn round_trip(&self) -> Duration {
         let NetworkModel { latency, hosts, .. } = &self.network;
         *latency * 4 + hosts.source.wake_up.least() + hosts.builder.wake_up.least()
     }
 
-    /// Returns the mean time R from a grant to its first data through the idle network: a port of
-    /// rate C needs a buffer of C·R to be full.
+    /// Returns the mean time R from a grant to the arrival of its first data in the idle network.
+    /// To keep a port of rate C busy, a budget of C·R is needed.
     pub fn grant_path(&self) -> Duration {
         self.network.latency * 4 + self.network.hosts.grant_path()
     }
@@ -166,14 +169,14 @@ impl Scenario {
         let sources = (1..=self.sources).map(SourceId::new).collect();
         let builders = (1..=self.builders).map(BuilderId::new).collect();
         let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-        // All hosts share the virtual clock.
+        // An equal boot id tells the supervisor that all hosts share one clock.
         plan.boot_id = "world".to_owned();
         plan.trigger = self.trigger;
         plan.slots = self.slots;
         plan.deadline = self.deadline;
         plan.events = Some(self.events);
-        // No peer dies here: lost frames may delay a heartbeat, but must not lead to the verdict
-        // that its sender is down.
+        // No process fails in this simulation. Lost frames may delay heartbeats, but must not make
+        // the supervisor declare a peer down.
         plan.down_after = Duration::from_secs(30);
         plan.give_up_after = Duration::from_secs(60);
         plan.orphan_timeout = Duration::from_secs(600);

@@ -1,4 +1,5 @@
-//! Records and messages in the byte streams between hosts, exactly as on a real network.
+//! Encoding and decoding of records and messages in the byte streams between hosts, with the format
+//! of production.
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::wire::encoding::Encoding as _;
@@ -7,15 +8,15 @@ use evb_core::wire::{
     record::{RECORD_HEADER, RecordHeader},
 };
 
-/// Appends a control message behind its length.
+/// Appends the length of a control message, and then the message.
 pub(crate) fn write_control(message: &Control, into: &mut BytesMut) {
     message.encode_framed(into);
 }
 
-/// Returns the next control message, if all of it has arrived.
+/// Returns the next control message, if it has arrived completely.
 ///
 /// # Errors
-/// The first thing that is wrong with the bytes.
+/// Returns a description of the first error in the bytes.
 pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, String> {
     let Some(length) = from.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize) else {
         return Ok(None);
@@ -31,11 +32,11 @@ pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, Strin
     message.message.map(Some).ok_or_else(|| "a control message without content".to_owned())
 }
 
-/// Returns the next record's header once its fixed body has arrived too; the body stays in front of
-/// `from`.
+/// Returns the header of the next record, once the record's fixed body has arrived too. The body
+/// stays at the front of `from`.
 ///
 /// # Errors
-/// The first thing that is wrong with the bytes.
+/// Returns a description of the first error in the bytes.
 pub(crate) fn read_record(from: &mut BytesMut) -> Result<Option<RecordHeader>, String> {
     let Some(bytes) = from.first_chunk::<RECORD_HEADER>() else { return Ok(None) };
     let header = RecordHeader::decode(*bytes).map_err(|error| error.to_string())?;

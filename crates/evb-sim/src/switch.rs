@@ -1,4 +1,4 @@
-//! [`Switch`]: output queues of limited size, and random loss.
+//! [`Switch`]: a switch with output queues of limited size, and random loss of frames.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,8 @@ use evb_core::{rng::Rng, time::Instant, units::Bytes};
 
 use crate::link::Link;
 
-/// A store-and-forward switch. Its ports' queues are the only place that traffic can overload.
+/// A store-and-forward switch. The switch drops frames only if the queue of a port is full, or at
+/// random.
 #[derive(Debug)]
 pub(crate) struct Switch {
     ports: Vec<OutputPort>,
@@ -15,13 +16,13 @@ pub(crate) struct Switch {
     lost: u64,
 }
 
-/// One output port: a first-in, first-out queue of L2 frames that drops what does not fit
-/// (drop-tail), and its link.
+/// One output port: a link with a first-in, first-out queue of L2 frames. A frame that does not fit
+/// into the queue is dropped (drop-tail).
 #[derive(Debug)]
 pub(crate) struct OutputPort {
     link: Link,
     limit: Bytes,
-    /// The time at which each queued frame has left, and its bytes.
+    /// For each queued frame, the time at which it has left, and its bytes.
     queue: VecDeque<(Instant, Bytes)>,
     queued: Bytes,
     peak: Bytes,
@@ -35,7 +36,7 @@ impl Switch {
         Self { ports: (0..ports).map(|_| port()).collect(), loss, rng: Rng::new(seed), lost: 0 }
     }
 
-    /// Forwards a frame to `port`, and returns the time of its arrival at the host behind; `None`
+    /// Forwards a frame to `port`, and returns the time of its arrival at the port's host; `None`
     /// if it is lost.
     pub(crate) fn forward(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
         if self.loss > 0.0 && self.rng.uniform() < self.loss {
@@ -45,7 +46,7 @@ impl Switch {
         self.enqueue(port, frame, now)
     }
 
-    /// Does the same without random loss.
+    /// Forwards a frame as [`Self::forward`] does, but without random loss.
     pub(crate) fn enqueue(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
         self.ports[port].enqueue(frame, now)
     }
@@ -68,7 +69,8 @@ impl OutputPort {
         Self { link, limit, queue, queued: Bytes::ZERO, peak: Bytes::ZERO, dropped: 0 }
     }
 
-    /// Queues a frame, whose memory is free again when its last bit has left.
+    /// Queues a frame and returns the time of its arrival, or `None` if it does not fit. The frame
+    /// takes space in the queue until its last bit has left.
     fn enqueue(&mut self, frame: Bytes, now: Instant) -> Option<Instant> {
         while let Some((_, bytes)) = self.queue.pop_front_if(|(left, _)| *left <= now) {
             self.queued -= bytes;
@@ -84,12 +86,12 @@ impl OutputPort {
         Some(arrives)
     }
 
-    /// Returns the most bytes that were queued at once.
+    /// Returns the largest number of bytes that were queued at once.
     pub(crate) fn peak(&self) -> Bytes {
         self.peak
     }
 
-    /// Returns the number of frames that did not fit.
+    /// Returns the number of frames dropped because the queue was full.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -1,10 +1,11 @@
-//! Whole systems: supervisor, sources, builders, sinks and journals, on a network and on disks that
-//! fail, in virtual time.
+//! Simulation of whole systems in simulated time: supervisor, sources, builders, sinks and
+//! journals, on a network and disks with faults.
 //!
-//! [`crate::Scenario`] measures how much a network carries; this module checks the fate of each
-//! event, whatever fails. The machines are those of production, unchanged, and so are the bytes
-//! between them. Processes are killed and restarted, hosts are cut off, connections reset, disks
-//! hang. Everything is drawn from a seed: equal seeds give equal traces.
+//! [`crate::Scenario`] measures the performance of a network; this module checks that no event is
+//! lost, duplicated or damaged without a reason when components fail. The state machines and the
+//! wire format are those of production, unchanged. Processes are killed and restarted, hosts are
+//! cut off, connections reset, disks hang. A seed determines all random choices: equal seeds give
+//! equal traces.
 //!
 //! ```
 //! use evb_sim::system::{Scenario, run};
@@ -44,18 +45,19 @@ use world::World;
 /// The outcome of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The hash of everything that happened.
+    /// Hash of all steps of the simulation.
     pub hash: u64,
-    /// Totals of what happened.
+    /// Total counts of events, faults and other actions.
     pub counts: Counts,
     /// The first check that failed.
     pub failure: Option<Failure>,
-    /// A log for people; empty unless it was requested.
+    /// Readable log of the simulation; empty unless it was requested.
     pub lines: Vec<String>,
 }
 
-/// Runs a scenario to its end, or to the first check that fails. A panic counts as a failed check;
-/// a caller that does not want it printed sets a hook.
+/// Runs a scenario to its end, or to the first check that fails; `is_read` requests a log. A panic
+/// counts as a failed check. To keep the panic message from being printed, a caller can set a panic
+/// hook.
 pub fn run(scenario: &Scenario, is_read: bool) -> Outcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| World::new(scenario, Trace::new(is_read)).turn()));
     match outcome {

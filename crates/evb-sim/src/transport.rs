@@ -1,5 +1,5 @@
-//! A reliable byte stream between two hosts, as simple as TCP can be and still collapse under
-//! incast as TCP does.
+//! A reliable byte stream between two hosts: a model of TCP that is as simple as possible but still
+//! shows its throughput collapse under incast.
 //!
 //! | property | value | source |
 //! |---|---|---|
@@ -36,24 +36,25 @@ use evb_shaper::cost::TCP_FRAME_HEADERS;
 use receiver::Receiver;
 use sender::Sender;
 
-/// A segment: data of one direction, and the acknowledgement of the other.
+/// A TCP segment, with data of one direction and the acknowledgement for the opposite direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TcpSegment {
     /// Stream offset of the first byte.
     pub(crate) offset: u64,
-    /// The bytes; none for a bare acknowledgement.
+    /// The data bytes; empty for a bare acknowledgement.
     pub(crate) payload: bytes::Bytes,
-    /// Stream offset below which all bytes of the other direction have arrived.
+    /// Acknowledgement: the stream offset below which all bytes of the opposite direction have
+    /// arrived.
     pub(crate) acknowledged: u64,
-    /// Time of sending (RFC 7323 TSval).
+    /// Time at which this segment was sent (RFC 7323 TSval).
     pub(crate) sent_at: Instant,
-    /// Time of sending of the segment that it answers (RFC 7323 TSecr).
+    /// Time at which the acknowledged segment was sent (RFC 7323 TSecr).
     pub(crate) echo: Option<Instant>,
 }
 
-/// One end of a stream in both directions.
+/// One end of a connection, which sends and receives a stream.
 ///
-/// Law: after inputs that share one `now`, `poll` until `None`.
+/// The caller must call `poll` until it returns `None` after all inputs with the same `now`.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     sender: Sender,
@@ -61,14 +62,14 @@ pub(crate) struct Endpoint {
 }
 
 impl TcpSegment {
-    /// Returns the bytes that it takes in a port's queue.
+    /// Returns the L2 bytes of the segment's frame, which it takes in a port's queue.
     pub(crate) fn frame(&self) -> Bytes {
         Bytes::new(TCP_FRAME_HEADERS + self.payload.len() as u64)
     }
 }
 
 impl Endpoint {
-    /// Creates an established connection on links of this MTU.
+    /// Creates an end of an established connection on links of the given MTU.
     pub(crate) fn new(mtu: u32) -> Self {
         Self { sender: Sender::new(mtu), receiver: Receiver::default() }
     }
@@ -78,12 +79,12 @@ impl Endpoint {
         self.sender.queue()
     }
 
-    /// Returns the bytes that arrived in order; the reader takes them out.
+    /// Returns the bytes that have arrived in order; the caller removes those that it has read.
     pub(crate) fn incoming(&mut self) -> &mut BytesMut {
         self.receiver.ready()
     }
 
-    /// Returns the stream offset behind the last byte that was appended.
+    /// Returns the end offset of the bytes that were appended for sending.
     pub(crate) fn queued_up_to(&self) -> u64 {
         self.sender.queued_up_to()
     }
@@ -105,18 +106,18 @@ impl Endpoint {
         Some(TcpSegment { offset, payload, acknowledged, sent_at: now, echo })
     }
 
-    /// Returns the time at which the retransmission timer or that of a delayed acknowledgement
+    /// Returns the time at which the retransmission timer or the timer of a delayed acknowledgement
     /// fires.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         earlier(self.sender.next_timeout(), self.receiver.due())
     }
 
-    /// Fires the timers that are due.
+    /// Handles the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.sender.handle_timeout(now);
     }
 
-    /// Returns the number of resent segments.
+    /// Returns the number of retransmitted segments.
     pub(crate) fn retransmits(&self) -> u64 {
         self.sender.retransmits()
     }

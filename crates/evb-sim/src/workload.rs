@@ -1,5 +1,5 @@
-//! `Workload`: the fragments that sources push, as a function of seed, source and event, so that
-//! every byte can be checked anywhere.
+//! `Workload`: the fragments that sources push. The fragments are a function of seed, source and
+//! event, so that every byte can be checked on any host.
 
 use core::time::Duration;
 
@@ -14,11 +14,11 @@ use evb_core::{
 /// The distribution of fragment sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FragmentSize {
-    /// One size for all.
+    /// All fragments have the given size.
     Fixed(Bytes),
-    /// Uniform between two sizes, both included.
+    /// Sizes are uniformly distributed between two sizes, both included.
     Uniform(Bytes, Bytes),
-    /// Normal, clipped at zero and at four sigma above the mean.
+    /// Sizes are normally distributed, clipped at zero and at four sigma above the mean.
     Gaussian {
         /// The mean before clipping.
         mean: Bytes,
@@ -52,14 +52,15 @@ impl FragmentSize {
     }
 }
 
-/// The behaviour of readout for the events that it is asked for.
+/// Sizes and delays of the fragments that readout makes, and the probability that it makes none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Readout {
     /// Sizes of fragments.
     pub size: FragmentSize,
-    /// The longest delay of a fragment after its event; delays are uniform from zero.
+    /// The longest time that readout takes for a fragment; delays are uniformly distributed from
+    /// zero.
     pub delay: Duration,
-    /// The probability that a source never has a fragment for an event.
+    /// The probability that a source has no fragment for an event.
     pub silence: f64,
 }
 
@@ -68,19 +69,19 @@ pub struct Readout {
 pub(crate) struct Workload {
     readout: Readout,
     seed: u64,
-    /// The bytes from which every payload is cut.
+    /// Random bytes; every payload is a part of them.
     pattern: bytes::Bytes,
 }
 
 /// Number of offsets at which a payload may begin.
 const PLACES: u64 = 1 << 16;
 
-/// A source's part in one event.
+/// The contribution of a source to one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
-    /// The fragment's bytes; `None` if there is no fragment.
+    /// The payload of the source's fragment; `None` if the source has no fragment for the event.
     pub(crate) payload: Option<bytes::Bytes>,
-    /// Time that readout takes.
+    /// Time that readout takes for the fragment.
     pub(crate) delay: Duration,
 }
 
@@ -92,7 +93,7 @@ impl Workload {
         Self { readout, seed, pattern: pattern.into() }
     }
 
-    /// Returns the part of a source, counted from zero, in an event.
+    /// Returns the contribution of a source to an event; sources are counted from zero.
     pub(crate) fn draw(&self, source: usize, event: EventId) -> Draw {
         let stream = (event.number() << 9) + source as u64;
         let mut rng = Rng::new(self.seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
@@ -111,7 +112,7 @@ impl Workload {
     /// the ids 1, 2, 3, …
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// Returns a description of the first error found in the event.
     pub(crate) fn check(&self, event: &Event, sources: u16) -> Result<(), String> {
         let mut present = event.fragments();
         let mut missing = event.missing.iter();
@@ -121,22 +122,25 @@ impl Workload {
                 missing.next();
                 continue;
             }
-            let found = present.next().ok_or_else(|| format!("source {id} is neither there nor missing"))?;
+            let found = present
+                .next()
+                .ok_or_else(|| format!("source {id} has no fragment and is not listed as missing"))?;
             if found.source.number() != id {
-                return Err(format!("source {} stands where {id} is to be", found.source));
+                return Err(format!("source {} is in the place of source {id}", found.source));
             }
-            let payload = expected.ok_or_else(|| format!("source {id} pushed nothing, and is there"))?;
+            let payload =
+                expected.ok_or_else(|| format!("source {id} pushed nothing, but has a fragment"))?;
             if found.payload != payload || found.timestamp.ticks() != event.id.number() * 1000 {
                 return Err(format!("the fragment of source {id} is not what was pushed"));
             }
         }
         if present.len() > 0 || missing.len() > 0 {
-            return Err("it names sources that the run does not have".to_owned());
+            return Err("the event names sources that the run does not have".to_owned());
         }
         Ok(())
     }
 
-    /// Returns true if the source has a fragment for this event.
+    /// Returns true if a source, counted from zero, has a fragment for the event.
     pub(crate) fn has(&self, source: usize, event: EventId) -> bool {
         self.draw(source, event).payload.is_some()
     }

@@ -1,11 +1,11 @@
-//! [`World`]: virtual time, and the schedule of future happenings.
+//! [`World`]: the simulated time, and the queue of scheduled steps of a simulation.
 
 use core::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use evb_core::time::Instant;
 
-/// The schedule, in the order of time; happenings at the same instant are in the order in which
+/// The queue of scheduled steps, ordered by time. Steps at the same instant keep the order in which
 /// they were scheduled.
 #[derive(Debug)]
 pub(crate) struct World<H> {
@@ -22,31 +22,32 @@ struct Entry<H> {
 }
 
 impl<H> World<H> {
-    /// Creates a world at time zero, with an empty schedule.
+    /// Creates an empty queue at time zero.
     pub(crate) fn new() -> Self {
         Self { now: Instant::ZERO, sequence: 0, agenda: BinaryHeap::new() }
     }
 
-    /// Returns the virtual time.
+    /// Returns the simulated time.
     pub(crate) fn now(&self) -> Instant {
         self.now
     }
 
-    /// Schedules `happening` at `at`, or now if that is in the past.
+    /// Schedules the step `happening` at the time `at`, or now if `at` is in the past.
     pub(crate) fn schedule(&mut self, at: Instant, happening: H) {
         let (at, sequence) = (at.max(self.now), self.sequence);
         self.sequence += 1;
         self.agenda.push(Entry { at, sequence, happening });
     }
 
-    /// Moves time on to the next happening, and returns it.
+    /// Advances the time to the next scheduled step, and returns the step.
     pub(crate) fn advance(&mut self) -> Option<H> {
         let next = self.agenda.pop()?;
         self.now = next.at;
         Some(next.happening)
     }
 
-    /// Returns the number of happenings so far, including the scheduled ones.
+    /// Returns the number of steps scheduled since the start, including those that are still to
+    /// come.
     pub(crate) fn count(&self) -> u64 {
         self.sequence
     }
@@ -59,7 +60,8 @@ impl<H> Default for World<H> {
 }
 
 impl<H> Entry<H> {
-    /// Returns the reversed order in time, because the heap returns the greatest first.
+    /// Returns a key that reverses the order of time, because the heap returns the greatest entry
+    /// first.
     fn key(&self) -> core::cmp::Reverse<(Instant, u64)> {
         core::cmp::Reverse((self.at, self.sequence))
     }

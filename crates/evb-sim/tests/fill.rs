@@ -1,8 +1,9 @@
-//! Goodput of credit: 1 to 256 sources at 1 to 100 Gbit/s, hosts that take as long as was recorded.
-//! A builder that gives credit never drops a packet, and fills its port where the buffer L is
-//! larger than C·R, what the port carries in the time from a grant to its data.
+//! Tests the goodput of credit with 1 to 256 sources at 1 to 100 Gbit/s, on hosts with the wake-up
+//! delays recorded in the lab. With credit, the builder's port never drops a packet. The port is
+//! full if its buffer L is larger than C·R, the bytes that the port carries in the time from a
+//! grant to its data.
 //!
-//! A thousand seeds: `cargo test -p evb-sim --release --test fill -- --ignored --nocapture`.
+//! To run a thousand seeds: `cargo test -p evb-sim --release --test fill -- --ignored --nocapture`.
 
 use core::time::Duration;
 
@@ -16,8 +17,8 @@ use evb_sim::{Delays, FragmentSize, HostModel, ProcessorTime, Program, Scenario,
 const GBITS: [u64; 4] = [1, 10, 25, 100];
 const SOURCES: [u16; 5] = [1, 8, 32, 128, 256];
 
-/// Returns a port with the default credit, hosts as recorded in the lab, and events for about
-/// `span` of its time.
+/// Returns a scenario with the default credit and hosts as recorded in the lab. The events of the
+/// scenario keep the builder's port busy for about the time `span`.
 fn port(gbit: u64, sources: u16, buffer: Bytes, span: Duration) -> Scenario {
     let mut scenario = Scenario { sources, ..Scenario::default() };
     let network = &mut scenario.network;
@@ -32,7 +33,7 @@ fn port(gbit: u64, sources: u16, buffer: Bytes, span: Duration) -> Scenario {
     with_default_credit(scenario)
 }
 
-/// Returns the scenario with the default credit.
+/// Returns the scenario with its shaping replaced by the default credit.
 fn with_default_credit(scenario: Scenario) -> Scenario {
     let network = &scenario.network;
     let (link, lanes) = (Some(network.link_rate), u64::from(scenario.sources));
@@ -40,7 +41,8 @@ fn with_default_credit(scenario: Scenario) -> Scenario {
     Scenario { shaping, ..scenario }
 }
 
-/// Runs a scenario in which every event is built, and returns the report and the drops.
+/// Runs a scenario and checks that every event is complete. Returns the report, and the sum of
+/// drops and retransmissions.
 fn run_with_drops(scenario: &Scenario) -> (SimReport, u64) {
     let report = scenario.run().unwrap_or_else(|error| panic!("{error}: {scenario:#?}"));
     assert_eq!(report.run.events.complete, scenario.events, "{scenario:#?}");
@@ -54,14 +56,14 @@ fn run(scenario: &Scenario) -> SimReport {
     report
 }
 
-/// Returns C·R/L.
+/// Returns C·R/L, the part of the port's buffer that is needed to keep the port full.
 fn need(scenario: &Scenario) -> f64 {
     let carried = scenario.network.link_rate.bytes_per_second() * scenario.grant_path().as_secs_f64();
     carried / scenario.network.port_buffer.count() as f64
 }
 
-/// Asserts that nothing is dropped in `seeds` at that rate, with every number of sources, with
-/// sources as fast as the port or four times as fast.
+/// Asserts that no frame is dropped with any of `seeds` at the given rate, for every number of
+/// sources, with sources as fast as the port or four times as fast.
 fn nothing_is_dropped(gbit: u64, seeds: core::ops::Range<u64>) {
     let mut failed = Vec::new();
     for sources in SOURCES {
@@ -114,7 +116,7 @@ fn nothing_is_dropped_in_a_thousand_seeds_above() {
     [25, 100].into_iter().for_each(|gbit| nothing_is_dropped(gbit, 0..1000));
 }
 
-/// Random sources, rates, buffers, hosts: strict credit drops nothing.
+/// Checks that credit drops no frame with random numbers of sources, rates, buffers and hosts.
 #[test]
 fn nothing_is_dropped_in_random_worlds() {
     for seed in 0..60 {
@@ -143,8 +145,9 @@ fn nothing_is_dropped_in_random_worlds() {
     }
 }
 
-/// A port is as full as C·R/L lets it be: full below a half, and starved in proportion above one.
-/// Hosts that answer ten times later take ten times as much of a buffer.
+/// Checks how C·R/L determines the load of a port: the port is full if C·R/L is below a half, and
+/// starved in proportion if it is above one. Hosts with ten times the delays make C·R/L ten times
+/// larger.
 #[test]
 fn slow_hosts_starve_a_port() {
     let full = port(10, 8, Bytes::kib(512), Duration::from_millis(5));
@@ -158,7 +161,8 @@ fn slow_hosts_starve_a_port() {
     assert!(slow < 1.0 / slow_need && slow > 0.3 / slow_need, "C·R/L {slow_need}: {slow}");
 }
 
-/// Programs that share a core carry no more than it does, whatever the port carries.
+/// Checks that programs that share one core carry less than programs with a core each, although the
+/// port is the same.
 #[test]
 fn cores_limit_what_a_port_carries() {
     let mut scenario = port(25, 8, Bytes::mib(2), Duration::from_millis(2));
@@ -177,5 +181,5 @@ fn a_run_is_repeatable() {
     let first = run(&scenario);
     assert_eq!(first, run(&scenario));
     scenario.seed += 1;
-    assert_ne!(first.duration, run(&scenario).duration, "chance has no part in it");
+    assert_ne!(first.duration, run(&scenario).duration, "another seed must give another duration");
 }

@@ -1,6 +1,6 @@
-//! The incast table: what each shaping mode makes of N sources that answer one builder at once.
-//! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test
-//! incast`.
+//! Tests the incast table: goodput, drops and latency of each shaping mode when N sources answer
+//! one builder at once. To accept a changed table: `INSTA_UPDATE=always cargo test -p evb-sim
+//! --test incast`.
 
 use core::time::Duration;
 
@@ -15,9 +15,9 @@ fn shaping(transport: Transport, mode: &str, sources: u16) -> Shaping {
     let (sources, cost) = (u64::from(sources), transport.cost(1500));
     match mode {
         "credit" => Shaping::credit_for(PORT, None, sources, &cost),
-        // Nine tenths of the port are used, as for credit.
+        // The windows use nine tenths of the port's buffer, as credit does.
         "window" => Shaping::Window { window: cost.affordable(PORT * 9 / 10 / sources) },
-        // Each source may send two packets at once, and has a share of the link.
+        // Each source has an equal share of the link's rate and may send two packets at once.
         "token-bucket" => Shaping::TokenBucket(Pace {
             rate: Rate::from_bits_per_second(LINK / sources * 95 / 100),
             burst: Bytes::new(2 * 1538),
@@ -33,7 +33,7 @@ fn run(transport: Transport, sources: u16, mode: &str, slots: u32, events: u64) 
     scenario.run().expect("a run that holds")
 }
 
-/// Returns the reports of one table, and its text.
+/// Runs all numbers of sources and all modes. Returns the reports, and the table as text.
 fn table(transport: Transport, slots: u32, events: u64) -> (Vec<SimReport>, String) {
     let modes = ["credit", "window", "token-bucket", "none"];
     let of_size = |sources: u16| modes.map(|mode| run(transport, sources, mode, slots, events));
@@ -60,8 +60,8 @@ fn check(reports: &[SimReport]) {
     }
 }
 
-/// One event at a time: every event is a burst of its own, as with a readout that waits for the
-/// event to be built.
+/// Tests the table with one event at a time: every event is a separate burst, as with a readout
+/// that waits until the event is built.
 #[test]
 fn one_event_at_a_time() {
     let (reports, text) = table(Transport::Tcp, 1, 200);
@@ -69,7 +69,8 @@ fn one_event_at_a_time() {
     insta::assert_snapshot!("one_slot", text);
 }
 
-/// One event at a time over datagrams; goodput is relative to what their headers leave.
+/// Tests the table with one event at a time over datagrams. The goodput is relative to the payload
+/// rate of datagrams.
 #[test]
 fn one_event_at_a_time_by_datagrams() {
     let (reports, text) = table(Transport::Udp, 1, 200);
@@ -84,7 +85,8 @@ fn sixteen_events_at_a_time_by_datagrams() {
     insta::assert_snapshot!("sixteen_slots_udp", text);
 }
 
-/// Sixteen events under way: the port never idles, unless its senders wait for their timers.
+/// Tests the table with sixteen events at a time: the port is never idle, unless the senders wait
+/// for their retransmission timers.
 #[test]
 fn sixteen_events_at_a_time() {
     let (reports, text) = table(Transport::Tcp, 16, 100);
@@ -92,8 +94,8 @@ fn sixteen_events_at_a_time() {
     insta::assert_snapshot!("sixteen_slots", text);
 }
 
-/// Small fragments, and many slots that become free at once: what sources announce then is not
-/// charged to the port, and has to fit beside what is.
+/// Tests small fragments with many slots that become free at once: the announcements that sources
+/// then send are not charged, and must fit into the port beside the granted bytes.
 #[test]
 fn announcements_of_many_small_fragments_do_not_flood_the_port() {
     for (transport, mode, sources, size, slots) in [
@@ -103,7 +105,7 @@ fn announcements_of_many_small_fragments_do_not_flood_the_port() {
         (Transport::Udp, "window", 32, 1455, 256),
         (Transport::Tcp, "credit", 64, 700, 256),
         (Transport::Udp, "credit", 64, 1455, 110),
-        // Announcements take a tenth of the wire, or a sixth.
+        // In the following cases, announcements take a tenth to a sixth of the wire.
         (Transport::Udp, "credit", 64, 200, 256),
         (Transport::Tcp, "credit", 64, 200, 256),
         (Transport::Udp, "credit", 32, 100, 256),
@@ -115,14 +117,15 @@ fn announcements_of_many_small_fragments_do_not_flood_the_port() {
         let report = scenario.run().expect("a run that holds");
         let what = report.row();
         assert_eq!((report.run.events.complete, report.builder_port_drops), (events, 0), "{what}");
-        // Beside each fragment, its header, its announcement and a part of that one's headers.
+        // Each fragment also takes a record header (16) and an announcement with its part of the
+        // packet headers (26).
         let possible = size as f64 / (size as f64 + 16.0 + 26.0);
         assert!(report.utilisation() > 0.95 * possible, "{what}");
     }
 }
 
-/// A slow port holds for long what comes to it: announcements wait for longer, and none is repeated
-/// because the port is full.
+/// Tests a slow port, in which packets wait for a long time: announcements wait longer too, and
+/// must not be repeated only because the port is full.
 #[test]
 fn announcements_do_not_flood_a_slow_port() {
     for (transport, mode, (sources, builders), mbit, kib, slots) in [
@@ -152,8 +155,8 @@ fn announcements_do_not_flood_a_slow_port() {
     }
 }
 
-/// Assigned events are announced before their deadline, although the wire takes twice as long for
-/// all that is assigned at once.
+/// Checks that all assigned events are announced before their deadline, although the wire needs
+/// twice this time to carry all events that are assigned at once.
 fn no_announcement_of_many_misses_the_deadline(transport: Transport) {
     let (shaping, events) = (shaping(transport, "credit", 32), 1500);
     let deadline = Duration::from_millis(250);
@@ -174,7 +177,8 @@ fn however_many_slots_there_are_no_announcement_by_datagrams_misses_the_deadline
     no_announcement_of_many_misses_the_deadline(Transport::Udp);
 }
 
-/// Equal seeds, equal worlds: nothing depends on addresses, threads or the time of day.
+/// Checks that equal seeds give equal reports, which do not depend on addresses, threads or the
+/// time of day.
 #[test]
 fn a_run_is_repeatable() {
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -185,7 +189,8 @@ fn a_run_is_repeatable() {
     }
 }
 
-/// At 75 % load, with credit, an event takes hardly longer than its bytes take on the wire.
+/// Checks that at 75 % load with credit, building an event takes hardly longer than its bytes take
+/// on the wire.
 #[test]
 fn below_capacity_an_event_takes_its_time_on_the_wire() {
     let mut scenario =
@@ -198,9 +203,9 @@ fn below_capacity_an_event_takes_its_time_on_the_wire() {
     assert!(report.latency_p99 < on_the_wire.mul_f64(1.5), "{report}\n{on_the_wire:?}");
 }
 
-/// The budget counts whole frames: a port that is just larger than it, by what acknowledgements and
-/// announcements take, overflows never, though sources are ten times as fast as the port and so
-/// bring all that is permitted at once.
+/// Checks that the budget counts whole frames. The port's buffer is larger than the budget only by
+/// the size of acknowledgements and announcements. The port must never overflow, although sources
+/// are ten times as fast as the port and deliver all granted bytes at once.
 #[test]
 fn the_budget_counts_headers() {
     let budget = Bytes::new(100_000);

@@ -1,5 +1,5 @@
-//! Paces through the whole system: what sources send is what was assigned, at every rate, to one
-//! and to several destinations.
+//! Tests paces in a whole system: sources send at exactly the configured rate, for any rate, to one
+//! or several destinations.
 
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::{
@@ -10,15 +10,16 @@ use evb_sim::{FragmentSize, Readout, Scenario, SimReport};
 
 const MEGABIT: u64 = 1_000_000;
 
-/// `sources` × `builders`, each lane at that many Mbit/s of buffer bytes, offered more than that
-/// for `seconds`.
+/// Runs `sources` × `builders` lanes, each with a pace of `megabits` Mbit/s of buffer bytes, and
+/// with more data than the pace permits for about `seconds`.
 fn run(sources: u16, builders: u16, megabits: u64, size: u64, seconds: f64) -> SimReport {
     let rate = Rate::from_bits_per_second(megabits * MEGABIT);
     let pace = Pace::usual(rate, ByteMeasure::Buffer, &PacketCost::tcp(1500, CELL), Some(Bytes::new(30_000)));
     let readout = Readout { size: FragmentSize::Fixed(Bytes::new(size)), ..Scenario::default().readout };
     let events = (megabits * MEGABIT) as f64 / 8.0 / size as f64 * seconds * f64::from(builders);
     let events = (events as u64).max(200);
-    // Enough under way that no lane is ever empty; few enough that all lanes end together.
+    // The slots are enough to keep every lane busy, and few enough that all lanes end at about the
+    // same time.
     let slots = (200_000 / size).clamp(3, 200) as u32;
     let shaping = Shaping::TokenBucket(pace);
     let scenario = Scenario { sources, builders, shaping, readout, events, slots, ..Scenario::default() };
@@ -55,8 +56,8 @@ fn three_sources_to_one_builder() {
     check(3, 1, &[10, 100], 1000);
 }
 
-/// A link with classes, no lane paced: fragments get what their class may have, all destinations
-/// alike.
+/// Tests a link with traffic classes and without paces of lanes: fragments get the full rate of
+/// their class.
 #[test]
 fn classes_share_the_link_of_a_source() {
     let rate = |megabits: u64| Rate::from_bits_per_second(megabits * MEGABIT);

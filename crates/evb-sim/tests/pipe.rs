@@ -1,5 +1,6 @@
-//! A long fat pipe: Tokyo to Maryland and back in 198 ms, 20 Mbit/s, with as much credit as is
-//! under way then. `cargo test -p evb-sim --test pipe -- --nocapture` prints the table.
+//! Tests a path with a long delay: a round trip of 198 ms, as from Tokyo to Maryland and back, at
+//! 20 Mbit/s, with a credit budget of the bytes that are then under way. `cargo test -p evb-sim
+//! --test pipe -- --nocapture` prints the table.
 
 use core::time::Duration;
 
@@ -26,7 +27,7 @@ fn run(transport: Transport, weather: NetworkModel) -> SimReport {
     report
 }
 
-/// Prints and returns the goodput as a fraction of the capacity.
+/// Prints a row of the table, and returns the goodput as a fraction of the capacity.
 fn utilisation(what: &str, report: &SimReport) -> f64 {
     let recovery = &report.datagrams;
     println!(

@@ -1,10 +1,10 @@
-//! Two hundred random worlds. What must always hold is checked on the way by the simulator itself:
-//! every event at exactly one sink once, byte by byte; credit within its budget, grants within what
-//! was announced; slots; a ledger that closes and agrees; and that there is progress. Here: what
-//! must hold at the end of such a run.
+//! Tests two hundred random scenarios. During a run, the simulator itself checks that every event
+//! reaches exactly one sink once with the right bytes, that budget and slots are not exceeded, that
+//! only announced bytes are granted, that the ledger closes and agrees with the sinks, and that the
+//! run makes progress. The tests in this file check the reports of the runs.
 //!
-//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs that one
-//! alone.
+//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs only
+//! this seed.
 
 use core::time::Duration;
 
@@ -117,19 +117,20 @@ fn scenario(seed: u64, transport: Transport) -> Scenario {
         readout: Readout { size, delay: dice.micros(0, 1) * dice.pick(&[0, 0, 10, 1000, 20_000]), silence },
         trigger: trigger(&mut dice),
         slots: dice.between(1, 32) as u32,
-        // Silent sources make events wait for their deadline: a long one would only pass time.
+        // If sources may be silent, events wait for their deadline; a long deadline would only make
+        // the run longer.
         deadline: Duration::from_millis(if silence > 0.0 { short } else { long }),
         sink: dice.micros(0, 1) * dice.pick(&[0, 1, 100]),
-        // As many as 20 MB make, so that all seeds take about as long.
+        // The events have at most about 20 MB in all, so that all seeds take a similar time.
         events: dice.between(1, 300).min(1 + 20_000_000 / event),
         network,
         seed,
     }
 }
 
-/// The same world, with lanes over datagrams and everything that may happen to those. Nothing is
-/// given up: deadlines are longer than what a few timers of lanes take, and of the supervisor's
-/// TCP, where that loses something.
+/// Returns the random scenario of a seed with lanes over datagrams and random faults of these.
+/// Deadlines are so long that lanes, and the supervisor's TCP connections, can recover from several
+/// losses in succession.
 fn world_of_datagrams(seed: u64) -> Scenario {
     let mut scenario = scenario(seed, Transport::Udp);
     let mut dice = Dice(Rng::new(seed ^ 0xda7a));
@@ -144,29 +145,29 @@ fn world_of_datagrams(seed: u64) -> Scenario {
     let silent = scenario.readout.silence > 0.0;
     network.spare_supervisor = silent || dice.pick(&[false, true]);
     if scenario.shaping == Shaping::None {
-        // A flood: what overflows ports is sent again as fast as it was the first time.
+        // Without shaping, bytes that overflow a port are sent again just as fast, so only few
+        // events are simulated.
         scenario.events = scenario.events.min(20);
     }
     scenario.deadline = Duration::from_secs(if silent { 2 } else { 100 });
     scenario
 }
 
-/// Returns true if the network itself does nothing to frames, so that only the sources' traffic
-/// disturbs them.
+/// Returns true if the network has no random faults, so that frames are lost only when ports
+/// overflow.
 fn is_calm(network: &NetworkModel) -> bool {
     [network.loss, network.duplication, network.reordering, network.corruption] == [0.0; 4]
 }
 
-/// Returns true if a port, of a builder or of a source, empties before the shortest timer of a lane
-/// fires. A slower port may fill up between two measurements of the round trip, and the timer is
-/// wrong once.
+/// Returns true if a full port empties before the shortest timer of a lane fires. A slower port may
+/// fill up between two measurements of the round trip, and the timer then fires once too early.
 fn is_quick(network: &NetworkModel) -> bool {
     network.port_buffer / network.link_rate < RoundTrip::FLOOR
 }
 
 fn check(scenario: &Scenario, report: &SimReport) {
     let events = &report.run.events;
-    assert_eq!(events.lost, 0, "nobody died, and events are lost: {:?}", report.run.problems);
+    assert_eq!(events.lost, 0, "events are lost although no process failed: {:?}", report.run.problems);
     assert_eq!(events.assigned, scenario.events);
     assert!(report.memory_peak <= report.memory_bound, "{} of memory", report.memory_peak);
     assert!(events.incomplete >= report.silenced, "{} events were silenced", report.silenced);
@@ -174,7 +175,7 @@ fn check(scenario: &Scenario, report: &SimReport) {
     if lossless && matches!(scenario.shaping, Shaping::Credit { .. }) {
         assert_eq!((report.builder_port_drops, report.other_port_drops), (0, 0), "credit drops nothing");
         if scenario.transport == Transport::Tcp || is_quick(&scenario.network) {
-            assert_eq!(report.retransmits, 0, "nothing is lost, and something is sent again");
+            assert_eq!(report.retransmits, 0, "bytes were retransmitted although nothing was lost");
             assert_eq!(report.datagrams.recovery, RecoveryCounters::default());
         }
         assert!(report.retransmits * 20 <= report.datagrams.counts.sent, "{report}");
@@ -219,7 +220,8 @@ impl Drop for Announce<'_> {
     }
 }
 
-/// Returns the reports of all seeds; none if a single seed is requested.
+/// Runs all seeds and returns their reports. If `EVB_SIM_SEED` is set, runs only that seed and
+/// returns no reports.
 fn run_all(seeds: core::ops::Range<u64>, scenario: impl Fn(u64) -> Scenario) -> Vec<SimReport> {
     if let Ok(seed) = std::env::var("EVB_SIM_SEED") {
         println!("{}", run(scenario(seed.parse().expect("EVB_SIM_SEED is a number"))));
@@ -233,9 +235,9 @@ fn over_streams(seeds: core::ops::Range<u64>) {
     if reports.is_empty() {
         return;
     }
-    // The seeds have to cover every case; otherwise the checks above check nothing.
+    // The seeds have to cover every case, because a check of a case that never occurs has no value.
     let count = |side: fn(&SimReport) -> bool| reports.iter().filter(|report| side(report)).count();
-    assert!(count(|report| report.run.events.inhibited > 0) > 5, "dead time");
+    assert!(count(|report| report.run.events.inhibited > 0) > 5, "inhibited events");
     assert!(count(|report| report.run.events.incomplete > 0) > 5, "incomplete events");
     assert!(count(|report| report.lost_frames > 0) > 20, "loss");
     assert!(count(|report| report.timeouts > 0) > 10, "timeouts");
@@ -260,12 +262,18 @@ fn over_datagrams(seeds: core::ops::Range<u64>) {
     let count = |side: fn(&SimReport) -> bool| reports.iter().filter(|report| side(report)).count();
     assert!(count(|report| report.datagrams.recovery.resends > 0) > 30, "resends");
     assert!(count(|report| report.datagrams.recovery.timeouts > 0) > 10, "timeouts");
-    assert!(count(|report| report.datagrams.recovery.late_after_loss > 0) > 10, "losses that were none");
+    assert!(
+        count(|report| report.datagrams.recovery.late_after_loss > 0) > 10,
+        "bytes declared lost by mistake"
+    );
     assert!(count(|report| report.datagrams.recovery.duplicates > 0) > 20, "duplicates");
     assert!(count(|report| report.datagrams.counts.refused > 0) > 20, "damaged datagrams");
-    assert!(count(|report| report.datagrams.repeated > 0) > 20, "announcements again");
-    assert!(count(|report| report.silenced > 0) > 5, "silence");
-    assert!(count(|report| report.mode == "credit" && report.retransmits == 0) > 5, "credit in peace");
+    assert!(count(|report| report.datagrams.repeated > 0) > 20, "repeated announcements");
+    assert!(count(|report| report.silenced > 0) > 5, "silent sources");
+    assert!(
+        count(|report| report.mode == "credit" && report.retransmits == 0) > 5,
+        "credit without retransmissions"
+    );
 }
 
 #[test]
@@ -278,8 +286,8 @@ fn the_second_hundred_seeds_over_datagrams() {
     over_datagrams(100..200);
 }
 
-/// Assignments arrived later than their fragments, by a retransmission timeout; the builder had
-/// dropped these as unexpected.
+/// Replays seeds in which an assignment arrived after the fragments of its event, because of a
+/// retransmission timeout. The builder used to drop such fragments as unexpected.
 #[test]
 fn a_late_assignment_finds_its_fragments() {
     for seed in [4353, 5136, 5578] {
@@ -287,9 +295,10 @@ fn a_late_assignment_finds_its_fragments() {
     }
 }
 
-/// Credit does not charge announcements: of 6000 seeds, these two drop a few frames without any
-/// loss. On a slow and shallow port, announcements of small or frequent events exceed the tenth of
-/// it that the budget leaves free.
+/// Replays the two of 6000 seeds in which a port drops a few frames although the network loses
+/// none. Credit does not charge announcements, and on a slow port with a small buffer,
+/// announcements of small or frequent events exceed the tenth of the buffer that the budget leaves
+/// free.
 #[test]
 #[ignore = "announcements are not charged to the budget"]
 fn announcements_alone_can_overflow_a_slow_port() {

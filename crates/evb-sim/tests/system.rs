@@ -1,4 +1,4 @@
-//! Whole systems with faults: a few seeds of those that `cargo xtask seeds` runs.
+//! Tests whole systems with faults, with a few of the seeds that `cargo xtask seeds` runs.
 
 use evb_sim::{
     Transport,

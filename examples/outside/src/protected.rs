@@ -1,4 +1,5 @@
-//! A run over UDP with all that a real system has.
+//! A run over UDP with the features of a real system: a key, traffic classes, paces, a sink and a
+//! filter.
 
 use std::{
     error::Error,
@@ -20,14 +21,14 @@ use evb::{
 };
 
 const EVENTS: u64 = 2000;
-/// Bytes of a fragment.
+/// Size of a fragment, in bytes.
 const SIZE: usize = 2000;
-/// The link of each source, and its parts for data and for control.
+/// Rate of each source's link, and its parts for data and for control.
 const LINK: Rate = Rate::from_bits_per_second(2_000_000_000);
 const DATA: Rate = Rate::from_bits_per_second(1_900_000_000);
 const CONTROL: Rate = Rate::from_bits_per_second(100_000_000);
 
-/// Adds up what was accepted.
+/// Sink that adds up the payload of accepted events.
 struct Sum {
     bytes: Arc<AtomicU64>,
     /// Bytes since the last commit.
@@ -108,7 +109,7 @@ pub async fn run() -> Result<String, Box<dyn Error>> {
     Ok(format!("{accepted} events accepted, {rejected} rejected, {}", Bytes::new(expected)))
 }
 
-/// Returns a pace of 1.9 Gbit/s for data on a link of 2 Gbit/s, the rest of which is kept for
+/// Returns a pace of 1.9 Gbit/s for data on a link of 2 Gbit/s; the rest of the link is kept for
 /// control.
 fn pacing(mtu: u32) -> Result<PacingConfig, Box<dyn Error>> {
     let cost = PacketCost::udp(mtu, CELL);
@@ -131,7 +132,7 @@ fn fragment(event: u64) -> Fragment {
     Fragment::new(EventId::new(event), Timestamp::new(event * 1000), vec![event as u8; SIZE])
 }
 
-/// Pushes as a task: one fragment with a permit, the next without.
+/// Pushes from an async task: one fragment with a permit, the next without.
 async fn push_async(source: &Source) -> Result<(), PushError> {
     for event in (1..=EVENTS).step_by(2) {
         let permit = source.reserve(Bytes::new(SIZE as u64)).await?;

@@ -9,12 +9,12 @@ use evb::{
 
 const EVENTS: u64 = 100;
 
-/// One source and one builder; run numbers count up.
+/// A system of one source and one builder; run numbers count up.
 struct Small {
     next: u32,
 }
 
-/// Readout that makes a fragment when it is asked for.
+/// Readout that makes a fragment when the source asks for it.
 struct Counter;
 
 impl Readout for Counter {

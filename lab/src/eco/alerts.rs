@@ -1,5 +1,5 @@
-//! Checks alerts in a real Prometheus and a real Alertmanager: a fault raises its alert in time,
-//! and no other peer is blamed.
+//! Checks alerts in a real Prometheus and a real Alertmanager: a fault raises the expected alert in
+//! time, and no alert blames another peer.
 
 use std::{
     collections::BTreeSet,
@@ -28,15 +28,15 @@ use crate::lab::{
 pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, ALERTMANAGER, AMTOOL, UNSHARE, IP];
 
 const CONFIG: &str = include_str!("alerts/evb.toml");
-/// Time after which everything is ended.
+/// Time limit of the whole test; after it, all its processes are killed.
 const LIMIT: Duration = Duration::from_secs(330);
-/// Sizes of the disks, in bytes. They take no more of the machine's disk than what is written to
-/// them.
+/// Size of a disk that never fills up, in bytes. The images of the test's disks are sparse, so they
+/// occupy only the space that is written.
 const LARGE: u64 = 256 << 30;
 const SMALL: u64 = 600 << 20;
 /// Length of a run without faults, in which no alert may fire.
 const GOOD: Duration = Duration::from_secs(25);
-/// Longest time until an alert fires, in seconds.
+/// Longest allowed time from a fault until its alert fires, in seconds.
 const SOON: f64 = 30.0;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SOURCE: &str = "fourth source";
@@ -44,7 +44,7 @@ const ROLES: [&str; 6] = ["supervisor", "source:1", "source:2", "source:3", "bui
 
 #[derive(Args)]
 pub(crate) struct AlertsArgs {
-    /// Used internally: this process already runs inside its own namespaces.
+    /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -81,7 +81,7 @@ impl<'a> Course<'a> {
         Ok(Self { setting, daemon, alertmanager, prometheus, report: Report::bare("alerts") })
     }
 
-    /// Runs the test, and returns true if every check passed.
+    /// Runs all steps of the alert test, and returns true if every check passed.
     fn play(mut self, small: &Disk) -> Result<bool> {
         let (is_content, said) =
             judge("amtool", &["check-config", "alertmanager.yml"], &dist("prometheus"), "")?;
@@ -127,7 +127,7 @@ impl<'a> Course<'a> {
         self.stop(1)
     }
 
-    /// Fills the disk at the pace of the run first, and then all at once.
+    /// Lets a run fill the disk gradually first, and then takes all its free space at once.
     fn disk_that_fills(&mut self, small: &Disk) -> Result<()> {
         self.daemon.configure(&CONFIG.replace("large/1", "small/1"))?;
         self.daemon.wait("ready again", |status| status["ready"] == true)?;
@@ -144,11 +144,11 @@ impl<'a> Course<'a> {
         self.stop(2)?;
         let status = self.daemon.status()?;
         let lost = status["totals"]["events"]["lost"].as_f64().unwrap_or(f64::NAN);
-        self.report.holds("events lost by all that", lost, Bound::AtMost(0.0));
+        self.report.holds("events lost by both faults", lost, Bound::AtMost(0.0));
         self.daemon.end("leader")
     }
 
-    /// Waits for an alert, in Prometheus and in Alertmanager, and reports how long it took.
+    /// Waits until an alert fires in Prometheus and reaches Alertmanager, and reports both times.
     fn told(&mut self, what: &str, name: &str, culprit: &str, began: Instant) -> Result<()> {
         let fires = self.until(began, || Ok(find(&self.prometheus.firing()?, name, culprit)))?;
         let seconds = fires.as_ref().map_or(f64::NAN, |(seconds, _)| *seconds);
@@ -170,7 +170,8 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Polls until there is a value, but not much longer than allowed.
+    /// Polls until `look` returns a value, and returns it with the seconds since `began`; gives up
+    /// after 1.5 times the allowed time.
     fn until<T>(
         &self,
         began: Instant,
@@ -199,7 +200,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Waits until no alert fires any more.
+    /// Waits until no alert fires any more, and reports the time.
     fn quiet(&mut self, what: &str, began: Instant) -> Result<()> {
         let over = self.until(began, || Ok(self.prometheus.firing()?.is_empty().then_some(())))?;
         let seconds = over.map_or(f64::NAN, |(seconds, ())| seconds);
@@ -212,7 +213,8 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Takes all the free space, even if others write at the same time.
+/// Fills the disk with a ballast file until no space is left, even if other processes write to the
+/// disk at the same time.
 fn fill(ballast: &Path) -> Result<()> {
     let mut file = File::create(ballast)?;
     let piece = vec![0; 1 << 20];
@@ -225,7 +227,8 @@ fn fill(ballast: &Path) -> Result<()> {
     }
 }
 
-/// Returns the summary of this alert, if it is among them.
+/// Returns the summary text of the alert with this name and culprit; `None` if `alerts` does not
+/// contain it.
 fn find(alerts: &[Alert], name: &str, culprit: &str) -> Option<String> {
     alerts.iter().find(|alert| alert.is(name, culprit)).map(|alert| alert.summary.clone())
 }

@@ -1,5 +1,6 @@
-//! An isolated environment with nothing but loopback: network, processes and mounts of its own. All
-//! of it ends with the program that it was made for, however that ends.
+//! An isolated environment: a network with nothing but loopback, and separate process and mount
+//! namespaces. All its processes end with the program that created it, even if this program is
+//! killed.
 
 use std::{
     ffi::OsStr,
@@ -19,13 +20,13 @@ pub(crate) const IP: Need = Need { program: "ip", package: "iproute2" };
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs this program with other arguments in such an environment, within a time limit, and returns
-/// its exit code, or 1 for a signal.
+/// Runs this program again with other arguments in an isolated environment, within a time limit.
+/// Returns its exit code, or 1 if a signal or the time limit ended it.
 pub(crate) fn run<A: AsRef<OsStr>>(arguments: &[A], limit: Duration) -> Result<u8> {
     let own = std::env::current_exe().context("which program is this?")?;
     let mut command = Command::new("setpriv");
-    // The environment, with everything that runs in it, ends with this program even if that is
-    // killed.
+    // `--pdeathsig KILL` and `--kill-child` end all processes of the environment even if this
+    // program is killed.
     command.args(["--pdeathsig", "KILL", "--", "unshare"]);
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(own).args(arguments);
@@ -37,6 +38,6 @@ pub(crate) fn run<A: AsRef<OsStr>>(arguments: &[A], limit: Duration) -> Result<u
         }
         thread::sleep(LOOK_EVERY);
     }
-    eprintln!("it has not ended within {} s", limit.as_secs());
+    eprintln!("the test has not ended within {} s", limit.as_secs());
     Ok(1)
 }

@@ -1,6 +1,7 @@
-//! Measures the cost of being watched: the same runs, alternately with no client and no live
-//! reports, and with reports, a scrape a second, and three clients that poll as the page does. The
-//! result is the ratio of the events per second, pair by pair.
+//! Measures the cost of monitoring. Identical runs alternate between two conditions: without
+//! clients and live reports, and with live reports, a Prometheus scrape a second, and three clients
+//! that poll like the control page. The result is the ratio of the event rates of each pair of
+//! runs.
 
 mod clients;
 mod pairs;
@@ -21,27 +22,28 @@ use crate::lab::report::{Bound, Report};
 
 pub(crate) const NEEDS: &[Need] = &[alone::UNSHARE, alone::SETPRIV, alone::IP];
 
-/// Number of sources, and of builders.
+/// Number of sources, and also the number of builders.
 const EACH: u16 = 4;
-/// Sizes of events: small ones load the supervisor most, large ones memory and network.
+/// Sizes of a fragment: small fragments mean many events, which load the supervisor; large
+/// fragments load memory and network.
 const SIZES: [&str; 2] = ["1 kB", "1 MB"];
-/// Bound on the lower end of the interval.
+/// Least allowed lower end of the 95 % confidence interval of the ratio of rates.
 const KEPT: f64 = 0.98;
-/// Time allowed for each run beyond its duration.
+/// Time allowed for each run in addition to its duration.
 const AROUND: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
 pub(crate) struct CostArgs {
-    /// Pairs of runs for each size.
+    /// Number of pairs of runs for each fragment size.
     #[arg(long, default_value_t = 20)]
     rounds: u32,
     /// Time for which each run takes triggers, in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
-    /// One process for each role, instead of one for all.
+    /// Start one process for each role, instead of one process for all roles.
     #[arg(long)]
     apart: bool,
-    /// Used internally: this process already runs inside its own namespaces.
+    /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -68,7 +70,7 @@ pub(super) fn run(setting: &Setting, args: &CostArgs) -> Result<u8> {
     Ok(u8::from(!report.finish(&setting.out)?))
 }
 
-/// Measures all pairs of one size. The order within a pair alternates.
+/// Measures all pairs of runs of one fragment size. The order of the two runs in a pair alternates.
 fn measure(daemon: &Daemon, size: &str, args: &CostArgs, report: &mut Report) -> Result<()> {
     println!(
         "\n{EACH}x{EACH}, {size}\n{:>5} {:>14} {:>14} {:>7}",
@@ -91,14 +93,15 @@ fn measure(daemon: &Daemon, size: &str, args: &CostArgs, report: &mut Report) ->
     Ok(())
 }
 
-/// Runs once, and returns the rate of complete events.
+/// Performs one run, and returns the rate of complete events in events/s.
 fn events_per_s(daemon: &Daemon, size: &str, seconds: u32, watched: bool) -> Result<f64> {
     daemon.wait("idle", |status| status["state"] == "Configured" || status["state"] == "Unconfigured")?;
     daemon.configure(&config(size, seconds, watched))?;
     let ready = daemon.wait("ready", |status| status["ready"] == true)?;
     let clients = watched.then(Clients::start);
     ensure!(daemon.command("start")?.0 == 200, "the run does not start");
-    // The cost of watching is what is measured, so this test does not poll until the run is over.
+    // Polling would add to the cost that is measured, so this test sends no request until the run
+    // is over.
     thread::sleep(Duration::from_secs(seconds.into()));
     let over =
         daemon.wait("over", |status| status["state"] == "Configured" && status["run"] != ready["run"])?;
@@ -112,7 +115,7 @@ fn events_per_s(daemon: &Daemon, size: &str, seconds: u32, watched: bool) -> Res
     Ok(number(&last["events"]["complete"]) / number(&last["duration_s"]))
 }
 
-/// Returns the processes and their roles.
+/// Returns the name and the roles of each evbd process; no roles mean all roles.
 fn processes(apart: bool) -> Vec<(String, Vec<String>)> {
     if !apart {
         return vec![("all".to_owned(), Vec::new())];

@@ -1,4 +1,5 @@
-//! `evbd` under run control: its processes, and its answers.
+//! An evb system under run control: starts and ends its `evbd` processes, sends commands, and reads
+//! the status.
 
 use std::{
     fs::{self, File},
@@ -15,12 +16,13 @@ use serde_json::Value;
 
 use crate::lab::guard::Guarded;
 
-/// Address at which run control listens; inside its own namespaces, every port is free.
+/// Address at which evbd's run control listens; a fixed port is possible, because the test runs in
+/// its own network namespace.
 pub(crate) const CONTROL: &str = "127.0.0.1:7900";
 
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// The processes of one system, by name.
+/// The evbd processes of one system, each with a name.
 pub(crate) struct Daemon {
     evbd: PathBuf,
     config: PathBuf,
@@ -29,7 +31,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Creates a system of which no process runs yet.
+    /// Writes the configuration of a system, and starts no process yet.
     pub(crate) fn new(evbd: &Path, folder: &Path, config: &str) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join("evb.toml");
@@ -37,7 +39,7 @@ impl Daemon {
         Ok(Self { evbd: evbd.to_owned(), config: path, folder: folder.to_owned(), processes: Vec::new() })
     }
 
-    /// Starts one more process, with these roles.
+    /// Starts an evbd process with these roles.
     pub(crate) fn start(&mut self, name: &str, roles: &[&str]) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.folder.join(format!("{name}.log")))?;
         let mut command = Command::new(&self.evbd);
@@ -49,7 +51,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Sends a signal to a process; `signal` is a name as `kill` knows it.
+    /// Sends a signal to a process; `signal` is a name such as `TERM`.
     pub(crate) fn signal(&self, name: &str, signal: &str) -> Result<()> {
         let (_, process) =
             self.processes.iter().find(|(known, _)| known == name).context("no such process")?;
@@ -61,7 +63,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Ends a process as a crash would.
+    /// Kills a process with SIGKILL, like a crash.
     pub(crate) fn kill(&mut self, name: &str) -> Result<()> {
         drop(self.take(name)?);
         Ok(())
@@ -72,7 +74,7 @@ impl Daemon {
         Ok(self.processes.remove(place).1)
     }
 
-    /// Ends a process as systemd would, and waits until it is gone.
+    /// Ends a process with SIGTERM, as systemd does, and waits until it has ended.
     pub(crate) fn end(&mut self, name: &str) -> Result<()> {
         self.signal(name, "TERM")?;
         let mut process = self.take(name)?;
@@ -86,7 +88,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns the status, which needs no token.
+    /// Requests the status of the system from run control.
     pub(crate) fn status(&self) -> Result<Value> {
         let (code, answer) = ask("GET", "/v1/status")?;
         if code != 200 {
@@ -95,7 +97,7 @@ impl Daemon {
         Ok(answer)
     }
 
-    /// Replaces the configuration and activates the new one.
+    /// Replaces the configuration file and makes run control load it.
     pub(crate) fn configure(&self, config: &str) -> Result<()> {
         fs::write(&self.config, config).with_context(|| self.config.display().to_string())?;
         match self.command("configure")? {
@@ -104,12 +106,12 @@ impl Daemon {
         }
     }
 
-    /// Sends a command without a browser.
+    /// Sends a command to run control over HTTP, and returns status code and JSON of the answer.
     pub(crate) fn command(&self, name: &str) -> Result<(u16, Value)> {
         ask("POST", &format!("/v1/{name}"))
     }
 
-    /// Waits until the status satisfies `is`.
+    /// Waits until the status of the system satisfies `is`, and returns it.
     pub(crate) fn wait(&self, what: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
         let until = Instant::now() + WITHIN;
         loop {
@@ -123,13 +125,13 @@ impl Daemon {
     }
 }
 
-/// Sends a request, and returns status code and JSON of the answer.
+/// Sends an HTTP request to run control, and returns status code and JSON of the answer.
 pub(crate) fn ask(method: &str, path: &str) -> Result<(u16, Value)> {
     let (code, body) = text(method, path)?;
     Ok((code, serde_json::from_str(&body).with_context(|| format!("not JSON: {body}"))?))
 }
 
-/// Sends a request, and returns status code and text of the answer.
+/// Sends an HTTP request to run control, and returns status code and text of the answer.
 pub(crate) fn text(method: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(CONTROL)?;
     stream.set_read_timeout(Some(WITHIN))?;

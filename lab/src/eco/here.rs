@@ -1,4 +1,4 @@
-//! Ten hosts that are started by the same command.
+//! Tests a system on ten hosts that are all started by the same command, `evbd run --here`.
 
 mod course;
 
@@ -16,7 +16,7 @@ use super::{
 
 pub(crate) const NEEDS: &[Need] = &[SETPRIV, UNSHARE, IP, HOSTNAME, MOUNT];
 
-/// Time after which everything is ended.
+/// Time limit of the whole test; after it, all its processes are killed.
 const LIMIT: Duration = Duration::from_secs(200);
 
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub(crate) struct HereArgs {
     /// Number of events that the ten hosts build.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// Used internally: this process already runs inside its own namespaces.
+    /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }

@@ -1,5 +1,5 @@
-//! Hosts on one switch, each with its own network and name. They are created inside the isolated
-//! environment of [`super::alone`], and end with it.
+//! Simulated hosts on one switch, each a network namespace with its own host name. The hosts are
+//! created inside the isolated environment of [`super::alone`], and end with it.
 
 use std::{
     fs,
@@ -26,19 +26,19 @@ pub(crate) struct Host {
     pub(crate) addresses: Vec<String>,
 }
 
-/// Hosts that are up.
+/// The simulated hosts; they exist as long as the isolated environment.
 pub(crate) struct Hosts;
 
 impl Hosts {
-    /// Creates the hosts. `names` are the lines of `/etc/hosts` on all of them.
+    /// Creates the simulated hosts. `names` is the content of `/etc/hosts` on every host.
     pub(crate) fn up(folder: &Path, hosts: &[Host], names: &str) -> Result<Self> {
-        // Nothing that is created here is visible elsewhere, or persists.
+        // Mounts on `/run` and `/etc` are visible only in this mount namespace, and end with it.
         run("mount", &["-t", "tmpfs", "-o", "mode=755", "evb", "/run"])?;
         for (file, text) in [("hosts", names), ("resolv.conf", "")] {
             let path = folder.join(file);
             fs::write(&path, text).with_context(|| path.display().to_string())?;
             let bound = run("mount", &["--bind", &path.to_string_lossy(), &format!("/etc/{file}")]);
-            // Without a resolver there is nothing to hide.
+            // `/etc/resolv.conf` may not exist; then it cannot be replaced and need not be.
             if file == "hosts" {
                 bound?;
             }
@@ -52,8 +52,8 @@ impl Hosts {
         Ok(Self)
     }
 
-    /// Returns a command for a program on a host. It becomes the program itself, so its process id
-    /// is the program's.
+    /// Returns a command that runs a program on a host. The process id of the command is that of
+    /// the program, because the command's process executes the program directly.
     pub(crate) fn command(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", host, "unshare", "--uts"]);
@@ -61,8 +61,8 @@ impl Hosts {
         command
     }
 
-    /// Returns a command for a program on a host with its own process namespace: ending the program
-    /// ends them all, as a power cut would.
+    /// Returns a command that runs a program on a host in its own process namespace: killing the
+    /// command kills all processes of the namespace, like a power cut.
     pub(crate) fn machine(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", host, "unshare", "--uts", "--pid", "--fork", "--kill-child"]);
@@ -70,13 +70,14 @@ impl Hosts {
         command
     }
 
-    /// Disconnects a host's cable.
+    /// Disconnects the network cable of a host at the switch.
     pub(crate) fn cut(&self, host: &str) -> Result<()> {
         run("ip", &["-n", SWITCH, "link", "set", &port(host), "down"]).map(drop)
     }
 }
 
-/// A shell script that gives the host its name, and starts the program there.
+/// A shell script that sets the host name (`$0`) in a new UTS namespace, and executes the program
+/// (`$@`).
 const NAMED: &str = "hostname \"$0\"; exec \"$@\"";
 
 fn port(host: &str) -> String {
@@ -91,7 +92,8 @@ fn attach(host: &Host) -> Result<()> {
     run("ip", &["-n", space, "link", "set", "lo", "up"])?;
     run("ip", &["-n", space, "link", "set", "e0", "up"])?;
     for address in &host.addresses {
-        // No other host has this address, and checking for duplicates would take a second.
+        // Duplicate address detection of IPv6 would take a second, and no other host has this
+        // address.
         let nodad: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
         run("ip", &[&["-n", space, "addr", "add", address, "dev", "e0"], nodad].concat())?;
     }
@@ -103,7 +105,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     said(Command::new(program).args(arguments))
 }
 
-/// Runs a command and returns its output; an error if it fails.
+/// Runs a command and returns its output; fails if the command fails.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     if !output.status.success() {
@@ -113,7 +115,7 @@ pub(crate) fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Waits for the end of a program, and returns its exit code, or -1 for a signal.
+/// Waits until a program ends, and returns its exit code, or -1 if a signal ended it.
 pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<i32> {
     let until = Instant::now() + limit;
     loop {
@@ -121,13 +123,13 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<i32> {
             return Ok(status.code().unwrap_or(-1));
         }
         if Instant::now() > until {
-            bail!("it has not ended within {} s", limit.as_secs());
+            bail!("the program has not ended within {} s", limit.as_secs());
         }
         thread::sleep(LOOK_EVERY);
     }
 }
 
-/// Waits until `is` returns true.
+/// Polls until `is` returns true; fails after `limit`.
 pub(crate) fn until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -> Result<()> {
     let until = Instant::now() + limit;
     while !is() {
@@ -139,8 +141,8 @@ pub(crate) fn until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -
     Ok(())
 }
 
-/// Returns true if the ledger of a summary closes: triggered = inhibited + complete + incomplete +
-/// lost + rejected.
+/// Returns true if the event counts of a run summary add up: triggered = inhibited + complete +
+/// incomplete + lost + rejected.
 pub(crate) fn closes(summary: &Value) -> bool {
     let of = |key: &str| summary["events"][key].as_u64().unwrap_or(u64::MAX / 16);
     of("triggered") == ["inhibited", "complete", "incomplete", "lost", "rejected"].map(of).iter().sum::<u64>()

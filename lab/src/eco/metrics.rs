@@ -1,5 +1,5 @@
-//! Checks metrics in a real Prometheus: after runs with faults, its counts equal those of the
-//! status and the files, and the board's queries return data.
+//! Checks metrics in a real Prometheus: after runs with faults, its event counts equal those of
+//! evbd's status and of the event files, and the queries of the Grafana dashboard return data.
 
 mod board;
 
@@ -30,15 +30,16 @@ use crate::{
 
 pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, PROMTOOL, alone::UNSHARE, alone::IP];
 
-/// Time after which everything is ended.
+/// Time limit of the whole test; after it, all its processes are killed.
 const LIMIT: Duration = Duration::from_secs(240);
-/// Size of the disk that both builders of the quickstart write to, in bytes.
+/// Size of the disk to which both builders of the quickstart configuration write, in bytes.
 const DISK: u64 = 4 << 30;
-/// Time until a change is scraped: the status may be half a second old when it is scraped, which
-/// happens once a second.
+/// Time within which a change reaches Prometheus: metrics may be half a second old, and are scraped
+/// once a second.
 const SCRAPED: Duration = Duration::from_secs(3);
 const OUTCOMES: [&str; 5] = ["complete", "incomplete", "rejected", "lost", "inhibited"];
-/// The quickstart's parts: each role that is killed or frozen has its own process.
+/// Processes of the quickstart system and their roles; each role that is killed or frozen has its
+/// own process.
 const PARTS: [(&str, &[&str]); 3] = [
     ("leader", &["supervisor", "source:1", "source:2", "source:3", "builder:1"]),
     ("second builder", &["builder:2"]),
@@ -47,7 +48,7 @@ const PARTS: [(&str, &[&str]); 3] = [
 
 #[derive(Args)]
 pub(crate) struct MetricsArgs {
-    /// Used internally: this process already runs inside its own namespaces.
+    /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -74,7 +75,8 @@ pub(super) fn run(setting: &Setting, args: &MetricsArgs) -> Result<u8> {
     Ok(u8::from(!holds?))
 }
 
-/// Returns the quickstart's configuration, and the same with a filter and without an end.
+/// Returns two configurations: the quickstart with run control, and the same with an event filter
+/// and without an end of the run.
 fn configs() -> Result<(String, String)> {
     let quickstart = fs::read_to_string(repo::root().join("examples/quickstart.toml"))?;
     let first = format!("{quickstart}\n[control]\nlisten = \"{}\"\n", super::daemon::CONTROL);
@@ -94,14 +96,14 @@ struct Course<'a> {
     setting: &'a Setting,
     daemon: Daemon,
     prometheus: Prometheus,
-    /// The folder that events are written to.
+    /// Folder to which the builders write event files.
     files: PathBuf,
     began: Instant,
     report: Report,
 }
 
 impl Course<'_> {
-    /// Runs the test, and returns true if every check passed.
+    /// Runs all steps of the metrics test, and returns true if every check passed.
     fn play(mut self, second: &str) -> Result<bool> {
         self.rules()?;
         self.quickstart()?;
@@ -114,7 +116,7 @@ impl Course<'_> {
         self.report.finish(&self.setting.out)
     }
 
-    /// Checks the files for users with `promtool`.
+    /// Checks the Prometheus files that evb ships in `dist` with `promtool`.
     fn rules(&mut self) -> Result<()> {
         let folder = prometheus::dist("prometheus");
         for arguments in [
@@ -131,8 +133,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Checks that `promtool` accepts the metrics in the one text format that it can judge;
-    /// Prometheus scrapes the other.
+    /// Checks that `promtool` accepts evbd's metrics in the older text format; it cannot check the
+    /// newer format, which Prometheus scrapes.
     fn lint(&mut self, when: &str) -> Result<()> {
         let text = prometheus::metrics()?;
         let (is_content, said) = judge("promtool", &["check", "metrics"], Path::new("."), &text)?;
@@ -155,7 +157,7 @@ impl Course<'_> {
         self.daemon.wait("ready", |status| status["ready"] == true).map(drop)
     }
 
-    /// Runs the quickstart, which ends by itself.
+    /// Runs the quickstart configuration, whose run ends by itself.
     fn quickstart(&mut self) -> Result<()> {
         self.ready()?;
         self.lint("before the runs")?;
@@ -166,7 +168,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Kills a builder, which comes back; then silences a source for a while.
+    /// Kills a builder and restarts it; then freezes a source for 8 s.
     fn troubles(&mut self) -> Result<()> {
         let pause = |seconds| thread::sleep(Duration::from_secs(seconds));
         let (builder, roles) = PARTS[1];
@@ -191,7 +193,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Compares Prometheus, the status, and the files.
+    /// Compares the event counts in Prometheus, in evbd's status, and in the event files.
     fn counts(&mut self) -> Result<()> {
         let totals = self.daemon.status()?["totals"]["events"].take();
         let samples = self.prometheus.query("sum by (outcome) (evb_events_total)")?;
@@ -234,7 +236,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Checks every query of the board, over the time of the test, and that no scrape failed.
+    /// Checks that every query of the Grafana dashboard has returned data since the start of the
+    /// test, and that no scrape failed.
     fn board(&mut self) -> Result<()> {
         let lasted = self.began.elapsed();
         let queries = board::queries()?;
@@ -256,14 +259,15 @@ impl Course<'_> {
     }
 }
 
-/// Events in files.
+/// Numbers of events in the event files.
 #[derive(Debug)]
 struct Files {
     complete: f64,
     incomplete: f64,
 }
 
-/// Returns the totals of `evbd verify` over all runs; events that were built twice count once.
+/// Counts the events in all event files with `evbd verify`; an event that was built twice counts
+/// once.
 fn files(evbd: &Path, folder: &Path) -> Result<Files> {
     let (_, text) = judge(&evbd.to_string_lossy(), &["verify", "--json", "."], folder, "")?;
     let found: Value = serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))?;

@@ -1,14 +1,15 @@
-//! The requirements of a part.
+//! The programs that a part of the test requires.
 
 use std::{env, path::Path};
 
-/// A program, and the Debian package that contains it.
+/// A required program, and the Debian package that contains it.
 pub(crate) struct Need {
     pub(crate) program: &'static str,
     pub(crate) package: &'static str,
 }
 
-/// Returns the programs that are missing, and how to install them.
+/// Returns a message that lists the missing programs and how to install them; `None` if the part
+/// can run.
 pub(crate) fn missing(needs: &[Need]) -> Option<String> {
     let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     if absent.is_empty() {
@@ -22,7 +23,7 @@ pub(crate) fn missing(needs: &[Need]) -> Option<String> {
 fn is_there(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<_> = env::split_paths(&path).collect();
-    // An ordinary user's path may not contain these folders.
+    // An ordinary user's `PATH` may lack these folders, in which Debian installs system programs.
     folders.extend(["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).to_owned()));
     folders.iter().any(|folder| folder.join(program).is_file())
 }

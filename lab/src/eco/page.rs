@@ -1,5 +1,5 @@
-//! Checks the page in a real browser, with nothing but loopback, so that any request to another
-//! host fails and is noticed.
+//! Checks the control page in a real browser, in a network with nothing but loopback, so that any
+//! request to another host fails and is noticed.
 
 #[cfg(feature = "browser")]
 mod browser;
@@ -28,21 +28,22 @@ pub(crate) const NEEDS: &[Need] = &[
     IP,
 ];
 
-/// Time after which everything is ended.
+/// Time limit of the whole test; after it, all its processes are killed.
 #[cfg(feature = "browser")]
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(400);
 
 #[derive(Args)]
 pub(crate) struct PageArgs {
-    /// Length of the good run before its picture is taken, in seconds.
+    /// Length of the run without faults before its screenshot is taken, in seconds.
     #[arg(long, default_value_t = 15)]
     good: u64,
-    /// Used internally: this process already runs inside its own namespaces.
+    /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
 
-/// Refuses to run without the browser's client, which needs many crates that nothing else does.
+/// Fails, because this program was built without the feature `browser`, whose WebDriver client
+/// needs many crates.
 #[cfg(not(feature = "browser"))]
 pub(super) fn run(_setting: &Setting, args: &PageArgs) -> Result<u8> {
     anyhow::bail!(
@@ -61,7 +62,7 @@ pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
     course::run(setting, std::time::Duration::from_secs(args.good)).map(|holds| u8::from(!holds))
 }
 
-/// Returns the arguments for starting this program again.
+/// Returns the arguments with which this program runs the page test again.
 #[cfg(feature = "browser")]
 fn arguments(setting: &Setting, args: &PageArgs) -> Vec<String> {
     let (evbd, out) = (setting.evbd.to_string_lossy(), setting.out.to_string_lossy());

@@ -1,5 +1,5 @@
-//! Prometheus and Alertmanager as Debian packages them, with the files of `dist` and an interval of
-//! one second; their data goes into a folder.
+//! Starts and queries Debian's Prometheus and Alertmanager, configured by the files in `dist`, but
+//! with a scrape interval of one second.
 
 use std::{
     fs::{self, File},
@@ -25,20 +25,22 @@ pub(crate) const AMTOOL: Need = Need { program: "amtool", package: "prometheus-a
 
 const PROMETHEUS_AT: &str = "127.0.0.1:9090";
 const ALERTMANAGER_AT: &str = "127.0.0.1:9093";
-/// Time within which a server starts, or answers.
+/// Time within which a server must start, or answer a request.
 const WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Returns a folder of the files for users.
+/// Returns the path of a file or folder in `dist`, which contains the files that evb ships for its
+/// users.
 pub(crate) fn dist(below: &str) -> PathBuf {
     repo::root().join("dist").join(below)
 }
 
-/// A Prometheus that scrapes evbd, and evaluates its rules.
+/// A running Prometheus server that scrapes evbd and evaluates evb's alert rules.
 pub(crate) struct Prometheus(#[expect(dead_code, reason = "it ends with this")] Guarded);
 
 impl Prometheus {
-    /// Starts it with the users' configuration, except for the intervals.
+    /// Starts Prometheus with the configuration that evb ships, except that all intervals are one
+    /// second.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         let own = folder.join("prometheus");
         fs::create_dir_all(&own)?;
@@ -56,13 +58,14 @@ impl Prometheus {
         Ok(Self(process))
     }
 
-    /// Returns the current result of an expression.
+    /// Evaluates a PromQL expression now, and returns the resulting samples.
     pub(crate) fn query(&self, expression: &str) -> Result<Vec<Value>> {
         let answer = self.ask(&format!("query?query={}", encoded(expression)))?;
         Ok(answer["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Returns the number of finite values of an expression in the last `lasted`, second by second.
+    /// Evaluates a PromQL expression for every second of the last `lasted`, and returns the number
+    /// of finite values.
     pub(crate) fn count_values(&self, expression: &str, lasted: Duration) -> Result<usize> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs_f64();
         let (start, end) = (now - lasted.as_secs_f64(), now);
@@ -74,12 +77,13 @@ impl Prometheus {
         Ok(values.filter(finite).count())
     }
 
-    /// Returns the only value of an expression; NaN if there is none.
+    /// Evaluates a PromQL expression that has one value, and returns the value; NaN if the result
+    /// is empty.
     pub(crate) fn value(&self, expression: &str) -> Result<f64> {
         Ok(self.query(expression)?.first().map_or(f64::NAN, |sample| number(&sample["value"][1])))
     }
 
-    /// Returns the alerts that fire.
+    /// Returns the alerts that currently fire in Prometheus.
     pub(crate) fn firing(&self) -> Result<Vec<Alert>> {
         let answer = self.ask("alerts")?;
         let all = answer["alerts"].as_array().cloned().unwrap_or_default();
@@ -94,7 +98,7 @@ impl Prometheus {
     }
 }
 
-/// The server that receives alerts.
+/// A running Alertmanager server, which receives alerts from Prometheus.
 pub(crate) struct Alertmanager(#[expect(dead_code, reason = "it ends with this")] Guarded);
 
 impl Alertmanager {
@@ -105,14 +109,14 @@ impl Alertmanager {
             format!("--config.file={}", dist("prometheus/alertmanager.yml").display()),
             format!("--storage.path={}", own.join("data").display()),
             format!("--web.listen-address={ALERTMANAGER_AT}"),
-            // It has no peers.
+            // An empty address disables Alertmanager's cluster mode.
             "--cluster.listen-address=".to_owned(),
         ];
         let process = serve("prometheus-alertmanager", &arguments, &own, ALERTMANAGER_AT, "/-/ready")?;
         Ok(Self(process))
     }
 
-    /// Returns the active alerts that it has received.
+    /// Returns the active alerts that Alertmanager has received.
     pub(crate) fn alerts(&self) -> Result<Vec<Alert>> {
         let text = fetch(ALERTMANAGER_AT, "/api/v2/alerts")?;
         let answer: Vec<Value> = serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))?;
@@ -120,7 +124,7 @@ impl Alertmanager {
     }
 }
 
-/// An alert: its name, and the peer that it blames.
+/// An alert: its name, the peer that it blames, and a summary text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alert {
     pub(crate) name: String,
@@ -143,7 +147,7 @@ impl Alert {
     }
 }
 
-/// Starts a server, and waits until it is ready.
+/// Starts a server program, and waits until its HTTP path `ready` answers.
 fn serve(program: &str, arguments: &[String], folder: &Path, address: &str, ready: &str) -> Result<Guarded> {
     let log = File::create(folder.join("log"))?;
     let mut command = Command::new(program);
@@ -160,16 +164,17 @@ fn serve(program: &str, arguments: &[String], folder: &Path, address: &str, read
     Ok(process)
 }
 
-/// Returns the metrics of evbd, in the older text format.
+/// Requests evbd's metrics in the older Prometheus text format.
 pub(crate) fn metrics() -> Result<String> {
     fetch(CONTROL, "/metrics")
 }
 
-/// Requests a path, and returns the body of the answer; an error unless its code is 200.
+/// Requests a path over HTTP, and returns the body of the answer; fails if the status code is not
+/// 200.
 fn fetch(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(WITHIN))?;
-    // Answers of HTTP/1.0 come in one piece.
+    // HTTP/1.0 is used because a server does not split its answers into chunks.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
@@ -179,7 +184,7 @@ fn fetch(address: &str, path: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Runs a program that checks its input, and returns its verdict and its output.
+/// Runs a checking program, and returns true if it succeeded, with its output.
 pub(crate) fn judge(program: &str, arguments: &[&str], folder: &Path, input: &str) -> Result<(bool, String)> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
@@ -191,12 +196,12 @@ pub(crate) fn judge(program: &str, arguments: &[&str], folder: &Path, input: &st
     Ok((output.status.success(), String::from_utf8_lossy(&said).trim().to_owned()))
 }
 
-/// Reads a number as Prometheus writes it, in quotes.
+/// Parses a number from a JSON string, the form in which Prometheus returns numbers.
 fn number(value: &Value) -> f64 {
     value.as_str().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Returns a text encoded for a request's path.
+/// Percent-encodes a text for the path of an HTTP request.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let byte = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,4 +1,5 @@
-//! Tests the batch script on a real Slurm: a controller and four nodes, each on its own host.
+//! Tests the batch script that evb ships on a real Slurm cluster: a controller and four nodes, each
+//! on its own simulated host.
 
 mod cluster;
 mod course;
@@ -27,7 +28,7 @@ pub(crate) const NEEDS: &[Need] = &[
     MOUNT,
 ];
 
-/// Time after which everything is ended.
+/// Time limit of the whole test; after it, all its processes are killed.
 const LIMIT: Duration = Duration::from_secs(270);
 
 #[derive(Args)]
@@ -35,7 +36,7 @@ pub(crate) struct SlurmArgs {
     /// Number of events that the first job builds.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// Used internally: this process already runs inside its own namespaces.
+    /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }

@@ -1,4 +1,5 @@
-//! The bench that runs a scenario's systems, from configuration to outcome.
+//! [`Bench`] runs the systems of a scenario: it writes the configuration, starts the processes, and
+//! collects the outcome.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use super::{
     system::{System, Transport},
 };
 
-/// Time allowed beyond a run's own length for start, drain, and final counters.
+/// Time allowed for start, drain and final counters, in addition to the duration of a run.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// The settings that all runs of a scenario share.
@@ -28,21 +29,21 @@ pub(crate) struct Bench {
     pub(crate) seconds: f64,
     pub(crate) runs: usize,
     pub(crate) only: String,
-    /// Transports of the lanes, one after the other, in scenarios that support both.
+    /// Transports that a scenario tests one after the other, if it supports both.
     pub(crate) transports: &'static [Transport],
-    /// True if hosts send trains, in scenarios that support both.
+    /// True if hosts send trains of packets, in scenarios that can run with and without trains.
     pub(crate) trains: bool,
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
 }
 
 impl Bench {
-    /// Returns true if the user wants this case.
+    /// Returns true if the command line selects the case with this name.
     pub(crate) fn wants(&self, name: &str) -> bool {
         name.contains(&self.only)
     }
 
-    /// Returns a case's name, which contains the transport unless it is TCP.
+    /// Returns the name of a case, with the transport appended if it is UDP.
     pub(crate) fn name(case: &str, transport: Transport) -> String {
         match transport {
             Transport::Tcp => case.to_owned(),
@@ -50,7 +51,7 @@ impl Bench {
         }
     }
 
-    /// Creates an empty folder for a case.
+    /// Creates an empty folder for the files of a case.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
         disk::unmount_below(&folder)?;
@@ -61,12 +62,12 @@ impl Bench {
         Ok(folder)
     }
 
-    /// Runs a system to its end.
+    /// Runs a system until all its processes have ended.
     pub(crate) fn run(&self, network: &Network, name: &str, system: System) -> Result<Outcome> {
         self.run_with(network, name, system, |_| Ok(()))
     }
 
-    /// Runs a system with another daemon.
+    /// Runs a system with the evbd at path `evbd` instead of the usual one.
     pub(crate) fn run_program(
         &self,
         evbd: &Path,
@@ -77,7 +78,7 @@ impl Bench {
         self.run_each(evbd, self.seconds, network, name, system, |_| Ok(()))
     }
 
-    /// Runs a system; `each_look` may act on its processes.
+    /// Runs a system, and calls `each_look` several times a second, which may act on its processes.
     pub(crate) fn run_with(
         &self,
         network: &Network,
@@ -88,7 +89,7 @@ impl Bench {
         self.run_each(&self.evbd, self.seconds, network, name, system, each_look)
     }
 
-    /// Runs a system for another time than the scenario's other runs.
+    /// Runs a system for `seconds` instead of the usual duration of the scenario's runs.
     pub(crate) fn run_for(
         &self,
         seconds: f64,
@@ -144,7 +145,7 @@ fn summary(path: &Path, name: &str, fleet: &Fleet) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
 }
 
-/// Returns the drops and bytes of each host's port between two counts.
+/// Returns the increase of drops and bytes of every switch port between two counts, by host.
 pub(crate) fn since(
     before: &BTreeMap<String, PortCount>,
     after: BTreeMap<String, PortCount>,
@@ -159,7 +160,7 @@ pub(crate) fn since(
         .collect()
 }
 
-/// Returns the memory of the largest process of each kind, in KiB.
+/// Returns the peak resident memory of the largest supervisor, source and builder process, in KiB.
 pub(crate) fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
     let mut peaks = BTreeMap::new();
     for process in &fleet.processes {

@@ -1,4 +1,4 @@
-//! [`Books`]: compares the files of a run with its ledger.
+//! [`Books`] compares the event files of a run with the event counts in its summary.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,7 +12,8 @@ use super::{
     report::{Bound, Report},
 };
 
-/// The supervisor's summary, and the output of `evbd verify` for all builders' files.
+/// The run summary of the supervisor, and the output of `evbd verify` for the event files of all
+/// builders.
 pub(crate) struct Books {
     pub(crate) summary: Value,
     verified: Value,
@@ -31,7 +32,7 @@ impl Books {
         Ok(Self { summary: serde_json::from_str(&summary)?, verified, peaks })
     }
 
-    /// Returns the number of events of a kind in the ledger.
+    /// Returns the number of events of a kind, such as `complete`, in the run summary.
     pub(crate) fn events(&self, key: &str) -> f64 {
         self.summary["events"][key].as_f64().unwrap_or(f64::NAN)
     }
@@ -40,7 +41,8 @@ impl Books {
         self.verified.pointer(&format!("/runs/0/{key}")).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Checks that nothing is lost, duplicated or damaged, and that ledger and files agree.
+    /// Checks that no event is lost, duplicated or damaged, and that the run summary and the event
+    /// files have the same numbers of events.
     pub(crate) fn judge(&self, name: &str, report: &mut Report) {
         let count = |key: &str| self.verified[key].as_array().map_or(f64::NAN, |all| all.len() as f64);
         let [complete, incomplete] = ["complete", "incomplete"].map(|key| self.events(key));

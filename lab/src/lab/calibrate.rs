@@ -1,5 +1,6 @@
-//! Proof that the lab is right when it carries trains: an idle port accepts exactly the buffer that
-//! it states, drops are counted in packets, and `iperf3` shows what the machine carries through it.
+//! Checks the lab itself when hosts send trains of packets: an idle port must accept as many bytes
+//! as its configured buffer, drops must be counted in packets, and `iperf3` measures the rate that
+//! the machine carries.
 
 mod burst;
 
@@ -20,38 +21,41 @@ use super::{
     report::{Bound, Report},
 };
 
-/// Largest error of a port's buffer.
+/// Largest allowed relative error of a port's measured buffer.
 const TOLERANCE: f64 = 0.15;
-/// The buffer, in KiB, with which `iperf3` is measured.
+/// Buffer of the switch ports, in KiB, with which `iperf3` is measured.
 const IPERF_KIB: u64 = 128;
-/// A port's rate while bursts arrive, in bit/s: no host fills a port of 25 Gbit/s faster than it
-/// empties. Bucket and queue are those of the port's own rate.
+/// Rate of a switch port while bursts arrive, in bit/s. This rate is low, because no host could
+/// fill the buffer of a port of 25 Gbit/s faster than the port empties it. The sizes of the port's
+/// token bucket and queue are still those of the configured rate.
 const SLOW: u64 = 50_000_000;
-/// Time added to what the port needs to become empty with a full bucket.
+/// Extra time to wait, after the time that a port needs to empty its queue and refill its token
+/// bucket.
 const IDLE: Duration = Duration::from_millis(30);
-/// Port at which bursts are counted.
+/// UDP port at which the datagrams of bursts are counted.
 const PORT: u16 = 7401;
 
 #[derive(Args)]
 pub(crate) struct CalibrateArgs {
-    /// Rates of every port, in Mbit/s.
+    /// Rates of the switch ports to test, in Mbit/s.
     #[arg(long, value_delimiter = ',', default_value = "2500,10000,25000")]
     mbit: Vec<u64>,
-    /// Buffers of a switch port, in KiB.
+    /// Buffers of the switch ports to test, in KiB.
     #[arg(long, value_delimiter = ',', default_value = "128,256,512")]
     kib: Vec<u64>,
-    /// Largest IP packets, in bytes.
+    /// MTUs to test: the largest IP packet, in bytes.
     #[arg(long, value_delimiter = ',', default_value = "1500,9000")]
     mtus: Vec<u64>,
 }
 
-/// A burst that has been sent.
+/// Result of sending a burst of packets.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     packets: u64,
     lost: u64,
     trains: u64,
-    /// Time that sending took, in seconds, during which the port sent as well.
+    /// Time that sending took, in seconds; in this time the port has already forwarded some
+    /// packets.
     seconds: f64,
 }
 
@@ -82,8 +86,8 @@ fn shape(sources: u16, mbit: u64, kib: u64, mtu: u64) -> Shape {
     Shape { sources, builders: 1, rate: mbit * 1_000_000, port_buffer: kib * 1024, mtu, trains: true }
 }
 
-/// Measures the largest burst that an idle port accepts, and checks that drops are counted in
-/// packets.
+/// Measures the largest burst that an idle port accepts without a drop, and checks that drops are
+/// counted in packets.
 fn bursts(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Result<()> {
     let network = Network::up(shape)?;
     network.limit_port("b1", SLOW)?;
@@ -92,7 +96,8 @@ fn bursts(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Resul
     for _ in 0..bench.runs.min(3) {
         let burst = largest(&network)?;
         let taken = burst.packets as f64 * shape.frame();
-        // Bytes that the port had sent by the end of the burst were no longer in its buffer.
+        // Bytes that the port had already forwarded by the end of the burst did not occupy its
+        // buffer.
         let buffer = taken - burst.seconds * SLOW as f64 / 8.0;
         println!(
             "{name:<40} {:>9.1}K {:>9.1}K {:>+7.1}% {:>8.1}",
@@ -109,7 +114,7 @@ fn bursts(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Resul
     count_drops(&network, name, report)
 }
 
-/// Searches the largest burst without a drop, to one packet.
+/// Finds the largest burst without a drop by bisection, to one packet.
 fn largest(network: &Network) -> Result<Burst> {
     let shape = network.shape();
     let most = (4.0 * shape.port_buffer as f64 / shape.frame()) as u64;
@@ -129,10 +134,11 @@ fn largest(network: &Network) -> Result<Burst> {
     Ok(fits)
 }
 
-/// Sends one burst into the idle port.
+/// Waits until the port is idle, sends one burst, and returns the number of lost packets.
 fn attempt(network: &Network, packets: u64) -> Result<Burst> {
     let shape = network.shape();
-    // The port empties what the last burst has left, and its bucket fills again.
+    // This wait lets the switch port empty its queue after the previous burst and refill its token
+    // bucket.
     thread::sleep(Duration::from_secs_f64(2.0 * shape.port_buffer as f64 * 8.0 / SLOW as f64) + IDLE);
     let before = network.passage()?;
     let mut sender = network.command("s1", &std::env::current_exe()?.to_string_lossy());
@@ -144,19 +150,22 @@ fn attempt(network: &Network, packets: u64) -> Result<Burst> {
     }
     let said: Value = serde_json::from_slice(&output.stdout).context("reading what the burst says")?;
     let seconds = said["seconds"].as_f64().context("the burst states no time")?;
-    // Packets that still wait in the port are not lost.
+    // This wait lets the switch port forward packets that are still in its queue and do not count
+    // as lost.
     thread::sleep(Duration::from_secs_f64(shape.port_buffer as f64 * 8.0 / SLOW as f64) + IDLE);
     let after = network.passage()?;
     let (lost, trains) = (after.dropped_since(before), after.trains - before.trains);
     Ok(Burst { packets, lost, trains, seconds })
 }
 
-/// Returns the payload of a datagram in a full packet: behind 20 bytes of IP and 8 of UDP.
+/// Returns the UDP payload of a full packet: the MTU without 20 bytes of IP header and 8 bytes of
+/// UDP header.
 fn payload(shape: Shape) -> u64 {
     shape.mtu - 28
 }
 
-/// Overflows the port, and compares the network's count of drops with what the receiver misses.
+/// Overflows the port, and compares the switch's count of dropped packets with the number that the
+/// receiver misses.
 fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()> {
     let shape = network.shape();
     let mut counter = network.command("b1", &std::env::current_exe()?.to_string_lossy());
@@ -164,10 +173,10 @@ fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()>
     let child =
         counter.args(["lab-traffic", "count", &at]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut counter = Guarded(child.context("starting the counter")?);
-    // The receiver has to listen before the others send.
+    // The receiver has to listen before the burst is sent.
     thread::sleep(Duration::from_millis(200));
     let burst = attempt(network, (2.5 * shape.port_buffer as f64 / shape.frame()) as u64)?;
-    // The end of its input makes the counter report.
+    // Closing the stdin of the counting process makes it report its count and end.
     drop(counter.0.stdin.take());
     let said = read_to_string(counter.0.stdout.take().context("the counter has no output")?)?;
     let said: Value = serde_json::from_str(&said).context("reading what the counter says")?;
@@ -183,7 +192,7 @@ fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// Measures the rate that `iperf3` achieves at the receiver.
+/// Measures the rate of `iperf3` at the receiver.
 fn full(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Result<()> {
     let network = Network::up(shape)?;
     let before = network.passage()?;
@@ -192,7 +201,7 @@ fn full(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Result<
     let goodput = received.bytes * 8.0 / received.seconds;
     println!("{name:<40} {:>7.2} Gbit/s received, {lost} packets dropped", goodput / 1e9);
     report.attach(name, json!({ "goodput_bit_per_s": goodput, "drops": lost }));
-    // More than fits through the port would be a wrong count.
+    // A rate above that of the port would show that the measurement is wrong.
     report.holds(&format!("{name}: of the port's rate"), goodput / shape.rate as f64, Bound::AtMost(1.0));
     Ok(())
 }

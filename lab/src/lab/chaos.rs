@@ -1,6 +1,7 @@
-//! Faults on purpose: processes killed and frozen, hosts cut off, disks full and stuck, one after
-//! the other by a seed, during a run. Afterwards the files are checked against the ledger: no event
-//! is lost, duplicated or damaged, and the run ends by itself.
+//! Fault injection: during a run, processes are killed and frozen, hosts are cut off, and disks
+//! fill up and hang, one after the other, in an order that a seed determines. Afterwards the event
+//! files are compared with the event counts of the run summary: no event may be lost, duplicated or
+//! damaged.
 
 mod fault;
 mod director;
@@ -25,37 +26,37 @@ use super::{
     watch::Watch,
 };
 
-/// A system that is small enough to leave two cores time for everything else.
+/// A network with rates so low that two cores have time left for the disturbances.
 const SHAPE: Shape =
     Shape { sources: 4, builders: 3, rate: 20_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 4_000;
-/// Events outstanding per builder.
+/// Number of outstanding events per builder.
 const SLOTS: u32 = 16;
-/// Load as a share of the ports' capacity.
+/// Load of the chaos scenario, as a share of the capacity of the ports.
 const LOAD: f64 = 0.5;
 const SOAK_LOAD: f64 = 0.8;
-/// Size of each builder's disk: more than a long run writes.
+/// Size of each builder's disk, in bytes: more than a long run writes.
 const DISK: u64 = 6 << 30;
-/// Longest time from the stop request to the end.
+/// Longest allowed time from the stop request to the end of the run.
 const END_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
 #[derive(Args)]
 pub(crate) struct ChaosArgs {
-    /// Number of faults, for each transport.
+    /// Number of faults for each transport.
     #[arg(long, default_value_t = 100)]
     faults: usize,
     /// Seed of the faults; the same seed draws the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Without cuts of a minute.
+    /// Omit the faults that cut a host off for a minute.
     #[arg(long)]
     short: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct SoakArgs {
-    /// Length in minutes, for each transport; there is a fault every minute.
+    /// Duration of the run for each transport, in minutes; one fault occurs every minute.
     #[arg(long, default_value_t = 20)]
     minutes: usize,
     /// Seed of the faults; the same seed draws the same faults.
@@ -63,17 +64,17 @@ pub(crate) struct SoakArgs {
     seed: u64,
 }
 
-/// The plan of one run.
+/// Plan of one run with faults.
 struct Play {
     name: String,
     transport: Transport,
     seed: u64,
     faults: usize,
-    /// Load as a share of the ports' capacity.
+    /// Load of the run, as a share of the capacity of the ports.
     load: f64,
-    /// True if there are cuts of a minute.
+    /// True if some faults cut a host off for a minute.
     long: bool,
-    /// Interval between faults; `None` if each has its own delay.
+    /// Interval between faults; `None` if each fault has its own random delay.
     every: Option<Duration>,
 }
 
@@ -94,7 +95,8 @@ pub(crate) fn run(bench: &Bench, args: &ChaosArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs the same at a load near the limit, with a fault a minute, and checks the memory.
+/// Runs like [`run`], but at a load near the limit and with one fault a minute, and also checks
+/// that the memory of the processes does not grow.
 pub(crate) fn soak(bench: &Bench, args: &SoakArgs) -> Result<Report> {
     let mut report = Report::bare("soak");
     for &transport in bench.transports {
@@ -151,7 +153,8 @@ impl Play {
         report.attach(name, table::json(&director.overcome));
         Books::read(&bench.evbd, &folder, SHAPE, &fleet)?.judge(name, report);
         if self.every.is_some() {
-            // In the first quarter, caches and pools fill up.
+            // The memory is not judged in the first quarter of the run, in which caches and pools
+            // fill up.
             memory.judge(name, fleet.elapsed() / 4, report);
         }
         Ok(())
@@ -162,7 +165,8 @@ impl Play {
         port_capacity(SHAPE, self.transport, FRAGMENT) / 8.0 * f64::from(SHAPE.builders) / event * self.load
     }
 
-    /// Runs until every process has ended.
+    /// Applies the faults during the run, requests its end, and waits until every process has
+    /// ended.
     fn play(&self, fleet: &mut Fleet, network: &Network, director: &mut Director<'_>) -> Result<Memory> {
         let per_source = self.event_rate() * FRAGMENT as f64;
         let per_builder = per_source * f64::from(SHAPE.sources) / f64::from(SHAPE.builders);

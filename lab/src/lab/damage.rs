@@ -1,5 +1,5 @@
-//! Corruption: a relay in front of the builder flips bits of datagrams and corrects their UDP
-//! checksum, so that only evb's own check detects them.
+//! Corruption: a relay in front of the builder flips bits of datagrams and sends them with a
+//! correct UDP checksum, so that only evb's own checksum can detect the damage.
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
@@ -16,11 +16,11 @@ use super::{
 
 /// Share of the datagrams towards the builder that are damaged, in percent.
 const DAMAGED: f64 = 1.0;
-/// Least number of damaged datagrams that must have reached the check.
+/// Least number of damaged datagrams that the builder must have detected.
 const REACHED: f64 = 100.0;
 
-/// Returns a network at a rate that a user-space relay of single datagrams carries without drops of
-/// its own.
+/// Returns a network with a rate so low that a user-space relay forwards single datagrams without
+/// dropping any.
 fn shape() -> Shape {
     Shape { sources: 8, builders: 1, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN }
 }
@@ -59,7 +59,7 @@ fn start(network: &Network, relay: &str, builder: &str) -> Result<Guarded> {
     command.args(["lab-traffic", "relay", &format!("{relay}:7101"), &format!("{builder}:7101")]);
     command.arg(DAMAGED.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.spawn().context("starting the relay")?;
-    // The relay should listen before sources connect, although they would retry.
+    // The relay should listen before the sources connect, although sources would retry.
     thread::sleep(Duration::from_millis(200));
     Ok(Guarded(child))
 }

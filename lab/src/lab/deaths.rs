@@ -1,5 +1,5 @@
-//! Kills a builder at full rate for good, and a supervisor that then comes back: measures how soon
-//! the others continue, and at which rate.
+//! Kills a builder at full rate for good, or kills the supervisor and restarts it: measures how
+//! soon the other builders continue, and at which rate.
 
 use std::{fs, time::Duration};
 
@@ -20,26 +20,28 @@ use super::{
 const SHAPE: Shape =
     Shape { sources: 8, builders: 4, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 16_000;
-/// Events outstanding per builder.
+/// Number of outstanding events per builder.
 const SLOTS: u32 = 16;
-/// Number of events: about fifteen seconds at full rate.
+/// Number of events of a run, which takes about fifteen seconds at full rate.
 const EVENTS: u64 = 5_400;
 const DISK: u64 = 1 << 30;
 const KILL_AT: Duration = Duration::from_secs(5);
-/// Time for which the supervisor is away.
+/// Time between the kill of the supervisor and its restart.
 const AWAY: Duration = Duration::from_secs(1);
-/// Window over which rates are measured.
+/// Length of the window over which rates are measured.
 const WINDOW: Duration = Duration::from_millis(200);
-/// Share of the earlier rate that counts as recovered.
+/// Share of the rate before the kill at which the other builders count as recovered.
 const GOES_ON: f64 = 0.5;
-/// Bound on the seconds until the others have recovered from a builder's death.
+/// Longest allowed time until the other builders have recovered from the death of a builder, in
+/// seconds.
 const OTHERS_WITHIN: f64 = 1.0;
-/// Share of the rate that must remain with three builders of four. Three of four full ports carry
-/// exactly three quarters, to the precision of two seconds of counters, each of whose readings
-/// takes some milliseconds.
+/// Share of the rate that must remain after one of four builders has died. Three of four full ports
+/// carry exactly three quarters; the rate is measured over two seconds, and reading the counters
+/// takes some milliseconds, so the bound is slightly lower.
 const KEPT: f64 = 0.75 * (1.0 - RESOLUTION);
 const RESOLUTION: f64 = 0.005;
-/// Bound on the seconds from the supervisor's restart until events are built.
+/// Longest allowed time from the restart of the supervisor until events are built again, in
+/// seconds.
 const BACK_WITHIN: f64 = 2.0;
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(40);
@@ -73,7 +75,7 @@ fn one(bench: &Bench, name: &str, transport: Transport, victim: &str, report: &m
     Ok(())
 }
 
-/// The switch's counters over time.
+/// The switch's byte counters over time, and the times of kill and restart.
 #[derive(Default)]
 struct Course {
     looks: Vec<(Duration, Flows)>,
@@ -115,7 +117,8 @@ fn play(fleet: &mut Fleet, network: &Network, victim: &str) -> Result<Course> {
 }
 
 impl Course {
-    /// Returns the rate to some hosts in bytes per second, over the window that ends at `until`.
+    /// Returns the total rate to the hosts selected by `of`, in bytes per second, over the window
+    /// that ends at `until`.
     fn rate(&self, of: impl Fn(&str) -> bool, until: Duration) -> f64 {
         self.mean(of, until.saturating_sub(WINDOW), until)
     }
@@ -132,8 +135,8 @@ impl Course {
         if seconds > 0.0 { sum(&last.1).saturating_sub(sum(&first.1)) as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns the seconds from `since` until the rate to some hosts, over one window, is half of
-    /// what it was.
+    /// Returns the seconds from `since` until the total rate to the hosts selected by `of` is at
+    /// least half of `usual`.
     fn goes_on_after(&self, since: Duration, of: impl Fn(&str) -> bool + Copy, usual: f64) -> f64 {
         let good = |time: &&Duration| self.rate(of, **time) >= GOES_ON * usual;
         let times: Vec<Duration> = self.looks.iter().map(|(time, _)| *time).collect();

@@ -1,6 +1,6 @@
 //! [`Dice`]: a random number generator with a seed.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// The random number generator SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -16,7 +16,7 @@ impl Dice {
         (self.next() % bound as u64) as usize
     }
 
-    /// Returns a number from 0 to 1.
+    /// Returns a uniformly distributed random number from 0 to 1.
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

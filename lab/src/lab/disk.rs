@@ -1,5 +1,5 @@
-//! A small file system for each builder, which can be filled. If it is on a loop device, it can
-//! also hang.
+//! [`Disk`]: a small file system for a builder, which a test can fill. If the file system is on a
+//! loop device, the test can also make it hang.
 
 use std::{
     collections::BTreeMap,
@@ -11,23 +11,23 @@ use anyhow::{Context as _, Result};
 
 use super::network::{Shape, run};
 
-/// Number of bytes left on a full disk: less than any record.
+/// Number of bytes left free on a full disk: less than any record of an event file.
 const LEFT: u64 = 4096;
 
 /// A mounted file system; dropping it unmounts it.
 pub(crate) struct Disk {
     pub(crate) folder: PathBuf,
     image: PathBuf,
-    /// True if it is on a loop device, so that it can be frozen.
+    /// True if the file system is on a loop device, so that it can be frozen.
     hangs: bool,
 }
 
-/// Returns the folder that a builder writes to.
+/// Returns the folder to which a builder writes its event files.
 pub(crate) fn folder(run: &Path, builder: u16) -> PathBuf {
     run.join(format!("disk-{builder}"))
 }
 
-/// Mounts one for each builder, by host.
+/// Mounts a file system for each builder, and returns them by host name.
 pub(crate) fn mount_all(run: &Path, shape: Shape, size: u64) -> Result<BTreeMap<String, Disk>> {
     let mount = |builder| Ok((format!("b{builder}"), Disk::mount(&folder(run, builder), size)?));
     (1..=shape.builders).map(mount).collect()
@@ -50,18 +50,18 @@ impl Disk {
     fn mount_image(image: &Path, target: &str, size: u64) -> Result<()> {
         File::create(image)?.set_len(size)?;
         let image = image.to_string_lossy();
-        // It has no journal and therefore no commits, because the host's own disk is not under
-        // test.
+        // The file system has no journal, because journal commits would make the test depend on the
+        // speed of the host's own disk.
         run("mkfs.ext4", &["-q", "-F", "-m", "0", "-O", "^has_journal", &image])?;
         run("mount", &["-o", "loop", &image, target]).map(drop)
     }
 
-    /// Returns true if it can be made to hang.
+    /// Returns true if the test can make the file system hang.
     pub(crate) fn hangs(&self) -> bool {
         self.hangs
     }
 
-    /// Fills it, or frees the space again.
+    /// Fills the file system with a ballast file, or removes this file again.
     pub(crate) fn fill(&self, is_full: bool) -> Result<()> {
         let ballast = self.folder.join("ballast");
         if !is_full {
@@ -70,7 +70,8 @@ impl Disk {
         let said = run("df", &["--output=avail", "-B1", &self.folder.to_string_lossy()])?;
         let free: u64 = said.lines().last().and_then(|line| line.trim().parse().ok()).context("df")?;
         let length = free.saturating_sub(LEFT).max(1).to_string();
-        // Concurrent writes may take the last of the space.
+        // A builder may write at the same time and take the last free bytes, so that `fallocate`
+        // fails.
         let tried = run("fallocate", &["-l", &length, &ballast.to_string_lossy()]);
         if tried.is_err() {
             File::create(&ballast)?;
@@ -78,7 +79,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Freezes it, or thaws it.
+    /// Freezes the file system, so that all writes block, or thaws it.
     pub(crate) fn stick(&self, is_stuck: bool) -> Result<()> {
         stick(&self.folder, is_stuck)
     }
@@ -90,20 +91,21 @@ pub(crate) fn stick(folder: &Path, is_stuck: bool) -> Result<()> {
     run("fsfreeze", &[how, &folder.to_string_lossy()]).map(drop)
 }
 
-/// Unmounts the file systems that a killed lab has left in a run's folder.
+/// Unmounts the file systems that a killed lab has left in the folder of a run.
 pub(crate) fn unmount_below(run: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("reading the mounts")?;
     mounted_below(&mounts, run).iter().try_for_each(|folder| unmount(folder))
 }
 
-/// Parses the format of `/proc/self/mounts`; folders with blanks, which it escapes, are not found.
+/// Returns the mount points below `run` in the content of `/proc/self/mounts`. Mount points with
+/// blanks are not found, because the kernel escapes blanks.
 fn mounted_below(mounts: &str, run: &Path) -> Vec<PathBuf> {
     let targets = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
     targets.filter(|target| target.starts_with(run)).collect()
 }
 
 fn unmount(folder: &Path) -> Result<()> {
-    // In most cases it is thawed already.
+    // A frozen file system cannot be unmounted; thawing fails harmlessly if it is not frozen.
     let _ = stick(folder, false);
     run("umount", &["-l", &folder.to_string_lossy()]).map(drop)
 }
@@ -113,7 +115,7 @@ impl Drop for Disk {
         if let Err(error) = unmount(&self.folder) {
             eprintln!("{error:#}");
         }
-        // A tmpfs has no image.
+        // The image file does not exist if the file system is a tmpfs.
         let _ = fs::remove_file(&self.image);
     }
 }

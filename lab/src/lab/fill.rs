@@ -1,6 +1,6 @@
-//! Goodput through fast ports: evb alternates with `iperf3` and a ZeroMQ event builder, on the same
-//! hosts in the same minutes. One round is one run of each, so that a ratio compares runs that are
-//! close in time; the median of the rounds counts.
+//! Goodput through fast ports: evb, `iperf3` and a ZeroMQ event builder take turns on the same
+//! hosts. A round is one run of each program, so that a ratio compares runs that are close in time;
+//! bounds are on the median over the rounds.
 
 pub(crate) mod iperf;
 mod zeromq;
@@ -23,53 +23,54 @@ use super::{
     report::Report,
 };
 
-/// Bytes of a fragment if one source sends alone, and if several do.
+/// Bytes of a fragment if one source sends alone; `AMONG_OTHERS` is the size for several sources.
 const ALONE: u64 = 1_000_000;
 const AMONG_OTHERS: u64 = 64_000;
 
 #[derive(Args)]
 pub(crate) struct FillArgs {
-    /// Sources x builders.
+    /// Numbers of sources and builders to test, such as 8x1.
     #[arg(long, value_delimiter = ',', default_value = "1x1,2x1,8x1,32x1")]
     cases: Vec<Hosts>,
-    /// Rates of every port, in Mbit/s.
+    /// Rates of the switch ports to test, in Mbit/s.
     #[arg(long, value_delimiter = ',', default_value = "10000")]
     mbit: Vec<u64>,
-    /// Buffers of a switch port, in KiB.
+    /// Buffers of the switch ports to test, in KiB.
     #[arg(long, value_delimiter = ',', default_value = "128,512")]
     kib: Vec<u64>,
-    /// Bytes of a fragment; by default 1 MB if one source is alone, else 64 kB.
+    /// Bytes of a fragment; by default 1 MB with one source, and 64 kB with several.
     #[arg(long, value_delimiter = ',')]
     fragment: Vec<u64>,
-    /// Rounds of each case.
+    /// Number of rounds of each case.
     #[arg(long, default_value_t = 10)]
     rounds: usize,
-    /// The program `peers` of `benches/peers`, for the turns of ZeroMQ.
+    /// Path of the program `peers` of `benches/peers`, which contains the ZeroMQ event builder;
+    /// without it, ZeroMQ is left out.
     #[arg(long)]
     peers: Option<PathBuf>,
-    /// Another `evbd`, which takes turns as well: an older one, for comparison.
+    /// Path of another `evbd`, such as an older version, which takes turns too, for comparison.
     #[arg(long)]
     before: Option<PathBuf>,
-    /// Leave `iperf3` out.
+    /// Leave `iperf3` out of the comparison.
     #[arg(long)]
     no_iperf: bool,
-    /// Events per second for evb and ZeroMQ, whose latencies are then compared; by default as fast
-    /// as possible.
+    /// Trigger rate for evb and ZeroMQ, in events/s, at which their latencies are compared; by
+    /// default they run as fast as possible.
     #[arg(long)]
     rate: Option<f64>,
-    /// evb takes another turn with twice the triggers that the port can carry.
+    /// Give evb a further turn with twice the trigger rate that the port can carry.
     #[arg(long, conflicts_with = "rate")]
     twice: bool,
-    /// evb takes another turn with these lines in `[shaping]`, such as `busy_poll = "force"`.
+    /// Give evb a further turn with these lines in `[shaping]`, such as `busy_poll = "force"`.
     #[arg(long)]
     with: Vec<String>,
-    /// evb takes another turn in mode `window`, with a window for each lane that fits the port
-    /// beside all others.
+    /// Give evb a further turn in shaping mode `window`, with windows that together fit into the
+    /// port's buffer.
     #[arg(long)]
     window: bool,
 }
 
-/// Number of hosts of each kind.
+/// Numbers of source and builder hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hosts {
     sources: u16,
@@ -87,12 +88,12 @@ impl std::str::FromStr for Hosts {
     }
 }
 
-/// One network and one size of fragments.
+/// A case of the comparison: a network, a fragment size and a trigger rate.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     shape: Shape,
     fragment: u64,
-    /// Events per second; none: as fast as possible.
+    /// Trigger rate in events/s; `None` means as fast as possible.
     rate: Option<f64>,
 }
 
@@ -168,10 +169,10 @@ fn cases(bench: &Bench, args: &FillArgs) -> Vec<Case> {
     cases
 }
 
-/// Returns the programs that take turns.
+/// Returns the programs that take turns, in their order.
 fn programs(bench: &Bench, args: &FillArgs) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
-    // A program that sends as fast as it can has no event rate.
+    // `iperf3` cannot send at a given event rate, so it takes part only at full speed.
     if !args.no_iperf && args.rate.is_none() {
         programs.push(Program::Iperf);
     }

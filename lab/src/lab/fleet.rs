@@ -1,5 +1,5 @@
-//! One process per role on the lab's hosts: started, watched, measured, and ended when the guard is
-//! dropped.
+//! [`Fleet`] starts one evbd process per role on the lab's hosts, observes them, and kills them
+//! when it is dropped.
 
 use std::{
     fs::{self, File},
@@ -15,34 +15,34 @@ use anyhow::{Context as _, Result, bail};
 use super::{interrupt, network::Network};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Number of looks between two readings of the memory: the kernel takes long to sum it up, on cores
-/// that the network needs.
+/// The memory of the processes is read only in every fifth call of [`Fleet::look`], because the
+/// kernel needs long to sum it up, on cores that the network needs.
 const MEMORY_EVERY: u32 = 5;
-/// The kernel's clock ticks per second in /proc (`USER_HZ`, 100 on every Linux architecture that
-/// evb runs on).
+/// Clock ticks per second in which the kernel states processor times in /proc (`USER_HZ`, 100 on
+/// every Linux architecture that evb runs on).
 const TICKS: f64 = 100.0;
 
-/// A role's process.
+/// The evbd process of a role.
 pub(crate) struct RoleProcess {
     pub(crate) host: String,
     pub(crate) log: PathBuf,
-    /// The exit code once it has ended; -1 for a signal.
+    /// Exit code once the process has ended; -1 if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) cpu_s: f64,
     pub(crate) peak_rss_kib: u64,
-    /// Resident memory at the last reading.
+    /// Resident memory at the last reading, in KiB.
     pub(crate) rss_kib: u64,
     child: Child,
-    /// True if it was killed on purpose, so that its end is not waited for.
+    /// True if the test has killed the process, so that its end is no error.
     is_killed: bool,
 }
 
-/// All processes of one run.
+/// All evbd processes of one run.
 pub(crate) struct Fleet {
     pub(crate) processes: Vec<RoleProcess>,
     started: Instant,
     looks: u32,
-    /// The start command of each process, by host.
+    /// Start command of each process, by host.
     commands: Vec<(String, Command)>,
 }
 
@@ -52,7 +52,7 @@ impl Fleet {
         Self::start_without(None, network, evbd, config, folder)
     }
 
-    /// Starts all of them but one.
+    /// Starts `evbd run CONFIG --role …` on every host except `spared`.
     pub(crate) fn start_without(
         spared: Option<&str>,
         network: &Network,
@@ -65,7 +65,8 @@ impl Fleet {
         Self::start_each(hosts, command, |_| config, folder)
     }
 
-    /// Starts all of them, the supervisor with its own configuration.
+    /// Starts `evbd run CONFIG --role …` on every host; the supervisor reads another configuration
+    /// file than the other roles.
     pub(crate) fn start_led(
         network: &Network,
         evbd: &Path,
@@ -78,7 +79,7 @@ impl Fleet {
         Self::start_each(network.hosts(), command, config, folder)
     }
 
-    /// Starts the same roles as processes of this host.
+    /// Starts the roles as processes of this machine, without the lab's network.
     pub(crate) fn start_here(hosts: &[&str], evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         Self::start_each(hosts, |_| Command::new(evbd), |_| config, folder)
@@ -107,7 +108,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Kills the process on a host, and waits until it is gone.
+    /// Kills the process on a host, and waits until it has ended.
     pub(crate) fn kill(&mut self, host: &str) -> Result<()> {
         let process = self.running_on(host)?;
         process.is_killed = true;
@@ -126,7 +127,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns a host whose process has ended without being killed, while none may end.
+    /// Returns a host whose process has ended by itself, unless processes may end (`may_end`).
     pub(crate) fn ended_early(&self, may_end: bool) -> Option<&str> {
         let ended = |process: &&RoleProcess| process.code.is_some() && !process.is_killed && !may_end;
         self.processes.iter().find(ended).map(|process| process.host.as_str())
@@ -141,7 +142,8 @@ impl Fleet {
         self.started.elapsed()
     }
 
-    /// Waits for all to end. `each_look` gets the fleet ten times a second and may act on it.
+    /// Waits until all processes have ended. Calls `each_look` ten times a second, which may act on
+    /// the fleet.
     pub(crate) fn wait(
         &mut self,
         limit: Duration,
@@ -183,7 +185,7 @@ impl Fleet {
         if pids.is_empty() {
             return Ok(());
         }
-        // One of them may have ended in the meantime.
+        // The exit code of `kill` is ignored, because a process may have ended in the meantime.
         Command::new("kill").arg(format!("-{signal}")).args(pids).status()?;
         Ok(())
     }
@@ -192,7 +194,7 @@ impl Fleet {
         self.processes.iter().filter(|p| p.code.is_none()).map(|p| p.host.clone()).collect()
     }
 
-    /// Returns the last lines of every log whose process failed.
+    /// Returns the last lines of the logs of up to five processes that failed or still run.
     pub(crate) fn complaints(&self) -> String {
         let mut said = String::new();
         for process in self.processes.iter().filter(|p| p.code != Some(0)).take(5) {
@@ -207,15 +209,16 @@ impl Fleet {
         said
     }
 
-    /// Records usage and exit of the processes. Returns false if all have ended.
+    /// Records resource usage and exit code of every process. Returns false if all processes have
+    /// ended.
     pub(crate) fn look(&mut self) -> Result<bool> {
         let mut running = false;
         let with_memory = self.looks.is_multiple_of(MEMORY_EVERY);
         self.looks += 1;
         for process in self.processes.iter_mut().filter(|p| p.code.is_none()) {
             let folder = format!("/proc/{}", process.child.id());
-            // A process that has ended keeps its times until it is waited for, so they are read
-            // first.
+            // Processor times are read before `try_wait`, because the kernel keeps them only until
+            // an ended process has been waited for.
             if let Some(cpu_s) =
                 fs::read_to_string(format!("{folder}/stat")).ok().and_then(|stat| cpu_seconds(&stat))
             {
@@ -255,14 +258,14 @@ impl RoleProcess {
 impl Drop for Fleet {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().filter(|p| p.code.is_none()) {
-            // If it has just ended by itself, there is nothing to kill.
+            // Killing fails harmlessly if the process has just ended by itself.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
     }
 }
 
-/// Returns the role of a host, as `--role` names it.
+/// Returns the role of a host in the form of evbd's option `--role`.
 pub(crate) fn role(host: &str) -> String {
     match host.split_at(1) {
         _ if host == "sup" => "supervisor".into(),
@@ -271,7 +274,7 @@ pub(crate) fn role(host: &str) -> String {
     }
 }
 
-/// Returns busy and total CPU time of the machine so far, in ticks.
+/// Returns the busy and the total CPU time of the machine since its boot, in ticks.
 pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
     let mut text = String::new();
     File::open("/proc/stat")?.read_to_string(&mut text)?;
@@ -282,16 +285,16 @@ pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
     Ok((all - idle, all))
 }
 
-/// Returns user and system time from /proc/PID/stat: fields 14 and 15, counted from the end of the
-/// name, which may contain anything.
+/// Returns user plus system time in seconds from the content of /proc/PID/stat, fields 14 and 15.
+/// The fields are counted from the end of the process name (field 2), which may contain blanks.
 pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
     Some((times.next()?.ok()? + times.next()?.ok()?) / TICKS)
 }
 
-/// Returns the resident set in KiB, from /proc/PID/status: `VmRSS:` has the current one, `VmHWM:`
-/// the largest so far.
+/// Returns a process's resident memory in KiB from the content of /proc/PID/status; the key
+/// `VmRSS:` stands for the current value, `VmHWM:` for the largest so far.
 pub(crate) fn memory(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()

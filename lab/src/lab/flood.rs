@@ -1,6 +1,6 @@
-//! The traffic of a hostile host, as a program on one of the lab's hosts: endless datagrams and
-//! connections, to ports of evb and to all others, with noise, with other protocols, with the right
-//! first bytes, and with nothing.
+//! A program that attacks evb from a host of the lab: it floods ports of evb with datagrams, and
+//! opens connections to these and other ports. The data are random bytes, other protocols, data
+//! that begin like evb's own, or nothing.
 
 use std::{
     io::Write as _,
@@ -14,15 +14,16 @@ use serde_json::json;
 
 use super::dice::Dice;
 
-/// Datagrams per second, and connections per second.
+/// Number of datagrams per second that the attacker sends; `CONNECTS` is its number of connections
+/// per second.
 pub(super) const DATAGRAMS: f64 = 5_000.0;
 pub(super) const CONNECTS: f64 = 200.0;
-/// Number of silent connections that are held open at once.
+/// Largest number of connections that the attacker keeps open at once.
 const HELD: usize = 64;
-/// Number of ports that a scanner tries.
+/// Number of the highest port that the port scan tries.
 const PORTS: u16 = 1_024;
 
-/// Does all of it for `seconds`, and prints the totals as JSON.
+/// Attacks the targets for `seconds`, and prints the numbers of datagrams and connections as JSON.
 pub(crate) fn flood(targets: &[SocketAddr], seconds: f64) -> Result<()> {
     let datagrams = {
         let targets = targets.to_vec();
@@ -34,7 +35,7 @@ pub(crate) fn flood(targets: &[SocketAddr], seconds: f64) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the `count`th of a rate is due.
+/// Waits until the datagram or connection number `count` is due at this rate.
 fn pace(begun: Instant, count: u64, rate: f64) {
     let due = Duration::from_secs_f64(count as f64 / rate);
     thread::sleep(due.saturating_sub(begun.elapsed()));
@@ -44,15 +45,16 @@ fn throw(targets: &[SocketAddr], seconds: f64) -> Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let (begun, mut dice, mut thrown) = (Instant::now(), Dice(1), 0u64);
     while begun.elapsed().as_secs_f64() < seconds {
-        // Datagrams are sent ten at a time, because a sleep is coarse.
+        // Datagrams are sent ten at a time, because the operating system's sleep is imprecise.
         pace(begun, thrown, DATAGRAMS);
         for _ in 0..10 {
             let mut datagram: Vec<u8> = (0..dice.below(200)).map(|_| dice.next() as u8).collect();
-            // Half of them begin like evb's datagrams.
+            // Half of the random datagrams begin with the two magic bytes of evb's datagrams.
             if dice.below(2) == 0 && datagram.len() > 1 {
                 datagram[..2].copy_from_slice(&[0xeb, 0x11]);
             }
-            // If no process listens there, the send fails.
+            // The result of sending is ignored, because it fails if no process listens at the
+            // target.
             let _ = socket.send_to(&datagram, targets[dice.below(targets.len())]);
             thrown += 1;
         }
@@ -79,7 +81,8 @@ fn connect(targets: &[SocketAddr], seconds: f64) -> u64 {
         let Ok(mut stream) = TcpStream::connect_timeout(&target, Duration::from_millis(100)) else {
             continue;
         };
-        // The peer may close the connection immediately.
+        // The result of writing is ignored, because the target may close the connection
+        // immediately.
         let _ = stream.write_all(FIRST_WORDS[dice.below(FIRST_WORDS.len())]);
         if dice.below(3) == 0 {
             held.push_back(stream);

@@ -18,10 +18,11 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const VICTIM: &str = "s8";
-/// Time from the freeze until the others are judged: heartbeat, deadline, and what was under way.
+/// Time from the freeze until the rate of the other sources is measured. In this time, the missed
+/// heartbeats and the deadline expire, and the events in progress end.
 const SETTLE: Duration = Duration::from_secs(4);
 
-/// The observations of the looks.
+/// Observations during the run: port counters after the freeze and before the end.
 #[derive(Default)]
 struct Watch {
     frozen: bool,
@@ -43,8 +44,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Freezes the victim, measures the port while it is frozen, and ends it when all others have
-/// ended.
+/// Freezes the victim, reads the port's counters while it is frozen, and kills it when all other
+/// processes have ended.
 fn turn(
     fleet: &mut Fleet,
     network: &Network,
@@ -98,7 +99,7 @@ fn judge(outcome: &Outcome, watch: &Watch, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Returns source and missing fragments, from the supervisor's summary.
+/// Returns the number of missing fragments of each source, from the supervisor's summary.
 fn missing_by_source(summary: &Value) -> Vec<(u64, f64)> {
     let sources = summary["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
     sources

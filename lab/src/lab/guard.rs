@@ -1,13 +1,13 @@
-//! [`Guarded`]: a program that ends with the guard that owns it.
+//! [`Guarded`]: a child process that is killed when its guard is dropped.
 
 use std::process::Child;
 
-/// Ends its program when it is dropped.
+/// A child process that is killed when this value is dropped.
 pub(crate) struct Guarded(pub(crate) Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Killing fails harmlessly if the process has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,5 +1,6 @@
-//! Incast: every source sends its part of one event to one builder, whose port can hold a quarter
-//! of it, or a sixteenth.
+//! Incast: all sources send their fragments of one event to one builder at the same time. The
+//! buffer of the builder's switch port holds a quarter of an event from 8 sources, or a sixteenth
+//! of an event from 32.
 
 use anyhow::Result;
 use clap::Args;
@@ -13,36 +14,37 @@ use super::{
     system::{Mode, System, Transport, Trigger, safe_window},
 };
 
-/// Bytes of a fragment.
+/// Size of a fragment, in bytes.
 pub(crate) const FRAGMENT: u64 = 64_000;
-/// Bytes of a fragment that fits into a packet: a 22nd of 32 kB.
+/// Size of a fragment that fits into a packet, in bytes: 32 kB divided by 22, as in BaBar's event
+/// builder.
 pub(crate) const SMALL: u64 = 1455;
-/// Share of the port that shaped traffic must reach.
+/// Share of the port's capacity that shaped traffic must reach.
 const GOODPUT: f64 = 0.95;
-/// Share of packets lost at random in the lossy run, in percent.
+/// Share of packets that are lost at random in the lossy run, in percent.
 const LOSS: f64 = 0.1;
-/// Loads at which latency is judged.
+/// Loads at which latency is measured, as shares of the port's rate.
 const LOADS: [f64; 2] = [0.63, 0.75];
 
-/// Returns a gigabit port with a buffer of 128 KiB.
+/// Returns a network with one builder behind a port of 1 Gbit/s with a buffer of 128 KiB.
 pub(crate) fn shape(sources: u16) -> Shape {
     Shape { sources, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN }
 }
 
 #[derive(Args)]
 pub(crate) struct IncastArgs {
-    /// Rate of every port, in Mbit/s. If two cores do not carry 1000 with 32 sources, a lower rate
-    /// still shows the port's behaviour.
+    /// Rate of every port, in Mbit/s. A lower rate shows the same behaviour of the port, if two
+    /// cores cannot carry 1000 Mbit/s from 32 sources.
     #[arg(long, default_value_t = 1000)]
     mbit: u64,
 }
 
-/// Returns a trigger whose events fill a share of the port.
+/// Returns a periodic trigger whose events use the given share of the port's rate.
 fn load(shape: Shape, share: f64, transport: Transport) -> Trigger {
     Trigger::Periodic(share / System::new(Mode::Credit, FRAGMENT).over(transport).wire_time(shape))
 }
 
-/// Returns a system that runs as fast as the builder takes events.
+/// Returns a system that triggers as fast as the builder takes events.
 pub(crate) fn full_speed(mode: Mode, transport: Transport, fragment: u64) -> System {
     System::new(mode, fragment).over(transport)
 }
@@ -84,7 +86,7 @@ fn case(bench: &Bench, network: &Network, report: &mut Report, transport: Transp
     Ok(())
 }
 
-/// Runs with credit at full speed: the port is full and nothing is dropped.
+/// Runs with credit at full speed, and checks that the port is full and drops no packet.
 pub(crate) fn credit(
     bench: &Bench,
     network: &Network,
@@ -106,7 +108,8 @@ pub(crate) fn credit(
     Ok(())
 }
 
-/// Runs with a window per lane; all of them together fit into the port.
+/// Runs with a fixed window per lane, and checks that no packet is dropped, because all windows
+/// together fit into the port's buffer.
 pub(crate) fn window(
     bench: &Bench,
     network: &Network,
@@ -124,7 +127,7 @@ pub(crate) fn window(
     Ok(())
 }
 
-/// Runs without shaping, as the reference for the others.
+/// Runs without shaping, as the reference for the shaping modes.
 pub(crate) fn none(bench: &Bench, network: &Network, report: &mut Report, slots: u32) -> Result<()> {
     let name = format!("{}x1 none slots {slots}", network.shape().sources);
     if bench.wants(&name) {
@@ -141,7 +144,7 @@ pub(crate) fn none(bench: &Bench, network: &Network, report: &mut Report, slots:
     Ok(())
 }
 
-/// Runs with random losses, which are repaired.
+/// Runs with random packet losses, and checks that all lost data are sent again.
 fn lossy(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let name = name(network, "credit lossy", transport, FRAGMENT);
     if bench.wants(&name) {
@@ -156,7 +159,8 @@ fn lossy(bench: &Bench, network: &Network, report: &mut Report, transport: Trans
     Ok(())
 }
 
-/// Runs the same periodic load with and without credit, to show the cost of drops in latency.
+/// Runs the same periodic load with credit and without shaping, and compares tail latencies, which
+/// drops increase.
 fn tail(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     let shape = network.shape();
     let name = format!("{}x1 tail", shape.sources);
@@ -176,7 +180,8 @@ fn tail(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Checks that below saturation an event takes little longer than its own time on the wire.
+/// Checks that below saturation the latency of an event is little longer than the time that its
+/// frames take through the port.
 fn latency(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     for share in LOADS {
         let name = Bench::name(&format!("8x1 credit at {:.0} %", share * 100.0), transport);
@@ -200,8 +205,8 @@ fn latency(bench: &Bench, network: &Network, report: &mut Report, transport: Tra
     Ok(())
 }
 
-/// Runs with twice as many triggers as the port can carry: the surplus is inhibited, the port stays
-/// full.
+/// Runs with twice the trigger rate that the port can carry, and checks that surplus triggers are
+/// inhibited while the port stays full.
 fn overload(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let name = name(network, "credit overload", transport, FRAGMENT);
     if bench.wants(&name) {

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM as a flag: waiting code checks it and returns, so that guards remove what
-//! they made.
+//! SIGINT, SIGTERM and SIGHUP set a flag instead of ending the program. Waiting code checks the
+//! flag and returns, so that drop guards remove networks, processes and mounts.
 
 use std::sync::{
     Arc, LazyLock,
@@ -11,7 +11,7 @@ use signal_hook::{consts, flag};
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Makes the signals set the flag and nothing else.
+/// Installs handlers for SIGINT, SIGTERM and SIGHUP that only set the flag.
 pub(crate) fn watch() -> Result<()> {
     for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
         flag::register(signal, Arc::clone(&ASKED))?;
@@ -24,7 +24,8 @@ pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Returns an error if a signal has arrived, for `?` between steps.
+/// Returns an error if a signal has asked this program to end; long tasks call this with `?`
+/// between steps.
 pub(crate) fn check() -> Result<()> {
     if asked() {
         bail!("interrupted");

@@ -1,6 +1,6 @@
-//! A hostile host on the network, while a system with a key runs at half of what the ports carry:
-//! floods, scans, replayed packets, peers with a wrong key and with none. Also measures the cost of
-//! the key at full speed.
+//! Attacks on a system that uses a pre-shared key and runs at half of the network's capacity: a
+//! hostile host floods it, scans its ports, replays packets, and joins with a wrong key or none.
+//! The scenario also measures the cost of the key at full speed.
 
 use std::{
     fs::{self, File},
@@ -23,23 +23,24 @@ use super::{
     system::{Mode, System, Transport, Trigger, port_capacity},
 };
 
-/// The network; the last source's host is the intruder's.
+/// The network; the host of the last source, s5, belongs to the intruder.
 const SHAPE: Shape =
     Shape { sources: 5, builders: 2, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const INTRUDER: &str = "s5";
 const FRAGMENT: u64 = 8_000;
 const LOAD: f64 = 0.5;
-/// Largest loss of rate under attack.
+/// Largest allowed loss of event rate under attack, as a share.
 const LESS: f64 = 0.05;
-/// Log lines that all processes together may write because of it, for each second.
+/// Largest allowed number of log lines per second that all processes together write under attack.
 const LINES_A_SECOND: f64 = 20.0;
-/// Replayed packets per second.
+/// Number of packets per second that the intruder replays.
 const REPLAYS: u32 = 500;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("intruders");
     let network = Network::up(SHAPE)?;
-    // Packets that are captured and replayed must have their checksums.
+    // Checksum offload is switched off on s1, so that captured packets contain valid checksums when
+    // they are replayed.
     let whole = network.command("s1", "ethtool").args(["-K", "e0", "tx", "off"]).output()?;
     ensure!(whole.status.success(), "ethtool -K e0 tx off: {}", String::from_utf8_lossy(&whole.stderr));
     let key = new_key(bench, "key")?;
@@ -80,7 +81,7 @@ fn run_one(
     Ok((outcome, attack))
 }
 
-/// Checks that the attack had the announced volume.
+/// Checks that the attack sent nearly as many datagrams and connections as intended.
 fn judge_attack(name: &str, attack: Vec<Guarded>, seconds: f64, report: &mut Report) -> Result<()> {
     let mut said = Vec::new();
     for mut program in attack {
@@ -110,7 +111,8 @@ fn flood(network: &Network, seconds: f64) -> Result<Guarded> {
     Ok(Guarded(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting the flood")?))
 }
 
-/// Captures packets from source 1 to builder 1 at the switch, and replays them half a second later.
+/// Starts a Python script on the switch that captures packets from source 1 to builder 1 and
+/// replays them half a second later.
 fn replay(network: &Network, seconds: f64) -> Result<Guarded> {
     const SCRIPT: &str = "
 import socket, sys, time, collections
@@ -176,7 +178,8 @@ fn lines(folder: &Path) -> Result<f64> {
     Ok(lines as f64)
 }
 
-/// Checks that a source with another key, and one without, are refused with an error that says so.
+/// Checks that a source with a wrong key and a source without a key are refused, with an error that
+/// names the key as the cause.
 fn wrong_keys(bench: &Bench, network: &Network, transport: Transport, report: &mut Report) -> Result<()> {
     let name = Bench::name("4x2 other keys", transport);
     let folder = bench.folder(&name)?;
@@ -228,7 +231,7 @@ fn wrong_keys(bench: &Bench, network: &Network, transport: Transport, report: &m
     Ok(())
 }
 
-/// Runs at full speed, with the key and without.
+/// Runs at full speed with the key and without, and notes the ratios of goodput and CPU time.
 fn price(
     bench: &Bench,
     network: &Network,
@@ -252,7 +255,7 @@ fn price(
     Ok(())
 }
 
-/// Makes a key with evb itself.
+/// Creates a key file with `evbd keygen`.
 fn new_key(bench: &Bench, file: &str) -> Result<std::path::PathBuf> {
     let path = bench.out.join(file);
     if path.exists() {

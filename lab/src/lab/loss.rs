@@ -1,5 +1,5 @@
-//! Packets lost at random towards the builder, at full speed, over UDP and TCP in turn, and flipped
-//! bits.
+//! Goodput at full speed while packets towards the builder are lost at random, over UDP and TCP in
+//! turn, and while bits are flipped.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ use super::{
     system::{Mode, Transport},
 };
 
-/// Share of all packets towards the builder that are lost, in percent.
+/// Shares of the packets towards the builder that are lost, in percent, each tested in a run.
 const LOSSES: [f64; 4] = [0.0, 0.1, 1.0, 5.0];
 /// Share of the goodput without loss that UDP must keep at 1 % loss.
 const KEPT: f64 = 0.8;

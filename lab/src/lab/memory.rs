@@ -1,5 +1,5 @@
-//! [`Memory`]: the resident memory of every process of a run, over time, and whether it stays
-//! constant.
+//! [`Memory`] records the resident memory of every process during a run, and checks that it does
+//! not grow.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +14,14 @@ use super::{
 };
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Largest growth of a process between the first and the last quarter: a share, and MiB on top.
+/// Largest allowed growth of a process's memory from the first to the last quarter of a run: a
+/// share of the memory, plus a number of MiB.
 const GROWTH: (f64, f64) = (0.1, 1.0);
 
-/// Resident memory in KiB, by host.
+/// Resident memory of each process in KiB, by host.
 type Sample = BTreeMap<String, u64>;
 
-/// Resident memory of each process, once a second.
+/// Resident memory of each process of a run, sampled once a second.
 #[derive(Default)]
 pub(crate) struct Memory {
     samples: Vec<(Duration, Sample)>,
@@ -38,8 +39,8 @@ impl Memory {
         }
     }
 
-    /// Compares, for each process, the largest memory in the last quarter after the warm-up with
-    /// that in the first.
+    /// Checks for each process that its largest memory in the last quarter after the warm-up is not
+    /// much more than in the first quarter.
     pub(crate) fn judge(&self, name: &str, warm_up: Duration, report: &mut Report) {
         for (host, before, after) in self.quarters(warm_up) {
             let what = format!("{name}: MiB of {host} at the end, {before:.1} in the first quarter");
@@ -47,13 +48,14 @@ impl Memory {
         }
     }
 
-    /// Returns the KiB of each process, a sample a second.
+    /// Returns all samples as JSON: the memory of each process in KiB, once a second.
     pub(crate) fn json(&self) -> Value {
         let one = |(now, kib): &(Duration, Sample)| json!({ "s": now.as_secs_f64(), "kib": kib });
         self.samples.iter().map(one).collect()
     }
 
-    /// Returns host, and largest MiB in the first and in the last quarter.
+    /// Returns for each host the largest memory in the first and in the last quarter after the
+    /// warm-up, in MiB.
     pub(crate) fn quarters(&self, warm_up: Duration) -> Vec<(String, f64, f64)> {
         let warm = &self.samples[self.samples.partition_point(|(now, _)| *now < warm_up)..];
         let quarter = warm.len() / 4;

@@ -1,6 +1,6 @@
 //! Mixed traffic, as in the RCNP study of class-based queueing: event data at 80 % of a 100 Mbit/s
-//! port, with a bulk transfer and control messages through the same host, with classes in the
-//! host's kernel and without.
+//! port share the link of a host with a bulk transfer and control messages. Runs with and without
+//! traffic classes in the host's kernel are compared.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -17,14 +17,14 @@ use super::{
 
 const LINK: u64 = 100_000_000;
 const FRAGMENT: u64 = 64_000;
-/// Event data as a share of the port, in L2 frames.
+/// Load by event data as a share of the port's rate, counted in L2 frames.
 const DATA: f64 = 0.8;
-/// Guaranteed line rates of the classes data, control, monitoring and other: data gets what 80 % of
-/// the port needs, with a reserve for announcements and resends.
+/// Guaranteed rates of the classes data, control, monitoring and other, in bit/s of L2 frames: data
+/// get 80 % of the port's rate and a reserve for announcements and resends.
 const GUARANTEED: [u64; 4] = [85_000_000, 5_000_000, 2_000_000, 1_000_000];
-/// Bound on the 99th percentile of control's latency, in ms.
+/// Largest allowed 99th percentile of the response time of control messages, in ms.
 const CONTROL_MS: f64 = 5.0;
-/// Share of the requested event rate that data must reach.
+/// Share of the requested event rate that must be reached.
 const KEPT: f64 = 0.99;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
@@ -77,7 +77,8 @@ fn number(value: &Value, key: &str) -> f64 {
 }
 
 fn case(bench: &Bench, network: &Network, report: &mut Report, name: &str, system: System) -> Result<Case> {
-    // The other traffic lasts as long as the run, so that data never has the link to itself.
+    // Bulk and control traffic last longer than the run, so that event data always compete with
+    // them.
     let traffic = Traffic::start(network, ("s1", "b1"), bench.seconds + 1.0, true)?;
     let outcome = bench.run(network, name, system)?;
     report.add(&outcome);

@@ -16,7 +16,8 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const SOURCES: [u16; 4] = [4, 8, 16, 32];
-/// The load at which latency is compared, which all modes carry.
+/// Load at which latencies are compared, as a share of the port's rate; all shaping modes can carry
+/// it.
 const LOAD: f64 = 0.63;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
@@ -51,8 +52,9 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 
 fn point(bench: &Bench, network: &Network, report: &mut Report, name: &str, mode: Mode) -> Result<ModePoint> {
     let shape = network.shape();
-    // Windows of many sources fall below a packet, and paces add up to nearly all of the port; the
-    // admission only warns, so that both can be observed.
+    // The admission check only warns, so that inadmissible cases can be measured too: with many
+    // sources, windows are smaller than a packet, and token bucket rates add up to nearly the
+    // port's rate.
     let system = || System::new(mode, FRAGMENT).slots(16).warn();
     let full = bench.run(network, name, system())?;
     report.add(&full);

@@ -1,11 +1,12 @@
-//! A switched Ethernet in network namespaces. Every host is connected to one port of a bridge; a
-//! port towards a host is an output queue of one rate and a few packets (tbf), so incast overflows
-//! it and drops, as a shallow switch does.
+//! A switched Ethernet made of network namespaces. Every host is connected to one port of a bridge.
+//! The output queue of a port towards a host has a rate and a small buffer (tbf), so that incast
+//! overflows it, as in a switch with shallow buffers.
 //!
-//! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so
-//! that packets are as large as on a wire; congestion control is pinned per route, because the
-//! machine's default may pace by itself. With trains (`trains`), hosts keep their offloads, and a
-//! switch port is a bucket and a queue of its stated buffer together.
+//! Hosts and addresses: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads
+//! are off, so that packets are as large as on a wire. Every route uses the congestion control
+//! `cubic`, because the machine's default may pace packets by itself. With trains (`trains`), hosts
+//! keep their offloads, and the token bucket and the queue of a switch port together have the size
+//! of its configured buffer.
 
 mod claim;
 mod trains;
@@ -25,25 +26,25 @@ use super::interrupt;
 
 const PREFIX: &str = "evb-";
 const SWITCH: &str = "evb-sw";
-/// The number of hosts, and the properties of their ports.
+/// Numbers of hosts in a network, and properties of the switch ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) sources: u16,
     pub(crate) builders: u16,
-    /// Rate of every port, in bit/s; tbf counts L2 frames.
+    /// Rate of every port, in bit/s of L2 frames.
     pub(crate) rate: u64,
     /// Buffer of every port, in bytes of L2 frames.
     pub(crate) port_buffer: u64,
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
-    /// Hosts send trains of packets, as network cards accept them, and the network carries them
+    /// True if hosts send trains of packets (segmentation offload), which the network carries
     /// whole.
     pub(crate) trains: bool,
 }
 
 impl Shape {
-    /// One source and one builder at 1 Gbit/s, in packets as on a wire. Other shapes state their
-    /// differences from it.
+    /// One source and one builder at 1 Gbit/s, without trains; a base from which other shapes are
+    /// derived.
     pub(crate) const PLAIN: Self = Self {
         sources: 1,
         builders: 1,
@@ -77,11 +78,11 @@ pub(crate) struct PortCount {
     pub(crate) bytes: u64,
 }
 
-/// A network that is up; dropping it takes it down.
+/// A running lab network; dropping this value removes it.
 pub(crate) struct Network {
     shape: Shape,
     claim: Claim,
-    /// Files that replace `/etc/hosts`, by the prefix of the hosts' names.
+    /// Files that replace `/etc/hosts` on hosts whose names begin with this prefix.
     names: Vec<(&'static str, PathBuf)>,
 }
 
@@ -90,16 +91,17 @@ impl Network {
         trains::check(shape)?;
         let claim = claim()?;
         run("ip", &["netns", "add", SWITCH])?;
-        // From here on the guard takes down whatever has been made.
+        // From here on, dropping `network` removes all namespaces, even after an error.
         let network = Self { shape, claim, names: Vec::new() };
         network.silence(SWITCH)?;
         run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
         run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
-        // A switch has no firewall; if the system's firewall applies to bridges, it takes a part of
-        // the cores that hosts share.
+        // The machine's firewall rules must not apply to the bridge, because they would cost
+        // processor time that the hosts need.
         for table in ["iptables", "ip6tables", "arptables"] {
             let off = format!("net.bridge.bridge-nf-call-{table}=0");
-            // If the kernel has no such filter, there is nothing to switch off.
+            // The exit code of `sysctl` is ignored, because the setting does not exist if the
+            // kernel cannot filter bridged packets.
             let _ = run("ip", &["netns", "exec", SWITCH, "sysctl", "-q", "-w", &off]);
         }
         for host in network.hosts() {
@@ -148,7 +150,8 @@ impl Network {
         self.limit_port(host, self.shape.rate)
     }
 
-    /// Sets the rate of the switch's port towards a host, in bit/s. Its buffer stays the same.
+    /// Sets the rate of the switch's port towards a host, in bit/s; the buffer of the port stays
+    /// the same.
     pub(crate) fn limit_port(&self, host: &str, rate: u64) -> Result<()> {
         let (port, rate) = (format!("p-{host}"), format!("{rate}bit"));
         let (bucket, queue) = (self.bucket().to_string(), self.queue().to_string());
@@ -156,8 +159,8 @@ impl Network {
         run("tc", &[&["-n", SWITCH, "qdisc", "replace", "dev", &port], &tbf[..]].concat()).map(drop)
     }
 
-    /// Sets the rate of a host's link, in bit/s. Its queue is deep: a host's own link delays and
-    /// does not drop, the switch's port does.
+    /// Sets the rate of a host's own link, in bit/s. The queue of the link is deep, so that packets
+    /// wait in the host and are dropped only by switch ports.
     pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
         let (space, rate) = (format!("{PREFIX}{host}"), format!("{rate}bit"));
         let bucket = self.bucket().to_string();
@@ -165,14 +168,14 @@ impl Network {
         run("tc", &[&["-n", &space, "qdisc", "replace", "dev", "e0"], &tbf[..]].concat()).map(drop)
     }
 
-    /// Returns the L2 bytes that a host has sent so far.
+    /// Returns the number of L2 bytes that a host has sent so far.
     pub(crate) fn sent_bytes(&self, host: &str) -> Result<u64> {
         let said = run("ip", &["-n", &format!("{PREFIX}{host}"), "-s", "-j", "link", "show", "dev", "e0"])?;
         let links: Value = serde_json::from_str(&said).context("reading the answer of ip")?;
         links.pointer("/0/stats64/tx/bytes").and_then(Value::as_u64).context("ip states no bytes sent")
     }
 
-    /// Drops this share of the packets towards a host at random; 0 ends it.
+    /// Drops this share of the packets towards a host at random; 0 switches the loss off.
     pub(crate) fn loss(&self, host: &str, percent: f64) -> Result<()> {
         let device = format!("p-{host}");
         if run("tc", &["-n", SWITCH, "qdisc", "show", "dev", &device, "clsact"])?.contains("clsact") {
@@ -187,7 +190,7 @@ impl Network {
         Ok(())
     }
 
-    /// Blocks all packets of a host's port in both directions, or lets them pass again.
+    /// Blocks all packets from and to a host at its switch port, or lets them pass again.
     pub(crate) fn cut(&self, host: &str, is_cut: bool) -> Result<()> {
         let device = format!("p-{host}");
         if !is_cut {
@@ -201,7 +204,7 @@ impl Network {
         Ok(())
     }
 
-    /// Returns the L2 bytes from and to every host, as counted by the switch.
+    /// Returns the numbers of L2 bytes from and to every host, as counted by the switch.
     pub(crate) fn flows(&self) -> Result<BTreeMap<String, (u64, u64)>> {
         let said = run("ip", &["-n", SWITCH, "-s", "-j", "link", "show"])?;
         let links: Vec<Value> = serde_json::from_str(&said).context("reading the answer of ip")?;
@@ -214,32 +217,34 @@ impl Network {
         Ok(links.iter().filter_map(port).collect())
     }
 
-    /// Returns drops and bytes of every switch port, by host. Random losses are not among them.
+    /// Returns drops and bytes of every switch port, by host. Packets that [`Self::loss`] drops are
+    /// not counted.
     pub(crate) fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
         port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
     }
 
-    /// Returns a command on a host. It becomes the program itself, so its process id is the
-    /// program's.
+    /// Returns a command that runs a program on a host. The process id of the command is that of
+    /// the program, because the command's process executes the program directly.
     pub(crate) fn command(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &format!("{PREFIX}{host}")]);
         if let Some((_, file)) = self.names.iter().find(|(prefix, _)| host.starts_with(prefix)) {
-            // `ip netns exec` has made a mount namespace for the command.
+            // This mount is visible to the command alone, because `ip netns exec` has created a
+            // mount namespace for it.
             command.args(["sh", "-ec", "mount --bind \"$0\" /etc/hosts; exec \"$@\""]).arg(file);
         }
         command.arg(program);
         command
     }
 
-    /// Returns a command on the switch.
+    /// Returns a command that runs a program in the switch's network namespace.
     pub(crate) fn on_switch(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", SWITCH, program]);
         command
     }
 
-    /// Gives future commands on hosts whose names begin with `prefix` this file as `/etc/hosts`.
+    /// Makes later commands on hosts whose names begin with `prefix` see this file as `/etc/hosts`.
     pub(crate) fn name_hosts(&mut self, prefix: &'static str, file: &Path) {
         self.names.push((prefix, file.to_owned()));
     }
@@ -253,8 +258,8 @@ impl Drop for Network {
     }
 }
 
-/// Acquires the right to bring a lab up. If a lab whose process has died left something behind, it
-/// is removed first.
+/// Acquires the exclusive right to bring a lab up. Removes the namespaces and processes of an
+/// earlier lab that was killed.
 fn claim() -> Result<Claim> {
     let claim = match Claim::try_take()? {
         Found::Free(claim) => claim,
@@ -269,24 +274,24 @@ fn claim() -> Result<Claim> {
     if let Some(name) = spaces()?.first() {
         claim.give_up()?;
         bail!(
-            "there is a namespace {name} that no lab of ours has left; if nobody uses it: cargo xtask lab down"
+            "there is a namespace {name} that no killed lab has left; if it is unused, remove it: cargo xtask lab down"
         );
     }
     Ok(claim)
 }
 
-/// Removes every namespace of the lab, even one that another process made, and kills the programs
-/// in it.
+/// Removes all network namespaces of the lab, even those that another process created, and kills
+/// the programs in them.
 pub(crate) fn remove_all() -> Result<()> {
     let (Found::Free(claim) | Found::Left(claim)) = Claim::try_take()? else {
-        bail!("a lab is up on this machine, and whoever runs it takes it down; ask that to end");
+        bail!("a lab is up on this machine; its own process takes it down, so end that process");
     };
     end_programs()?;
     remove_spaces()?;
     claim.give_up()
 }
 
-/// Returns the lab's namespaces.
+/// Returns the names of the lab's network namespaces that exist.
 fn spaces() -> Result<Vec<String>> {
     let listed = run("ip", &["netns", "list"])?;
     let names = listed.lines().filter_map(|line| line.split_whitespace().next());
@@ -297,21 +302,23 @@ fn remove_spaces() -> Result<()> {
     spaces()?.iter().try_for_each(|name| run("ip", &["netns", "del", name]).map(drop))
 }
 
-/// Kills the programs in the lab's namespaces, which could not be found without the namespaces'
-/// names.
+/// Kills the programs in the lab's namespaces. Programs must be killed before the namespaces are
+/// removed, because they are found by the name of their namespace.
 fn end_programs() -> Result<()> {
     for name in spaces()? {
-        // A name that has outlived its namespace holds no process.
+        // `ip netns pids` fails if only the name of a namespace is left; such a namespace has no
+        // process to kill.
         let Ok(pids) = run("ip", &["netns", "pids", &name]) else { continue };
         for pid in pids.split_whitespace() {
-            // It may have ended in the meantime.
+            // The exit code of `kill` is ignored, because the process may have ended in the
+            // meantime.
             let _ = run("kill", &["-KILL", pid]);
         }
     }
     Ok(())
 }
 
-/// Returns a host's address.
+/// Returns the IP address of a host of the lab.
 pub(crate) fn address(host: &str) -> Result<String> {
     let number = |text: &str| text.parse::<u8>().with_context(|| format!("`{host}` is no host"));
     match host.split_at_checked(1) {
@@ -322,9 +329,10 @@ pub(crate) fn address(host: &str) -> Result<String> {
     }
 }
 
-/// Returns classic BPF that answers 2 (drop) for a share of the packets and 0 (pass) for the rest:
-/// load the kernel's random word (ancillary offset `SKF_AD_OFF + SKF_AD_RANDOM` of linux/filter.h),
-/// skip one instruction if it is at or above the threshold.
+/// Returns a classic BPF program that returns 2 (drop) for a random share of the packets and 0
+/// (pass) for the rest. The program loads a random word from the kernel (ancillary offset
+/// `SKF_AD_OFF + SKF_AD_RANDOM` of linux/filter.h), and skips one instruction if the word is at or
+/// above a threshold.
 fn random_drop(percent: f64) -> String {
     let threshold = (percent.clamp(0.0, 100.0) / 100.0 * f64::from(u32::MAX)).round();
     format!("4,32 0 0 4294963256,53 1 0 {threshold:.0},6 0 0 2,6 0 0 0")

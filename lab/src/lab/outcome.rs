@@ -1,5 +1,5 @@
-//! The result of one run: the supervisor's summary, the switch's counters, the processes' resource
-//! usage.
+//! [`Outcome`], the result of one run: the supervisor's summary, the switch's counters, and the
+//! resource usage of the processes.
 
 use std::collections::BTreeMap;
 
@@ -10,47 +10,49 @@ use super::{
     system::{System, Transport, port_capacity},
 };
 
-/// One run, measured from inside and from outside.
+/// Result of one run, as evb reports it, and as the network and the kernel measured it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) shape: Shape,
     pub(crate) system: System,
-    /// The supervisor's summary.
+    /// The run summary that the supervisor wrote, as JSON.
     pub(crate) summary: Value,
-    /// The ports' counters during the run, by host.
+    /// Counters of the switch ports during the run, by host.
     pub(crate) ports: BTreeMap<String, PortCount>,
-    /// Exit codes by host.
+    /// Exit code of each host's evbd process.
     pub(crate) codes: BTreeMap<String, i32>,
     pub(crate) wall_s: f64,
-    /// User and system time of all roles together.
+    /// User and system time of all evbd processes together, in seconds.
     pub(crate) cpu_s: f64,
-    /// Busy share of the whole machine.
+    /// Share of the run in which the cores of the machine were busy, from 0 to 1.
     pub(crate) machine_busy: f64,
-    /// Resident memory of the largest process of each kind.
+    /// Peak resident memory of the largest supervisor, source and builder process, in KiB.
     pub(crate) peak_rss_kib: BTreeMap<&'static str, u64>,
 }
 
 impl Outcome {
-    /// Returns a number of the summary by its dotted path; NaN, which fails every bound, if it is
-    /// missing.
+    /// Returns a number of the run summary by its dotted path; NaN, which fails every bound, if it
+    /// is missing.
     pub(crate) fn number(&self, path: &str) -> f64 {
         let pointer = format!("/{}", path.replace('.', "/"));
         self.summary.pointer(&pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Returns payload per second of complete run time, in bit/s.
+    /// Returns the payload rate over the whole duration of the run, in bit/s.
     pub(crate) fn goodput(&self) -> f64 {
         self.number("rates.payload_bytes_per_s") * 8.0
     }
 
-    /// Returns goodput as a share of what all builders' ports carry at best.
+    /// Returns the goodput as a share of the largest payload rate that the ports of all builders
+    /// can carry.
     pub(crate) fn goodput_share(&self) -> f64 {
         let System { transport, fragment, .. } = self.system;
         self.goodput() / (port_capacity(self.shape, transport, fragment) * f64::from(self.shape.builders))
     }
 
-    /// Returns the number of resends: TCP segments, or ranges that builders requested.
+    /// Returns the number of resends: retransmitted TCP segments, or over UDP, ranges of bytes that
+    /// builders requested again.
     pub(crate) fn repeated(&self) -> f64 {
         match self.system.transport {
             Transport::Tcp => self.number("network.tcp_retransmits"),
@@ -58,19 +60,19 @@ impl Outcome {
         }
     }
 
-    /// Returns the packets that the switch has dropped for lack of room.
+    /// Returns the number of packets that the switch dropped because a port's buffer was full.
     pub(crate) fn drops(&self) -> u64 {
         self.ports.values().map(|port| port.drops).sum()
     }
 
-    /// Returns the L2 bytes through the builders' ports: no summary can claim more payload than
-    /// this.
+    /// Returns the number of L2 bytes that passed the ports to the builders, which is an upper
+    /// limit of the payload.
     pub(crate) fn builder_port_bytes(&self) -> u64 {
         self.ports.iter().filter(|(host, _)| host.starts_with('b')).map(|(_, port)| port.bytes).sum()
     }
 
-    /// Returns true if every event is accounted for and complete, and every process reports
-    /// success.
+    /// Returns true if every assigned event is complete and written, and every process has exit
+    /// code 0.
     pub(crate) fn is_complete(&self) -> bool {
         let clean = self.number("events.incomplete") == 0.0 && self.number("events.lost") == 0.0;
         let all = self.number("events.assigned") > 0.0
@@ -79,21 +81,22 @@ impl Outcome {
         clean && all && self.codes.values().all(|code| *code == 0)
     }
 
-    /// Returns true if all events are complete and as generated: builders check every byte, and
-    /// reject events with a wrong one.
+    /// Returns true if all events are complete and every payload byte is as generated; builders
+    /// must be configured to check every byte.
     pub(crate) fn is_exact(&self) -> bool {
         self.system.check == "full" && self.is_complete() && self.number("network.crc_errors") == 0.0
     }
 
-    /// Returns true if the ports carried the payload that the summary claims, in sum and by its
-    /// rate.
+    /// Returns true if the payload and the payload rate that the summary states do not exceed the
+    /// bytes that passed the builders' ports.
     pub(crate) fn is_plausible(&self) -> bool {
         let carried = self.builder_port_bytes() as f64;
         let (payload, rate) = (self.number("bytes.payload"), self.number("rates.payload_bytes_per_s"));
         payload > 0.0 && payload <= carried && rate * self.number("duration_s") <= carried
     }
 
-    /// Returns a quantile of the build latency as a multiple of the event's time on the wire.
+    /// Returns a quantile of the build latency, divided by the time that an event's frames take
+    /// through a port.
     pub(crate) fn latency_share(&self, quantile: &str) -> f64 {
         self.latency_us(quantile) / (self.system.wire_time(self.shape) * 1e6)
     }
@@ -130,7 +133,7 @@ impl Outcome {
     }
 }
 
-/// Returns the median of several values; of an even number, the upper one of the two.
+/// Returns the median of the values; if their number is even, the larger of the two middle values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,6 +1,7 @@
-//! evb under lasting pressure: a frozen source, a slow sink, all sinks slow, a source on a slow
-//! link, in turn within one run. Peers that are not affected keep their rate, dead time is
-//! attributed to its actual cause, and no process grows.
+//! evb under lasting disturbances, one after the other within one run: a frozen source, a slow
+//! sink, slow sinks at all builders, a source on a slow link. Peers that are not affected must keep
+//! their rate, dead time must be attributed to its actual cause, and the memory of the processes
+//! must not grow.
 
 mod stage;
 pub(crate) mod slow;
@@ -38,44 +39,46 @@ use super::{
     system::{Mode, Storage, System, Transport, Trigger, port_capacity},
 };
 
-/// A system that is small enough for two cores.
+/// A network with rates so low that two cores carry it.
 const SHAPE: Shape =
     Shape { sources: 8, builders: 4, rate: 40_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 4_000;
-/// Events outstanding per builder.
+/// Number of outstanding events per builder.
 const SLOTS: u32 = 16;
-/// Size of each builder's disk: more than a long run writes.
+/// Size of each builder's disk, in bytes: more than a long run writes.
 const DISK: u64 = 16 << 30;
-/// Length of all stages of the short form.
+/// Total duration of all stages in the short version of CI.
 const SHORT: Duration = Duration::from_secs(45);
-/// Length of the run with the other assignment, as a share of the first one's.
+/// Duration of the run with the policy `least-loaded`, as a share of the duration of the run with
+/// `round-robin`.
 const SINKS_PART: f64 = 0.2;
-/// Share of a stage's inhibited triggers that must be attributed to their actual cause; it is lower
-/// if a busy machine may inhibit some of them.
+/// Share of a stage's inhibited triggers that must be attributed to their actual cause. The share
+/// is lower in the short version (`BLAMED_SHORT`), because a busy machine may inhibit some
+/// triggers.
 const BLAMED: f64 = 0.9;
 const BLAMED_SHORT: f64 = 0.75;
-/// Longest time from the start until events are built.
+/// Longest allowed time from the start of the processes until events are built.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
-/// Time from the first event until rates are measured.
+/// Time from the first complete event until rates are measured.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Part of the run after which the memory is judged.
+/// Share of the run in which processes may still grow; memory is judged after it.
 const WARM_UP_PART: f64 = 0.05;
-/// Longest time from the stop request to the end.
+/// Longest allowed time from the stop request to the end of the run.
 const END_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 pub(crate) struct PressureArgs {
-    /// Length of the run with all stages in turn, in minutes, for each transport.
+    /// Duration of the run with all stages, in minutes, for each transport.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// The form that CI runs: less than a minute for each of both transports; bounds on speed and
+    /// Run the short version of CI: less than a minute for each transport, and bounds on speed and
     /// memory are only noted.
     #[arg(long)]
     short: bool,
 }
 
-/// The plan of one run.
+/// Plan of one run: its transport, assignment policy and stages.
 struct Play {
     name: String,
     transport: Transport,
@@ -100,7 +103,8 @@ pub(crate) fn run(bench: &Bench, args: &PressureArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the runs. The short form tests one assignment over TCP and the other one over UDP.
+/// Returns the runs of the scenario. The short version tests the policy `round-robin` over TCP and
+/// `least-loaded` over UDP.
 fn plays(bench: &Bench, args: &PressureArgs) -> Vec<Play> {
     let play = |transport, policy, stages, lasts, is_long| {
         let name = Bench::name(&format!("8x4 pressure {policy}"), transport);
@@ -154,7 +158,8 @@ impl Play {
         Ok(())
     }
 
-    /// Writes the configuration of all, and the supervisor's, which takes commands.
+    /// Writes two configuration files, and returns their paths: one for sources and builders, and
+    /// one for the supervisor, with run control.
     fn configure(&self, folder: &Path, disks: &BTreeMap<String, Disk>) -> Result<(PathBuf, PathBuf)> {
         let sinks = disks.values().map(|disk| disk.folder.clone()).collect();
         let storage = Storage { sinks, journal: folder.join("journal"), events: None };
@@ -171,13 +176,13 @@ impl Play {
         Ok((config, led))
     }
 
-    /// Returns the event rate that takes a part of what the ports carry.
+    /// Returns the event rate that uses the share `load` of the capacity of the ports.
     fn event_rate(&self, load: f64) -> f64 {
         let event = FRAGMENT as f64 * f64::from(SHAPE.sources);
         port_capacity(SHAPE, self.transport, FRAGMENT) / 8.0 * f64::from(SHAPE.builders) / event * load
     }
 
-    /// Runs all stages, and ends the run.
+    /// Runs all stages, ends the run, and returns the observations.
     fn play(&self, scene: &mut Scene<'_>, with_sinks: bool) -> Result<Vec<Played>> {
         scene.begins()?;
         let mut played = Vec::new();
@@ -203,11 +208,12 @@ impl Play {
     }
 }
 
-/// The system on which a plan is run.
+/// The network, the disks and the processes of a run, and the observations of their memory.
 struct Scene<'a> {
     network: &'a Network,
     disks: &'a BTreeMap<String, Disk>,
-    /// Dropped before the fleet, because the fleet's end would wait for disks that hang.
+    /// Applies the disturbances. The director is dropped before the fleet, because processes cannot
+    /// end while their disk hangs.
     director: Director<'a>,
     fleet: Fleet,
     memory: Memory,
@@ -218,11 +224,11 @@ impl Scene<'_> {
         self.fleet.elapsed()
     }
 
-    /// Waits until events are built.
+    /// Waits until events are built, and for the warm-up.
     fn begins(&mut self) -> Result<()> {
         let is_building = |scene: &Self| {
             let status = scene.director.status();
-            // The supervisor does not answer before it listens.
+            // An error is ignored, because the supervisor does not answer before it listens.
             status.is_ok_and(|status| status["survey"]["events"]["complete"].as_u64() > Some(0))
         };
         while !is_building(self) {
@@ -234,7 +240,7 @@ impl Scene<'_> {
         self.watch(self.now() + WARM_UP)
     }
 
-    /// Observes all hosts until then; no process may end.
+    /// Observes all processes until the time `until`; fails if a process ends.
     fn watch(&mut self, until: Duration) -> Result<()> {
         while self.now() < until {
             interrupt::check()?;
@@ -254,7 +260,7 @@ impl Scene<'_> {
         Mark::new(at, flows, on_disk, &self.director.status()?)
     }
 
-    /// Requests the end of the run, and waits for it.
+    /// Requests the end of the run, and waits until all processes have ended.
     fn ends(&mut self) -> Result<()> {
         self.fleet.signal("sup", "TERM")?;
         let limit = self.now() + END_WITHIN;

@@ -1,5 +1,5 @@
-//! `evbd probe-buffer` against ports with known buffers: it must find their size, and must report
-//! if it cannot.
+//! Tests `evbd probe-buffer` on switch ports with known buffers: it must measure the size of the
+//! buffer, and must report if it could not overflow it.
 
 use std::process::{Command, Stdio};
 
@@ -15,16 +15,16 @@ use super::{
     report::{Bound, Report},
 };
 
-/// Largest relative error of a measured buffer.
+/// Largest allowed relative error of a measured buffer.
 const TOLERANCE: f64 = 0.15;
 
-/// A port to measure.
+/// A switch port to measure.
 struct Case {
     sources: u16,
     mbit: u64,
     kib: u64,
-    /// True if the measurement is held to the tolerance, false if it is only noted: two cores do
-    /// not overload a fast port reliably.
+    /// True if the error must be within the tolerance. False if the error is only noted, because
+    /// two cores do not overload a fast port reliably.
     bound: bool,
 }
 
@@ -56,7 +56,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
             measure(bench, &mut report, &case, shape, &name)?;
         }
     }
-    // One link cannot overload another of its own rate.
+    // With a single sender, the port cannot be overloaded, because its rate equals that of the
+    // sender's link.
     let alone = "1x1 at 100 Mbit/s, 128 KiB";
     if bench.wants(alone) {
         let network = Network::up(shape(1, 100, 128))?;
@@ -105,8 +106,8 @@ fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: 
     Ok(())
 }
 
-/// Runs one measurement, and returns the JSON that the listener on `b1` prints, with a sender on
-/// every source's host.
+/// Runs one measurement with a sender on every source's host, and returns the JSON that the
+/// listener on host `b1` prints.
 fn probe(bench: &Bench, network: &Network) -> Result<Value> {
     let evbd = bench.evbd.to_string_lossy();
     let (listener, sources) = (address("b1")?, network.shape().sources);

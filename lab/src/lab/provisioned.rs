@@ -1,5 +1,5 @@
-//! Token buckets in the kernels of the sources' hosts, installed by `evbd provision` and removed
-//! again.
+//! [`Provisioned`]: token buckets in the kernels of the sources' hosts, which `evbd provision`
+//! installs and removes.
 
 use std::{fs, process::Command};
 
@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{bench::Bench, network::Network, system::System};
 
-/// Hosts that are provisioned; dropping it restores their original link.
+/// Hosts on which `evbd provision` has installed token buckets; dropping this value restores their
+/// original links.
 pub(crate) struct Provisioned<'n> {
     network: &'n Network,
     hosts: Vec<String>,
@@ -16,7 +17,7 @@ pub(crate) struct Provisioned<'n> {
 }
 
 impl<'n> Provisioned<'n> {
-    /// Provisions every source's host for `system`.
+    /// Runs `evbd provision` for `system` on the host of every source.
     pub(crate) fn apply(network: &'n Network, bench: &Bench, system: &System) -> Result<Self> {
         let path = bench.out.join("provision.toml");
         fs::write(&path, system.config(network.shape(), bench.seconds)?)?;

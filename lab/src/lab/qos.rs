@@ -1,7 +1,7 @@
-//! Quality of service as Yasu et al. studied it at KEK: 1×1, 1×3 and 3×1 systems, a rate for every
-//! destination, from 10 Mbit/s to 95 % of the link, kept by evb itself and by token buckets that
-//! `evbd provision` installs in the kernel. Rates are of L2 frames, as tc counts them, taken from
-//! the network's own counters and not from evb's.
+//! Quality of service as Yasu et al. studied it at KEK: systems of 1×1, 1×3 and 3×1 with a rate
+//! limit for every destination, from 10 Mbit/s to 95 % of the link. Either evb itself or token
+//! buckets that `evbd provision` installs in the kernel enforce the limits. Rates are measured in
+//! L2 frames by the counters of the network, not by those of evb.
 
 use std::time::Instant;
 
@@ -19,22 +19,22 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const LINK: u64 = 1_000_000_000;
-/// Time that a lane's outstanding data lasts, in seconds, so that it does not run empty while a
-/// busy host sleeps.
+/// Amount of outstanding data of a lane, as its sending time in seconds, so that the lane does not
+/// run empty while a busy host delays the process.
 const AHEAD: f64 = 0.05;
-/// Longest time that a lane's data may wait in the kernel, in seconds: less than an event's
-/// deadline, with the announcements behind it.
+/// Longest time that a lane's data may wait in the kernel, in seconds. Announcements wait behind
+/// the data, so this time must be less than an event's deadline.
 const PATIENCE: f64 = 1.2;
-/// Largest share of the link that all rates together may take.
+/// Largest sum of all rates, as a share of the link's rate.
 const FULL: f64 = 0.95;
-/// Largest relative error of a rate.
+/// Largest allowed relative error of a rate.
 const TOLERANCE: f64 = 0.01;
-/// Rates for each destination, if the link carries them.
+/// Rates to test, each applied to all destinations if the link can carry the sum, in bit/s.
 const RATES: [u64; 4] = [10_000_000, 30_000_000, 100_000_000, 300_000_000];
-/// Rates that differ: none may take from another.
+/// Different rates of three destinations, in bit/s, to check that lanes do not affect each other.
 const UNEQUAL: [u64; 3] = [10_000_000, 100_000_000, 500_000_000];
-/// Time that a run needs to fill its queues, and time before its end at which the last sample is
-/// taken, in seconds.
+/// Time from the start of a run to the first sample, in which queues fill up, in seconds;
+/// `BEFORE_END` is the time from the last sample to the end.
 const SETTLED: f64 = 1.5;
 const BEFORE_END: f64 = 0.3;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the sets of rates to test.
+/// Returns the sets of rates to test, with one rate for each builder.
 fn rates(shape: Shape) -> Vec<Vec<u64>> {
     let lanes = u64::from(shape.sources.max(shape.builders));
     let full = (LINK as f64 * FULL) as u64 / lanes;
@@ -70,8 +70,8 @@ fn rates(shape: Shape) -> Vec<Vec<u64>> {
     all
 }
 
-/// Returns the number of slots: few enough that no event waits for its deadline, and enough for the
-/// fastest lane.
+/// Returns the number of slots: enough for the fastest lane, but so few that no event of the
+/// slowest lane misses its deadline.
 fn slots(rates: &[u64]) -> u32 {
     let fastest = rates.iter().max().copied().unwrap_or_default() as f64;
     let slowest = rates.iter().min().copied().unwrap_or_default() as f64;
@@ -85,8 +85,8 @@ fn name(shape: Shape, offload: &str, rates: &[u64]) -> String {
     format!("{}x{} {offload} {}", shape.sources, shape.builders, mbit.join("-"))
 }
 
-/// Runs one set of rates by one means, `runs` times, and judges the median of each destination's
-/// rate.
+/// Runs a system with these rates `bench.runs` times, enforced by evb (`software`) or the kernel
+/// (`tbf`), and checks the median rate of each lane.
 fn case(
     bench: &Bench,
     network: &Network,
@@ -109,8 +109,8 @@ fn case(
     for run in 1..=bench.runs {
         let (outcome, got) = measure(bench, network, &format!("{name} run {run}"), system.clone())?;
         report.add(&outcome);
-        // Rates are judged here. At 95 % of a port late lanes catch up together, and a few packets
-        // may be dropped, which is only noted.
+        // Drops are only noted, because at 95 % of the port's rate, delayed lanes catch up at the
+        // same time and may overflow the port.
         report.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
         drops += outcome.drops();
         measured.push(got);
@@ -133,12 +133,12 @@ fn case(
     Ok(())
 }
 
-/// Returns the lanes' requested rates, by builder, or by source if there is one builder.
+/// Returns the requested rates of the lanes, by builder, or by source if there is only one builder.
 fn asked(shape: Shape, rates: &[u64]) -> Vec<u64> {
     if shape.builders > 1 { rates.to_vec() } else { vec![rates[0]; usize::from(shape.sources)] }
 }
 
-/// Runs a system, and returns the rate of every lane in bit/s, between two samples of the network's
+/// Runs a system, and returns the rate of every lane in bit/s, from two samples of the network's
 /// counters.
 fn measure(bench: &Bench, network: &Network, name: &str, system: System) -> Result<(Outcome, Vec<f64>)> {
     let mut samples: Vec<(Instant, Vec<u64>)> = Vec::new();
@@ -160,7 +160,8 @@ fn measure(bench: &Bench, network: &Network, name: &str, system: System) -> Resu
     Ok((outcome, before.iter().zip(after).map(rate).collect()))
 }
 
-/// Measures the cost of pacing: the same events, paced and not.
+/// Measures the processor time of pacing: runs the same event rate with and without pacing, and
+/// notes both times per event.
 fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     let shape = network.shape();
     let name = format!("{}x{} cpu", shape.sources, shape.builders);
@@ -170,7 +171,8 @@ fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     let lanes = u64::from(shape.sources.max(shape.builders));
     let rate = LINK / 2 / lanes;
     let paced = vec![rate; usize::from(shape.builders)];
-    // The rate is a little less than the pace carries, so that both build the same events.
+    // The event rate is slightly below the paced rate, so that both runs build the same number of
+    // events per second.
     let events = 0.95 * rate as f64 * f64::from(shape.builders)
         / (System::new(Mode::None, FRAGMENT).wire_time(shape) * shape.rate as f64 / f64::from(shape.sources));
     let at = || System::new(Mode::None, FRAGMENT).trigger(Trigger::Periodic(events)).warn();
@@ -189,8 +191,8 @@ fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
 }
 
 impl Network {
-    /// Returns the L2 bytes so far of every lane: towards each builder, or from each source if
-    /// there is one builder.
+    /// Returns the number of L2 bytes that every lane has carried so far: to each builder, or from
+    /// each source if there is only one builder.
     fn lane_bytes(&self) -> Result<Vec<u64>> {
         let shape = self.shape();
         if shape.builders > 1 {

@@ -1,6 +1,6 @@
-//! The event builder of RCNP and Saclay (Nomachi et al.): builders ask one source at a time, so
-//! round trips dominate. Prints a table of event rates by size and by the events outstanding per
-//! builder.
+//! The event builder of RCNP and Saclay (Nomachi et al.): builders request data from one source at
+//! a time, so that round trips determine the event rate. Prints a table of event rates by event
+//! size and by the number of outstanding events per builder.
 
 use anyhow::Result;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         for size in SIZES {
             let name = format!("4x4 slots {slots} size {size}");
             if bench.wants(&name) {
-                // The event has this size; each of four sources has a quarter.
+                // `size` is that of an event, of which each of four sources sends a quarter.
                 let system = System::new(Mode::Sequential, size / 4).slots(slots);
                 let outcome = bench.run(&network, &name, system)?;
                 report.add(&outcome);

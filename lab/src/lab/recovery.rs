@@ -1,4 +1,5 @@
-//! Single losses at full speed: measures the time until the lost bytes arrive.
+//! Single packet losses at full speed over UDP: measures the time until the lost bytes have arrived
+//! after all.
 
 use anyhow::Result;
 
@@ -10,12 +11,12 @@ use super::{
     system::{Mode, Transport},
 };
 
-/// Share of all packets that are lost, in percent: about forty losses a second, five on each lane,
-/// so that they are single.
+/// Share of the packets that are lost, in percent: about forty losses a second, five on each lane,
+/// so few that losses do not overlap.
 const LOST: f64 = 0.05;
-/// Least number of losses for a 99th percentile.
+/// Least number of losses that makes a 99th percentile meaningful.
 const LOSSES: f64 = 300.0;
-/// Bound on the 99th percentile, in ms.
+/// Largest allowed 99th percentile of the recovery time, in ms.
 const P99_MS: f64 = 10.0;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

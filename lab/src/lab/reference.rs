@@ -1,6 +1,6 @@
-//! The capacity of the lab without an event builder: `iperf3` from every source at an equal share
-//! of the port, which needs neither credit nor events. If it stays below the port, no event builder
-//! fills it either.
+//! Measures the capacity of the lab without an event builder: `iperf3` sends from every source at
+//! an equal share of the port's rate. If `iperf3` does not fill the port, the machine is too slow
+//! for an event builder to fill it.
 
 use std::{io::Read as _, process::Stdio, thread, time::Duration};
 
@@ -16,15 +16,16 @@ use super::{
     system::Transport,
 };
 
-/// Payload of an iperf3 datagram: as much as a lane's datagrams hold, header included.
+/// Payload of an iperf3 datagram, in bytes: a full packet, like the datagrams of a lane.
 const DATAGRAM: &str = "1472";
-/// Payload that all sources together offer, as a share of the port's rate: with headers a little
-/// less than the port in datagrams, a little more over TCP.
+/// Payload that all sources together offer, as a share of the port's rate. With headers, this is
+/// slightly less than the port's rate in UDP datagrams, and slightly more over TCP.
 const OFFERED: f64 = 0.97;
 const BUILDER: &str = "b1";
 const FIRST_PORT: u16 = 7201;
 
-/// Sends from all sources to one builder, for as long as a run.
+/// Runs `iperf3` from all sources to one builder for the duration of a run, and notes the rate and
+/// the drops.
 pub(crate) fn run(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let shape = network.shape();
     let name = Bench::name(&format!("{}x1 iperf3", shape.sources), transport);
@@ -68,7 +69,7 @@ pub(crate) fn run(bench: &Bench, network: &Network, report: &mut Report, transpo
     Ok(())
 }
 
-/// Returns the rate of one of iperf3's sums, in bit/s.
+/// Returns the rate in bit/s that iperf3's JSON output states for `sum`, such as `sum_received`.
 pub(crate) fn rate(said: &Value, sum: &str) -> Result<f64> {
     said["end"][sum]["bits_per_second"].as_f64().with_context(|| format!("iperf3 states no {sum}"))
 }

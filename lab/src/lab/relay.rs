@@ -1,6 +1,6 @@
-//! A relay between sources and a builder that flips bits: `tc` cannot, and UDP's own checksum would
-//! detect them. Here every datagram is received and sent again, so that its checksum is correct,
-//! and only evb's check can detect the damage.
+//! A relay between sources and a builder that flips bits of datagrams. If `tc` flipped bits, the
+//! UDP checksum would detect them. The relay receives every datagram and sends it again, so that
+//! its UDP checksum is correct and only evb's own checksum can detect the damage.
 
 use std::{
     io,
@@ -14,19 +14,19 @@ use serde_json::json;
 
 use super::dice::Dice;
 
-/// Room for any datagram.
+/// Size of a buffer that has room for any datagram, in bytes.
 const DATAGRAM: usize = 65_536;
-/// Number of damaged datagrams between two reports of the total.
+/// Number of damaged datagrams after which the relay prints their total again.
 const SAY_EVERY: u64 = 10;
 
-/// Relays streams verbatim, and datagrams both ways. Each datagram towards the builder is damaged
-/// with this probability.
+/// Relays TCP streams and UDP datagrams from `at` to `to` and back. Flips a bit in `percent` of the
+/// datagrams towards the builder.
 pub(crate) fn relay(at: SocketAddr, to: SocketAddr, percent: f64) -> Result<()> {
     let (listener, socket) = (TcpListener::bind(at)?, Arc::new(UdpSocket::bind(at)?));
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // If the builder is unreachable, the relay closes the source's connection, and the
-            // source retries.
+            // An error is ignored: if the builder is unreachable, the connection of the source
+            // closes, and the source retries.
             let _ = relay_stream(stream, to);
         }
     });
@@ -50,12 +50,13 @@ pub(crate) fn relay(at: SocketAddr, to: SocketAddr, percent: f64) -> Result<()> 
                 ways.len() - 1
             }
         };
-        // Datagrams that cannot be sent are lost, as datagrams may be.
+        // An error is ignored, because a network may lose datagrams.
         let _ = ways[place].1.send(datagram);
     }
 }
 
-/// Opens the socket to the builder for one source, with a thread for the answers.
+/// Opens a socket to the builder for one source, and starts a thread that relays the builder's
+/// answers.
 fn back(socket: &Arc<UdpSocket>, source: SocketAddr, to: SocketAddr) -> io::Result<UdpSocket> {
     let way = UdpSocket::bind((socket.local_addr()?.ip(), 0))?;
     way.connect(to)?;
@@ -63,7 +64,7 @@ fn back(socket: &Arc<UdpSocket>, source: SocketAddr, to: SocketAddr) -> io::Resu
     thread::spawn(move || {
         let mut datagram = vec![0; DATAGRAM];
         loop {
-            // A builder that does not run yet, or any more, refuses.
+            // An error is ignored, because receiving fails while the builder does not run.
             if let Ok(length) = from_builder.recv(&mut datagram) {
                 let _ = socket.send_to(&datagram[..length], source);
             }
@@ -80,7 +81,7 @@ fn relay_stream(source: TcpStream, to: SocketAddr) -> io::Result<()> {
         into.set_nodelay(true)?;
         thread::spawn(move || {
             let copied = io::copy(&mut from, &mut into);
-            // The end of either direction ends the other.
+            // When one direction ends, the connection is shut down in both directions.
             let _ = into.shutdown(std::net::Shutdown::Both);
             copied
         });

@@ -1,5 +1,5 @@
-//! The outcomes of a scenario as a table for people and as JSON for machines, with a verdict for
-//! every bound.
+//! [`Report`]: the outcomes of a scenario as a readable table and as JSON, with a verdict for every
+//! bound.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{outcome::Outcome, system::Transport};
 
-/// A bound on a measured value, from one side.
+/// A lower or an upper bound on a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
     AtLeast(f64),
@@ -23,7 +23,8 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// Returns true if the bound holds. A value that was not measured (NaN) fails it.
+    /// Returns true if the measured value is within its bound. A value that was not measured (NaN)
+    /// fails every bound.
     fn holds(&self) -> bool {
         match self.bound {
             Bound::AtLeast(limit) => self.measured >= limit,
@@ -32,14 +33,15 @@ impl Verdict {
     }
 }
 
-/// The result of a scenario.
+/// Results of a scenario: outcomes of its runs, verdicts on bounds, and notes.
 pub(crate) struct Report {
     scenario: &'static str,
     outcomes: Vec<Outcome>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
     attached: Vec<Value>,
-    /// True if bounds on speed and latency count; false if a busy machine must not fail a change.
+    /// True if bounds on speed and latency are checked; false if they are only noted, so that a
+    /// busy machine does not make CI fail.
     timed: bool,
 }
 
@@ -49,7 +51,7 @@ impl Report {
         Self::bare(scenario)
     }
 
-    /// Creates a report of a scenario that runs no systems and prints its own table.
+    /// Creates a report without printing a table header, for a scenario that prints its own table.
     pub(crate) fn bare(scenario: &'static str) -> Self {
         Self {
             scenario,
@@ -61,19 +63,21 @@ impl Report {
         }
     }
 
-    /// Makes bounds on goodput, latency and dead time, which a busy machine changes, mere notes.
+    /// Turns bounds on goodput, latency and dead time into notes, because a busy machine affects
+    /// these values.
     pub(crate) fn untimed(self) -> Self {
         Self { timed: false, ..self }
     }
 
-    /// Keeps and prints an outcome, and checks the bound common to all outcomes: the wire confirms
-    /// the summary.
+    /// Prints an outcome as a row of the table, keeps it, and checks that the switch's counters
+    /// confirm the payload in its run summary.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         println!("{}", row(outcome));
         self.keep(outcome);
     }
 
-    /// Does the same without printing, if the scenario prints its own table.
+    /// Keeps an outcome without printing it, and checks that the switch's counters confirm the
+    /// payload in its run summary.
     pub(crate) fn keep(&mut self, outcome: &Outcome) {
         self.yes(
             &format!("{}: the ports carried what the summary claims", outcome.name),
@@ -86,7 +90,8 @@ impl Report {
         self.verdicts.push(Verdict { what: what.to_owned(), measured, bound });
     }
 
-    /// Adds a bound on a value that depends on how busy the machine is.
+    /// Checks a bound on a value that depends on the load of the machine; the value is only noted
+    /// if the report is untimed.
     pub(crate) fn holds_timed(&mut self, what: &str, measured: f64, bound: Bound) {
         if self.timed {
             self.holds(what, measured, bound);
@@ -99,13 +104,13 @@ impl Report {
         self.holds(what, f64::from(u8::from(is_so)), Bound::AtLeast(1.0));
     }
 
-    /// Checks that all events are complete without a single drop, as shaping promises.
+    /// Checks that all events are complete and that the switch dropped no packet.
     pub(crate) fn clean(&mut self, outcome: &Outcome) {
         self.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
         self.holds(&format!("{}: packets dropped", outcome.name), outcome.drops() as f64, Bound::AtMost(0.0));
     }
 
-    /// Attaches a value of the scenario's own to its JSON.
+    /// Adds a value to the JSON file of the report, under `attached`.
     pub(crate) fn attach(&mut self, name: &str, value: Value) {
         self.attached.push(json!({ "name": name, "value": value }));
     }
@@ -114,8 +119,8 @@ impl Report {
         self.notes.push(note);
     }
 
-    /// Prints the verdicts and writes `<scenario>.json`. Returns true if there are bounds and all
-    /// of them hold.
+    /// Prints the verdicts and writes `<scenario>.json`. Returns true if at least one bound was
+    /// checked and all of them hold.
     pub(crate) fn finish(&self, folder: &Path) -> Result<bool> {
         println!();
         for verdict in &self.verdicts {
@@ -137,7 +142,7 @@ impl Report {
         Ok(failed == 0 && !self.verdicts.is_empty())
     }
 
-    /// Returns the bounds that fail.
+    /// Returns the failed bounds with their measured values.
     #[cfg(test)]
     pub(crate) fn failed(&self) -> Vec<String> {
         let failed = self.verdicts.iter().filter(|verdict| !verdict.holds());
@@ -161,9 +166,10 @@ impl Report {
     }
 }
 
-/// Returns the table's header. `resent` counts TCP's retransmissions, or ranges that builders
-/// requested; the columns after it are about datagrams: losses found by a timer, segments that
-/// arrived after all, and what the builder's kernel dropped.
+/// Returns the header of the table. The column `resent` counts TCP retransmissions, or over UDP,
+/// ranges of bytes that builders requested again. The columns after `resent` are only for UDP:
+/// `timers` counts losses found by a timer, `late` segments that arrived after they were considered
+/// lost, and `rdrop` datagrams that the builder's kernel dropped.
 fn header() -> String {
     format!(
         "{:<28} {:>8} {:>6} {:>6} {:>8} {:>7} {:>7} {:>8} {:>6} {:>6} {:>5} {:>4} {:>7} {:>6} {:>5} {:>5}",

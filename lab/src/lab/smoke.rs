@@ -1,5 +1,5 @@
-//! The scenarios that run with every change: shaped traffic is complete and drops nothing, unshaped
-//! traffic drops.
+//! The short scenario for every change: checks that shaped traffic is complete and causes no packet
+//! drops, and that unshaped traffic does.
 
 use anyhow::Result;
 
@@ -12,10 +12,10 @@ use super::{
     system::{Transport, Trigger},
 };
 
-/// Seconds of each run.
+/// Longest duration of each run, in seconds.
 const SECONDS: f64 = 5.0;
-/// Rate of the incast's port, in bit/s: a quarter of the full runs', so that it stays the
-/// bottleneck if processors are slow.
+/// Rate of the ports in the incast runs, in bit/s: a quarter of the rate in the scenario `incast`,
+/// so that the port is the bottleneck even if processors are slow.
 const PORT_RATE: u64 = 250_000_000;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

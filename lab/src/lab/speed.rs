@@ -1,6 +1,6 @@
-//! Throughput of two cores over loopback, where no link limits it: payload over UDP in packets of
-//! an MTU of 1500 and over TCP, the same work, without a key and with one, compared with iperf3 in
-//! datagrams of that size. All of them run in turn, several times, in one go.
+//! Throughput of two cores over loopback, where no link limits it. Compares evb over UDP with an
+//! MTU of 1500, evb over TCP, both with and without a pre-shared key, and iperf3 with UDP datagrams
+//! of the same size. All programs run in turn, several times.
 
 use std::{
     fs,
@@ -22,16 +22,16 @@ use super::{
     system::Transport,
 };
 
-/// Payload of a datagram in a packet of 1500 bytes.
+/// UDP payload of a packet of 1500 bytes, in bytes.
 const DATAGRAM: &str = "1472";
-/// Longest round, in seconds.
+/// Longest duration of a run, in seconds.
 const SECONDS: f64 = 5.0;
-/// Least ratio of UDP's throughput to that of `iperf3 -u`.
+/// Least ratio of the throughput of evb over UDP to that of `iperf3 -u`.
 const OVER_IPERF: f64 = 4.0;
-/// Least ratio of UDP's throughput to TCP's.
+/// Least ratio of the throughput of evb over UDP to that of evb over TCP.
 const OF_TCP: f64 = 0.6;
 
-/// One round, in bit/s of payload.
+/// Results of one round, in bit/s of payload.
 struct Round {
     udp: f64,
     tcp: f64,
@@ -96,7 +96,7 @@ fn line(round: &Round) -> String {
     format!("{udp:>10.2} {tcp:>10.2} {udp_psk:>10.2} {tcp_psk:>10.2} {sent:>12.2} {received:>12.2}")
 }
 
-/// The security between peers.
+/// Security mode of the connections between peers.
 #[derive(Clone, Copy)]
 enum Security {
     None,
@@ -112,7 +112,7 @@ impl Security {
     }
 }
 
-/// Measures payload per second of one source to one builder, a process each.
+/// Measures the payload rate from one source to one builder, each in its own process, in bit/s.
 fn evb(bench: &Bench, transport: Transport, security: Security, round: usize) -> Result<f64> {
     let folder = bench.folder(&format!("speed-{}-{}-{round}", transport.name(), security.mode()))?;
     let config = folder.join("config.toml");
@@ -151,7 +151,7 @@ fn configuration(transport: Transport, security: &str, seconds: f64) -> String {
     )
 }
 
-/// Returns the rates that `iperf3 -u` sends and receives.
+/// Runs `iperf3 -u` over loopback, and returns the rates sent and received, in bit/s.
 fn iperf(bench: &Bench) -> Result<(f64, f64)> {
     let server = ["-s", "-1", "-p", "7201"];
     let server = Command::new("iperf3").args(server).stdout(Stdio::null()).spawn();

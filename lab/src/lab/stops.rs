@@ -1,6 +1,6 @@
-//! Sources that stop and continue, on a fast port: one, two, half, and all but one, for 5 ms
-//! repeatedly, and for 5 s once; and a hog that wants every core. What they were granted then
-//! arrives late and all at once.
+//! Sources on a fast port that are stopped (SIGSTOP) and continue: one, two, half, or all but one
+//! of them, repeatedly for 5 ms or once for 5 s; or a busy loop competes for every core. After a
+//! stop, the granted data arrive late and all at once, which must not overflow the port.
 
 use std::{
     process::{Command, Stdio},
@@ -25,19 +25,19 @@ use super::{
 const FRAGMENT: u64 = 64_000;
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(5);
-/// Time at which the long stop begins.
+/// Time from the start of the run to the beginning of a stop of 5 s.
 const BEGIN: Duration = Duration::from_secs(2);
-/// Shortest run with a long stop, in seconds.
+/// Shortest duration of a run with a stop of 5 s, in seconds.
 const LEAST: f64 = 9.0;
-/// Last part of a long stop, in which deadline and heartbeat are over and the others continue
-/// alone.
+/// Last part of a stop of 5 s, in which the stopped sources have been declared lost and the other
+/// sources continue alone.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Time after a run's end at which sources that have not recovered are ended.
+/// Time after the end of a run after which sources that have not ended are killed.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 #[derive(Args)]
 pub(crate) struct StopsArgs {
-    /// Number of sources.
+    /// Numbers of sources to test.
     #[arg(long, value_delimiter = ',', default_value = "8,32")]
     sources: Vec<u16>,
     /// Rate of every port, in Mbit/s.
@@ -48,15 +48,15 @@ pub(crate) struct StopsArgs {
     kib: u64,
 }
 
-/// A trouble that the sources have.
+/// A disturbance of the sources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     None,
-    /// This many sources stop for 5 ms, ten times a second.
+    /// This number of sources is stopped for 5 ms, ten times a second.
     Short(u16),
-    /// This many sources stop for 5 s.
+    /// This number of sources is stopped once for 5 s.
     Long(u16),
-    /// A program on each core that does nothing but occupy it.
+    /// A busy loop runs on each core.
     Hogs,
 }
 
@@ -71,7 +71,7 @@ impl Trouble {
     }
 }
 
-/// Returns the troubles of one shape.
+/// Returns the disturbances to test with this number of sources.
 fn troubles(sources: u16) -> Vec<Trouble> {
     let mut counts = vec![1, 2, sources / 2, sources - 1];
     counts.retain(|count| (1..sources).contains(count));
@@ -82,19 +82,20 @@ fn troubles(sources: u16) -> Vec<Trouble> {
     [Trouble::None, Trouble::Hogs].into_iter().chain(short).chain(long).collect()
 }
 
-/// Counters collected by the looks.
+/// Observations during the run.
 #[derive(Default)]
 struct Watch {
     stops: u32,
     is_stopped: bool,
     is_over: bool,
-    /// Time and bytes of the builder's port, from which and until which the others are measured.
+    /// Time and byte count of the builder's port at the begin of the measurement during a long
+    /// stop; `until` has those at its end.
     from: Option<(Duration, u64)>,
     until: Option<(Duration, u64)>,
 }
 
 impl Watch {
-    /// Returns the port's rate while sources were stopped, in bit/s.
+    /// Returns the rate of the builder's port in the last second of a long stop, in bit/s.
     fn rate(&self) -> Option<f64> {
         let (from, until) = self.from.zip(self.until)?;
         Some((until.1 - from.1) as f64 * 8.0 / (until.0.checked_sub(from.0)?).as_secs_f64())
@@ -144,7 +145,8 @@ fn case(
     Ok(())
 }
 
-/// Stops the victims, and lets them continue.
+/// Stops the sources that the disturbance affects, lets them continue, and records the port's
+/// counters.
 fn turn(
     fleet: &mut Fleet,
     network: &Network,
@@ -206,7 +208,7 @@ fn judge(outcome: &Outcome, trouble: Trouble, watch: &Watch, lost: u64, report: 
         Bound::AtMost(0.0),
     );
     match trouble {
-        // The others continue: half a gigabit is little, but not nothing.
+        // The other sources must continue; 0.5 Gbit/s is a low bound that shows that they do.
         Trouble::Long(_) => {
             let rate = watch.rate().unwrap_or(f64::NAN);
             report.holds(&format!("{name}: bit/s of the others"), rate, Bound::AtLeast(5e8));
@@ -217,7 +219,7 @@ fn judge(outcome: &Outcome, trouble: Trouble, watch: &Watch, lost: u64, report: 
     }
 }
 
-/// Starts a program for each core.
+/// Starts a busy loop for each core.
 fn hogs() -> Result<Vec<Guarded>> {
     let cores = thread::available_parallelism()?.get();
     let mut hogs = Vec::new();

@@ -1,4 +1,5 @@
-//! One system of `evbd` on the lab's hosts, as the TOML file that every one of its processes reads.
+//! [`System`]: the settings of an evb system on the lab's hosts, from which the TOML file for all
+//! its processes is written.
 
 use std::{
     fmt::Write as _,
@@ -7,7 +8,7 @@ use std::{
 
 use super::network::{Shape, address};
 
-/// The transport of the lanes.
+/// Transport protocol of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transport {
     Tcp,
@@ -22,8 +23,8 @@ impl Transport {
         }
     }
 
-    /// Returns the payload of a full packet, behind 20 + 20 + 12 bytes of headers, or 20 + 8 and
-    /// evb's own 40.
+    /// Returns the lane bytes in a full packet: the MTU without the headers of IP (20), TCP (20)
+    /// and TCP timestamps (12), or without those of IP (20), UDP (8) and evb's datagrams (40).
     fn segment(self, shape: Shape) -> f64 {
         let headers = match self {
             Self::Tcp => 52.0,
@@ -33,19 +34,19 @@ impl Transport {
     }
 }
 
-/// Largest grant if the budget is stated: eleven packets, as with the buffers of ports. The
-/// default, a sixteenth of the budget, would be larger.
+/// Largest grant if the budget is configured, in bytes: eleven packets, as with a typical port
+/// buffer. The default, a sixteenth of the budget, would be larger.
 const CHUNK: u64 = 15_912;
 
-/// The shaping of the lanes.
+/// Shaping mode of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     Credit,
-    /// Credit, one source at a time.
+    /// Credit that a builder gives to one source at a time.
     Sequential,
-    /// Window, in bytes per lane.
+    /// A fixed window for each lane, in bytes.
     Window(u64),
-    /// The default pace: an equal share of 95 % of the port.
+    /// Token buckets with the default rate: lanes share 95 % of the port equally.
     TokenBucket,
     None,
 }
@@ -62,7 +63,7 @@ impl Mode {
     }
 }
 
-/// The source of triggers, in events per second.
+/// Kind of trigger; rates are in events per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Trigger {
     Fast,
@@ -70,57 +71,62 @@ pub(crate) enum Trigger {
     Poisson(f64),
 }
 
-/// The files that outlive a process, and the number of events.
+/// Event files and journal of a run, and its number of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Storage {
-    /// The folder of each builder's files, by its position.
+    /// Folder of each builder's event files, in the order of the builders.
     pub(crate) sinks: Vec<PathBuf>,
     pub(crate) journal: PathBuf,
-    /// The number of events; `None` if the run lasts until it is stopped.
+    /// Number of events of the run; `None` if the run lasts until it is stopped.
     pub(crate) events: Option<u64>,
 }
 
-/// A system to run.
+/// Settings of an evb system.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     pub(crate) transport: Transport,
     pub(crate) mode: Mode,
     pub(crate) trigger: Trigger,
-    /// Number of slots; `None` if evbd computes it.
+    /// Number of slots per builder; `None` if evbd computes it.
     pub(crate) slots: Option<u32>,
-    /// Bytes of every fragment.
+    /// Payload bytes of every fragment.
     pub(crate) fragment: u64,
-    /// True if an inadmissible load only causes a warning.
+    /// True if evbd only warns of an inadmissible load instead of refusing to run.
     pub(crate) warn: bool,
-    /// The pace of every lane to each builder, by its position, in bit/s of L2 frames; empty: no
-    /// pace.
+    /// Rate limit of the lanes to each builder, in the order of the builders, in bit/s of L2
+    /// frames; empty if lanes are not limited.
     pub(crate) rates: Vec<u64>,
-    /// The means that keep the pace, as the configuration names them.
+    /// Value of `offload` in evbd's configuration: what enforces the rate limits, such as
+    /// `software`.
     pub(crate) offload: &'static str,
-    /// Guaranteed rates of the classes data, control, monitoring and other, in bit/s.
+    /// Guaranteed rates of the traffic classes data, control, monitoring and other, in bit/s.
     pub(crate) classes: Option<[u64; 4]>,
-    /// Bytes of L2 frames that may be under way to a builder, for a path that holds more than a
-    /// port; `None`: derived from the port.
+    /// Budget of a builder: the bytes of L2 frames that may be in flight to it. The budget is
+    /// configured for a path that holds more data than a switch port; with `None`, evbd derives the
+    /// budget from the port buffer.
     pub(crate) budget: Option<u64>,
-    /// True if builders are given by name, which hosts may resolve to different addresses.
+    /// True if the configuration gives the builders' host names, which hosts may resolve to
+    /// different addresses.
     pub(crate) named: bool,
-    /// The check of each fragment in builders, as the configuration names it.
+    /// Value of `check` in evbd's configuration: how builders check the bytes of a fragment.
     pub(crate) check: &'static str,
-    /// Files and a journal; without them, builders write nothing, and the run has a duration.
+    /// Event files and journal; with `None`, builders discard events, and the run has a fixed
+    /// duration.
     pub(crate) storage: Option<Storage>,
-    /// The key that all processes share.
+    /// Path of the file with the key that all processes share; `None` without security.
     pub(crate) key: Option<PathBuf>,
-    /// The assignment policy, as the configuration names it.
+    /// Value of `policy` in evbd's configuration: the policy by which events are assigned to
+    /// builders.
     pub(crate) policy: &'static str,
-    /// True if the last source's host is not part of the system.
+    /// True if the host of the last source does not take part in the system.
     pub(crate) spares_last_source: bool,
-    /// Further lines of `[shaping]`.
+    /// Additional lines of `[shaping]` in evbd's configuration.
     pub(crate) more_shaping: String,
 }
 
 impl System {
-    /// Returns a system that runs as fast as the builders take events, with evbd's default number
-    /// of slots.
+    /// Returns a system over TCP that triggers as fast as the builders take events, with evbd's
+    /// default number of slots.
     pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
         Self {
             transport: Transport::Tcp,
@@ -171,7 +177,7 @@ impl System {
         Self { budget: Some(bytes), ..self }
     }
 
-    /// Gives builders by name, as `builder-1` and so on.
+    /// Makes the configuration give builders by host name: `builder-1` and so on.
     pub(crate) fn named(self) -> Self {
         Self { named: true, ..self }
     }
@@ -184,7 +190,7 @@ impl System {
         Self { key: None, ..self }
     }
 
-    /// Adds lines to `[shaping]`.
+    /// Adds lines to the section `[shaping]` of the configuration.
     pub(crate) fn shaped(self, lines: &str) -> Self {
         Self { more_shaping: lines.to_owned(), ..self }
     }
@@ -193,7 +199,7 @@ impl System {
         Self { spares_last_source: true, ..self }
     }
 
-    /// Returns the number of sources.
+    /// Returns the number of sources that take part in the system.
     pub(crate) fn sources(&self, shape: Shape) -> u16 {
         shape.sources - u16::from(self.spares_last_source)
     }
@@ -206,12 +212,13 @@ impl System {
         Self { policy, ..self }
     }
 
-    /// Makes builders check every byte.
+    /// Makes builders check every payload byte.
     pub(crate) fn checked(self) -> Self {
         Self { check: "full", ..self }
     }
 
-    /// Returns the file. Every host is in it; the command line selects the roles of a process.
+    /// Returns the TOML configuration. All processes read the same file; the command line selects
+    /// their roles.
     pub(crate) fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
         let trigger = match self.trigger {
             Trigger::Fast => "{ kind = \"as-fast-as-possible\" }".to_owned(),
@@ -272,7 +279,7 @@ impl System {
         Ok(toml)
     }
 
-    /// Returns the lines of `[shaping]`.
+    /// Returns the lines of the section `[shaping]`.
     fn shaping(&self) -> String {
         let mut shaping = match self.mode {
             Mode::Credit => "mode = \"credit\"".to_owned(),
@@ -299,7 +306,7 @@ impl System {
         shaping
     }
 
-    /// Returns the seconds that an event's L2 frames take through one port.
+    /// Returns the time that all L2 frames of an event take through one port, in seconds.
     pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
         let segment = self.transport.segment(shape);
         let frames = (self.fragment as f64 / segment).ceil();
@@ -308,20 +315,20 @@ impl System {
     }
 }
 
-/// Bytes that the lane puts in front of each fragment.
+/// Length of the header that a lane puts in front of each fragment, in bytes.
 const FRAGMENT_HEADER: f64 = 16.0;
 
-/// Returns the payload that one port carries at best, in bit/s: full packets, with nothing else in
-/// them than fragments of this size with their headers. At an MTU of 1500 the port counts L2 frames
-/// of 1514 bytes; on a real line such a packet takes 1538 bytes, which reduces the payload by the
-/// same share for every transport.
+/// Returns the largest payload rate that one port can carry, in bit/s, if all packets are full and
+/// contain only fragments of this size with their headers. At an MTU of 1500 the port counts L2
+/// frames of 1514 bytes; on a real line such a packet takes 1538 bytes, which reduces the payload
+/// by the same share for every transport.
 pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     let payload = fragment as f64 / (fragment as f64 + FRAGMENT_HEADER);
     shape.rate as f64 * transport.segment(shape) / shape.frame() * payload
 }
 
-/// Returns the largest window per lane at which all sources' windows together fit into nine tenths
-/// of a port's buffer, headers included.
+/// Returns the largest window of a lane, in bytes, with which the windows of all sources together,
+/// headers included, fit into nine tenths of a port's buffer.
 pub(crate) fn safe_window(shape: Shape) -> u64 {
     let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
     (share * Transport::Tcp.segment(shape) / shape.frame() / 100.0).floor() as u64 * 100

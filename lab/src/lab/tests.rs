@@ -22,15 +22,16 @@ fn faults_come_over_the_transport_that_is_named() {
 
 #[test]
 fn what_is_lacking_is_not_the_probe_itself() {
-    // The probe is a script: a mistake in it would look like a kernel that lacks a feature.
+    // A mistake in the shell script that probes the kernel would look like a kernel that lacks a
+    // feature, so this test looks for messages of such mistakes.
     let reason = lacks().unwrap_or_default();
     for mistake in ["invalid", "nvalid argument", "syntax", "Usage", "garbage", "What is"] {
         assert!(!reason.contains(mistake), "{reason}");
     }
 }
 
-/// Tests the whole network for real: pings pass, the shallow port counts its drops, the filter
-/// drops packets, nothing is left behind.
+/// Brings a real network up and checks that pings pass, that the switch port counts its drops, that
+/// random loss drops packets, and that no namespace is left in the end.
 #[test]
 fn a_small_network_comes_up_and_goes() {
     let no_ping = Command::new("ping").arg("-V").output().err().map(|_| "ping is not installed".to_owned());
@@ -54,8 +55,8 @@ fn a_small_network_comes_up_and_goes() {
     assert!(ping("s1", &["-c2", "-i0.01", "10.77.2.1"]).contains(" 0% packet loss"));
     assert_eq!(network.ports().unwrap()["b1"].drops, 0);
     assert!(Network::up(shape).is_err(), "a second lab is refused, and the refusal leaves the first alone");
-    // Incast: 8 KiB hold five full packets, and two links of the port's own rate fill it
-    // immediately.
+    // Incast: the port's buffer of 8 KiB holds five full packets, and two hosts whose links have
+    // the rate of the port overflow it immediately.
     let both = ["s1", "s2"].map(|host| {
         let flood = ["-c8", "-l8", "-i0.002", "-W1", "-s17000", "10.77.2.1"];
         network.command(host, "ping").args(flood).stdout(std::process::Stdio::null()).spawn().unwrap()

@@ -1,6 +1,6 @@
-//! Traffic that is not evb's, on the lab's hosts: bulk that takes all it gets, and control that
-//! asks and waits for an answer. Each half is a hidden command of this program, started inside a
-//! host's namespace.
+//! Traffic on the lab's hosts that is not part of evb: a bulk TCP transfer without a rate limit,
+//! control messages that are answered, and others. Each program is a hidden command of this binary,
+//! which is started inside a host's namespace.
 
 use std::{
     io::{Read as _, Write as _},
@@ -23,36 +23,37 @@ use super::{
     relay::relay,
 };
 
-/// Code points: bulk (CS1) and network control (CS6), RFC 4594.
+/// DSCP code point of bulk traffic, CS1; `CONTROL` is that of control traffic, CS6 (RFC 4594).
 const BULK: u32 = 8 << 2;
 const CONTROL: u32 = 48 << 2;
 /// Payload of a control message, in bytes.
 const MESSAGE: usize = 64;
 /// Interval between control messages.
 const EVERY: Duration = Duration::from_millis(5);
-/// Time after which an answer counts as lost.
+/// Time after which the answer to a control message counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Half {
-    /// Takes bulk in and answers control.
+    /// Receives bulk data and answers control messages.
     Serve { bulk: SocketAddr, control: SocketAddr },
-    /// Sends bulk for the given seconds.
+    /// Sends bulk data over TCP for the given seconds.
     Bulk { to: SocketAddr, seconds: f64 },
-    /// Sends control messages for the given seconds, and prints quantiles of the answers' times as
+    /// Sends control messages for the given seconds, and prints quantiles of the response times as
     /// JSON.
     Ask { to: SocketAddr, seconds: f64 },
-    /// Relays streams and datagrams, and flips a bit in that percentage of the datagrams.
+    /// Relays TCP streams and UDP datagrams, and flips a bit in the given percentage of the
+    /// datagrams.
     Relay { at: SocketAddr, to: SocketAddr, percent: f64 },
-    /// Sends the datagrams at once, each with that payload.
+    /// Sends this number of datagrams in a burst, each with the given payload in bytes.
     Burst { to: SocketAddr, packets: u64, payload: u64 },
-    /// Counts datagrams until its input ends.
+    /// Counts received datagrams until stdin is closed.
     Count { at: SocketAddr },
-    /// Attacks the targets for the given seconds.
+    /// Attacks the targets with datagrams and connections for the given seconds.
     Flood { seconds: f64, targets: Vec<SocketAddr> },
 }
 
-/// Runs one half to its end.
+/// Runs one of the traffic programs until it ends.
 pub(crate) fn run(half: Half) -> Result<()> {
     match half {
         Half::Serve { bulk, control } => serve(bulk, control),
@@ -111,7 +112,7 @@ fn ask(to: SocketAddr, seconds: f64) -> Result<()> {
         let mut question = [0; MESSAGE];
         question[..8].copy_from_slice(&asked.to_le_bytes());
         socket.send(&question)?;
-        // A late answer to an earlier message is not an answer to this one.
+        // Late answers to earlier messages are skipped.
         while socket.recv(&mut answer).is_ok() {
             if answer == question {
                 times.push(sent.elapsed().as_secs_f64() * 1e6);
@@ -130,14 +131,15 @@ fn ask(to: SocketAddr, seconds: f64) -> Result<()> {
     Ok(())
 }
 
-/// Halves that run on hosts; dropping it ends them.
+/// Traffic programs that run on hosts of the lab; dropping this value ends them.
 pub(crate) struct Traffic<'n> {
     network: &'n Network,
     running: Vec<(&'static str, Guarded)>,
 }
 
 impl<'n> Traffic<'n> {
-    /// Starts control from `from` to `to`, and bulk if requested, for the given seconds.
+    /// Starts control traffic between the hosts `from` and `to`, and bulk traffic if `with_bulk`,
+    /// for the given seconds.
     pub(crate) fn start(
         network: &'n Network,
         (from, to): (&str, &str),
@@ -148,7 +150,7 @@ impl<'n> Traffic<'n> {
         let (bulk, control) = (format!("{}:9001", address(to)?), format!("{}:9002", address(to)?));
         let seconds = seconds.to_string();
         traffic.spawn("serve", to, &["serve", &bulk, &control])?;
-        // The server has to listen before the others connect.
+        // The server has to listen before the senders connect.
         thread::sleep(Duration::from_millis(300));
         if with_bulk {
             traffic.spawn("bulk", from, &["bulk", &bulk, &seconds])?;
@@ -159,8 +161,8 @@ impl<'n> Traffic<'n> {
 
     fn spawn(&mut self, what: &'static str, host: &str, arguments: &[&str]) -> Result<()> {
         let program = std::env::current_exe()?;
-        // It runs in real time, so that the wait in the network is measured and not that for a
-        // core.
+        // The program runs with real-time priority, so that response times measure the network and
+        // not the wait for a core.
         let mut command: Command = self.network.command(host, "chrt");
         command
             .args(["--fifo", "10"])
@@ -174,7 +176,8 @@ impl<'n> Traffic<'n> {
         Ok(())
     }
 
-    /// Returns the final output of bulk (null without it) and control.
+    /// Waits for the end of the traffic, and returns the results of bulk (null without bulk
+    /// traffic) and of control.
     pub(crate) fn finish(mut self) -> Result<(Value, Value)> {
         let mut said = |what: &str| -> Result<Option<Value>> {
             let Some(place) = self.running.iter().position(|(name, _)| *name == what) else {

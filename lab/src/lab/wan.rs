@@ -1,7 +1,7 @@
-//! A bad line between sources and builder: a router whose line loses, repeats, reorders, delays and
-//! corrupts packets, at 20 Mbit/s. Lanes run over TCP and over UDP, one after the other, with every
-//! byte checked. The line is impaired by the kernel's netem, which this host may lack, so all of it
-//! takes place under User-Mode Linux.
+//! A bad wide-area line between sources and builder: at 20 Mbit/s, it loses, repeats, reorders,
+//! delays and corrupts packets. Lanes run over TCP and over UDP, one after the other, and builders
+//! check every byte. The kernel's queueing discipline netem impairs the line. The host's kernel may
+//! lack netem, so the whole scenario runs under User-Mode Linux.
 
 mod line;
 mod table;
@@ -29,37 +29,39 @@ use crate::uml;
 const RATE: u64 = 20_000_000;
 const SOURCES: u16 = 4;
 const FRAGMENT: u64 = 16_000;
-/// Outstanding events: about 0.4 s of the line.
+/// Number of outstanding events: their data take about 0.4 s over the line.
 const SLOTS: u32 = 16;
-/// Outstanding events over 198 ms: announcement, grant, data and commit take four ways of 99 ms.
+/// Number of outstanding events with a round trip of 198 ms; each event takes four one-way delays
+/// of 99 ms, for announcement, grant, data and commit.
 const LONG_SLOTS: u32 = 64;
-/// The buffer in front of a short line, from which the budget follows.
+/// Port buffer in front of a line without long delay, in bytes, from which evbd derives the budget.
 const PORT: u64 = 128 * 1024;
-/// The buffer in front of a line to the other side of the world: more than the budget, as routers
-/// at such lines have it.
+/// Port buffer in front of a line to the other side of the world, in bytes: larger than the budget,
+/// as in routers at such lines.
 const DEEP_PORT: u64 = 1024 * 1024;
-/// Budget: the 495 kB that 20 Mbit/s carry in 198 ms, and a fifth for what waits on the way.
+/// Budget of the builder with a round trip of 198 ms, in bytes: the 495 kB that 20 Mbit/s carry in
+/// 198 ms, and a fifth more for data that wait in queues.
 const LONG_BUDGET: u64 = 600_000;
-/// Length of one run in CI, in seconds.
+/// Duration of a run in the short version of CI, in seconds.
 const SHORT_SECONDS: f64 = 2.0;
-/// Least number of damaged datagrams that must have reached evb's own check, if the kernel's is
-/// off.
+/// Least number of damaged datagrams that evb's own checksum must have detected, if the UDP
+/// checksum is removed.
 const DAMAGED: f64 = 100.0;
 
-/// One impairment of the line, the same each way.
+/// An impairment of the line, the same in both directions.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     name: &'static str,
-    /// The label in the figure.
+    /// Label of the case in the figure.
     word: &'static str,
-    /// The impairment in netem's words.
+    /// The impairment in the notation of `tc … netem`.
     line: &'static str,
     /// True if the round trip takes 198 ms.
     is_long: bool,
-    /// True if the kernel does not see the damage, because UDP's checksum is removed behind the
-    /// line.
+    /// True if the UDP checksum is removed behind the line, so that the receiving kernel does not
+    /// detect damage.
     is_blind: bool,
-    /// True if it is part of the short version.
+    /// True if the case is part of the short version of CI.
     in_short: bool,
 }
 
@@ -84,7 +86,7 @@ const CASES: [Case; 10] = [
     },
 ];
 
-/// Runs this scenario under the other kernel, and returns its exit code, or that of a skipped test.
+/// Runs this scenario under User-Mode Linux, and returns its exit code, or that of a skipped test.
 pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path, is_short: bool) -> Result<u8> {
     let own = std::env::current_exe().context("where is this program?")?;
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
@@ -95,12 +97,12 @@ pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path, is_short: bool) 
     if is_short {
         command.push("--short".into());
     }
-    // Each run also starts, drains and, if it fails, waits.
+    // Besides its duration, a run needs time for start and drain, and for a timeout if it fails.
     let limit = 120.0 + CASES.len() as f64 * 2.0 * (2.0 * args.seconds + 15.0);
     uml::under(&command, Duration::from_secs_f64(limit), "768M")
 }
 
-/// Runs all cases on this kernel.
+/// Runs all cases on the current kernel.
 pub(super) fn run(bench: &Bench, is_short: bool) -> Result<Report> {
     let mut report = Report::bare("wan");
     let mut table = Table::default();
@@ -133,7 +135,7 @@ fn run_case(
     if case.is_blind {
         line.remove_checksums()?;
     }
-    // Over TCP, evb has no check behind the kernel's.
+    // Without checksums only UDP is tested, because over TCP evb relies on the kernel's checksum.
     let transports: &[Transport] =
         if is_short || case.is_blind { &[Transport::Udp] } else { &[Transport::Tcp, Transport::Udp] };
     let seconds = if is_short { SHORT_SECONDS } else { bench.seconds };
@@ -169,7 +171,8 @@ fn measure(
     let before = line.count()?;
     let outcome = match bench.run(line.network(), &name, system(case, transport)) {
         Ok(outcome) => outcome,
-        // The other cases are still worth knowing.
+        // A failed case does not stop the scenario, because the results of the other cases are
+        // still useful.
         Err(error) => {
             interrupt::check()?;
             println!("{name}: {error:#}");

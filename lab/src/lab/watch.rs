@@ -1,23 +1,23 @@
-//! [`Watch`] observes the switch, independently of evb's own reports: the rates of sources and
-//! builders, and the time since they stopped.
+//! [`Watch`] observes the rates of sources and builders at the switch, independently of evb's own
+//! reports, and measures pauses.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
-/// Bytes from and to each host, so far.
+/// Number of bytes that each host has sent and received so far.
 pub(crate) type Flows = BTreeMap<String, (u64, u64)>;
 
 /// Time over which a rate is measured.
 const WINDOW: Duration = Duration::from_millis(400);
-/// Share of the usual rate that counts as healthy.
+/// Share of its usual rate at which a host counts as healthy.
 const ENOUGH: f64 = 0.4;
 
-/// The recent rates.
+/// Observer of the recent rates of all hosts.
 pub(crate) struct Watch {
     samples: VecDeque<(Duration, Flows)>,
-    /// Usual bytes per second that a source sends, and that a builder receives.
+    /// Usual rate that a source sends, and usual rate that a builder receives, in bytes per second.
     usual: (f64, f64),
     builders: f64,
     quiet_since: Option<Duration>,
@@ -30,7 +30,7 @@ impl Watch {
         Self { samples: VecDeque::new(), usual, builders, quiet_since: None, longest_pause: Duration::ZERO }
     }
 
-    /// Records the switch's current counters.
+    /// Records the current counters of the switch, and updates the length of a pause.
     pub(crate) fn look(&mut self, now: Duration, flows: Flows) {
         while self.samples.len() > 2 && self.samples[1].0 + WINDOW < now {
             self.samples.pop_front();
@@ -45,7 +45,8 @@ impl Watch {
         }
     }
 
-    /// Returns true if every source sends and every builder receives about what it should.
+    /// Returns true if every source sends and every builder receives at least 40 % of its usual
+    /// rate.
     pub(crate) fn is_whole(&self) -> bool {
         let mut hosts = 0;
         let goes = self.rates().all(|(host, from, to)| {
@@ -59,14 +60,14 @@ impl Watch {
         goes && hosts > 0
     }
 
-    /// Returns the longest time since the last call in which builders together received less than
-    /// they should.
+    /// Returns the longest time since the last call in which all builders together received less
+    /// than 40 % of their usual rate.
     pub(crate) fn take_pause(&mut self) -> Duration {
         self.quiet_since = None;
         std::mem::take(&mut self.longest_pause)
     }
 
-    /// Returns the bytes per second from and to each host.
+    /// Returns the rates that each host sends and receives, in bytes per second.
     fn rates(&self) -> impl Iterator<Item = (&str, f64, f64)> {
         let ends = self.samples.front().zip(self.samples.back()).filter(|(first, last)| first.0 < last.0);
         ends.into_iter().flat_map(|((then, before), (now, after))| {

@@ -1,4 +1,4 @@
-//! One run of a command under the other kernel.
+//! [`Job`]: one run of a command under User-Mode Linux.
 
 use std::{
     fs::{self, File},
@@ -12,19 +12,20 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{IN_PART, packages::Kernel};
 
-/// Variables that the command inherits from its caller: full names, or prefixes that end in an
-/// underscore.
+/// Environment variables that the command inherits from its caller: full names, or prefixes that
+/// end in an underscore.
 const PASSED: [&str; 5] = ["PATH", "HOME", "EVB_", "RUST_", "CARGO_"];
 
-/// A command in progress; its folder is removed with it.
+/// A command to run under User-Mode Linux, and the folder with its files, which is removed when
+/// this value is dropped.
 pub(super) struct Job<'k> {
     kernel: &'k Kernel,
     folder: PathBuf,
 }
 
 impl<'k> Job<'k> {
-    /// Writes the script that the kernel starts first: it mounts, loads modules, runs the command,
-    /// saves its exit code and halts.
+    /// Writes the init script that the kernel starts as its first process. The script mounts file
+    /// systems, loads modules, runs the command, saves its exit code and halts the kernel.
     pub(super) fn new(kernel: &'k Kernel, command: &[String]) -> Result<Self> {
         let job = Self { kernel, folder: kernel.job_folder() };
         fs::create_dir_all(&job.folder).with_context(|| format!("no folder {}", job.folder.display()))?;
@@ -46,7 +47,7 @@ impl<'k> Job<'k> {
         self.folder.join("init")
     }
 
-    /// Runs the kernel until the command has ended, and returns its exit code.
+    /// Runs User-Mode Linux until the command has ended, and returns the command's exit code.
     pub(super) fn run(&self, limit: Duration, memory: &str) -> Result<u8> {
         let console = self.folder.join("console");
         let writer = File::create(&console)?;
@@ -74,8 +75,9 @@ impl<'k> Job<'k> {
     }
 }
 
-/// Returns a command prefix with high priority, because the kernel measures time: real time if
-/// permitted, otherwise the lowest possible niceness, which has no effect if it is not permitted.
+/// Returns a command prefix that runs a program with high priority, because User-Mode Linux must
+/// keep accurate time. The priority is real-time if permitted; otherwise the prefix is `nice -n
+/// -20`, which has no effect without permission.
 fn in_front() -> Command {
     const REAL_TIME: [&str; 2] = ["-f", "1"];
     let tried = Command::new("chrt").args(REAL_TIME).arg("true").stderr(Stdio::null()).status();
@@ -95,8 +97,8 @@ impl Drop for Job<'_> {
     }
 }
 
-/// Returns true if the command reported something that could not be judged, and repeats that at the
-/// end.
+/// Returns true if the command's output contains lines with `NOT JUDGED`, and prints these lines
+/// again.
 pub(super) fn not_judged(said: &str) -> bool {
     let lines: Vec<&str> = said.lines().filter_map(|line| Some(&line[line.find("NOT JUDGED ")?..])).collect();
     for line in &lines {
@@ -105,7 +107,7 @@ pub(super) fn not_judged(said: &str) -> bool {
     !lines.is_empty()
 }
 
-/// Returns the shell script of the first process.
+/// Returns the init script, which is the first process of User-Mode Linux.
 fn script(
     folder: &Path,
     kernel: &Kernel,
@@ -132,7 +134,7 @@ fn script(
     text
 }
 
-/// Returns a text quoted as one word for the shell.
+/// Returns a text quoted as one word of a shell command.
 pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

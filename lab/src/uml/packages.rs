@@ -1,4 +1,5 @@
-//! The origin of the kernel: two packages of Debian, unpacked into a cache. Nothing is installed.
+//! Fetches User-Mode Linux: two Debian packages are downloaded and unpacked into a cache folder,
+//! without installing them.
 
 use std::{
     fs,
@@ -10,10 +11,10 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::repo;
 
-/// The packages of the kernel with its modules, and of the shell tools that run in it.
+/// Debian packages of the kernel with its modules, and of the shell tools that run in it.
 const PACKAGES: [&str; 2] = ["user-mode-linux", "busybox-static"];
 
-/// The modules to load at the start, each after those that it needs.
+/// Kernel modules to load at the start; each comes after the modules that it needs.
 const MODULES: [&str; 22] = [
     "lib/crc-ccitt",
     "net/ipv6/ipv6",
@@ -39,26 +40,26 @@ const MODULES: [&str; 22] = [
     "net/sched/act_pedit",
 ];
 
-/// The unpacked kernel.
+/// The unpacked packages of User-Mode Linux.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// The folder that it was unpacked into.
+    /// Folder into which the packages were unpacked.
     folder: PathBuf,
 }
 
 impl Kernel {
-    /// Returns the kernel's program.
+    /// Returns the path of the User-Mode Linux program.
     pub(super) fn program(&self) -> PathBuf {
         self.folder.join("usr/bin/linux.uml")
     }
 
-    /// Returns the tools of its first process.
+    /// Returns the path of BusyBox, which the init script uses.
     pub(super) fn busybox(&self) -> PathBuf {
         let places = ["bin/busybox", "usr/bin/busybox"].map(|place| self.folder.join(place));
         places.iter().find(|place| place.exists()).unwrap_or(&places[0]).clone()
     }
 
-    /// Returns those of the modules to load that it has.
+    /// Returns the paths of the modules to load, without those that the package lacks.
     pub(super) fn modules(&self) -> Vec<PathBuf> {
         let versions = fs::read_dir(self.folder.join("usr/lib/uml/modules")).into_iter().flatten().flatten();
         let folders: Vec<PathBuf> = versions.map(|entry| entry.path().join("kernel")).collect();
@@ -72,14 +73,15 @@ impl Kernel {
         self.program().exists() && self.busybox().exists()
     }
 
-    /// Returns a folder for one run, beside the kernel.
+    /// Returns the path of a folder for one run, in the folder that contains the unpacked packages.
     pub(super) fn job_folder(&self) -> PathBuf {
         let name = format!("evb-uml-job-{}", std::process::id());
         self.folder.parent().map_or_else(|| name.clone().into(), |parent| parent.join(&name))
     }
 }
 
-/// Returns the reason why it is unavailable, as far as that is known before trying.
+/// Returns the reason why User-Mode Linux is unavailable, as far as this can be known without
+/// starting it.
 fn lacks() -> Option<String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Some("User-Mode Linux runs on Linux on x86-64 only".into());
@@ -92,7 +94,7 @@ fn lacks() -> Option<String> {
     Some(format!("{tool} is not here, which User-Mode Linux is fetched or begun with"))
 }
 
-/// Returns the kernel, which is fetched if it is not in the cache.
+/// Returns User-Mode Linux, which is fetched first if the cache does not contain it.
 pub(super) fn kernel() -> Result<Kernel> {
     if let Some(reason) = lacks() {
         bail!(reason);
@@ -107,7 +109,8 @@ pub(super) fn kernel() -> Result<Kernel> {
     Ok(kernel)
 }
 
-/// Returns `evb-uml` in the user's cache, or below `target`.
+/// Returns the path of the folder `evb-uml` in the user's cache folder, or in `target` if there is
+/// no home folder.
 fn folder() -> PathBuf {
     let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -117,12 +120,14 @@ fn folder() -> PathBuf {
         .join("evb-uml")
 }
 
-/// Fetches and unpacks beside `folder`, and moves the result to its place when it is complete.
+/// Downloads and unpacks the packages into a temporary folder, and renames it to `folder` when it
+/// is complete.
 fn fetch(folder: &Path) -> Result<()> {
     let fresh = folder.with_extension(format!("fresh-{}", std::process::id()));
     fs::create_dir_all(&fresh).with_context(|| format!("no folder {}", fresh.display()))?;
     let outcome = download(&fresh).and_then(|()| {
-        // Another process may have been faster; its result is as good.
+        // Another process may have created `folder` meanwhile; its content is equivalent and is
+        // replaced.
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
@@ -134,8 +139,8 @@ fn fetch(folder: &Path) -> Result<()> {
     outcome
 }
 
-/// Downloads and unpacks. If the package lists are missing or old, it tries again with fresh ones,
-/// if permitted.
+/// Downloads and unpacks the packages. If the download fails, because the package lists may be
+/// missing or old, it is tried again after `apt-get update`.
 fn download(fresh: &Path) -> Result<()> {
     let fetched = apt_get(&[&["download"], &PACKAGES[..]].concat(), fresh);
     if fetched.is_err() && apt_get(&["update"], fresh).is_ok() {

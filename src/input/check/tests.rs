@@ -8,7 +8,7 @@ use evb_core::{
 use super::*;
 use crate::input::{FragmentSize, Generator};
 
-/// An event of three generators, after `change` to the payload of the second.
+/// Returns an event of three generators; `change` was applied to the payload of the second.
 fn event(size: u64, change: impl FnOnce(&mut BytesMut)) -> Event {
     let id = EventId::new(9);
     let mut event = Event::empty(id, RunNumber::new(1), Epoch::new(1), BuilderId::new(1));

@@ -59,7 +59,7 @@ async fn while_the_source_is_full_nothing_is_read() {
     let reading = tokio::spawn(async move { receive(stream, LIMIT, &Channel(sender)).await });
     let record = record(1, 0, &[1; 1000]);
     let mut sent = 0;
-    // A reader that goes on would take them all.
+    // If the reader did not stop when the channel is full, all 10 000 writes would succeed.
     while sent < 10_000
         && timeout(Duration::from_millis(100), front_end.write_all(&record))
             .await
@@ -77,7 +77,7 @@ async fn while_the_source_is_full_nothing_is_read() {
         count
     });
     drop(front_end);
-    // The last one was cut off when its write was given up.
+    // The last fragment was cut off when its write timed out.
     assert!(matches!(reading.await.unwrap(), Err(FrontEndError::CutShort)));
     assert_eq!(drained.await.unwrap(), sent);
 }

@@ -6,7 +6,7 @@ fn generator(size: FragmentSize, seed: u64) -> Generator {
     Generator::new(SourceId::new(3), size, LIMIT, seed)
 }
 
-/// Mean and deviation of the sizes of the first hundred thousand events.
+/// Returns mean and standard deviation of the sizes of the first 100 000 events.
 fn moments(size: FragmentSize) -> (f64, f64) {
     let generator = generator(size, 1);
     let sizes: Vec<f64> =
@@ -21,7 +21,8 @@ fn sizes_have_the_asked_mean_and_deviation() {
     let (mean, sigma) = (Bytes::new(10_000), Bytes::new(2_000));
     for size in [FragmentSize::Gaussian { mean, sigma }, FragmentSize::LogNormal { mean, sigma }] {
         let (mean, sigma) = moments(size);
-        // Five standard errors of 100 000 draws are 32 and 22 bytes.
+        // With 100 000 draws, five standard errors of the mean and of the deviation are 32 and 22
+        // bytes.
         assert!((mean - 10_000.0).abs() < 40.0, "{size:?}: mean {mean}");
         assert!((sigma - 2_000.0).abs() < 60.0, "{size:?}: sigma {sigma}");
     }

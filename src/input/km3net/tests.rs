@@ -33,7 +33,7 @@ fn timeslice(index: u8, frames: &[(u32, usize)]) -> Vec<u8> {
     slice
 }
 
-/// The event that sources at all positions make of a timeslice.
+/// Returns the event that the sources of all modules make of a timeslice.
 fn event_of(slices: &Timeslices<'_>, slice: usize) -> Event {
     let mut event = Event::empty(EventId::FIRST, RunNumber::new(1), Epoch::new(1), BuilderId::new(1));
     for position in 0..slices.modules().len() {
@@ -115,7 +115,7 @@ fn an_event_of_something_else_is_no_timeslice() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
-    /// Whatever is changed in a file: either it is refused, or events give back what is there.
+    /// A file with changed bytes is either refused, or its events reproduce the changed bytes.
     #[test]
     fn damaged_files_are_refused_or_given_back(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8), cut in any::<prop::sample::Index>()) {
         let mut bytes = [timeslice(1, &[(7, 4), (5, 4)]), timeslice(2, &[(7, 4), (5, 4)])].concat();

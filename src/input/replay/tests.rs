@@ -6,7 +6,8 @@ use evb_file::{EventFileWriter, FileIdentity, WriterOptions};
 
 use super::*;
 
-/// Records events in the files of one builder; `None`: source 2 missed it.
+/// Records events in the files of one builder; a text of `None` means that source 2 missed the
+/// event.
 fn record(dir: &Path, builder: u16, epoch: u64, events: &[(u64, Option<&'static str>)]) {
     let (run, epoch, builder) = (RunNumber::new(1), Epoch::new(epoch), BuilderId::new(builder));
     let sources = vec![SourceId::new(1), SourceId::new(2)];

@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use super::Taker;
 use crate::source::PushError;
 
-/// Refuses event 0, as a source does, and makes others wait while it is full.
+/// Substitute for a source that refuses event 0 and makes other fragments wait while its channel is
+/// full.
 #[derive(Clone)]
 pub(in crate::input) struct Channel(pub(in crate::input) mpsc::Sender<Fragment>);
 
@@ -22,7 +23,7 @@ impl Taker for Channel {
     }
 }
 
-/// Keeps everything, at once.
+/// Substitute for a source that keeps every fragment and never waits.
 #[derive(Clone, Default)]
 pub(in crate::input) struct Heap(Arc<Mutex<Vec<Fragment>>>);
 

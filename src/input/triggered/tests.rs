@@ -6,8 +6,8 @@ use tokio::{net::UdpSocket, sync::mpsc, task::JoinHandle, time::timeout};
 use super::*;
 use crate::input::{FragmentSize, Generator, taker::tests::Channel};
 
-/// A source that follows announced triggers from `first` on: where to announce them, what it gives,
-/// and its task.
+/// Starts a source that follows announced triggers from `first` on. Returns a socket for
+/// announcements, the fragments of the source, and its task.
 async fn following(first: EventId) -> (UdpSocket, mpsc::Receiver<Fragment>, JoinHandle<()>) {
     let mut triggers = TriggerListener::bind(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -23,8 +23,8 @@ async fn following(first: EventId) -> (UdpSocket, mpsc::Receiver<Fragment>, Join
 #[tokio::test]
 async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
     let (socket, mut fragments, following) = following(EventId::FIRST).await;
-    // In order, doubled, overtaken, after a loss, without a number, malformed, far ahead, and the
-    // next.
+    // Announcements in order, doubled, overtaken, after a loss, without a number, malformed, far
+    // ahead, and the next in order.
     for number in [1, 2, 2, 1, 5] {
         socket.send(&Announcement { number, sent_ns: 0 }.encode()).await.unwrap();
     }
@@ -42,7 +42,7 @@ async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
     timeout(Duration::from_secs(5), following).await.unwrap().unwrap();
 }
 
-/// A source that is restarted within a run.
+/// A source that is restarted within a run follows triggers from its first event on.
 #[tokio::test]
 async fn who_comes_late_follows_from_there() {
     let (socket, mut fragments, following) = following(EventId::new(5_000_001)).await;

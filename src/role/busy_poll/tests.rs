@@ -8,8 +8,8 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000 + micros * 1000)
 }
 
-/// Polls at each time with that sum of grants, as long as the task is polled again by itself.
-/// Returns how often it was.
+/// Polls at each time of `course` with that sum of grants, as long as the task schedules itself
+/// again. Returns the number of polls.
 fn turns(busy_poll: &mut BusyPoll, course: &[(u64, u64)]) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut turns = 0;
@@ -19,7 +19,7 @@ fn turns(busy_poll: &mut BusyPoll, course: &[(u64, u64)]) -> usize {
         busy_poll.stay_awake(cx, || granted, at(micros));
         Poll::Pending
     });
-    // Nothing wakes a sleeping task here.
+    // Apart from this timeout, nothing wakes a task that sleeps.
     runtime
         .block_on(async { tokio::time::timeout(Duration::from_millis(50), run).await.unwrap_or_default() });
     turns
@@ -28,7 +28,7 @@ fn turns(busy_poll: &mut BusyPoll, course: &[(u64, u64)]) -> usize {
 #[test]
 fn without_a_window_a_driver_sleeps_at_once() {
     let mut busy_poll = BusyPoll::new(None, at(0));
-    // Polled once, and once more when the test gives up.
+    // The task is polled once, and once more when the timeout expires.
     assert!(turns(&mut busy_poll, &[(0, 10); 9]) <= 2);
 }
 

@@ -8,7 +8,7 @@ fn refused() -> Result<RunOutcome, RoleError> {
     Err(RoleError::Roster("no such thing".to_owned()))
 }
 
-/// Resolving a name may occupy a thread for a long time after the role has given up.
+/// The resolution of a name may occupy a thread for a long time after the role has given up.
 #[tokio::test]
 async fn who_waits_for_a_role_that_cannot_join_sleeps_and_gets_the_error_itself() {
     let (go, gone) = mpsc::channel::<()>();
@@ -38,8 +38,8 @@ async fn what_ends_a_role_that_has_just_joined_is_found_at_its_end() {
             hand_over(joined, 7).await?;
             refused()
         };
-        let (what, handle) = RoleHandle::start("late".to_owned(), None, role).await.expect("it joins");
-        let error = handle.finished().await.expect_err("it fails");
+        let (what, handle) = RoleHandle::start("late".to_owned(), None, role).await.expect("the peer joins");
+        let error = handle.finished().await.expect_err("the role fails");
         assert!(what == 7 && matches!(*error, RoleError::Roster(_)), "{error}");
     }
 }

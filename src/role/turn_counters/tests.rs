@@ -21,7 +21,7 @@ async fn a_loop_is_listed_while_it_runs_and_its_turns_are_counted() {
     );
     assert_eq!(count.await, 7);
     assert_eq!(turn_counters.turns(), []);
-    // A loop that is dropped is removed too, and one that hangs has no turns.
+    // A loop that is dropped while it hangs is removed from the list.
     let hanging = turn_counters.count("builder 2".to_owned(), std::future::pending::<()>());
     assert!(tokio::time::timeout(Duration::from_millis(20), hanging).await.is_err());
     assert_eq!(turn_counters.turns(), []);

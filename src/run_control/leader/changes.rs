@@ -1,5 +1,5 @@
-//! Changes to the current run and those that follow: the rate of the triggers, and the builders
-//! that take part.
+//! Changes to the current run and the runs that follow: the trigger rate, and the builders that
+//! take part.
 
 use evb_core::{
     id::{BuilderId, Peer},
@@ -57,7 +57,8 @@ impl<S: System> Leader<S> {
             return Err(refusal(request, SystemError::new(Peer::Builder(id).to_string(), reason, remedy)));
         }
         if self.state == State::Configured {
-            // The run has not begun: it is opened again, and all peers register again.
+            // The run has not begun, so it is closed and opened again, and all peers register
+            // again.
             self.changes.builders = Some(builders);
             self.give_up_open_run("the builders of the run have changed").await;
             if let Err(error) = self.open().await {
@@ -83,8 +84,8 @@ impl<S: System> Leader<S> {
         Ok(())
     }
 
-    /// Starts a builder that was added to the run, if this process hosts it. A builder that has not
-    /// left yet stays.
+    /// Starts a builder that was added to the run, if this process hosts it. A builder that is
+    /// still leaving is left alone.
     fn bring(&mut self, id: BuilderId) {
         let Some(run) = self.run.as_mut().filter(|run| !run.hosts(Peer::Builder(id))) else { return };
         if let Some(joining) = self.system.join_builder(run.address, id) {
@@ -92,7 +93,7 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Starts a builder again that has left a run that goes on, if it was added while it was
+    /// Restarts a builder that has left the current run, if it was added again while it was
     /// leaving.
     pub(super) fn bring_back(&mut self, peer: Peer) {
         let Some(run) = self.run.as_ref().filter(|_| self.is_open()) else { return };

@@ -1,4 +1,4 @@
-//! What the leader shows: the status, and one sample per second.
+//! Output of the leader: the status, and one sample per second.
 
 use evb_core::{run_control::State, supervisor::Survey};
 use evb_net::clock;
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl<S: System> Leader<S> {
-    /// Takes the sample of this second.
+    /// Records the sample of this second.
     pub(super) async fn glance(&mut self) {
         let survey = self.survey().await;
         let run = self.run.as_ref().map(|run| run.number.number());

@@ -35,7 +35,7 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
     }
 }
 
-/// Refuses an annotation that is too long to be read.
+/// Refuses an annotation that exceeds the limits of its length.
 pub(super) fn too_long() -> Refusal {
     let reason = format!(
         "the kind is longer than {} bytes, or the comment is longer than {} bytes",
@@ -45,7 +45,8 @@ pub(super) fn too_long() -> Refusal {
     refusal("start", SystemError::new("the run", reason, "shorten it"))
 }
 
-/// Returns the peers that are missing or, if all are present, those whose lanes are not connected.
+/// Returns the names of missing peers or, if all peers are present, of those whose lanes are not
+/// connected.
 pub(super) fn waiting_for(survey: &Survey) -> Vec<String> {
     let sources = survey.sources.iter().map(|source| (source.presence, format!("source {}", source.id)));
     let builders =

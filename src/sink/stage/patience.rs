@@ -1,5 +1,5 @@
-//! Retries of a failing sink: without limit while the run goes on, and for a limited time at its
-//! end.
+//! Retries of a failing sink: without limit while the run goes on, and for a limited time when it
+//! ends.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tokio::{
 
 use crate::sink::SinkError;
 
-/// Interval at which the trouble is logged.
+/// Interval at which a continuing failure of the sink is logged.
 const REMIND: Duration = Duration::from_secs(10);
 
 pub(super) struct Patience {
     builder: BuilderId,
     give_up: Duration,
     ending: watch::Receiver<bool>,
-    /// Times at which the trouble began and at which it was last logged.
+    /// Times at which the failure began and at which it was last logged.
     trouble: Option<(Instant, Instant)>,
-    /// Time until which the sink is retried, once the run is ending.
+    /// Time until which the sink is retried; set when the run is ending.
     until: Option<Instant>,
 }
 
@@ -29,8 +29,8 @@ impl Patience {
         Self { builder, give_up, ending, trouble: None, until: None }
     }
 
-    /// Notes that the sink takes no events, and logs this once. Returns the time of the last log
-    /// line about it.
+    /// Notes that the sink accepts no events, and logs this the first time. Returns the time of the
+    /// last log line about the failure.
     pub(super) fn note(&mut self, error: &SinkError, held: usize) -> &mut Instant {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
@@ -41,7 +41,7 @@ impl Patience {
         told
     }
 
-    /// Waits until it is time to try again; returns false when the retries are over.
+    /// Waits until the next retry; returns false if the time for retries is over.
     pub(super) async fn wait(&mut self, error: &SinkError, held: usize) -> bool {
         let now = Instant::now();
         let builder = self.builder.number();
@@ -63,14 +63,15 @@ impl Patience {
             },
             None => tokio::select! {
                 () = again => {}
-                // An error means that the stage is gone, which is noticed elsewhere.
+                // An error means that the stage is gone, which the loop that waits here also
+                // notices.
                 _ = self.ending.changed() => self.look_for_the_end(),
             },
         }
         true
     }
 
-    /// Notes that the sink takes events again.
+    /// Notes that the sink accepts events again.
     pub(super) fn is_over(&mut self) {
         if let Some((since, _)) = self.trouble.take()
             && self.until.is_none_or(|until| until > Instant::now())
@@ -84,7 +85,7 @@ impl Patience {
         }
     }
 
-    /// Returns the ledger's text about an event that was given up.
+    /// Returns the text with which the ledger names an event that was given up.
     pub(super) fn words(&self, error: &SinkError) -> String {
         format!(
             "the sink did not accept the event within {} s after the stop: {error}",

@@ -105,7 +105,7 @@ async fn a_commit_that_fails_for_a_while_takes_nothing_twice() {
     (1..=3).for_each(|id| stage.submit(event(id)).unwrap());
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(stage.poll_fate(cx).is_pending())).await);
-    // More events arrive meanwhile, and wait in their slots.
+    // While the sink fails, more events arrive and wait in their slots.
     (4..=8).for_each(|id| stage.submit(event(id)).unwrap());
     *commit.lock().unwrap() = None;
     assert_eq!(fates(&mut stage, 8).await, (1..=8).map(|id| (id, None)).collect::<Vec<_>>());

@@ -6,7 +6,7 @@ use super::{Batch, Room};
 
 /// Room in a source's backlog for one fragment, from [`Source::reserve`](crate::Source::reserve).
 ///
-/// Readout that must not read its hardware before it can pass the data on reserves first.
+/// Readout that must not read its hardware before it can pass the data on reserves room first.
 /// Dropping a permit gives the room back.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped gives its room back"]
@@ -25,14 +25,14 @@ impl<'a> Permit<'a> {
         self.size
     }
 
-    /// Hands a fragment over. It neither waits nor fails, and nothing is lost while the run goes
-    /// on.
+    /// Pushes a fragment into the source. This neither waits nor fails, and the fragment is not
+    /// lost while the run goes on.
     ///
-    /// A smaller fragment gives the rest of its room back. A larger one is taken as well; the
-    /// backlog is over its limit until as much has left it. A fragment that
+    /// A smaller fragment gives the rest of its room back. A larger fragment is accepted as well;
+    /// the backlog then exceeds its limit until enough fragments have left it. A fragment that
     /// [`Source::push`](crate::Source::push) would refuse (event 0, larger than `max_fragment`, or
-    /// an event far ahead of the run) is counted as refused in the source's report and named in
-    /// the log.
+    /// an event far ahead of the run) is counted as refused in the source's report and named in the
+    /// log.
     pub fn push(self, fragment: Fragment) {
         self.room.fill(Batch::One(fragment));
     }

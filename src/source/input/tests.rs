@@ -28,7 +28,8 @@ async fn a_push_that_is_given_up_keeps_nothing_of_the_backlog() {
     assert_eq!(outlet.permits.available_permits(), free);
 }
 
-/// A driver that takes what is pushed, keeps some of it in the backlog, and decides events.
+/// Substitute for the driver: takes pushed fragments, keeps some in the backlog, and decides
+/// events.
 struct Taker {
     outlet: Outlet,
     taken: Vec<u64>,
@@ -37,7 +38,7 @@ struct Taker {
 }
 
 impl Taker {
-    /// Takes up to `places` of the channel.
+    /// Takes the fragments of up to `places` places of the channel.
     fn take(&mut self, places: usize) {
         for _ in 0..places {
             let Ok(pushed) = self.outlet.fragments.try_recv() else { break };
@@ -49,7 +50,7 @@ impl Taker {
         }
     }
 
-    /// Decides all events before `event`, whose fragments leave the backlog.
+    /// Decides all events before `event`; their fragments leave the backlog.
     fn decide(&mut self, event: u64) {
         self.decided = event;
         self.held.retain(|held| *held >= event);
@@ -58,7 +59,7 @@ impl Taker {
     }
 }
 
-/// Numbers from a seed (xorshift64, G. Marsaglia, "Xorshift RNGs", 2003).
+/// Pseudo-random numbers from a seed (xorshift64, G. Marsaglia, "Xorshift RNGs", 2003).
 struct Dice(u64);
 
 impl Dice {
@@ -70,14 +71,15 @@ impl Dice {
     }
 }
 
-/// A call, and the events that it pushes.
+/// A call of the source, and the events whose fragments it pushes.
 enum Called {
     Push(u64),
     Reserve(u64),
     Many(std::ops::Range<u64>),
 }
 
-/// Polls a call some times while the driver takes and decides, and drops it if it is not ready.
+/// Polls a call some times while the driver takes fragments and decides events, and drops the call
+/// if it is still not ready.
 fn call<T>(call: impl Future<Output = T>, taker: &mut Taker, dice: &mut Dice) -> Option<T> {
     let mut call = pin!(call);
     for _ in 0..=dice.below(3) {
@@ -115,7 +117,7 @@ fn ten_thousand_cancelled_calls_lose_nothing_and_keep_no_room() {
                 },
                 Called::Reserve(event) => {
                     match call(intake.reserve(Bytes::new(dice.below(101))), &mut taker, &mut dice) {
-                        // Every eighth permit is not used.
+                        // The test drops every eighth permit unused.
                         Some(permit) if dice.below(8) == 0 => drop(permit.unwrap()),
                         Some(permit) => {
                             permit.unwrap().push(fragment(event));
@@ -160,7 +162,8 @@ async fn what_does_not_fit_at_once_comes_back() {
     assert!(intake.try_push(fragment(2)).is_ok());
     let full = intake.try_push(fragment(3)).expect_err("there is room for one");
     assert!(matches!(full, TryPushError::Full(_)) && full.into_fragment().event == EventId::new(3));
-    // The first undecided event waits for the backlog, a decided one does not.
+    // A fragment of the first undecided event waits for the backlog; a fragment of a decided event
+    // does not.
     assert!(matches!(intake.try_push(fragment(1)), Err(TryPushError::Full(_))));
     outlet.begin(EventId::new(2));
     assert!(intake.try_push(fragment(1)).is_ok());
@@ -173,7 +176,7 @@ async fn what_does_not_fit_at_once_comes_back() {
     assert_eq!(intake.push(fragment(1)).await, Err(PushError::Ended));
 }
 
-/// A permit for less than what comes, and for more.
+/// One permit reserves less than the size of its fragment, the other exactly that size.
 #[tokio::test]
 async fn room_that_was_reserved_follows_what_is_pushed() {
     let (intake, outlet) = intake(Bytes::new(100), Bytes::new(1000));

@@ -26,7 +26,8 @@ fn a_builders_own_rate_goes_before_the_general_one() {
 fn a_stream_counts_payload_and_datagrams_whole_frames() {
     let rate = |transport, cost, bytes, measure| socket_rate(transport, pace(bytes, measure), cost);
     let cost = PacketCost::tcp(1500, Bytes::new(256));
-    // 1448 of 1514 bytes of a frame, 1538 of the line.
+    // A full packet has 1448 bytes of TCP payload in a frame of 1514 bytes, and occupies 1538 bytes
+    // on the line.
     for (bytes, measure) in [(1514, ByteMeasure::Buffer), (1538, ByteMeasure::Line)] {
         assert_eq!(rate(Transport::Tcp, cost, bytes, measure).bits_per_second(), 1_448_000_000);
     }

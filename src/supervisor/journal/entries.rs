@@ -1,5 +1,5 @@
-//! The journal's framing: a header, then entries behind each other, each behind its length and
-//! checksum. They are read through a buffer, one at a time.
+//! The file format of the journal: a header, then entries, each preceded by its length and
+//! checksum. Entries are read through a buffer, one at a time.
 
 #[cfg(test)]
 mod tests;
@@ -10,32 +10,32 @@ use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
 use evb_core::wire::encoding::Encoding as _;
 use evb_core::wire::journal::Entry;
 
-/// The first bytes of each journal: its type, and the version of its framing.
+/// First bytes of each journal file: its type, and the version of the format.
 pub(in crate::supervisor) const HEADER: [u8; 8] = *b"evbjrn\x01\n";
 
-/// Length that no entry exceeds: decisions on 65 536 events take a tenth of it.
+/// Limit of the length of an entry; an entry with decisions on 65 536 events takes a tenth of this.
 const MAX_ENTRY: usize = 16 << 20;
 
-/// Size of an entry's length and checksum.
+/// Number of bytes of an entry's length and checksum.
 const FRAME: usize = 8;
 
-/// The most bytes with which an entry states its time, its kind and its length.
+/// Limit of the number of bytes with which an entry states its time, its kind and its length.
 const START: usize = 24;
 
-/// Bytes of the file that are held at once, besides one entry.
+/// Number of bytes of the file that are held in memory at once, besides one entry.
 const WINDOW: usize = 64 << 10;
 
-/// The most bytes that are summed in search of a whole entry behind one that cannot be read. A torn
-/// end needs far less, because only bytes in the form of an entry are summed.
+/// Limit of the bytes that are checksummed in search of a whole entry behind an unreadable one. A
+/// torn end needs far less, because only bytes in the form of an entry are checksummed.
 const MAX_SUMMED: u64 = 256 << 20;
 
-/// Reason for which entries cannot be read.
+/// Reason for which the entries of a journal cannot be read.
 #[derive(Debug)]
 pub(in crate::supervisor) enum Fault {
     Io(io::Error),
     /// The file does not begin with a journal's header.
     Foreign,
-    /// The entry that begins at this byte cannot be read, and it is not a torn end.
+    /// Offset of an entry that cannot be read and is not a torn end.
     Damaged(u64),
 }
 
@@ -45,8 +45,8 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Appends an entry to `bytes`; returns false if the entry is of a length that cannot be read
-/// again.
+/// Appends an entry to `bytes`; returns false if the entry is empty or too long, so that it could
+/// not be read again.
 pub(in crate::supervisor) fn frame(entry: &Entry, bytes: &mut Vec<u8>) -> bool {
     let body = entry.encode_to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -62,11 +62,11 @@ pub(in crate::supervisor) fn sum(body: &[u8]) -> u32 {
 }
 
 /// The entries of a journal. A torn end, left by a killed process, a full disk or a power cut, is
-/// left out; damage is an error.
+/// ignored; damage before the end is an error.
 #[derive(Debug)]
 pub(in crate::supervisor) struct Entries<R> {
     input: BufReader<R>,
-    /// Offset up to which the journal is whole.
+    /// Offset up to which the journal was read and is valid.
     at: u64,
     /// Length of the input when reading began.
     end: u64,
@@ -89,13 +89,13 @@ impl<R: Read + Seek> Entries<R> {
         Ok(Self { input, at: if over { 0 } else { length as u64 }, end, over, body: Vec::new() })
     }
 
-    /// Returns the length of the part that is whole, once all entries were read; 0 if not even the
-    /// header is whole.
+    /// Returns the length of the valid part, once all entries were read; 0 if not even the header
+    /// is complete.
     pub(in crate::supervisor) fn whole(&self) -> u64 {
         self.at
     }
 
-    /// Returns the number of bytes that follow the whole part.
+    /// Returns the number of bytes that follow the valid part.
     pub(in crate::supervisor) fn torn(&self) -> u64 {
         self.end - self.at
     }
@@ -108,7 +108,8 @@ impl<R: Read + Seek> Entries<R> {
             if fits(length, left) {
                 self.body.resize(length, 0);
                 if fill(&mut self.input, &mut self.body)? == length && sum(&self.body) == expected {
-                    // An entry with the right sum is not torn, so a failure to decode it is damage.
+                    // An entry with the right checksum is not torn, so a failure to decode it is
+                    // damage.
                     let entry = Entry::decode(&self.body).map_err(|_| Fault::Damaged(self.at))?;
                     self.at += (FRAME + length) as u64;
                     return Ok(Some(entry));
@@ -119,8 +120,8 @@ impl<R: Read + Seek> Entries<R> {
     }
 
     /// Returns true if a whole entry begins at `from` or later: then the bytes before it are not a
-    /// torn end. If reasonable effort does not settle this, the file counts as damaged, and nothing
-    /// is cut off.
+    /// torn end. If the search would take too long, the file counts as damaged, and nothing is cut
+    /// off.
     fn is_whole_behind(&mut self, mut from: u64) -> io::Result<bool> {
         let mut window = vec![0; WINDOW];
         let mut effort = MAX_SUMMED;
@@ -184,7 +185,7 @@ impl<R: Read + Seek> Iterator for Entries<R> {
     }
 }
 
-/// Fills the memory as far as the input goes, and returns the number of bytes.
+/// Fills `into` as far as the input goes, and returns the number of bytes read.
 fn fill(input: &mut impl Read, mut into: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while !into.is_empty() {
@@ -206,14 +207,14 @@ fn split(head: [u8; FRAME]) -> (usize, u32) {
     (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u32::from_le_bytes(sum))
 }
 
-/// Returns true if an entry can have this length. An empty one cannot: its sum is 0, and a file
-/// after a power cut may have any number of zeros.
+/// Returns true if an entry can have this length. An empty entry is not allowed: its checksum is 0,
+/// and a file may contain many zeros after a power cut.
 fn fits(length: usize, left: u64) -> bool {
     (1..=MAX_ENTRY).contains(&length) && (FRAME + length) as u64 <= left
 }
 
-/// Returns length and checksum if these bytes may begin an entry, as far as its start can show: a
-/// time, and one field that fills the rest (`journal.proto`).
+/// Returns length and checksum if the given bytes may begin an entry. The start of an entry is a
+/// time, and one field that fills the rest of the entry (`journal.proto`).
 fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
     let (head, rest) = bytes.split_first_chunk::<FRAME>()?;
     let (length, expected) = split(*head);
@@ -237,7 +238,7 @@ fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
     (used.checked_add(rest_of_thing) == Some(length as u64)).then_some((length, expected))
 }
 
-/// `Entry.at_ns`: field 1, a varint.
+/// Protobuf tag of `Entry.at_ns`: field 1, a varint.
 const AT_NS: u64 = 1 << 3;
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {

@@ -1,5 +1,5 @@
-//! [`Keeper`]: the journal on a thread of its own. A disk that hangs delays only what depends on
-//! the disk.
+//! [`Keeper`]: runs the journal on a thread of its own, so that a disk that hangs delays only
+//! messages that depend on the journal.
 
 use std::{
     fmt::Debug,
@@ -20,13 +20,13 @@ use tokio::sync::mpsc;
 
 use super::Journal;
 
-/// Time after which a write that is not done is logged.
+/// Time after which a write that is not finished is logged.
 const HANG: Duration = Duration::from_secs(1);
 
-/// Time that the end of a run waits for the disk's last write.
+/// Time for which the end of a run waits for the journal's last write.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
-/// Milliseconds that a sudden end waits for it.
+/// Number of milliseconds for which `drop` waits for the journal's last write.
 const LAST_LOOKS: u32 = 100;
 
 /// A store of entries: the journal's file, or a substitute in a test.
@@ -65,7 +65,7 @@ impl Store for Journal {
     }
 }
 
-/// A job for the thread, which takes one at a time.
+/// A job for the journal's thread, which takes one job at a time.
 enum Job {
     Write { entries: Vec<Entry>, up_to: u64, instead: Option<Vec<Entry>> },
     Abandon,
@@ -76,13 +76,13 @@ enum Job {
 pub(crate) enum Done {
     /// The first `up_to` entries of the run are written.
     Written { up_to: u64, is_long: bool },
-    /// The write failed, and is tried again.
+    /// The write failed, and will be tried again.
     Failed(io::Error),
-    /// The file is gone, or could not be removed.
+    /// The file is removed, or could not be removed.
     Abandoned(io::Result<()>),
 }
 
-/// The journal as the driver sees it.
+/// The journal as the driver uses it: a queue of entries and the thread that writes them.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     path: PathBuf,
@@ -90,11 +90,11 @@ pub(crate) struct Keeper {
     done: mpsc::Receiver<Done>,
     thread: Option<JoinHandle<()>>,
     is_at_work: bool,
-    /// Entries that the thread does not have yet, while it is at work on others.
+    /// Entries that are not given to the thread yet, because it is still writing earlier ones.
     pending: Vec<Entry>,
     added: u64,
     written: u64,
-    /// Time since which nothing was written although entries wait.
+    /// Time since which no entry was written although entries wait.
     waiting: Option<Instant>,
     stalled: bool,
     told: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread.
+    /// Starts the journal's thread.
     pub(crate) fn new(store: Box<dyn Store>) -> io::Result<Self> {
         let path = store.path().to_owned();
         let (jobs, to_do) = jobs::sync_channel(1);
@@ -152,7 +152,7 @@ impl Keeper {
         self.written
     }
 
-    /// Gives waiting entries to the thread, if it is idle; `snapshot` returns entries that can
+    /// Gives the waiting entries to the thread, if it is idle; `snapshot` returns entries that can
     /// replace all earlier ones.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
@@ -165,19 +165,20 @@ impl Keeper {
         self.give(Job::Write { entries, up_to: self.added, instead });
     }
 
-    /// Has the file removed: after a run that went on without it, its content is out of date.
+    /// Lets the thread remove the file: its content is out of date after a run that went on without
+    /// the journal.
     pub(crate) fn abandon(&mut self) {
         self.retry = None;
         self.give(Job::Abandon);
     }
 
     fn give(&mut self, job: Job) {
-        // If the thread cannot take the job, `poll` finds that it is gone.
+        // If the thread cannot take the job, `poll` finds that the thread is gone.
         let _ = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
         self.is_at_work = true;
     }
 
-    /// Returns the result of the job.
+    /// Returns the result of the thread's current job.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Done> {
         if !self.is_at_work {
             return Poll::Pending;
@@ -198,7 +199,8 @@ impl Keeper {
         Poll::Ready(done)
     }
 
-    /// Returns true if the run has to wait for the disk. Logs a long wait, and its end.
+    /// Returns true if the run has to wait for the disk. Logs a long wait for the disk, and the end
+    /// of the wait.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
         let waits = self.waiting.map_or(Duration::ZERO, |since| now.since(since));
         self.stalled = waits >= JOURNAL_STALL;
@@ -212,7 +214,7 @@ impl Keeper {
         self.stalled
     }
 
-    /// Returns the time at which it must be polled again.
+    /// Returns the time at which the keeper must be polled again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + JOURNAL_STALL);
         earlier(stall, self.retry)
@@ -229,7 +231,7 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// A keeper that is dropped without `close` still writes its decisions and closes the file, so
+    /// A keeper that is dropped without `close` still writes its entries and closes the file, so
     /// that another process can open it at once, unless the disk hangs.
     fn drop(&mut self) {
         self.done.close();

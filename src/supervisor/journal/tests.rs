@@ -60,7 +60,7 @@ fn every_torn_end_is_cut_to_the_last_whole_entry() {
         let (mut journal, found) = scratch.open().unwrap();
         let whole = ends.iter().filter(|end| **end <= length as u64).count().saturating_sub(1);
         assert_eq!(found, all[..whole], "cut at {length}");
-        // The next entry follows immediately.
+        // An entry that is added now follows the last whole entry.
         journal.append(&entry(77));
         journal.commit().unwrap();
         drop(journal);
@@ -108,12 +108,12 @@ fn zeros_and_garbage_at_the_end_are_cut_off() {
     for torn in [vec![0; 1 << 20], vec![0xff; 3000], whole[8..30].to_vec()] {
         fs::write(&scratch.0, [&whole[..], &torn].concat()).unwrap();
         assert_eq!(scratch.open().unwrap().1.len(), 3 + usize::from(torn[0] == whole[8]));
-        // The rest is whole; nothing is cut twice.
+        // The first opening has removed the torn bytes from the file.
         assert!(scratch.bytes().len() < whole.len() + 30);
     }
 }
 
-/// A write failed half way, and its bytes could not be cut off.
+/// A write has failed half way, and its bytes could not be cut off.
 #[test]
 fn what_a_failed_write_left_behind_is_cut_before_the_next_one() {
     let scratch = Scratch::new("untidy");
@@ -151,7 +151,8 @@ fn an_entry_that_nobody_could_read_is_not_written() {
     assert_eq!(scratch.open().unwrap().1, [entry(1), entry(2)]);
 }
 
-/// Otherwise each turn would rewrite a large state, and log each failure to do so.
+/// A journal that stayed long after its replacement would make each turn rewrite a large state and
+/// log each failure.
 #[test]
 fn a_journal_is_long_once_more_when_it_has_grown() {
     let scratch = Scratch::new("long");
@@ -197,7 +198,7 @@ fn one_supervisor_at_a_time_and_nothing_foreign() {
     drop(first);
     fs::write(&scratch.0, "[run]\nnumber = 1\n").unwrap();
     assert!(matches!(scratch.open(), Err(JournalError::Foreign(_))));
-    assert_eq!(fs::read_to_string(&scratch.0).unwrap(), "[run]\nnumber = 1\n", "it is left as it is");
+    assert_eq!(fs::read_to_string(&scratch.0).unwrap(), "[run]\nnumber = 1\n", "the file is unchanged");
 }
 
 #[test]

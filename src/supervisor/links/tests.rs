@@ -22,7 +22,7 @@ fn heartbeat() -> Control {
     Control { message: Some(Message::Heartbeat(Heartbeat::default())) }
 }
 
-/// Both ends of a connection: the peer's, and that of the supervisor.
+/// Returns both ends of a control connection: the peer's, and the supervisor's.
 async fn connection(peer: Peer) -> (ControlLink, ControlLink) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -27,11 +27,11 @@ use crate::supervisor::journal::{
     keeper::{Keeper, Store},
 };
 
-/// Time for which the disk hangs: longer than peers wait for a heartbeat, and than a drain may
-/// take.
+/// Time for which the disk hangs: longer than the time for which peers wait for a heartbeat, and
+/// longer than a drain may take.
 const HANG: Duration = Duration::from_secs(4);
 
-/// A gate that delays writes while it is shut.
+/// A gate that delays writes while the gate is shut.
 #[derive(Debug, Default)]
 struct Gate {
     is_shut: Mutex<bool>,
@@ -92,7 +92,7 @@ struct Heard {
 }
 
 /// Plays a source that is ready at once, or a builder that completes every event at once. Returns
-/// the verdict of its run.
+/// the verdict that the supervisor sends at the end.
 async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
     let mut link = join(&address, peer).await;
     let mut built = 0;
@@ -137,16 +137,16 @@ async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
 
 /// Asserts that the supervisor answers a survey at once, and returns it.
 async fn look(handle: &SupervisorHandle) -> Survey {
-    tokio::time::timeout(Duration::from_millis(500), handle.survey()).await.expect("it answers").unwrap()
+    tokio::time::timeout(Duration::from_millis(500), handle.survey()).await.expect("an answer").unwrap()
 }
 
 async fn complete(handle: &SupervisorHandle, more_than: u64) -> u64 {
     let mut progress = handle.progress();
     let enough = progress.wait_for(|progress| progress.events.complete > more_than);
-    tokio::time::timeout(Duration::from_secs(10), enough).await.expect("it goes on").unwrap().events.complete
+    tokio::time::timeout(Duration::from_secs(10), enough).await.expect("progress").unwrap().events.complete
 }
 
-/// Starts a supervisor whose journal is behind the gate, and its peers.
+/// Starts a supervisor whose journal writes through the gate, and its peers.
 async fn begin(path: &Path, gate: &Arc<Gate>) -> Supervisor {
     let trigger = TriggerKind::Periodic { rate: Frequency::from_hertz(1000.0).unwrap() };
     let plan = RunPlan { slots: 8, ..plan(1, 1, trigger) };
@@ -181,7 +181,7 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
     tokio::time::sleep(HANG).await;
     let during = look(&handle).await;
     assert_eq!(count(&heard.orders), orders, "nobody hears of what is not written down");
-    assert!(count(&heard.heartbeats) > turn_counters + 2 * 8, "peers know that it lives");
+    assert!(count(&heard.heartbeats) > turn_counters + 2 * 8, "peers hear from the supervisor");
     let [cause] = &during.dead_time[..1] else { panic!("{during:?}") };
     assert!(cause.cause == "the journal's disk" && cause.inhibited > 2000, "{:?}", during.dead_time);
     assert_eq!(during.events.complete, before.events.complete);
@@ -190,7 +190,7 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
         "{during:?}"
     );
     let answered = tokio::time::timeout(Duration::from_millis(500), handle.pause()).await;
-    answered.expect("it answers").unwrap();
+    answered.expect("an answer").unwrap();
     handle.resume().await.unwrap();
 
     gate.set(false);
@@ -201,13 +201,13 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
     tokio::time::sleep(HANG).await;
     assert_eq!(handle.progress().latest().state, RunState::Stopping);
     gate.set(false);
-    let report = tokio::time::timeout(Duration::from_secs(10), run).await.expect("it ends").unwrap().unwrap();
+    let report = tokio::time::timeout(Duration::from_secs(10), run).await.expect("an end").unwrap().unwrap();
     assert_eq!((report.exit_code, report.events.lost), (0, 0), "{:?}", report.problems);
     assert_eq!(report.events.open(), Some(0));
     for peer in peers {
         assert_eq!(peer.await.unwrap(), report.verdict);
     }
     assert_eq!(crate::supervisor::unfinished_run(&path).unwrap(), None);
-    // The file is closed, so the next run can open it.
+    // The first run has closed the file, so the next run can open it.
     Journal::open(JournalConfig { path, fsync: JournalFsync::None }, |_| {}).unwrap();
 }

@@ -19,7 +19,7 @@ async fn who_asks_without_end_lets_others_ask_too() {
     assert_eq!(next().await, 1);
     let mut other = TcpStream::connect(address).await.unwrap();
     other.write_all(b"7\n").await.unwrap();
-    // The other client's line needs time to arrive.
+    // The second client's line needs time to arrive.
     tokio::time::sleep(Duration::from_millis(100)).await;
     while next().await == 1 {
         asked += 1;

@@ -1,4 +1,4 @@
-//! The steps of CI, and the requirements of each on the machine.
+//! The steps of CI, and what each step requires of the machine.
 
 use std::{fs, path::Path};
 
@@ -8,28 +8,28 @@ use toml::Table;
 use super::step::Step;
 use crate::{api, fuzz, instructions, repo};
 
-/// The README's command to run the tests.
+/// The command in the README that runs the tests.
 const README_TEST: &str = "cargo test --workspace";
-/// The README's command that builds the first events.
+/// The command in the README that builds the first events.
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
-/// The benches that need nothing but cargo.
+/// Arguments that select the benches which need no other tool than cargo.
 const BENCHES: &str = "--bench machines --bench shaper --bench loopback --bench push";
-/// Builds with every set of features that users can choose.
+/// Arguments of cargo-hack for every set of features that users can choose.
 const POWERSET: &str = "--feature-powerset --exclude-features default,fuzzing --no-dev-deps";
-/// Tests of the build with no feature.
+/// Arguments that select the tests of a build without features.
 const LEAN: &str = "--test lean --test life_cycle";
-/// Manifests that do not belong to the workspace.
+/// Manifest of the fuzz package, which like `PEERS` and `OUTSIDE` does not belong to the workspace.
 const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
 const OUTSIDE: &str = "examples/outside/Cargo.toml";
-/// Seconds for each fuzz target: enough to find what any input finds.
+/// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 10;
 
-/// Returns all steps in their order: the README's commands first, then the cheap steps, then those
-/// that need a release build.
+/// Returns all steps in their order: first the commands of the README, then cheap steps, then the
+/// steps that need a release build.
 ///
-/// Steps that need other projects' programs are skipped where these are absent, unless they are
-/// `required`. `lab` is the lab's program, if it is built already.
+/// Steps that need third-party programs are skipped if these are missing, unless `required` is
+/// true. `lab` is the path of the program `lab`, if it is already built.
 pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     let root = repo::root();
     let mut steps = vec![
@@ -55,15 +55,14 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     steps.extend(networks(lab));
     steps.extend(beside_others(required, lab));
     steps.push(
-        // Each bench runs once, with what the tests have built already. This shows that they run,
-        // not how fast.
+        // Each bench runs once, as built by the tests, only to show that it runs.
         Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
     );
-    // The build takes minutes where nothing is built yet.
+    // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
     steps.extend(forms(&root));
-    // These are three builds in three folders, each of which often waits for one crate. Run
-    // together, they keep all cores busy, and their results do not depend on time.
+    // The next three steps run together to keep all cores busy, because each builds in a folder of
+    // its own and often waits for a single crate. The results of these steps do not depend on time.
     steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
     steps.push(fuzz(&root).beside());
     let [tests, compared] = peers(&root);
@@ -71,14 +70,14 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Returns a command that looks for a line in the README. Since a blank in a step's line separates
-/// words, the pattern has a dot for each blank.
+/// Returns a command that searches the README for `command`. The pattern has a dot instead of each
+/// blank, because a blank in a step's command line separates arguments.
 fn in_readme(command: &str) -> String {
     format!("grep -q -e {} README.md", command.replace(' ', "."))
 }
 
-/// Checks with the oldest compiler that the manifest promises, if it is installed; otherwise with
-/// the current one, which the step's name states.
+/// Returns a step that checks the workspace with the oldest supported compiler (`rust-version`), if
+/// it is installed; otherwise with the current compiler, which the name of the step then states.
 fn msrv(root: &Path) -> Result<Step> {
     let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
     let promised = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
@@ -95,13 +94,14 @@ fn msrv(root: &Path) -> Result<Step> {
     ))
 }
 
-/// Returns true if the output of `rustc --version` states that version.
+/// Returns true if `said`, the output of `rustc --version`, states this version.
 fn is_of(said: &str, version: &str) -> bool {
     let own = said.split_whitespace().nth(1).unwrap_or_default();
     own == version || own.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Returns the installed toolchain of a version such as `1.95`: `1.95`, or `1.95.0` and its triple.
+/// Returns the version name of the installed toolchain for a version such as `1.95`; the toolchain
+/// may be named `1.95` or `1.95.0`, followed by its target triple.
 fn toolchain(promised: &str, installed: &str) -> Option<String> {
     let mut names = installed.lines().filter_map(|line| line.split_whitespace().next());
     let name = names.find(|name| {
@@ -111,7 +111,8 @@ fn toolchain(promised: &str, installed: &str) -> Option<String> {
     Some(name.split('-').next().unwrap_or_default().to_owned())
 }
 
-/// Runs the README's run command twice, and verifies the files of both runs.
+/// Returns steps that execute the README's run command twice, and verify the event files of both
+/// runs.
 fn quickstart(root: &Path) -> Result<Vec<Step>> {
     const CONFIG: &str = "examples/quickstart.toml";
     let skip = absent(root, CONFIG);
@@ -131,7 +132,7 @@ fn quickstart(root: &Path) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Returns the folders into which a configuration's builders write, each folder once.
+/// Returns the folders into which the builders of a configuration write, each folder once.
 fn sink_paths(config: &Table) -> Vec<String> {
     let builders = config.get("builder").and_then(|b| b.as_array()).map(Vec::as_slice).unwrap_or_default();
     let mut paths: Vec<String> =
@@ -141,13 +142,14 @@ fn sink_paths(config: &Table) -> Vec<String> {
     paths
 }
 
-/// Returns a step that runs the lab's program, which skips by itself what this machine cannot do.
+/// Returns a step that runs the program `lab`, whose exit code tells if this machine lacks a
+/// requirement.
 fn of_lab(lab: Option<&Path>, name: &str, seconds: u64, line: &str) -> Step {
     let step = Step::xtask(name, seconds, line);
     if let Some(lab) = lab { step.program(lab) } else { step }
 }
 
-/// Runs the network lab, and what needs another kernel.
+/// Returns the steps of the network lab and of User-Mode Linux.
 fn networks(lab: Option<&Path>) -> [Step; 5] {
     let scenario = |name: &str, seconds, arguments: &str| {
         of_lab(lab, name, seconds, &format!("lab {arguments} --evbd target/release/evbd"))
@@ -163,19 +165,21 @@ fn networks(lab: Option<&Path>) -> [Step; 5] {
     ]
 }
 
-/// Runs evb together with the real programs that its users have.
+/// Returns the steps that test evb together with third-party programs, such as Prometheus and
+/// Slurm.
 fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
     let step = |part: &str, seconds| {
         let line = format!("eco {part} --evbd target/release/evbd");
         let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
         if required { step.required() } else { step }
     };
-    // The last three steps mostly wait: for scrapes, for leases, and for the delay of alerts.
+    // The last three steps run together, because they mostly wait: for scrapes, for leases, and for
+    // delays of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
     vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
 }
 
-/// Checks the format of the packages outside of the workspace.
+/// Returns steps that check the code format of the packages outside of the workspace.
 fn forms(root: &Path) -> [Step; 3] {
     [("fuzz format", FUZZ), ("peers format", PEERS), ("outside format", OUTSIDE)].map(|(name, manifest)| {
         Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))
@@ -183,18 +187,19 @@ fn forms(root: &Path) -> [Step; 3] {
     })
 }
 
-/// Runs all fuzz targets in one step, which prints a table of its own.
+/// Returns a step that runs all fuzz targets and prints a table of their results.
 fn fuzz(root: &Path) -> Step {
     let count = fuzz::targets(root).len() as u64;
     let skip = (count == 0).then(|| "there is no fuzz/fuzz_targets".to_owned());
-    // The build takes minutes where nothing is built yet.
+    // The time limit is generous, because the first build takes minutes.
     let seconds = 900 + count * (FUZZ_SECONDS + 5);
     Step::xtask("fuzz", seconds, &format!("fuzz --jobs 2 --seconds {FUZZ_SECONDS}"))
         .unless(skip.or_else(fuzz::lacks))
 }
 
-/// Tests and runs the programs that evb is compared with, where there is a C++ compiler. The
-/// comparison itself prints what this machine can do and never fails.
+/// Returns steps that test `benches/peers` and compare evb with its programs; skipped without a C++
+/// compiler. A failure of the comparison does not make CI fail, because its rates are only for
+/// information.
 fn peers(root: &Path) -> [Step; 2] {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());

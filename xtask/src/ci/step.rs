@@ -1,4 +1,4 @@
-//! One step: a command under a time limit, or the reason why it does not run here.
+//! [`Step`]: a command with a time limit, or the reason why the command cannot run on this machine.
 
 use std::{
     fmt,
@@ -11,22 +11,22 @@ use std::{
 
 use crate::repo;
 
-/// The exit code of a program that cannot run on this machine, with the meaning that automake's
-/// tests give it.
+/// Exit code of a program that cannot run on this machine; automake's test suites use the same
+/// code.
 const SKIPPED: u8 = 77;
 
-/// The exit code of a program that passed, but could not judge everything on this machine.
+/// Exit code of a program that passed, but could not judge all its checks on this machine.
 const IN_PART: u8 = 78;
 
-/// The result of a step.
+/// Result of a step.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     Passed,
-    /// Passed, as far as this machine permits a judgement.
+    /// The step passed, but this machine did not allow it to judge all its checks.
     InPart,
     Failed(String),
     Skipped(String),
-    /// It failed, but is only for information.
+    /// The step failed, but is only for information.
     Reported(String),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// A command to run at the root of the repository.
+/// A command of CI, which runs in the root folder of the repository.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
@@ -50,18 +50,18 @@ pub(crate) struct Step {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(&'static str, &'static str)>,
-    /// Reason for which it cannot run here.
+    /// Reason why the step cannot run on this machine; `None` if it can.
     skip: Option<String>,
-    /// True if its failure is shown but does not count.
+    /// True if a failure of the step is shown but does not make CI fail.
     informative: bool,
-    /// True if a skip counts as a failure.
+    /// True if CI fails when the step is skipped.
     required: bool,
-    /// True if it starts together with the step before it.
+    /// True if the step starts together with the previous step.
     pub(crate) beside: bool,
 }
 
 impl Step {
-    /// Creates a step from a program and its arguments, separated by spaces.
+    /// Creates a step from a command line, whose words are separated by blanks.
     pub(crate) fn new(name: &str, seconds: u64, line: &str) -> Self {
         let mut words = line.split_whitespace().map(ToOwned::to_owned);
         Self {
@@ -77,7 +77,7 @@ impl Step {
         }
     }
 
-    /// Creates a step that runs this program with other arguments.
+    /// Creates a step that runs this `xtask` program with other arguments.
     pub(crate) fn xtask(name: &str, seconds: u64, line: &str) -> Self {
         let own = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
         let step = Self::new(name, seconds, line);
@@ -85,7 +85,7 @@ impl Step {
         Self { program: own, arguments: [vec![arguments], step.arguments].concat(), ..step }
     }
 
-    /// Runs another program with the same arguments.
+    /// Returns a step that runs another program with the same arguments.
     pub(crate) fn program(self, program: &Path) -> Self {
         Self { program: program.to_owned(), ..self }
     }
@@ -95,7 +95,7 @@ impl Step {
         self
     }
 
-    /// Skips the step if there is a reason.
+    /// Makes the step be skipped if `reason` is given.
     pub(crate) fn unless(mut self, reason: Option<String>) -> Self {
         self.skip = self.skip.or(reason);
         self
@@ -105,18 +105,18 @@ impl Step {
         Self { informative: true, ..self }
     }
 
-    /// Marks a step as one that must run, because its prerequisites were installed.
+    /// Makes CI fail if the step is skipped, because its requirements have been installed.
     pub(crate) fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// Starts the step together with the one before it; the result of neither may depend on its
-    /// duration.
+    /// Makes the step start together with the previous step; the results of both must not depend on
+    /// their duration.
     pub(crate) fn beside(self) -> Self {
         Self { beside: true, ..self }
     }
 
-    /// Returns the command as it would be typed.
+    /// Returns the command line of the step, as a user would type it.
     pub(crate) fn line(&self) -> String {
         let environment =
             self.environment.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect::<String>();
@@ -124,13 +124,13 @@ impl Step {
         format!("{environment}{program} {}", self.arguments.join(" "))
     }
 
-    /// Runs it within its own limit and the rest of the budget.
+    /// Runs the step, within its own time limit and `left`, the rest of the budget.
     pub(crate) fn run(&self, left: Duration) -> Ended {
         self.run_to(left, None)
     }
 
-    /// Runs it like [`Self::run`], and returns its output too, which would otherwise be mixed with
-    /// that of other steps.
+    /// Runs the step like [`Self::run`], and also returns its output, so that the outputs of
+    /// simultaneous steps are not mixed.
     pub(crate) fn run_and_keep(&self, left: Duration) -> (Ended, String) {
         let Ok((mut reader, writer)) = io::pipe() else { return (self.run(left), String::new()) };
         thread::scope(|scope| {
@@ -171,10 +171,11 @@ impl Step {
         }
     }
 
-    /// Returns an exit code that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] from a program
-    /// that uses these codes.
+    /// Runs the command, and returns its exit code if it is no failure: 0, [`SKIPPED`] or
+    /// [`IN_PART`].
     fn attempt(&self, seconds: u64, output: Option<PipeWriter>) -> Result<u8, String> {
-        // `timeout` ends the whole process group, which a kill of our own child would not.
+        // The program `timeout` kills the whole process group of the command, while
+        // [`std::process::Child::kill`] would kill one process.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=20", &seconds.to_string()]).arg(&self.program).args(&self.arguments);
         command.envs(self.environment.iter().copied()).current_dir(repo::root());
@@ -183,7 +184,8 @@ impl Step {
             command.stdout(output).stderr(errors);
         }
         let status = command.status();
-        // This closes our own end of the pipe.
+        // Dropping the command closes this process's copies of the pipe's writing end, so that the
+        // reader reaches the end.
         drop(command);
         match status.map(|status| status.code()) {
             Ok(Some(0)) => Ok(0),

@@ -1,17 +1,18 @@
-//! Converts libFuzzer's last output to a line of the table.
+//! [`Outcome`]: the result of a fuzz target, read from libFuzzer's output and formatted as a line
+//! of the table.
 
 use std::{fmt, time::Duration};
 
-/// The result of one target.
+/// Result of running one fuzz target.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) passed: bool,
     took: Duration,
-    /// Number of inputs tried; `None` if the run ended before reporting it.
+    /// Number of inputs tried; `None` if libFuzzer ended without reporting it.
     executions: Option<u64>,
-    /// Number of edges of the code that some input has reached.
+    /// Number of edges of the control flow graph that the inputs have reached.
     coverage: Option<u64>,
-    /// Peak of the resident memory, in MiB.
+    /// Peak resident memory, in MiB.
     memory: Option<u64>,
 }
 
@@ -19,14 +20,13 @@ impl Outcome {
     pub(crate) const HEAD: &str =
         "target            seconds  executions  per second  coverage  peak MiB  result";
 
-    /// Reads the output on standard error.
+    /// Reads the result from `log`, libFuzzer's output on stderr.
     pub(crate) fn read(log: &str, passed: bool, took: Duration) -> Self {
         let stat = |name: &str| {
             let line = log.lines().rev().find_map(|line| line.strip_prefix(name))?;
             line.trim_start_matches(':').trim().parse().ok()
         };
-        // In lines such as "#1024 pulse  cov: 94 ft: 200 corp: …", the last one has the highest
-        // counts.
+        // The last line such as "#1024 pulse  cov: 94 ft: 200 corp: …" has the highest coverage.
         let coverage = log.lines().rev().find_map(|line| {
             let (_, rest) = line.split_once(" cov: ")?;
             rest.split_whitespace().next()?.parse().ok()
@@ -36,7 +36,8 @@ impl Outcome {
     }
 }
 
-/// Marks of relevant lines, each with the number of following lines that belong to it.
+/// Texts that mark relevant lines of the log, each with the number of following lines that belong
+/// to it.
 const WITH: [(&str, usize); 5] = [
     ("panicked at", 2),
     ("ERROR: libFuzzer", 0),
@@ -44,11 +45,11 @@ const WITH: [(&str, usize); 5] = [
     ("Output of `std::fmt::Debug`", SHOWN),
     ("cargo fuzz run", 0),
 ];
-/// Number of lines shown of an input, or of a log without any relevant line.
+/// Largest number of lines shown of an input, or of a log without relevant lines.
 const SHOWN: usize = 40;
 
-/// Extracts the finding from a log: the reason, the input in a portable form, and how to reproduce
-/// it.
+/// Extracts the finding from a log: its reason, the input in a portable form, and the command that
+/// reproduces it.
 pub(crate) fn finding(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let mut shown: Vec<&str> = Vec::new();

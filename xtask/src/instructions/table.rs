@@ -1,19 +1,20 @@
-//! [`Table`]: instructions per byte, by path and by length of fragments.
+//! [`Table`]: instructions per byte, by code path and by fragment length.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// Payload bytes of fragments, in the order of the benchmark's arguments.
+/// Fragment lengths in bytes of payload, in the order of the benchmark's arguments.
 const LENGTHS: [u64; 4] = [64_000, 8_000, 1455, 100];
-/// Least number of payload bytes of a benchmark, which it rounds up to whole fragments (`PAYLOAD`
-/// in `benches/instructions/machines.rs`).
+/// Number of payload bytes that a benchmark processes, before it is rounded up to whole fragments
+/// (`PAYLOAD` in `benches/instructions/machines.rs`).
 const PAYLOAD: u64 = 256_000;
-/// Largest accepted ratio to the committed cost: compilers differ.
+/// Largest accepted ratio of a count to the committed count, which may come from another compiler
+/// version.
 const GENEROUS: f64 = 1.2;
-/// Paths, and the costs to subtract from each: checksums, or the same path without a key to see the
-/// cost of the key.
+/// Code paths, each with the rows to subtract from it: the checksums, or for a path with a key
+/// (`_psk`), the same path without a key, which leaves the cost of the key.
 pub(super) const PATHS: [(&str, &[&str]); 8] = [
     ("datagrams_send", &["crc32c"]),
     ("datagrams_receive", &["crc32c", "crc64"]),
@@ -25,17 +26,17 @@ pub(super) const PATHS: [(&str, &[&str]); 8] = [
     ("stream_receive_psk", &["stream_receive"]),
 ];
 
-/// Names the cost that remains after the subtraction.
+/// Returns a label for the cost that remains after the subtraction of the rows in [`PATHS`].
 fn what_is_left(path: &str) -> &'static str {
     if path.ends_with("_psk") { ", the key" } else { ", no sums" }
 }
 
-/// Instructions per payload byte, by function of the benchmark.
+/// Instructions per payload byte, by function of the benchmark and by fragment length.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Table(BTreeMap<String, Vec<f64>>);
 
 impl Table {
-    /// Reads the benchmark's output: a JSON object for each case.
+    /// Reads the output of the benchmark, which is a JSON object for each case.
     pub(super) fn read_benchmarks(said: &str) -> Result<Self> {
         let mut table = Self::default();
         for line in said.lines().filter(|line| line.starts_with('{')) {
@@ -66,7 +67,8 @@ impl Table {
         format!("{{\n{}\n}}\n", rows.join(",\n"))
     }
 
-    /// Formats the table, with the change since `committed`, and the cost without checksums.
+    /// Formats the table, with changes relative to `committed`, and with rows for the costs without
+    /// checksums and of the key.
     pub(super) fn show(&self, committed: &Self) -> String {
         let mut text = format!("{:<28}", "instructions per byte");
         LENGTHS.iter().for_each(|length| text.push_str(&format!("{:>18}", format!("{length} B"))));
@@ -90,7 +92,7 @@ impl Table {
         text
     }
 
-    /// Returns the paths that cost too much more than committed.
+    /// Returns messages about the code paths that need many more instructions than committed.
     pub(super) fn worse_than(&self, committed: &Self) -> Vec<String> {
         let mut worse = Vec::new();
         for (name, row) in &self.0 {

@@ -21,7 +21,8 @@ fn all(each: u64) -> Vec<(&'static str, usize, u64)> {
 fn counts_are_divided_by_whole_fragments() {
     let table = Table::read_benchmarks(&report(&all(512_000))).unwrap();
     let shown = table.to_json();
-    // Fragments of 1455 B do not divide 256 000 B: 176 of them are 256 080 B.
+    // A benchmark with fragments of 1455 B processes 176 of them, which are 256 080 B, the smallest
+    // number of whole fragments with at least 256 000 B.
     assert!(shown.contains("\"stream_send\": [2.0, 2.0, 1.999, 2.0]"), "{shown}");
     assert_eq!(Table::from_json(&shown).unwrap(), table);
 }

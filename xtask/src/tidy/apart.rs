@@ -1,5 +1,5 @@
-//! Tests stand in a file beside the code (`foo.rs` and `foo/tests.rs`), so that each can be read
-//! alone.
+//! Checks that the tests of a module are in a separate file (`foo/tests.rs` for `foo.rs`), so that
+//! code and tests can be read separately.
 
 use syn::{ItemMod, visit::Visit};
 

@@ -1,5 +1,5 @@
-//! Code cites the protocol's requirements (a path, a space, the ids: see [`DOCUMENT`]); a citation
-//! must lead somewhere.
+//! Comments cite requirements of the protocol by document path and ids (see [`DOCUMENT`]); this
+//! check finds citations of ids that the document does not have.
 
 use super::finding::Finding;
 use crate::repo::Repo;
@@ -9,7 +9,7 @@ const DOCUMENT: &str = "docs/reference/protocol.md";
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let stated = repo.get(DOCUMENT).map(|file| ids(&file.text)).unwrap_or_default();
     let mut found = Vec::new();
-    // This program's own tests plant citations that lead nowhere.
+    // The tests of `xtask` contain deliberately wrong citations, so its files are skipped.
     for (file, _) in repo.rust().filter(|(file, _)| !file.path.starts_with("xtask/")) {
         for (index, line) in file.text.lines().enumerate() {
             for cited in citations(line).into_iter().filter(|cited| !stated.contains(cited)) {
@@ -24,7 +24,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Returns the ids that follow the document's path on one line: `LANE-3`, or `LANE-3, LANE-4`.
+/// Returns the ids that follow the path of the document in a line, such as `LANE-3` or `LANE-3,
+/// LANE-4`.
 fn citations(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices(DOCUMENT) {
@@ -41,7 +42,7 @@ fn citations(line: &str) -> Vec<String> {
     found
 }
 
-/// Returns everything in the text that has the form of a requirement's id.
+/// Returns all words of the text that have the form of a requirement's id.
 fn ids(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
     words.filter(|word| is_id(word)).map(ToOwned::to_owned).collect()

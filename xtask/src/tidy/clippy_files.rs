@@ -1,5 +1,5 @@
-//! The `clippy.toml` files, written from one place: clippy takes the nearest one and merges none,
-//! so each must be whole.
+//! Generates the `clippy.toml` files of the crates. Clippy reads only the nearest of these files,
+//! so each must contain all settings.
 
 use std::{fs, path::Path};
 
@@ -38,7 +38,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     wrong.map(|(path, _)| Finding::new(&path, 0, "is not as written by `cargo xtask tidy --bless`")).collect()
 }
 
-/// Writes all of them below `root`.
+/// Writes all generated `clippy.toml` files below `root`.
 pub(crate) fn write(root: &Path) -> Result<()> {
     for (path, text) in files() {
         fs::write(root.join(&path), text).with_context(|| format!("writing {path}"))?;
@@ -55,8 +55,8 @@ fn files() -> Vec<(String, String)> {
             text += &list("disallowed-types", &TYPES);
         }
         let mut methods = if pure { METHODS.to_vec() } else { Vec::new() };
-        // The entry is only for crates that depend on tokio: clippy warns of paths that it cannot
-        // resolve.
+        // The entry for tokio is only for crates that depend on tokio, because clippy warns of
+        // paths that it cannot resolve.
         if NO_TOKIO_SLEEP.contains(&krate) && !pure {
             methods.push(SLEEP);
         }

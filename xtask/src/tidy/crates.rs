@@ -1,32 +1,32 @@
-//! The crates of the workspace: where they live and what stands in their manifests.
+//! [`Krate`]: the crates of the workspace, with their folders and manifests.
 
 use toml::Table;
 
 use crate::repo::Repo;
 
-/// One crate of the workspace.
+/// A crate of the workspace.
 pub(crate) struct Krate<'a> {
     pub(crate) name: String,
-    /// Folder from the root with a closing `/`; empty for the root package.
+    /// Folder relative to the root, with a closing `/`; empty for the root package.
     pub(crate) folder: String,
     pub(crate) manifest_path: &'a str,
     pub(crate) manifest: Table,
 }
 
 impl Krate<'_> {
-    /// Returns the name as code writes it.
+    /// Returns the name of the crate as an identifier, with `_` for `-`.
     pub(crate) fn ident(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// Returns `lib.rs` if there is one, otherwise `main.rs`.
+    /// Returns the root file of the crate: `lib.rs` if it exists, otherwise `main.rs`.
     pub(crate) fn root_file<'r>(&self, repo: &'r Repo) -> Option<&'r crate::repo::RepoFile> {
         let lib = repo.get(&format!("{}src/lib.rs", self.folder));
         lib.or_else(|| repo.get(&format!("{}src/main.rs", self.folder)))
     }
 }
 
-/// Returns the packages of the workspace, without those outside of it (`benches/peers`, `fuzz`).
+/// Returns the packages of the workspace, which do not include `benches/peers` and `fuzz`.
 pub(crate) fn crates(repo: &Repo) -> Vec<Krate<'_>> {
     let manifests = repo.files().iter().filter(|file| {
         let path = file.path.as_str();

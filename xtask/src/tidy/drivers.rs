@@ -1,5 +1,6 @@
-//! Drivers move bytes, time and sink results, and decide nothing: they name no wire type but an
-//! opaque message, stay short, and read the clock once in a turn.
+//! Drivers of the state machines only move bytes, time and sink results, and make no decisions.
+//! This check finds drivers that name other wire types than an opaque message, are too long, or
+//! read the clock twice.
 
 use super::{
     finding::Finding,
@@ -7,13 +8,13 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// The files that contain a role's turn.
+/// Files of the drivers: each contains the main loop of a role.
 const DRIVERS: [&str; 3] = ["src/source/driver.rs", "src/builder/driver.rs", "src/supervisor/driver.rs"];
 
-/// The most lines of a driver.
+/// Largest number of lines of a driver.
 const LINES: usize = 200;
 
-/// Wire types that a driver may name, without looking into them.
+/// Wire types that a driver may name, because it passes their values on without reading them.
 const OPAQUE: [&str; 2] = ["evb_core::wire::control::Control", "evb_core::wire::journal::Entry"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {

@@ -1,8 +1,8 @@
-//! The result of a check at one place.
+//! [`Finding`]: a violation of a rule at one place.
 
 use std::fmt;
 
-/// A violation: its place, and advice on what to do about it.
+/// A violation of a rule: its file and line, and a message that says how to fix it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,

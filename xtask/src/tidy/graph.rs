@@ -1,12 +1,13 @@
-//! Which crate may stand on which: core says *what*, shaper *when*, net *how*, daemon *who and
-//! where*.
+//! Checks which crates may depend on which. `evb-core` contains the protocol, `evb-shaper` decides
+//! when data are sent, `evb-net` sends them, and `evb-daemon` starts the roles on their hosts.
 
 use toml::Table;
 
 use super::{crates::crates, finding::Finding};
 use crate::repo::Repo;
 
-/// Crate, and all evb crates that it may depend on. A crate that is not listed may not exist.
+/// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate
+/// that is not listed must not exist.
 const ALLOWED: [(&str, &[&str]); 12] = [
     ("evb-core", &[]),
     ("evb-shaper", &["evb-core"]),
@@ -21,13 +22,14 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         "evb-daemon",
         &["evb", "evb-config", "evb-host", "evb-bench", "evb-core", "evb-shaper", "evb-net", "evb-file"],
     ),
-    // Figures and tables of the benches, which the lab fills with its own; trains of datagrams,
-    // with which it is calibrated.
+    // The lab needs evb-bench for figures and tables, and evb-net to send trains of datagrams for
+    // its calibration.
     ("lab", &["evb-bench", "evb-net"]),
     ("xtask", &[]),
 ];
 
-/// Tests may reach further: the facade's incast tables come from the simulator.
+/// Additional dependencies of tests: those of the crate `evb` create incast tables with the
+/// simulator.
 const ALLOWED_IN_TESTS: [(&str, &str); 1] = [("evb", "evb-sim")];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -52,7 +54,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Returns all dependencies of a manifest by package name, and marks those of tests alone.
+/// Returns the package names of all dependencies in a manifest, each with true if only tests use
+/// it.
 fn dependencies(manifest: &Table) -> Vec<(String, bool)> {
     let mut tables = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(|t| t.as_table()) {

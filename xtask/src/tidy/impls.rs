@@ -1,5 +1,5 @@
-//! A type's functions stand together: its inherent `impl` blocks fill few files, and not too many
-//! lines.
+//! Limits the size of types: the inherent `impl` blocks of a type must be in few files, and must
+//! not have too many lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// The most files that may hold inherent `impl` blocks of one type.
+/// Largest number of files that may contain inherent `impl` blocks of one type.
 const FILES: usize = 3;
-/// The most lines of all inherent `impl` blocks of one type together.
+/// Largest number of lines of all inherent `impl` blocks of one type together.
 const LINES: usize = 700;
 
 #[derive(Default)]
@@ -62,7 +62,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Returns the name of the type that an item defines.
+/// Returns the name of the struct or enum that an item defines; `None` for another item.
 fn defined(item: &Item) -> Option<String> {
     match item {
         Item::Struct(item) => Some(item.ident.to_string()),
@@ -71,7 +71,7 @@ fn defined(item: &Item) -> Option<String> {
     }
 }
 
-/// Returns the name of the type of an inherent `impl` block.
+/// Returns the name of the type of an inherent `impl` block; `None` for a trait implementation.
 fn implemented(block: &syn::ItemImpl) -> Option<String> {
     let Type::Path(path) = &*block.self_ty else { return None };
     if block.trait_.is_some() {
@@ -80,7 +80,7 @@ fn implemented(block: &syn::ItemImpl) -> Option<String> {
     path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
-/// Returns how many characters two paths share at their beginning.
+/// Returns the number of bytes that two paths share at their beginning.
 fn shared(one: &str, other: &str) -> usize {
     one.trim_end_matches(".rs").bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }

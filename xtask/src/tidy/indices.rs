@@ -1,6 +1,6 @@
-//! Lanes, slots, classes and builders are named by positions of their own types
-//! (`evb_core::index`), so that none is taken for another: no field, parameter or result of that
-//! name is a bare number.
+//! Checks that indices of lanes, slots, classes and builders have types of their own
+//! (`evb_core::index`), so that they cannot be confused: no field, parameter or result such as
+//! `lane` may be a `usize`.
 
 use quote::ToTokens as _;
 use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
@@ -8,11 +8,11 @@ use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
 use super::{finding::Finding, syntax::is_test_only};
 use crate::repo::Repo;
 
-/// Things that have an index type of their own.
+/// Names of the things whose indices have a type of their own.
 const INDEXED: [&str; 4] = ["lane", "slot", "class", "builder"];
 
-/// Folders in which the rule holds: their code knows lanes, slots, classes and builders by
-/// position.
+/// Folders in which the rule holds, because their code identifies lanes, slots, classes and
+/// builders by index.
 const FOLDERS: [&str; 5] =
     ["crates/evb-core/src/", "crates/evb-shaper/src/", "crates/evb-net/src/", "crates/evb-sim/src/", "src/"];
 
@@ -30,7 +30,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Bare numbers that should have an index type, with their lines.
+/// Names of values of type `usize` that should have an index type, with their line numbers.
 struct Bare {
     found: Vec<(String, usize)>,
 }
@@ -68,7 +68,7 @@ impl<'ast> Visit<'ast> for Bare {
         }
     }
 
-    /// Visits the patterns of closures and of `let`.
+    /// Visits a parameter or variable with a stated type, in functions, closures and `let`.
     fn visit_pat_type(&mut self, pattern: &'ast syn::PatType) {
         if let Pat::Ident(name) = &*pattern.pat {
             self.look(&name.ident, &pattern.ty);
@@ -88,15 +88,15 @@ impl<'ast> Visit<'ast> for Bare {
     }
 }
 
-/// Returns true for `lane`, `a_lane`, `lane_of` and `lane_index`, but not for `lane_count`, which
-/// is no lane.
+/// Returns true for the name of an index, such as `lane`, `a_lane`, `lane_of` and `lane_index`, but
+/// not for `lane_count`.
 fn is_indexed(name: &str) -> bool {
     let name = name.trim_start_matches('_');
     let name = name.strip_suffix("_index").or_else(|| name.strip_suffix("_of")).unwrap_or(name);
     INDEXED.iter().any(|indexed| name == *indexed || name.ends_with(&format!("_{indexed}")))
 }
 
-/// Returns true for a number, and for references, options, lists and results of numbers.
+/// Returns true for the type `usize`, and for references, options, lists and results of `usize`.
 fn is_bare(kind: &Type) -> bool {
     let text = kind.to_token_stream().to_string().replace(' ', "");
     let text = text.trim_start_matches("&mut").trim_start_matches('&');

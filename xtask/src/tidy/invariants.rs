@@ -1,11 +1,12 @@
-//! Every machine states its invariants, as a function that tests, simulator and fuzz targets call.
+//! Every state machine must have a function `invariants` that checks its state, which tests, the
+//! simulator and fuzz targets call.
 
 use syn::{ImplItem, Item, Type};
 
 use super::finding::Finding;
 use crate::repo::Repo;
 
-/// The machines, and the parts of them that can be wrong by themselves, by their files.
+/// State machines, and parts of them with invariants of their own, each with its file.
 const MACHINES: [(&str, &str); 17] = [
     ("SupervisorCore", "crates/evb-core/src/supervisor.rs"),
     ("SupervisorRole", "crates/evb-core/src/supervisor/role.rs"),
@@ -34,7 +35,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     MACHINES.iter().filter_map(lacks).collect()
 }
 
-/// Returns true if a file has the machine's `invariants`.
+/// Returns true if a file defines the function `invariants` of the type `machine`.
 fn has(ast: &syn::File, machine: &str) -> bool {
     ast.items.iter().any(|item| {
         let Item::Impl(block) = item else { return false };

@@ -1,5 +1,5 @@
-//! Every link inside the repository's Markdown leads to a file that exists, and to a heading if it
-//! names one.
+//! Checks that every relative link in the Markdown files of this repository leads to an existing
+//! file, and to an existing heading if it names one.
 
 use super::finding::Finding;
 use crate::repo::Repo;
@@ -34,7 +34,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Returns the lines outside of code, with their numbers; inline code is blanked.
+/// Returns the lines of a Markdown text outside of code blocks, with their line numbers.
 fn prose(text: &str) -> Vec<(usize, String)> {
     let mut fenced = false;
     let mut lines = Vec::new();
@@ -48,7 +48,8 @@ fn prose(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns all link targets: `[x](target)`, `[x]: target`, and `src=`/`href=` of embedded HTML.
+/// Returns all link targets of a Markdown text with their line numbers: `[x](target)`, `[x]:
+/// target`, and `src=`/`href=` of embedded HTML.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -76,7 +77,8 @@ fn targets(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns a link's path from the root, or `None` if it leaves the repository.
+/// Returns the path to which a link leads, relative to the root; `None` if it leads out of the
+/// repository.
 fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
@@ -96,8 +98,8 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns the anchors of all headings, formed as on GitHub: lower case, dashes for spaces, and no
-/// punctuation.
+/// Returns the anchors of all headings of a Markdown text, formed as on GitHub: lower case, dashes
+/// for spaces, and no punctuation.
 fn anchors(text: &str) -> Vec<String> {
     let headings = prose(text).into_iter().filter(|(_, line)| line.starts_with('#'));
     headings

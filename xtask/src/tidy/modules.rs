@@ -1,4 +1,5 @@
-//! The modules of a crate in reading order, and the resolution of paths among them.
+//! [`ModuleTree`]: the modules of a crate in the order of their declarations, and the resolution of
+//! paths to modules.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,17 @@ use super::{
 };
 use crate::repo::{Repo, RepoFile};
 
-/// One module: its place in the crate and its children as declared.
+/// A module: its path in the crate, its items, and its child modules in the order of declaration.
 pub(crate) struct Module<'a> {
     pub(crate) path: Vec<String>,
     pub(crate) file: &'a RepoFile,
     pub(crate) items: &'a [Item],
     children: Vec<String>,
-    /// Names that `use` brings into this module, and the path behind each.
+    /// Names that `use` declarations import into this module, each with its full path.
     imports: BTreeMap<String, Vec<String>>,
 }
 
-/// A crate's modules, tests left out, parents before children.
+/// The modules of a crate without test modules, parents before children.
 pub(crate) struct ModuleTree<'a> {
     pub(crate) modules: Vec<Module<'a>>,
 }
@@ -36,7 +37,8 @@ impl<'a> ModuleTree<'a> {
         tree
     }
 
-    /// `folder` is where this module's children have their files.
+    /// Adds a module and, recursively, its children. `folder` contains the files of the child
+    /// modules.
     fn add(
         &mut self,
         repo: &'a Repo,
@@ -74,8 +76,8 @@ impl<'a> ModuleTree<'a> {
         self.modules.iter().find(|module| module.path == path)
     }
 
-    /// Returns the module to which `named`, written in module `at`, belongs; `None` if it leaves
-    /// the crate or names no module.
+    /// Returns the module that contains the item to which the path `named`, written in module `at`,
+    /// leads; `None` if the path leads out of the crate or to no module.
     pub(crate) fn target(&self, at: &[String], named: &Named) -> Option<Vec<String>> {
         let mut here = at.to_vec();
         let mut rest = named.segments.as_slice();
@@ -98,8 +100,8 @@ impl<'a> ModuleTree<'a> {
         self.descend(here, rest, 0)
     }
 
-    /// Follows `rest` from the module `here`, through re-exports, to the module that holds the
-    /// item.
+    /// Follows the path `rest` from the module `here`, through re-exports, to the module that
+    /// contains the item.
     pub(crate) fn descend(&self, here: Vec<String>, rest: &[String], hops: usize) -> Option<Vec<String>> {
         let module = self.get(&here)?;
         let Some(first) = rest.first() else { return Some(here) };
@@ -112,7 +114,8 @@ impl<'a> ModuleTree<'a> {
         {
             let segments = behind.iter().chain(&rest[1..]).cloned().collect();
             let named = Named { segments, line: 0, glob: false };
-            // An import that leaves the crate (or that cannot be followed) is this module's own.
+            // An import from another crate, or one that cannot be resolved, counts as an item of
+            // this module.
             return self.target_after(&here, &named, hops + 1).or(Some(here));
         }
         Some(here)
@@ -132,8 +135,8 @@ impl<'a> ModuleTree<'a> {
         }
     }
 
-    /// Returns true if `to` stands above `from` in reading order. Parents and children may use each
-    /// other.
+    /// Returns true if the module `to` is declared above the module `from`, or is its parent or
+    /// child; parents and children may use each other.
     pub(crate) fn is_above(&self, from: &[String], to: &[String]) -> bool {
         let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
         let (Some(own), Some(other)) = (from.get(common), to.get(common)) else { return true };

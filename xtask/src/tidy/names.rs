@@ -1,4 +1,4 @@
-//! Names without meaning or with two meanings: one word has one meaning.
+//! Finds names of types and modules that have no meaning or an ambiguous one.
 
 use syn::{Ident, ImplItem, Item, Type, visit::Visit};
 
@@ -63,8 +63,8 @@ impl<'ast> Visit<'ast> for Names<'_> {
                 self.refuse(&i.ident, "a module is called after its noun");
             }
             Item::Impl(i) => {
-                // `…Builder` is the DAQ builder; the pattern of that name would be
-                // `XBuilder::build`.
+                // A type `…Builder` must be a builder of events; a function `build` shows that it
+                // follows the builder pattern instead.
                 let builds =
                     i.items.iter().any(|item| matches!(item, ImplItem::Fn(f) if f.sig.ident == "build"));
                 if let Type::Path(path) = &*i.self_ty

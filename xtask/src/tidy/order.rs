@@ -1,5 +1,6 @@
-//! Reading order: a module imports only from modules declared above it, so that a crate can be read
-//! top down. The three roles never import each other, because they communicate by wire messages.
+//! Checks the order of modules: a module may import only from modules declared above it, so that a
+//! crate can be read from top to bottom. The three roles (source, builder, supervisor) must not
+//! import each other, because they communicate by network messages only.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::repo::Repo;
 
 const ROLES: [&str; 3] = ["source", "builder", "supervisor"];
 
-/// The crates in which a module of a role's name *is* that role.
+/// Crates in which a top-level module with the name of a role implements this role.
 const CRATES_OF_ROLES: [&str; 3] = ["evb_core", "evb_shaper", "evb"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -61,7 +62,7 @@ fn judge(
     found.push(Finding::new(&module.file.path, named.line, message));
 }
 
-/// Returns the module of another evb crate to which a path leads.
+/// Returns the crate and the module to which a path into another evb crate leads.
 fn elsewhere<'t>(
     trees: &'t BTreeMap<String, ModuleTree<'_>>,
     named: &Named,
@@ -70,7 +71,8 @@ fn elsewhere<'t>(
     Some((name, tree.descend(Vec::new(), &named.segments[1..], 0)?))
 }
 
-/// Returns both ends, if they are different roles.
+/// Returns the roles of the importing and of the imported module, if they belong to different
+/// roles.
 fn two_roles<'p>(
     from_crate: &str,
     from: &'p [String],
@@ -85,8 +87,8 @@ fn two_roles<'p>(
     (own != theirs).then_some((own, theirs))
 }
 
-/// Returns the paths that a module names. An inline module's items belong to it alone, not to the
-/// file's module.
+/// Returns the paths that a module names. The items of an inline module are left out, because they
+/// belong to the inner module.
 fn paths_of(module: &Module<'_>) -> Vec<Named> {
     let mut found = Vec::new();
     for item in module.items.iter().filter(|item| !is_test_only(attributes(item))) {

@@ -1,9 +1,9 @@
-//! No file names a folder of the machine on which it was written.
+//! Checks that no file contains a path of the machine on which it was written.
 
 use super::finding::Finding;
 use crate::repo::Repo;
 
-/// Private folders, concatenated so that this file passes its own check.
+/// Private folders; their names are split so that this file passes its own check.
 const PRIVATE: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -22,8 +22,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Returns true if the line contains that path from the root on, and not as a part of a longer path
-/// or word.
+/// Returns true if the line contains `private` as the beginning of an absolute path, and not within
+/// a longer path or word.
 fn names(line: &str, private: &str) -> bool {
     line.match_indices(private).any(|(at, _)| {
         let before = line[..at].chars().next_back();

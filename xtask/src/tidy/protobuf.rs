@@ -1,16 +1,18 @@
-//! Protobuf is the form of messages on the wire and in the journal. One folder uses it; machines,
-//! drivers and the simulator have plain structures, and bytes.
+//! Checks that only the module `wire` of `evb-core` uses Protobuf, which encodes messages on the
+//! network and in the journal. State machines, drivers and the simulator use plain structures and
+//! bytes.
 
 use super::{crates::crates, finding::Finding, syntax::named_paths};
 use crate::repo::Repo;
 
-/// The module that names Protobuf, and the folder below it.
+/// Path of the module that may use Protobuf, without the extension; files in this folder may use it
+/// too.
 const EDGE: &str = "crates/evb-core/src/wire";
 
-/// The crate that may depend on it.
+/// Crate that may depend on Protobuf crates.
 const OWNER: &str = "evb-core";
 
-/// The crates that are Protobuf.
+/// Names of the Protobuf crates.
 const PROTOBUF: [&str; 4] = ["prost", "prost_build", "prost_types", "protox"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {

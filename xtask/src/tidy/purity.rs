@@ -1,5 +1,6 @@
-//! The pure crates: they use no clock, socket, disk, thread, randomness, or map whose order differs
-//! from run to run. `core::net` is allowed where `std::net` is not, because it has only addresses.
+//! Checks that the pure crates use no clock, socket, disk, thread, unseeded randomness, or map
+//! whose order differs from run to run. `core::net` is allowed, because unlike `std::net` it
+//! contains only addresses.
 
 use super::{
     crates::{Krate, crates},
@@ -8,10 +9,11 @@ use super::{
 };
 use crate::repo::{Repo, RepoFile};
 
-/// The crates without I/O: `now` and `seed` are arguments there.
+/// The pure crates, which perform no I/O and get the time and the random seed as arguments.
 pub(crate) const PURE: [&str; 3] = ["evb-core", "evb-shaper", "evb-sim"];
 
-/// Crates in which departures are absolute: a relative sleep drifts, and is late by a millisecond.
+/// Crates that must wait until absolute times, because a relative sleep drifts and may be a
+/// millisecond late.
 pub(crate) const NO_TOKIO_SLEEP: [&str; 2] = ["evb-shaper", "evb-net"];
 
 const IMPURE_PATHS: [(&str, &str); 18] = [
@@ -35,10 +37,10 @@ const IMPURE_PATHS: [(&str, &str); 18] = [
     ("rand::random", "chance comes from the seed"),
 ];
 
-/// Functions of `rand` and related crates that draw without a seed.
+/// Functions of `rand` and related crates that create random numbers without a given seed.
 const UNSEEDED: [&str; 6] = ["thread_rng", "from_entropy", "from_os_rng", "OsRng", "SysRng", "getrandom"];
 
-/// Dependencies that make a crate impure.
+/// Dependencies that a pure crate must not have.
 const IMPURE_CRATES: [&str; 8] =
     ["tokio", "mio", "socket2", "libc", "nix", "rustix", "getrandom", "async-std"];
 
@@ -92,8 +94,8 @@ fn check_manifest(krate: &Krate<'_>, found: &mut Vec<Finding>) {
 fn check_paths(file: &RepoFile, named: &[Named], found: &mut Vec<Finding>) {
     for named in named {
         let leaves = |prefix: &str| {
-            // `use std::time;` gives access as `use std::time::Instant;` does, but only if it is
-            // then used, and that use is found.
+            // After `use std::time;`, code can write `time::Instant`, so a path that begins with
+            // the end of a forbidden path is forbidden too.
             named.starts_with(prefix)
                 || (named.glob && prefix.starts_with(&format!("{}::", named.text())))
                 || prefix

@@ -1,6 +1,7 @@
-//! The simulator models the environment and has no constant of the protocol: times, sizes and
-//! counts of a role's behaviour come from evb-core, where the role is. With a copy, tests would
-//! check the copy while production runs the original.
+//! Checks that the simulator, which models the environment of evb, defines no constants of the
+//! protocol. Times, sizes and counts in a role's behaviour must come from evb-core. If the
+//! simulator had a copy of a constant, tests would check the copy while production uses the
+//! original.
 
 use syn::{Item, Type, visit::Visit};
 
@@ -12,8 +13,8 @@ use crate::repo::Repo;
 
 const SIMULATOR: &str = "crates/evb-sim/src/";
 
-/// The modules, with their submodules, that model what is not part of evb: kernels, links, disks,
-/// readout, operators, faults, and the limits of the simulation itself.
+/// Modules that may define constants, with their submodules: they model kernels, links, disks,
+/// readout, operators and faults, which are not part of evb, or limit the simulation.
 const WORLD: [&str; 14] = [
     "hosts",
     "link",
@@ -31,7 +32,7 @@ const WORLD: [&str; 14] = [
     "system/world",
 ];
 
-/// Types of quantities.
+/// Types that represent a quantity, such as a time or a size.
 const QUANTITIES: [&str; 9] =
     ["Duration", "Instant", "Bytes", "Rate", "Frequency", "usize", "u16", "u32", "u64"];
 
@@ -59,7 +60,7 @@ fn is_no_world(path: &str) -> bool {
     module.is_some_and(|module| !WORLD.iter().any(|world| within(module, world)))
 }
 
-/// Constants that are quantities, with their lines.
+/// Names of constants whose type is a quantity, with their line numbers.
 struct Quantities {
     found: Vec<(String, usize)>,
 }

@@ -1,4 +1,4 @@
-//! Sizes: limits for files and functions, so that a function fits on a screen.
+//! Checks the lengths of files and functions; a function should fit on a screen.
 
 use syn::{Block, visit::Visit};
 
@@ -8,14 +8,14 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// Length that no file may exceed for any reason.
+/// Largest length of a file, in lines, without exception.
 const WALL: usize = 800;
-/// Length above which a file states a reason, in a line that starts with [`REASON`] among its first
-/// 30.
+/// Length, in lines, above which a file must state a reason: one of its first 30 lines must start
+/// with [`REASON`].
 const WANTS_REASON: usize = 500;
-/// The largest median length of the source files.
+/// Largest allowed median length of all source files, in lines.
 const MEDIAN: usize = 200;
-/// The most lines between the braces of a function.
+/// Largest number of lines between the braces of a function.
 const FUNCTION: usize = 70;
 
 const REASON: &str = "// tidy: long because ";
@@ -55,7 +55,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Returns a line with the present sizes.
+/// Returns a line of text with the number, the median length and the total length of all source
+/// files.
 pub(crate) fn summary(repo: &Repo) -> String {
     let lines = sources(repo);
     let (longest, total) = (lines.last().copied().unwrap_or(0), lines.iter().sum::<usize>());
@@ -66,7 +67,7 @@ pub(crate) fn summary(repo: &Repo) -> String {
     )
 }
 
-/// Returns the lengths of all source files, shortest first.
+/// Returns the lengths of all source files in lines, shortest first.
 fn sources(repo: &Repo) -> Vec<usize> {
     let mut lines: Vec<usize> =
         repo.files().iter().filter(|file| file.is_source()).map(|file| file.text.lines().count()).collect();

@@ -1,17 +1,18 @@
-//! Commit subjects are short imperatives: "Let a lone lane hold the whole budget".
+//! Checks that commit subjects are short imperative sentences, such as "Let a lone lane hold the
+//! whole budget".
 
 use std::process::Command;
 
 use super::finding::Finding;
 use crate::repo::{self, Repo};
 
-/// The rule holds for what came after this commit.
+/// Commit after which subjects must obey this rule; earlier commits are not checked.
 const SINCE: &str = "f1494c1";
 
-/// The longest subject, in columns.
+/// Largest length of a subject, in columns.
 const COLUMNS: usize = 72;
 
-/// Words with which sentences begin that have a subject, and are no imperatives.
+/// First words that show that a subject is no imperative sentence.
 const SUBJECTS: [&str; 22] = [
     "A", "All", "An", "Each", "Every", "How", "It", "Its", "No", "One", "The", "Their", "There", "They",
     "This", "Two", "What", "When", "Where", "Whether", "Which", "Who",
@@ -20,7 +21,7 @@ const SUBJECTS: [&str; 22] = [
 pub(crate) fn check(_: &Repo) -> Vec<Finding> {
     let range = format!("{SINCE}..HEAD");
     let log = Command::new("git").args(["log", "--format=%h %s", &range]).current_dir(repo::root()).output();
-    // Without a history, as in a package, there is nothing to look at.
+    // If git cannot run, there are no commits to check.
     let Ok(log) = log else { return Vec::new() };
     let text = String::from_utf8_lossy(&log.stdout).into_owned();
     text.lines()

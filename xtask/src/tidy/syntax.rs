@@ -1,15 +1,16 @@
-//! Paths as a Rust file names them: in `use` trees, in code, and inside macro arguments, tests left
-//! out.
+//! Collects the paths that a Rust file names in `use` declarations, in code and in macro arguments,
+//! without tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, Item, UseTree, visit::Visit};
 
-/// A path with at least two segments, or one imported by `use`, and the line it stands on.
+/// A path in a Rust file that has at least two segments or is imported by `use`, with its line
+/// number.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) segments: Vec<String>,
     pub(crate) line: usize,
-    /// True if it ends in `*`: the last segment is the module, not an item.
+    /// True if the path ends in `*`; the last segment is then the module whose items are imported.
     pub(crate) glob: bool,
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Returns every path that the non-test items of a file name.
+/// Returns all paths that the items of a file name, without test items.
 pub(crate) fn named_paths(ast: &syn::File) -> Vec<Named> {
     let mut found = Vec::new();
     for item in ast.items.iter().filter(|item| !is_test_only(attributes(item))) {
@@ -72,7 +73,7 @@ pub(crate) fn named_paths(ast: &syn::File) -> Vec<Named> {
     found
 }
 
-/// Returns every identifier and its line in the non-test items of a file.
+/// Returns all identifiers in the items of a file with their line numbers, without test items.
 pub(crate) fn identifiers(ast: &syn::File) -> Vec<(String, usize)> {
     fn collect(tokens: TokenStream, found: &mut Vec<(String, usize)>) {
         for token in tokens {
@@ -90,7 +91,7 @@ pub(crate) fn identifiers(ast: &syn::File) -> Vec<(String, usize)> {
     found
 }
 
-/// Flattens a `use` tree into paths.
+/// Flattens the tree of a `use` declaration into single paths.
 pub(crate) fn flatten(tree: &UseTree, prefix: &[String], found: &mut Vec<Named>) {
     let with = |ident: &syn::Ident| prefix.iter().cloned().chain([ident.to_string()]).collect::<Vec<_>>();
     match tree {
@@ -132,8 +133,8 @@ fn quote(item: &Item) -> TokenStream {
     item.to_token_stream()
 }
 
-/// Collects the paths of two and more segments in a stream of tokens, including groups and so macro
-/// arguments.
+/// Collects all paths with at least two segments in a stream of tokens, including nested groups,
+/// which contain macro arguments.
 fn paths_in(tokens: TokenStream, found: &mut Vec<Named>) {
     let mut path: Vec<String> = Vec::new();
     let (mut line, mut colons) = (0, 0);

@@ -1,4 +1,4 @@
-//! `unsafe` lives in evb-net, and nowhere else.
+//! Checks that unsafe code occurs only in `evb-net`.
 
 use proc_macro2::{TokenStream, TokenTree};
 

@@ -1,15 +1,17 @@
-//! Plain language: comments and pages that an engineer understands at the first reading.
+//! Checks that comments and Markdown pages use plain language, which an engineer understands at the
+//! first reading.
 
 use super::finding::Finding;
 use crate::repo::{Repo, RepoFile};
 
-/// The widest comment line.
+/// Largest length of a comment line, in columns.
 const COLUMNS: usize = 100;
 
-/// The longest page outside of `docs/reference`, in lines.
+/// Largest length of a Markdown page outside of `docs/reference`, in lines.
 const PAGE: usize = 300;
 
-/// Turns that are unidiomatic, archaic or poetic; CONTRIBUTING.md says what to write instead.
+/// Banned words and phrases, because they are unidiomatic, archaic or poetic; CONTRIBUTING.md says
+/// what to write instead.
 const BANNED: [&str; 22] = [
     "of before",
     "anew",
@@ -35,8 +37,8 @@ const BANNED: [&str; 22] = [
     "lets go of",
 ];
 
-/// Words that begin a clause which is no sentence. Item docs are noun phrases, or begin with a
-/// verb.
+/// Words that begin a clause which is no sentence. The documentation of an item must not begin with
+/// them, but with a noun phrase or a verb.
 const CLAUSE: [&str; 8] = ["What", "How", "Whether", "Where", "When", "Why", "Who", "Which"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -87,13 +89,14 @@ fn page(file: &RepoFile, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns true for "What a source knows", and false for "What does a source know?".
+/// Returns true if a text begins with a bare clause, such as "What a source knows"; false for a
+/// question, such as "What does a source know?".
 fn is_bare_clause(words: &str) -> bool {
     let first = words.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     CLAUSE.contains(&first) && !words.contains('?')
 }
 
-/// Returns the first banned turn in a line, outside of code.
+/// Returns the first banned phrase in a line, outside of code.
 fn banned(line: &str) -> Option<&'static str> {
     let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
     BANNED.into_iter().find(|turn| {

@@ -1,5 +1,5 @@
-//! Runs evbd on a workload: one process per role, generator inputs, null sinks, triggers as fast as
-//! possible.
+//! Runs evbd on a workload: one process per role, sources that generate data, builders that discard
+//! it, triggers as fast as possible.
 
 use super::Workload;
 use crate::children::{Role, Usage};
@@ -17,12 +17,12 @@ use std::time::Duration;
 /// Time allowed for a run beyond its duration.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// The settings of evbd.
+/// Settings of the evbd under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
     /// Number of outstanding events per builder.
     pub slots: Option<u32>,
-    /// Additional lines of configuration, each as `section: line`.
+    /// Additional lines of evbd's configuration, each as `section: line`.
     pub lines: &'a [String],
 }
 
@@ -30,18 +30,18 @@ pub struct Settings<'a> {
 /// automatically.
 const LAB_PORT: u16 = 7000;
 
-/// The addresses on which a run listens.
+/// The addresses on which the supervisor and the builders of a run listen.
 #[derive(Clone, Debug)]
 pub struct Sites {
-    /// The hosts of the addresses.
+    /// Place of the processes: loopback or the network lab.
     pub place: Place,
-    /// The supervisor's port, followed by those of the builders.
+    /// Port of the supervisor, followed by the ports of the builders.
     pub ports: Vec<u16>,
 }
 
 impl Sites {
-    /// Returns free ports: on loopback those that were free a moment ago, in the lab fixed ones,
-    /// because its hosts run nothing else.
+    /// Chooses free ports: on loopback, ports that were free a moment ago; in the lab, a fixed
+    /// port, because a lab host runs nothing else.
     fn new(place: Place, builders: u32) -> Result<Self> {
         let ports = match place {
             Place::Loopback => free_ports(builders + 1)?,
@@ -51,7 +51,7 @@ impl Sites {
     }
 }
 
-/// Runs `program`, an evbd, once.
+/// Runs the evbd at path `program` once, and returns its result.
 pub fn run(
     place: Place,
     program: &Path,
@@ -88,14 +88,14 @@ pub fn run(
     for role in roles {
         let log = directory.path().join(role.name.trim_start_matches("evbd ").replace(':', "-"));
         let outcome = role.wait(&mut usage);
-        outcome.with_context(|| format!("it said:\n{}", fs::read_to_string(log).unwrap_or_default()))?;
+        outcome.with_context(|| format!("its log:\n{}", fs::read_to_string(log).unwrap_or_default()))?;
     }
     let text = fs::read_to_string(&summary).context("evbd wrote no summary")?;
     let drops = place.drops()?.zip(drops).map(|(after, before)| after.saturating_sub(before));
     Ok(Report { drops, ..report(&serde_json::from_str(&text)?, workload, usage)? })
 }
 
-/// Returns ports that were free a moment ago.
+/// Returns TCP ports that were free a moment ago.
 fn free_ports(count: u32) -> Result<Vec<u16>> {
     let listeners = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
     Ok(listeners
@@ -104,7 +104,7 @@ fn free_ports(count: u32) -> Result<Vec<u16>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// Returns the configuration of the whole system.
+/// Returns evbd's configuration (TOML) for a system that runs this workload.
 pub fn configuration(
     workload: Workload,
     seconds: f64,
@@ -152,7 +152,7 @@ pub fn configuration(
     Ok(text)
 }
 
-/// Converts the supervisor's summary to a report.
+/// Converts the JSON summary of evbd's supervisor to a report.
 pub fn report(summary: &Value, workload: Workload, usage: Usage) -> Result<Report> {
     let number = |pointer: &str| {
         let value = summary.pointer(pointer).and_then(Value::as_f64);

@@ -3,44 +3,44 @@ use crate::report::Report;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// One workload: every program's median, and evb against the others.
+/// Results for one workload: every program's median, and the ratios of evb's rate to the others.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The work.
+    /// Workload on which the programs ran.
     pub workload: Workload,
-    /// Results by program, in the order in which they ran.
+    /// Results of each program, in the order in which the programs ran.
     pub programs: Vec<Summary>,
-    /// evb's events per second ÷ plain's.
+    /// Median event rate of evb divided by that of plain sockets.
     pub evb_to_plain: Option<f64>,
-    /// evb's events per second ÷ zeromq's.
+    /// Median event rate of evb divided by that of ZeroMQ.
     pub evb_to_zeromq: Option<f64>,
 }
 
-/// One program on one workload.
+/// Result of one program on one workload, over all its runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Its name.
+    /// Name of the program.
     pub program: String,
-    /// Number of runs that the median is taken of.
+    /// Number of runs of the program.
     pub runs: usize,
-    /// Median of the overall rates.
+    /// Median over the runs of the overall event rate, in events/s.
     pub events_per_s: f64,
-    /// The slowest run.
+    /// Overall event rate of the slowest run, in events/s.
     pub events_per_s_min: f64,
-    /// The fastest run.
+    /// Overall event rate of the fastest run, in events/s.
     pub events_per_s_max: f64,
-    /// Median of the payload rates.
+    /// Median over the runs of the payload rate, in bytes/s.
     pub payload_bytes_per_s: f64,
     /// The largest resident memory of any process of any run.
     pub peak_rss_bytes_max: u64,
-    /// Events that did not become complete, in all runs.
+    /// Number of events that never became complete, summed over all runs.
     pub incomplete: u64,
-    /// Packets that the lab's ports dropped, in all runs.
+    /// Number of packets that the ports of the lab's switch dropped, summed over all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drops: Option<u64>,
 }
 
-/// Returns one row per workload.
+/// Returns one row of results per workload.
 pub fn rows(workloads: &[Workload], runs: &[Report]) -> Vec<Row> {
     workloads.iter().map(|workload| row(*workload, runs)).collect()
 }
@@ -76,7 +76,7 @@ fn summary(program: &str, runs: &[&Report]) -> Summary {
     }
 }
 
-/// Returns the middle value, or the mean of the two middle ones.
+/// Returns the median: the middle value, or the mean of the two middle values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -7,11 +7,11 @@ use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-/// Largest number of bytes of one read.
+/// Largest number of bytes that a builder reads from a socket at once.
 const READ: usize = 256 * 1024;
 const HEAD: usize = Header::LENGTH + STAMP_LENGTH;
 
-/// Runs one builder to its end.
+/// Runs one builder of the plain program until all sources have ended.
 pub fn build(arguments: &BuilderArguments) -> Result<()> {
     arguments.check()?;
     let barrier = Barrier { launched: arguments.launched };
@@ -43,8 +43,8 @@ pub fn build(arguments: &BuilderArguments) -> Result<()> {
                 Err(error) => return Err(error).context(format!("reading from source {}", progress.source)),
             }
         }
-        // A source's fragments arrive in order, so an event is complete when the slowest source is
-        // past it.
+        // A source's fragments arrive in order, so an event is complete when its fragment from the
+        // slowest source has arrived.
         let complete = connections.iter().map(|(_, progress)| progress.fragments).min().unwrap_or(0);
         if complete > report.complete {
             report.complete = complete;
@@ -78,7 +78,8 @@ fn accept(listener: &TcpListener, arguments: &BuilderArguments) -> Result<(TcpSt
     Ok((stream, Progress::new(hello.source, size, first, step)))
 }
 
-/// Returns the connections that can be read. A single one is not polled, because reading it blocks.
+/// Returns the connections that have data to read. A single connection is not polled, because its
+/// socket is in blocking mode.
 fn wait(connections: &[(TcpStream, Progress)], open: &[usize]) -> Result<Vec<usize>> {
     if connections.len() == 1 {
         return Ok(open.to_vec());
@@ -90,7 +91,7 @@ fn wait(connections: &[(TcpStream, Progress)], open: &[usize]) -> Result<Vec<usi
     Ok(ready.map(|(index, _)| *index).collect())
 }
 
-/// The position up to which one source's stream has been read.
+/// Progress of reading the byte stream of one source.
 #[derive(Debug)]
 pub struct Progress {
     source: u32,
@@ -104,8 +105,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Creates the state before the first byte; events are expected from `first` on, in steps of
-    /// `step`.
+    /// Creates the state before the first byte of the stream; events are expected from `first` on,
+    /// in steps of `step`.
     pub fn new(source: u32, size: usize, first: u64, step: u64) -> Self {
         let head = [0; HEAD];
         Self { source, size, next_event: first, step, head, head_length: 0, body_left: 0, fragments: 0 }

@@ -7,17 +7,18 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Largest number of bytes of small fragments for one builder that are written together.
+/// Largest number of bytes that a batch of small fragments for one builder may have; a batch is
+/// written at once.
 const BATCH: usize = 64 * 1024;
 
-/// Number of large fragments that are in memory at once, as in the ring that a readout card writes
-/// into.
+/// Number of large fragments that are in memory at once, as in the ring buffer that a readout card
+/// writes into.
 const RING: usize = 64;
 
-/// Time for which a source tries to reach its builders.
+/// Time for which a source tries to connect to a builder.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs one source to its end.
+/// Runs one source of the plain program until it has sent its last event.
 pub fn send(arguments: &SourceArguments) -> Result<()> {
     arguments.work.check()?;
     let barrier = Barrier { launched: arguments.launched };
@@ -44,7 +45,8 @@ pub fn send(arguments: &SourceArguments) -> Result<()> {
     barrier.report(&SourceReport { source, events: triggers.events() })
 }
 
-/// Large fragments that are written once; for each event one of them is stamped.
+/// A ring of large fragments whose payload is generated only once; for each event the next fragment
+/// gets a new header and stamp.
 struct Ring(Vec<Vec<u8>>);
 
 impl Ring {
@@ -68,7 +70,7 @@ impl Ring {
     }
 }
 
-/// The connection to one builder, and the data that waits to be written to it.
+/// The connection to one builder, and the batch of fragments that waits to be written to it.
 struct Lane {
     stream: TcpStream,
     batch: Vec<u8>,

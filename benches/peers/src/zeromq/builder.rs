@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Instant;
 
-/// Time without messages, after the window, until a builder counts the missing sources as dead.
+/// Time without messages, after the measuring window, after which a builder considers the sources
+/// that have not ended dead.
 const SILENCE_MS: i32 = 10_000;
 
-/// Runs one builder to its end.
+/// Runs one builder of the ZeroMQ program until all sources have ended or fallen silent.
 pub fn build(arguments: &BuilderArguments) -> Result<()> {
     arguments.check()?;
     let barrier = Barrier { launched: arguments.launched };
@@ -28,7 +29,8 @@ pub fn build(arguments: &BuilderArguments) -> Result<()> {
         puller.recv(&mut message, 0)?;
         match Header::decode(&message) {
             Some(header) if header.event == HELLO => greeted += 1,
-            // Sources that were started by hand do not wait for each other.
+            // Sources that were started by hand do not wait for each other, so fragments can arrive
+            // before the last hello.
             _ => table.take(message)?,
         }
     }
@@ -48,7 +50,7 @@ pub fn build(arguments: &BuilderArguments) -> Result<()> {
     barrier.report(&table.report)
 }
 
-/// The events of which some fragments have arrived, kept until the last one arrives.
+/// The open events: the fragments of an event are kept until its last fragment arrives.
 pub struct Table {
     sources: u32,
     size: usize,
@@ -58,9 +60,9 @@ pub struct Table {
     held: usize,
     /// Number of sources that have sent their last message.
     pub ended: u32,
-    /// The window outside of which completions do not count for the rate.
+    /// The measuring window; events completed outside of it do not count for the rate.
     pub window: Option<Window>,
-    /// The report to be written at the end.
+    /// Report that the builder writes at the end of the run.
     pub report: BuilderReport,
 }
 
@@ -72,7 +74,7 @@ struct OpenEvent {
 }
 
 impl Table {
-    /// Creates an empty table.
+    /// Creates a table without open events.
     pub fn new(arguments: &BuilderArguments) -> Self {
         Self {
             sources: arguments.sources,
@@ -87,7 +89,7 @@ impl Table {
         }
     }
 
-    /// Takes one message: a fragment, or a source's end.
+    /// Processes one message, which is a fragment or announces the end of a source.
     pub fn take(&mut self, message: zmq::Message) -> Result<()> {
         let Some(header) = Header::decode(&message) else {
             bail!("a message of {} bytes is no fragment", message.len());
@@ -144,8 +146,8 @@ impl Table {
     }
 }
 
-/// A hasher for event ids, which are dense numbers, so that one multiplication spreads them well
-/// enough.
+/// A hasher for event ids; these are consecutive numbers, which one multiplication distributes well
+/// enough over a hash table.
 #[derive(Default)]
 pub struct EventIdHasher(u64);
 

@@ -4,12 +4,12 @@ use crate::payload::Template;
 use crate::role::{SourceArguments, SourceReport, Triggers};
 use anyhow::{Context, Result};
 
-/// Size above which a message is built in memory that the program allocates: the binding can only
-/// allocate zeroed messages, and zeroing would cost a second pass. Below it, one allocation less is
-/// worth more.
+/// Size above which a message is built in memory that the program allocates, because the Rust
+/// binding of ZeroMQ can only allocate zeroed messages, and zeroing a large message is expensive.
+/// For a smaller message, saving an allocation is worth more.
 const ZEROING_IS_CHEAP: usize = 16 * 1024;
 
-/// Runs one source to its end.
+/// Runs one source of the ZeroMQ program until it has sent its last event.
 pub fn send(arguments: &SourceArguments) -> Result<()> {
     arguments.work.check()?;
     let barrier = Barrier { launched: arguments.launched };
@@ -38,7 +38,7 @@ pub fn send(arguments: &SourceArguments) -> Result<()> {
     barrier.report(&SourceReport { source, events: triggers.events() })
 }
 
-/// Creates a message, written once from end to end.
+/// Creates a message of header and payload, and writes each of its bytes only once.
 pub fn message(header: Header, template: &Template) -> zmq::Message {
     let size = header.length as usize;
     if size <= ZEROING_IS_CHEAP {

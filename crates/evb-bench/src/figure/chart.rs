@@ -10,7 +10,8 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns the place of a value; `None` if it has none.
+    /// Returns the position of a value on the axis: the value itself or its decimal logarithm.
+    /// `None` if the scale cannot show the value.
     pub(super) fn place(self, value: f64) -> Option<f64> {
         match self {
             Self::Linear => value.is_finite().then_some(value),
@@ -38,7 +39,7 @@ impl Axis {
         Self { label: label.into(), scale: Scale::Log, range: None }
     }
 
-    /// Sets the range, which is extended where the data go beyond it.
+    /// Sets the range of the axis; values outside this range extend it.
     #[must_use]
     pub fn between(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
@@ -64,7 +65,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Creates a curve of marks only, for measurements that are not joined.
+    /// Creates a curve of marks without a line between them, for independent measurements.
     pub fn points(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points, Stroke::Points)
     }
@@ -100,8 +101,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Counts samples into `count` bins from `low` to `high`. Samples outside (or not a number) are
-    /// counted too, and the legend shows their number.
+    /// Counts samples into `count` bins from `low` to `high`. Samples outside this range, and
+    /// samples that are not a number, are counted separately, and the legend shows their number.
     pub fn of(name: impl Into<String>, samples: &[f64], low: f64, high: f64, count: usize) -> Self {
         let count = count.max(1);
         let width = (high - low) / count as f64;
@@ -135,7 +136,7 @@ impl Bins {
     }
 }
 
-/// Bars of one colour in a grouped chart: a value for each group.
+/// Bars of one colour in a grouped chart, with one value for each group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     pub(super) name: String,
@@ -143,7 +144,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// Creates bars with one value for each group, in the groups' order.
+    /// Creates bars with one value for each group, in the order of the chart's groups.
     pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
         Self { name: name.into(), values: values.into_iter().collect() }
     }
@@ -163,7 +164,7 @@ pub struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) content: Content,
-    /// Places on the x axis that are marked by a line, with their names.
+    /// Positions on the x axis that are marked by a vertical line, with the names of the lines.
     pub(super) verticals: Vec<(f64, String)>,
 }
 
@@ -173,12 +174,12 @@ impl Chart {
         Self::new(x, y, Content::Curves(curves))
     }
 
-    /// Creates a chart of histograms over each other.
+    /// Creates a chart of histograms drawn over each other.
     pub fn histogram(x: Axis, y: Axis, bins: Vec<Bins>) -> Self {
         Self::new(x, y, Content::Histogram(bins))
     }
 
-    /// Creates a chart of bars in groups; `label` says what the groups are.
+    /// Creates a chart of bars in groups; `label` names the quantity by which the groups differ.
     pub fn bars(label: impl Into<String>, groups: Vec<String>, y: Axis, bars: Vec<Bars>) -> Self {
         Self::new(Axis::linear(label), y, Content::Bars { groups, bars })
     }

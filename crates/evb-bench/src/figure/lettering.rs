@@ -31,7 +31,8 @@ impl Lettering {
     pub(super) const NOTE: Self = Self { size: 12.5, bold: false, place: HPos::Left };
     pub(super) const VALUE: Self = Self { size: 11.0, bold: false, place: HPos::Center };
 
-    /// Returns the style for the library, which writes a font-size of its size / 1.24.
+    /// Returns the text style for the drawing library, which writes `size / 1.24` as the SVG's
+    /// font-size.
     pub(super) fn style(self) -> TextStyle<'static> {
         let style = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         let ink = if self.bold { &BLACK } else { &INK };
@@ -39,7 +40,7 @@ impl Lettering {
         text.pos(Pos::new(self.place, VPos::Top))
     }
 
-    /// Writes the text with its top at `at`.
+    /// Writes the text with its upper edge at the position `at`.
     pub(super) fn write<B: DrawingBackend>(
         self,
         area: &DrawingArea<B, Shift>,
@@ -49,7 +50,8 @@ impl Lettering {
         area.draw(&Text::new(plain(text), at, self.style())).map_err(drawing)
     }
 
-    /// Returns the approximate width of a text; fonts differ.
+    /// Returns the approximate width of a text in pixels; the exact width depends on the viewer's
+    /// font.
     pub(super) fn width(self, text: &str) -> i32 {
         (text.chars().count() as f64 * self.size * 0.56) as i32
     }

@@ -1,4 +1,4 @@
-//! Colours and marks, by which series differ.
+//! Colours and shapes of marks, by which the series of a chart differ.
 
 use plotters::{
     coord::Shift,
@@ -10,9 +10,9 @@ use plotters::{
 
 use super::{FigureError, chart::Stroke, drawing, lettering::Lettering};
 
-/// Colours of series: those of Okabe and Ito, "Color Universal Design" (2008), without their
-/// yellow, which is too faint on white. They differ with every common colour blindness. Grey comes
-/// last, for the ninth series and beyond.
+/// Colours of series, from the palette of Okabe and Ito, "Color Universal Design" (2008), without
+/// its yellow, which is too faint on white. People with any common colour blindness can tell these
+/// colours apart. Grey comes last, for the ninth series and beyond.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -24,15 +24,15 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
 ];
 
-/// Colour of references, such as theory and limits.
+/// Colour of reference curves, such as theory and limits.
 pub(super) const REFERENCE: RGBColor = RGBColor(110, 110, 110);
 
-/// Returns the colour of the series at this index.
+/// Returns the colour of the series with this index.
 pub(super) fn colour(index: usize) -> RGBColor {
     COLOURS[index.min(COLOURS.len() - 1)]
 }
 
-/// Draws a mark of the index's colour and shape; sizes are in pixels.
+/// Draws a mark with the colour and shape of the series `index`; sizes are in pixels.
 pub(super) fn mark<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     index: usize,
@@ -49,7 +49,7 @@ pub(super) fn mark<B: DrawingBackend>(
     .map_err(drawing)
 }
 
-/// Draws a broken line through pixels.
+/// Draws a dashed line through points given in pixels.
 pub(super) fn dashed<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     points: &[(i32, i32)],
@@ -57,7 +57,7 @@ pub(super) fn dashed<B: DrawingBackend>(
 ) -> Result<(), FigureError> {
     const PERIOD: f64 = 10.0;
     const DASH: f64 = 6.0;
-    // Length of the period that the last piece has used.
+    // Length of the current dash-and-gap period that is drawn already.
     let mut phase = 0.0;
     for pair in points.windows(2) {
         let (from, to) = (pair[0], pair[1]);
@@ -76,7 +76,8 @@ pub(super) fn dashed<B: DrawingBackend>(
                 area.draw(&PathElement::new(vec![at(way), at(end)], style)).map_err(drawing)?;
             }
             phase = (phase + end - way) % PERIOD;
-            // Each step advances at least this far, so that a rounding error cannot hold the loop.
+            // Each step advances by at least 1e-6 pixels, so that a rounding error cannot make the
+            // loop endless.
             way = end.max(way + 1e-6);
         }
     }
@@ -95,7 +96,8 @@ const KEY: i32 = 24;
 const BETWEEN: i32 = 18;
 const LINE: i32 = 20;
 
-/// Places the entries in lines that fit into `width`: returns the left edge and the line of each.
+/// Places the legend's entries in lines of at most `width` pixels; returns the left edge and the
+/// line of each entry, and the height of the legend.
 pub(super) fn legend_places(names: &[String], width: i32) -> (Vec<(i32, i32)>, i32) {
     let (mut x, mut line) = (0, 0);
     let mut places = Vec::with_capacity(names.len());

@@ -19,7 +19,7 @@ type Plane<'a, B> = ChartContext<'a, B, Cartesian2d<Ticks, Ticks>>;
 
 const MARGIN: i32 = 14;
 const GRID: RGBColor = RGBColor(225, 225, 225);
-/// Part of a group's width that its bars take.
+/// Part of a bar group's width that the bars fill; the rest is the gap between groups.
 const GROUP_FILL: f64 = 0.8;
 
 /// Draws the chart into `area`.
@@ -94,7 +94,7 @@ fn axes(chart: &Chart) -> Option<(Ticks, Ticks)> {
         Content::Histogram(bins) => bins.iter().flat_map(|b| &b.counts).map(|count| *count as f64).collect(),
         Content::Bars { bars, .. } => bars.iter().flat_map(|bars| bars.values.iter().copied()).collect(),
     };
-    // Areas and bars start at zero, which a logarithmic axis does not have.
+    // On a linear y axis, histograms and bars start at zero; a logarithmic axis has no zero.
     let from_zero = !matches!(chart.content, Content::Curves(_)) && chart.y.scale == Scale::Linear;
     let ground = from_zero.then_some(0.0).filter(|_| ys.iter().any(|y| y.is_finite()));
     let x = match &chart.content {
@@ -108,7 +108,8 @@ fn axes(chart: &Chart) -> Option<(Ticks, Ticks)> {
     let mut vertical = chart.y.clone();
     if !matches!(chart.content, Content::Curves(_)) && chart.y.scale == Scale::Log && vertical.range.is_none()
     {
-        // The axis starts below the smallest value, so that its bar is visible.
+        // The logarithmic axis starts below the smallest value, so that the bar of this value is
+        // visible.
         let (least, most) = ys
             .iter()
             .copied()
@@ -171,7 +172,7 @@ fn draw_curve<B: DrawingBackend>(
     index: usize,
     curve: &Curve,
 ) -> Result<(), FigureError> {
-    // Points that a logarithmic axis cannot show break the line.
+    // Points that a logarithmic axis cannot show interrupt the line of the curve.
     let place = |point: &(f64, f64)| Some((chart.x.scale.place(point.0)?, chart.y.scale.place(point.1)?));
     let area = plane.plotting_area().strip_coord_spec();
     let (left, top) = area.get_base_pixel();
@@ -248,7 +249,7 @@ fn draw_bars<B: DrawingBackend>(
     Ok(())
 }
 
-/// Formats a value with three digits.
+/// Formats a value with three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

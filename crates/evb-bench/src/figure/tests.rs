@@ -33,7 +33,7 @@ fn curves_have_a_mark_for_every_point_and_a_legend() {
     for text in ["Rates", "timerfd", "asked", "Asked (Mbit/s)", "Got (Mbit/s)", "10⁵", "A < B & \"C\""] {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
-    // There are seven points, and one in the legend.
+    // The seven points of the curve and the legend's entry are circles.
     assert_eq!(counts["circle"], 8);
     assert!(svg.contains("width=\"900\""));
 }
@@ -58,7 +58,7 @@ fn marks_stand_where_the_values_are() {
         .collect();
     let [low, middle, high] = at.as_slice() else { panic!("{at:?}") };
     assert!(low.0 < middle.0 && middle.0 < high.0 && low.1 > middle.1 && middle.1 > high.1, "{at:?}");
-    assert!((middle.0 * 2.0 - low.0 - high.0).abs() <= 2.0, "half way is half way: {at:?}");
+    assert!((middle.0 * 2.0 - low.0 - high.0).abs() <= 2.0, "the middle value is not drawn half way: {at:?}");
     assert!(high.0 <= 900.0 && high.1 >= 0.0, "{at:?}");
 }
 

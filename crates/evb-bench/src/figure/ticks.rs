@@ -6,17 +6,17 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 use super::chart::{Axis, Scale};
 
-/// An axis ready to be drawn, in places ([`Scale::place`]) instead of values.
+/// An axis ready to be drawn, with positions ([`Scale::place`]) instead of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ticks {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Places with a label.
+    /// Positions of the ticks that have a label.
     pub(super) labelled: Vec<f64>,
-    /// Places of ticks between them.
+    /// Positions of the ticks without a label, between the labelled ones.
     pub(super) minor: Vec<f64>,
     scale: Scale,
-    /// Number of digits after the point, for linear axes.
+    /// Number of digits after the decimal point in the labels of linear axes.
     digits: usize,
 }
 
@@ -24,8 +24,8 @@ pub(super) struct Ticks {
 const LABELS: f64 = 5.0;
 
 impl Ticks {
-    /// Computes the ticks for these values; `None` if the axis can show none of them and has no
-    /// range of its own.
+    /// Computes the ticks of an axis for these values; `None` if the axis can show none of the
+    /// values and has no configured range.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<Self> {
         let places = |(low, high)| Some((axis.scale.place(low)?, axis.scale.place(high)?));
         let given = axis.range.and_then(places);
@@ -33,7 +33,7 @@ impl Ticks {
             None => Some((place, place)),
             Some((low, high)) => Some((f64::min(low, place), f64::max(high, place))),
         });
-        // The given range is extended to the data, so that nothing is cut off.
+        // The configured range of the axis is extended to the data, so that no data are cut off.
         let fits = |(low, high): (f64, f64)| found.is_none_or(|(least, most)| least >= low && most <= high);
         let fixed = given.is_some_and(fits);
         let (low, high) = match (given, found) {
@@ -76,7 +76,8 @@ impl Ticks {
             };
             decades.iter().flat_map(places).filter(inside).collect()
         };
-        // Less than two decades need more labels than their ends; many decades need fewer.
+        // An axis of less than two decades has labels at 1, 2 and 5 times powers of ten; an axis of
+        // many decades has labels only at some powers of ten.
         let labelled = match high - low {
             span if span <= 2.0 => within(&[1, 2, 5]),
             span if span <= 9.0 => within(&[1]),
@@ -88,10 +89,10 @@ impl Ticks {
         Self { low, high, labelled, minor: within(&[2, 3, 4, 5, 6, 7, 8, 9]), scale: Scale::Log, digits: 0 }
     }
 
-    /// Returns the label at a place.
+    /// Returns the label of the tick at this position.
     pub(super) fn text(&self, place: f64) -> String {
         match self.scale {
-            // Adding zero avoids the label "-0".
+            // Adding zero turns -0.0 into 0.0, so that no label reads "-0".
             Scale::Linear => grouped(&format!("{:.*}", self.digits, place + 0.0)),
             Scale::Log if (-3.01..=4.01).contains(&place) => {
                 let value = 10f64.powf(place);
@@ -125,14 +126,16 @@ impl Ranged for Ticks {
     }
 }
 
-/// Returns 1, 2 or 5 times a power of ten that is at least `least`.
+/// Returns the smallest number of the form 1, 2 or 5 times a power of ten that is at least `least`,
+/// up to rounding errors.
 fn nice_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0];
     decade * steps.into_iter().find(|step| step * decade >= least * 0.999).unwrap_or(10.0)
 }
 
-/// Separates thousands by thin spaces, from five digits on (ISO 80000-1).
+/// Separates groups of three digits by thin spaces in numbers of five digits and more (ISO
+/// 80000-1).
 fn grouped(number: &str) -> String {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("\u{2212}", digits));

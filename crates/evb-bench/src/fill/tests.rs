@@ -13,7 +13,8 @@ fn table(arguments: &[&str]) -> FillTable {
     measure(&line.fill).expect("simulated")
 }
 
-/// A deeper buffer fills a port that a shallow one leaves idle, and neither drops anything.
+/// With a deep port buffer, credit keeps the port busy over a path that leaves it mostly idle with
+/// a shallow buffer. No frame is dropped with either buffer.
 #[test]
 fn goodput_falls_where_the_path_needs_more_than_the_buffer() {
     let table = table(&[

@@ -1,5 +1,5 @@
-//! The results of a comparison of modes, as table, JSON and figure. Their form is the same for the
-//! simulated switch and for real ones.
+//! The results of a comparison of shaping modes, as table, JSON and figure. Results from the
+//! simulated switch and from real switches have the same form.
 
 use evb_core::units::{Bytes, Rate};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::{
     output::columns,
 };
 
-/// The results of one mode with one number of sources.
+/// The results of one shaping mode with one number of sources.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModePoint {
     /// Value of `shaping.mode`.
@@ -18,39 +18,40 @@ pub struct ModePoint {
     pub sources: u16,
     /// Number of builders.
     pub builders: u16,
-    /// Rate of payload that reached sinks, with events as fast as possible.
+    /// Payload rate at the sinks when events come as fast as possible.
     pub goodput_bits_per_s: u64,
-    /// Rate of payload that the builders' links can carry.
+    /// Payload rate that the builders' links can carry.
     pub capacity_bits_per_s: u64,
-    /// Number of frames that did not fit into a port of the switch.
+    /// Number of frames that the switch dropped because the buffer of a port was full.
     pub drops: u64,
-    /// Number of TCP segments that were sent again.
+    /// Number of retransmitted TCP segments.
     pub retransmits: u64,
     /// Number of complete events.
     pub complete: u64,
     /// Number of incomplete and lost events.
     pub not_complete: u64,
-    /// 99th percentile of the build latency with events as fast as possible, which includes the
-    /// wait for slots.
+    /// 99th percentile of the build latency when events come as fast as possible; this latency
+    /// includes the wait for a free slot.
     pub latency_us_p99: f64,
-    /// Most bytes that a builder's port queued, if the network can tell.
+    /// The largest number of bytes in a builder's port buffer at the same time; `None` on a network
+    /// that does not report it.
     pub queue_peak_bytes: Option<u64>,
-    /// Dropped frames at a part of the load.
+    /// Number of dropped frames at the reduced load [`ModeTable::load`].
     pub at_load_drops: u64,
-    /// Median of the build latency at that load.
+    /// Median of the build latency at the reduced load [`ModeTable::load`].
     pub at_load_latency_us_p50: f64,
-    /// 99th percentile of the build latency at that load.
+    /// 99th percentile of the build latency at the reduced load [`ModeTable::load`].
     pub at_load_latency_us_p99: f64,
 }
 
 /// The results of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModeTable {
-    /// Place of the measurement: "simulated switch", or a real one.
+    /// Name of the network on which the measurement ran: "simulated switch", or a real switch.
     pub world: String,
-    /// Settings that all points share, in words.
+    /// Description of the settings that all points share.
     pub setting: String,
-    /// Part of the links' capacity at which the `at_load` figures were taken.
+    /// Load of the `at_load` measurements, as a part of the links' capacity.
     pub load: f64,
     /// Results, one for each mode and number of sources.
     pub points: Vec<ModePoint>,
@@ -152,7 +153,7 @@ impl ModeTable {
 }
 
 impl ModePoint {
-    /// Returns goodput / capacity.
+    /// Returns the goodput as a part of the links' payload capacity.
     pub fn part_of_wire(&self) -> f64 {
         self.goodput_bits_per_s as f64 / self.capacity_bits_per_s.max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! The course of the study: one run after the other, to the same receiver.
+//! The sequence of the study's runs, which all send to the same receiver.
 
 use std::{
     net::SocketAddr,
@@ -23,13 +23,13 @@ use super::{
 };
 use crate::{cpu, output::BenchError};
 
-/// An executor that keeps departure times, with its name.
+/// An executor of departure times to measure, with its name.
 struct Candidate {
     name: String,
     executor: Box<dyn Executor>,
 }
 
-/// A study under way, with a connection to the receiver.
+/// A study in progress, with its connection to the receiver.
 pub(super) struct Course<'a> {
     arguments: &'a RegularityArguments,
     connection: Connection,
@@ -49,7 +49,7 @@ impl<'a> Course<'a> {
         Ok(Self { arguments, connection, size, runs: Vec::new(), remarks: Vec::new(), bar })
     }
 
-    /// Runs the whole study: unshaped, overload, underload.
+    /// Runs the whole study: first without shaping, then overload, then underload.
     pub(super) fn study(mut self) -> Result<Study, BenchError> {
         let candidates = self.candidates()?;
         let (poisson, gaussian) = self.kinds();
@@ -81,7 +81,7 @@ impl<'a> Course<'a> {
         Ok(Study { bench: "regularity", setting, tick_us: tick_us(), runs, overload, underload, remarks })
     }
 
-    /// Repeats runs below the assigned rate until one agrees with theory.
+    /// Repeats underload runs until a run agrees with theory or the number of rounds is reached.
     fn underload(&mut self, candidate: &Candidate, load: f64, kind: TriggerKind) -> Result<(), BenchError> {
         let rate = Rate::from_bits_per_second((self.offered() / load).round() as u64);
         for round in 1..=self.arguments.rounds {
@@ -131,7 +131,7 @@ impl<'a> Course<'a> {
         (TriggerKind::Poisson { rate }, TriggerKind::Gaussian { rate, sigma: self.arguments.sigma })
     }
 
-    /// Returns the offered rate in buffer bytes, as bit/s.
+    /// Returns the rate that the triggers offer, in buffer bytes, as bit/s.
     fn offered(&self) -> f64 {
         self.arguments.trigger_rate.hertz() * self.size.buffer().count() as f64 * 8.0
     }
@@ -145,7 +145,7 @@ impl<'a> Course<'a> {
     ) -> Result<(), BenchError> {
         let underload = load.is_some_and(|load| load < 1.0);
         let messages = if underload { self.arguments.underload_messages } else { self.arguments.messages };
-        // All executors of a round get the same triggers; other rounds get other triggers.
+        // All executors get the same triggers within a round; each round has other triggers.
         let seed = self.arguments.seed.wrapping_add(u64::from(round) - 1);
         let run = self.runs.len() as u64 + 1;
         let stream = Stream { run, way, size: self.size, messages, seed };
@@ -157,7 +157,8 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Sends in a thread of its own, in real time if that is wanted and permitted.
+    /// Sends the messages in a separate thread, with real-time scheduling if that is requested and
+    /// permitted.
     fn transfer(
         &mut self,
         candidate: &Candidate,
@@ -216,7 +217,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Returns the time between two ticks, by the kernel's configuration.
+/// Returns the time between two timer ticks of this kernel, from the kernel's build configuration.
 fn tick_us() -> Option<f64> {
     let built = |hz: &u32| kernel::has("no module", &format!("CONFIG_HZ_{hz}")) == Ok(true);
     [100, 250, 300, 1000].iter().find(|hz| built(hz)).map(|hz| 1e6 / f64::from(*hz))

@@ -1,26 +1,29 @@
-//! The whole study: all runs, and the verdicts on them.
+//! The results of the whole study: all runs, and the verdicts on them.
 
 use serde::Serialize;
 
 use super::outcome::RunOutcome;
 
-/// Overload: part of the gaps that must be regular.
+/// Smallest part of the gaps in an overload run that must be within the tolerance of the nominal
+/// gap.
 pub(super) const REGULAR: f64 = 0.98;
-/// Overload: largest difference by which shaped runs may be less regular than the bare loop, in the
-/// median over rounds. It is twice the standard deviation of a difference of two shares of 99 % of
-/// 3000 gaps.
+/// Largest acceptable difference between the regular part of the gaps of the bare timer loop and
+/// that of shaped runs under overload, as the median over rounds. The value is twice the standard
+/// deviation of the difference between two measured parts of 99 % of 3000 gaps.
 const NO_WORSE: f64 = 0.005;
-/// Underload: largest relative difference of the coefficient of variation from theory.
+/// Largest relative difference between measured and theoretical coefficient of variation in an
+/// underload run.
 pub(super) const AGREEMENT: f64 = 0.10;
 
 /// The study with its verdicts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
-    /// The word `regularity`.
+    /// Name of the benchmark: `regularity`.
     pub bench: &'static str,
-    /// Settings that all runs share, in words.
+    /// Description of the settings that all runs share.
     pub setting: String,
-    /// Time between two ticks of this kernel, if it tells its configuration.
+    /// Time between two timer ticks of this kernel in µs; `None` if the kernel's configuration is
+    /// unknown.
     pub tick_us: Option<f64>,
     /// Results of every run.
     pub runs: Vec<RunOutcome>,
@@ -28,7 +31,7 @@ pub struct Study {
     pub overload: Vec<OverloadVerdict>,
     /// Verdicts on the underload, by executor and load.
     pub underload: Vec<UnderloadVerdict>,
-    /// Remarks, such as on executors that could not be measured.
+    /// Remarks, for example on executors that could not be measured.
     pub remarks: Vec<String>,
 }
 
@@ -37,55 +40,60 @@ pub struct Study {
 pub struct OverloadVerdict {
     /// Name of the executor.
     pub executor: String,
-    /// Word for the trigger.
+    /// Name of the trigger's distribution.
     pub trigger: &'static str,
-    /// Regular part of the gaps, for each round.
+    /// Part of the gaps that are within 5 % of the nominal gap, for each round.
     pub shaped: Vec<f64>,
-    /// The same for the bare loop with the same timer; with timerfd's, if the kernel keeps the
-    /// time.
+    /// Part of the gaps within 5 % of the nominal gap in runs without a bucket (a bare timer loop),
+    /// for each round. The loop uses the timer of this executor, or timerfd if the kernel keeps
+    /// this executor's departure times.
     pub bare: Vec<f64>,
-    /// True if the best round has 98 % or more.
+    /// True if at least 98 % of the gaps are regular in the best round.
     pub regular: bool,
-    /// Median over rounds of shaped − bare, as other load on the machine changes little within a
-    /// round. `None` without a bare loop.
+    /// Median over the rounds of `shaped` − `bare`; both parts come from the same round because
+    /// other load on the machine changes little within a round. `None` without a bare loop.
     pub difference: Option<f64>,
-    /// True if the difference is not below zero by more than its scatter.
+    /// True if shaped runs are not less regular than the bare loop by more than the statistical
+    /// scatter.
     pub no_worse: Option<bool>,
 }
 
-/// The verdict on whether a line that is not always busy agrees with theory.
+/// The verdict on whether the gaps of an underload run vary as queueing theory predicts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnderloadVerdict {
     /// Name of the executor.
     pub executor: String,
     /// Offered rate / assigned rate.
     pub load: f64,
-    /// The theory's coefficient of variation, √(1−ρ²).
+    /// Coefficient of variation that theory predicts, √(1−ρ²).
     pub theory: f64,
     /// Measured coefficient of variation, for each round.
     pub variation: Vec<f64>,
-    /// Coefficient of variation of an ideal line behind the same triggers, for each round.
+    /// Coefficient of variation of the departures that an ideal line would produce from the same
+    /// triggers, for each round.
     pub ideal: Vec<f64>,
     /// True if the best round agrees with theory within 10 %.
     pub agrees: bool,
 }
 
 /// Returns the coefficient of variation of the departures of a queue with Poisson arrivals and one
-/// constant service time (M/D/1). A gap is the service time alone with probability ρ, and with a
-/// wait for the next arrival otherwise (exponential, because arrivals have no memory): in units of
-/// the mean arrival gap its mean is 1, its variance (1−ρ)(2−(1−ρ)) = 1−ρ². (Marshall, "Some
-/// inequalities in queuing", Operations Research 16 (1968), has the departures of any such queue;
-/// Kleinrock, "Queueing Systems" I, 1975.)
+/// constant service time (M/D/1). With probability ρ, a gap is the service time alone; otherwise it
+/// is the service time plus the wait for the next arrival, which is exponentially distributed
+/// because arrivals have no memory. In units of the mean arrival gap, the mean of a gap is 1 and
+/// its variance is (1−ρ)(2−(1−ρ)) = 1−ρ². (Marshall, "Some inequalities in queuing", Operations
+/// Research 16 (1968), has the departures of any such queue; Kleinrock, "Queueing Systems" I,
+/// 1975.)
 pub(super) fn departure_variation(load: f64) -> f64 {
     (1.0 - load * load).max(0.0).sqrt()
 }
 
-/// Returns true if a coefficient of variation is near enough to theory.
+/// Returns true if a coefficient of variation agrees with the theory for this load within
+/// [`AGREEMENT`].
 pub(super) fn agree(variation: f64, load: f64) -> bool {
     (variation / departure_variation(load) - 1.0).abs() <= AGREEMENT
 }
 
-/// Returns the verdicts on the runs, in their order.
+/// Returns the overload and underload verdicts, in the order of the runs.
 pub(super) fn judge(runs: &[RunOutcome]) -> (Vec<OverloadVerdict>, Vec<UnderloadVerdict>) {
     let (mut overload, mut underload) = (Vec::new(), Vec::new());
     for run in runs.iter().filter(|run| run.way == "shaped") {
@@ -156,7 +164,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl Study {
-    /// Returns true if there are runs and all verdicts are good.
+    /// Returns true if there are runs and every verdict is positive.
     pub fn holds(&self) -> bool {
         self.overload.iter().all(|verdict| verdict.regular && verdict.no_worse != Some(false))
             && self.underload.iter().all(|verdict| verdict.agrees)

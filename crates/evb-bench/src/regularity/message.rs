@@ -1,14 +1,14 @@
-//! Messages of the study. One message is one datagram in one packet.
+//! Messages of the study. Each message is one datagram in a single packet.
 
 use evb_core::units::Bytes;
 use evb_shaper::cost::LINE_OVERHEAD;
 
 /// Bytes of Ethernet, IPv4 and UDP headers in front of a payload (RFC 894, 791, 768).
 const HEADERS_V4: u64 = 14 + 20 + 8;
-/// Bytes of the same headers with IPv6 (RFC 8200).
+/// Bytes of Ethernet, IPv6 and UDP headers in front of a payload (RFC 894, 8200, 768).
 const HEADERS_V6: u64 = 14 + 40 + 8;
 
-/// Bytes of the label that identifies a message, and so of the smallest message.
+/// Bytes of the label that identifies a message, which are also the size of the smallest message.
 pub(super) const LEAST: usize = 20;
 const MAGIC: u32 = u32::from_be_bytes(*b"evbr");
 
@@ -29,19 +29,20 @@ impl MessageSize {
         self.payload + Bytes::new(self.headers)
     }
 
-    /// Returns the bytes on the wire, with those that only the wire sees.
+    /// Returns the bytes on the wire: the L2 frame with preamble, checksum and interframe gap.
     pub(super) fn line(self) -> Bytes {
         self.buffer() + Bytes::new(LINE_OVERHEAD)
     }
 }
 
-/// Writes the run and the number of a message into it.
+/// Writes the run and the number of a message into the message's buffer.
 pub(super) fn label(room: &mut [u8], run: u64, number: u32) {
     let fields = MAGIC.to_le_bytes().into_iter().chain(run.to_le_bytes()).chain(number.to_le_bytes());
     room.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
 }
 
-/// Returns run and number of a message; `None` if it is not one of the study's.
+/// Returns the run and the number of a message; `None` if the bytes are not a message of this
+/// study.
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, u32)> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (run, rest) = rest.split_first_chunk::<8>()?;

@@ -11,7 +11,7 @@ use super::{
     sender::{Sent, Stream, Way},
 };
 
-/// Relative difference up to which a gap counts as equal to the nominal one.
+/// Relative difference up to which a gap counts as equal to the nominal gap.
 pub(super) const TOLERANCE: f64 = 0.05;
 
 /// The results of one run. Times are in microseconds.
@@ -19,53 +19,55 @@ pub(super) const TOLERANCE: f64 = 0.05;
 pub struct RunOutcome {
     /// `shaped`, `bare` (a timer loop without bucket or queue) or `unshaped`.
     pub way: &'static str,
-    /// Name of the executor, which kept the departure times.
+    /// Name of the executor that kept the departure times.
     pub executor: String,
-    /// Word for the trigger.
+    /// Name of the trigger's distribution.
     pub trigger: &'static str,
     /// Number of the round, from 1.
     pub round: u32,
     /// Mean offered rate / assigned rate.
     pub load: Option<f64>,
-    /// The same ratio for the triggers that were really drawn.
+    /// Offered rate / assigned rate, with the offered rate computed from the actual random
+    /// triggers.
     pub load_drawn: Option<f64>,
-    /// Number of messages that the kernel took.
+    /// Number of messages that the kernel accepted for sending.
     pub sent: u64,
     /// Number of different messages that arrived.
     pub received: u64,
     /// Number of messages that were sent and did not arrive.
     pub lost: u64,
-    /// Number of messages that arrived again.
+    /// Number of repeated arrivals of messages that had arrived before.
     pub duplicates: u64,
-    /// Number of messages that arrived after one that was sent later.
+    /// Number of messages that arrived after a message with a higher number.
     pub reordered: u64,
-    /// Number of datagrams of other origin.
+    /// Number of received datagrams that do not belong to this run.
     pub foreign: u64,
     /// Number of arrivals without a time stamp of the kernel.
     pub unstamped: u64,
-    /// Number of messages that the sender's kernel dropped or refused, as it reports.
+    /// Number of messages that the sender's kernel reported as dropped or refused.
     pub refused: u64,
-    /// Most messages that waited for their departure at the same time.
+    /// Largest number of messages that waited for their departure at the same time.
     pub queue_peak: u64,
     /// Number of messages that found an idle line, so that the trigger set the gap before them.
     pub idle_starts: u64,
-    /// Gap between messages at the assigned rate.
+    /// Time between messages at the assigned rate.
     pub nominal_us: Option<f64>,
     /// Rate from the first arrival to the last, in buffer bytes.
     pub got_bits_per_s: f64,
     /// Gaps at the receiver.
     pub gap_us: Spread,
-    /// Part of the gaps that are within 5 % of the nominal one.
+    /// Part of the gaps that are within 5 % of the nominal gap.
     pub within_5_percent: Option<f64>,
-    /// Standard deviation of the gaps over their mean.
+    /// Coefficient of variation of the gaps at the receiver: standard deviation / mean.
     pub variation: Option<f64>,
-    /// The same ratio for an ideal line behind the same triggers.
+    /// Coefficient of variation of the gaps that an ideal line would produce from the same
+    /// triggers.
     pub variation_ideal: Option<f64>,
-    /// The same ratio for the triggers.
+    /// Coefficient of variation of the times between triggers.
     pub variation_triggers: Option<f64>,
-    /// Delay with which messages left the program after their departure times.
+    /// Delay between the departure times of messages and their actual hand-over to the kernel.
     pub late_us: Spread,
-    /// Processor time of the sending thread over the run's time.
+    /// Processor time of the sending thread / duration of the run.
     pub cpu: Option<f64>,
     /// All gaps in the order of arrival, for histograms.
     #[serde(skip)]
@@ -96,7 +98,7 @@ pub(super) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Returns durations as the gaps between the times that they add up to.
+/// Returns the durations as a set of gaps, for its statistics.
 pub(super) fn gaps_of(durations: &[Duration]) -> Gaps {
     let mut at = Instant::ZERO;
     let rest = durations.iter().map(|gap| {
@@ -106,7 +108,7 @@ pub(super) fn gaps_of(durations: &[Duration]) -> Gaps {
     Gaps::between(&[Instant::ZERO].into_iter().chain(rest).collect::<Vec<_>>())
 }
 
-/// The circumstances of a run besides its stream.
+/// The circumstances of a run that its stream parameters do not contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances<'a> {
     pub(super) executor: &'a str,
@@ -177,8 +179,8 @@ fn word(kind: TriggerKind) -> &'static str {
     }
 }
 
-/// Returns the number of messages that came again, and of those that came after one with a higher
-/// number.
+/// Returns the number of repeated messages, and the number of messages that came after a message
+/// with a higher number.
 fn disorder(numbers: &[u32]) -> (u64, u64) {
     let different: std::collections::BTreeSet<u32> = numbers.iter().copied().collect();
     let reordered = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();

@@ -1,6 +1,6 @@
-//! The receiving end, which notes when the kernel received each message. It serves one sender at a
-//! time over a TCP connection, in lines of JSON, so that it can be a thread of this process or a
-//! program on another host.
+//! The receiving end, which records the time at which the kernel received each message. The
+//! receiver serves one sender at a time over a TCP connection, in lines of JSON, so that it can run
+//! as a thread of this process or as a program on another host.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -14,40 +14,42 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::message;
 
-/// The most messages of a run, because they are kept in memory.
+/// The largest number of messages of a run; the receiver keeps all arrival times in memory.
 pub(super) const MOST_MESSAGES: u32 = 4_000_000;
-/// The longest wait for a message that a sender may ask for.
+/// The longest time to wait for the next message that a sender may request.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
-/// Length of the longest line, in bytes: 32 for each message.
+/// Largest length of a JSON line in bytes: 32 bytes for each message.
 const LONGEST_LINE: u64 = 32 * MOST_MESSAGES as u64;
-/// Receive buffer, for the datagrams that come while this thread does not run.
+/// Size of the socket's receive buffer, which holds the datagrams that arrive while this thread
+/// does not run.
 const SOCKET_BUFFER: Bytes = Bytes::mib(4);
 
-/// The announcement of a run by the sender.
+/// The sender's announcement of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Announcement {
     pub(super) run: u64,
     pub(super) messages: u32,
-    /// Time without messages after which the run is over.
+    /// Time without messages after which the receiver ends the run.
     pub(super) patience_ms: u64,
 }
 
-/// The receiver's answer: it is ready for messages at this port.
+/// The receiver's answer to an announcement: it is ready for messages at this UDP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ready {
     pub(super) port: u16,
 }
 
-/// The arrivals of a run, in their order.
+/// The messages of a run in the order of their arrival.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Arrivals {
     pub(super) numbers: Vec<u32>,
-    /// Times by the receiver's clock; only differences have a meaning.
+    /// Arrival times in nanoseconds by the receiver's clock; only differences between them have a
+    /// meaning.
     pub(super) nanos: Vec<u64>,
-    /// Number of messages without a time stamp of the kernel, which have the time at which this
-    /// program read them.
+    /// Number of messages without a time stamp of the kernel; their arrival times are the times at
+    /// which this program read them.
     pub(super) unstamped: u64,
-    /// Number of datagrams of other runs or of strangers.
+    /// Number of datagrams that belong to another run or to another program.
     pub(super) foreign: u64,
 }
 
@@ -66,7 +68,7 @@ impl Receiver {
         self.listener.local_addr()
     }
 
-    /// Serves the next sender until it leaves.
+    /// Accepts the next sender and serves it until it closes the connection.
     pub(super) fn serve(&self) -> io::Result<SocketAddr> {
         let (stream, peer) = self.listener.accept()?;
         stream.set_nodelay(true)?;
@@ -82,7 +84,8 @@ impl Receiver {
     }
 }
 
-/// Receives until all messages are there, or none comes any more.
+/// Receives messages until all expected ones have arrived, or until none arrives for the run's
+/// patience.
 fn collect(socket: &mut GapReceiver, run: Announcement) -> io::Result<Arrivals> {
     let expected = run.messages.min(MOST_MESSAGES);
     let patience = Duration::from_millis(run.patience_ms).min(MOST_PATIENCE);
@@ -97,7 +100,7 @@ fn collect(socket: &mut GapReceiver, run: Announcement) -> io::Result<Arrivals> 
                 arrivals.unstamped += u64::from(!receipt.stamped);
             }
         }
-        // Datagrams of strangers must not prolong the run without end.
+        // Datagrams of other programs must not prolong the run without end.
         if arrivals.foreign > u64::from(MOST_MESSAGES) {
             break;
         }
@@ -121,20 +124,20 @@ impl Connection {
         Ok(Self { reader: BufReader::new(writer.try_clone()?), writer, peer })
     }
 
-    /// Announces a run; returns the receiver's address for its messages.
+    /// Announces a run; returns the address to which its messages must be sent.
     pub(super) fn announce(&mut self, run: Announcement) -> io::Result<SocketAddr> {
         write_line(&mut self.writer, &run)?;
         let ready: Ready = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(SocketAddr::new(self.peer.ip(), ready.port))
     }
 
-    /// Returns the arrivals; waits for the end of the run.
+    /// Waits for the end of the run; returns its arrivals.
     pub(super) fn arrivals(&mut self) -> io::Result<Arrivals> {
         let arrivals: Arrivals = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         if arrivals.numbers.len() == arrivals.nanos.len() {
             Ok(arrivals)
         } else {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "the receiver has no time for some messages"))
+            Err(io::Error::new(io::ErrorKind::InvalidData, "arrival times of some messages are missing"))
         }
     }
 
@@ -155,7 +158,7 @@ fn write_line(writer: &mut TcpStream, value: &impl Serialize) -> io::Result<()> 
     writer.write_all(line.as_bytes())
 }
 
-/// Reads a line; `None` at the end of the connection.
+/// Reads a line of JSON; `None` if the connection was closed.
 fn read_line<T: DeserializeOwned>(reader: &mut BufReader<TcpStream>) -> io::Result<Option<T>> {
     let mut line = String::new();
     reader.take(LONGEST_LINE).read_line(&mut line)?;

@@ -1,5 +1,5 @@
-//! The sending end: triggers make messages, a bucket computes their departure times, and an
-//! executor keeps these.
+//! The sending end: triggers create messages, a token bucket computes their departure times, and an
+//! executor sends each message at its departure time.
 
 use std::{
     collections::VecDeque,
@@ -23,14 +23,15 @@ use evb_shaper::EdtBucket;
 
 use super::message::{self, MessageSize};
 
-/// The way in which messages get onto the wire.
+/// The way in which messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
-    /// At once when triggered.
+    /// Every message is sent as soon as its trigger occurs.
     Unshaped(TriggerKind),
-    /// Held back by a bucket of this rate, in buffer bytes.
+    /// A token bucket of this rate, in buffer bytes, delays messages.
     Shaped(TriggerKind, Rate),
-    /// One message at each tick of a timer, without queue or bucket: the standard for shaping.
+    /// One message is sent at each tick of a periodic timer, without queue or bucket. Shaped runs
+    /// are compared with this loop of timer ticks.
     Bare(Rate),
 }
 
@@ -59,29 +60,31 @@ pub(super) struct Stream {
 pub(super) struct Sent {
     /// Number of datagrams that the kernel took.
     pub(super) messages: u64,
-    /// Most messages that waited at the same time.
+    /// Largest number of messages that waited at the same time.
     pub(super) queue_peak: u64,
-    /// Number of messages that departed from an empty queue, so that the trigger set their time,
-    /// not the shaper.
+    /// Number of messages that departed from an empty queue without a delay by the shaper.
     pub(super) idle_starts: u64,
-    /// Delay of each message's hand-over after its departure time (for the kernel's executors,
-    /// after that time less their lead).
+    /// Delay of each message's hand-over after its departure time. Executors of the kernel get each
+    /// message ahead of its departure time by a lead; with these executors the delay counts from
+    /// departure time − lead.
     pub(super) lateness: Vec<Duration>,
-    /// Times between triggers.
+    /// Times between successive triggers.
     pub(super) triggers: Vec<Duration>,
-    /// Gaps of an ideal line of this rate behind the same triggers.
+    /// Gaps between the departures of an ideal line at this rate with the same triggers.
     pub(super) ideal: Vec<Duration>,
-    /// Number of messages that the kernel dropped or refused, by its error queue.
+    /// Number of messages that the kernel reported in the socket's error queue as dropped or
+    /// refused.
     pub(super) refused: u64,
 }
 
-/// Time after which a message is tried again when the socket is full.
+/// Time after which a message is sent again when the socket's buffer was full.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Send buffer, for bursts of an unshaped trigger.
+/// Size of the socket's send buffer, for bursts of an unshaped trigger.
 const SOCKET_BUFFER: Bytes = Bytes::mib(1);
 
-/// Sends the whole stream. Blocks, and starts a runtime, so that it must not be called inside one.
+/// Sends the whole stream. The function blocks and starts a tokio runtime; do not call it inside a
+/// runtime.
 pub(super) fn run(
     stream: &Stream,
     executor: &dyn Executor,
@@ -114,13 +117,13 @@ pub(super) fn run(
     })
 }
 
-/// Returns a bucket that makes up for lateness of up to two messages' time.
+/// Returns a token bucket that can catch up after timer lateness of up to two messages' time.
 fn bucket(rate: Rate, size: MessageSize) -> EdtBucket {
     EdtBucket::new(rate, size.buffer() * 2)
 }
 
-/// Returns the gaps of a line that takes `service` for each message and serves them in order
-/// (Lindley's recursion, 1952). The first trigger starts it.
+/// Returns the gaps between departures from a queue that serves messages in order and takes
+/// `service` for each (Lindley's recursion, 1952). The first message departs at time zero.
 pub(super) fn ideal(triggers: &[Duration], service: Duration) -> Vec<Duration> {
     let (mut arrival, mut departure) = (Duration::ZERO, Duration::ZERO);
     let mut gaps = Vec::with_capacity(triggers.len());
@@ -164,7 +167,7 @@ impl Line {
     async fn shaped(&mut self, kind: TriggerKind, mut bucket: Option<EdtBucket>) -> io::Result<()> {
         let cost = self.stream.size.buffer();
         let mut trigger = Trigger::new(kind, self.stream.seed, clock::now());
-        // Arrival times of waiting messages, and of the last message.
+        // Trigger times of the waiting messages, and the time of the last trigger.
         let (mut queue, mut last) = (VecDeque::new(), None::<Instant>);
         let (mut made, mut idle) = (0, true);
         while self.number < self.stream.messages {
@@ -212,8 +215,8 @@ impl Line {
         Ok(())
     }
 
-    /// Hands a message over to the kernel, which keeps it until its time and needs it a little
-    /// ahead.
+    /// Gives a message to the kernel, which sends it at its departure time and must have it earlier
+    /// by the executor's lead.
     async fn handed_over(&mut self, bucket: &mut EdtBucket, cost: Bytes, now: Instant) -> io::Result<()> {
         let at = bucket.depart(cost, now);
         let hand_over = Instant::from_nanos(at.as_nanos().saturating_sub(self.lead.as_nanos() as u64));

@@ -60,7 +60,7 @@ fn departures_of_poisson_triggers_vary_as_theory_says() {
         let mut last = Instant::ZERO;
         let gaps: Vec<Duration> = (0..200_000)
             .map(|_| {
-                let at = trigger.pop_due(Instant::FAR_FUTURE).expect("always one more");
+                let at = trigger.pop_due(Instant::FAR_FUTURE).expect("a trigger has no last event");
                 let gap = at.since(last);
                 last = at;
                 gap
@@ -133,7 +133,8 @@ fn the_best_round_counts_and_is_held_against_the_bare_loop() {
     assert!(good.regular && good.no_worse == Some(true), "{good:?}");
     assert_eq!((good.shaped, good.bare), (vec![0.90, 0.985, 0.979], vec![0.99, 0.97, 0.98]));
     assert!(good.difference.is_some_and(|difference| (difference + 0.001).abs() < 1e-12));
-    // One good round does not hide that most were worse.
+    // A good best round does not outweigh that shaped runs are less regular than the bare loop in
+    // the median.
     let worse = verdict(vec![bare(1.0), over(0.985), bare(1.0), over(1.0), bare(0.99), over(0.98)]);
     assert!(worse.regular && worse.no_worse == Some(false), "{worse:?}");
     let irregular = verdict(vec![bare(0.97), over(0.979)]);
@@ -148,7 +149,7 @@ fn underload_is_held_against_theory() {
     assert!(good[0].agrees && (good[0].theory - 0.6).abs() < 1e-12, "{good:?}");
     assert!(!judge(&[under(0.67)]).1[0].agrees);
     assert!(!study(vec![run("shaped", "poisson", Some(0.8), 0.0, 0.67)]).holds());
-    assert!(!study(Vec::new()).holds(), "nothing measured shows nothing");
+    assert!(!study(Vec::new()).holds(), "a study without runs does not hold");
 }
 
 #[test]
@@ -194,8 +195,8 @@ fn a_run_over_loopback_keeps_to_the_rate_and_accounts_for_every_message() {
         assert_eq!((run.sent, run.received, run.lost, run.duplicates), (messages, messages, 0, 0), "{run:?}");
         assert_eq!((run.unstamped, run.gaps.len() as u64), (0, messages - 1), "{run:?}");
         if run.way == "shaped" {
-            // On a machine that is late, messages are still not faster than the rate, except for
-            // the two that may catch up.
+            // On a machine with late timers, messages still do not exceed the rate, except for the
+            // two messages that the bucket lets catch up.
             let nominal = run.nominal_us.expect("shaped") * (messages - 1) as f64;
             let took: f64 = run.gaps.iter().sum();
             assert!(took >= nominal - 3.0 * run.nominal_us.expect("shaped"), "{took} for {nominal}");

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::output::columns;
 
-/// Formats the whole page.
+/// Formats the whole text output of the study.
 pub(super) fn text(study: &Study) -> String {
     let mut page = format!("Random triggers made regular: {}\n", study.setting);
     let over = |run: &&RunOutcome| run.load.is_none_or(|load| load > 1.0);
@@ -124,7 +124,8 @@ fn underload(verdicts: &[UnderloadVerdict]) -> String {
     text
 }
 
-/// Reports lost, repeated, reordered and foreign messages; every gap between arrivals is counted.
+/// Formats the total numbers of lost, repeated, reordered and foreign messages; every gap between
+/// arrivals is counted.
 fn counts(study: &Study) -> String {
     let sum = |of: &dyn Fn(&RunOutcome) -> u64| study.runs.iter().map(of).sum::<u64>();
     format!(
@@ -144,7 +145,7 @@ fn cpu(run: &RunOutcome) -> String {
     run.cpu.map_or_else(|| "?".into(), |cpu| format!("{:.0} %", cpu * 100.0))
 }
 
-/// Formats microseconds with as many digits as are useful.
+/// Formats a time in microseconds with few significant digits.
 fn micros(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),

@@ -11,7 +11,7 @@ use crate::{
     output::columns,
 };
 
-/// The results for one rate, requested of every lane of a system, with one executor.
+/// The results for one system and one executor, with the same rate requested of every lane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShapingPoint {
     /// The system, as sources × builders.
@@ -20,13 +20,14 @@ pub struct ShapingPoint {
     pub executor: String,
     /// Requested rate of each lane, in buffer bytes.
     pub asked_bits_per_s: u64,
-    /// Measured rates by destination, or by source if there is one destination.
+    /// Measured rates in bit/s, one for each destination, or one for each source if there is a
+    /// single destination.
     pub got_bits_per_s: Vec<f64>,
-    /// Largest deviation of any lane, as a part of the requested rate.
+    /// Largest relative deviation of any lane's measured rate from the requested rate.
     pub off: f64,
-    /// Processor time of all roles over real time: the number of cores used.
+    /// Average number of busy cores in the shaped run: processor time of all roles / elapsed time.
     pub cores: Option<f64>,
-    /// The same for the same events without shaping.
+    /// Average number of busy cores in a run of the same events without shaping.
     pub cores_unshaped: Option<f64>,
     /// Number of complete events.
     pub complete: u64,
@@ -61,7 +62,8 @@ pub(super) fn point(shape: Shape, keeper: Keeper, rate: Rate, shaped: &Ran, unsh
 }
 
 impl ShapingPoint {
-    /// Returns the run with the median deviation, with the worst exit code of all.
+    /// Returns the results of the run with the median deviation, with the worst exit code of all
+    /// runs.
     pub(super) fn median(mut runs: Vec<Self>) -> Option<Self> {
         let exit_code = runs.iter().map(|run| run.exit_code).max()?;
         runs.sort_by(|a, b| a.off.total_cmp(&b.off));
@@ -73,17 +75,17 @@ impl ShapingPoint {
 /// The results of the whole measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShapingTable {
-    /// The word `shaping`.
+    /// Name of the benchmark: `shaping`.
     pub bench: &'static str,
     /// Time for which each point was measured, in seconds.
     pub duration_s: f64,
-    /// Number of runs of each point, which is their median.
+    /// Number of runs of each measurement; each point shows the run with the median deviation.
     pub runs: usize,
-    /// Rates that this host carries unshaped, by system: buffer bytes, as bit/s.
+    /// Rates that this host carries without shaping, for each system: buffer bytes, as bit/s.
     pub unshaped_bits_per_s: Vec<(String, f64)>,
-    /// Results, one for each system, executor and rate.
+    /// Results, one for each combination of system, executor and rate.
     pub points: Vec<ShapingPoint>,
-    /// Remarks, such as on executors that could not be measured.
+    /// Remarks, for example on executors that could not be measured.
     pub remarks: Vec<String>,
 }
 
@@ -103,7 +105,7 @@ impl ShapingTable {
         self.unshaped_bits_per_s.push((shape.to_string(), bits_per_s));
     }
 
-    /// Adds a remark once.
+    /// Adds a remark unless the table has it already.
     pub(super) fn remark(&mut self, remark: String) {
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
@@ -153,7 +155,7 @@ impl ShapingTable {
         )
     }
 
-    /// Draws the deviation of each rate, by system, and its cost.
+    /// Draws the deviation from each requested rate, by system, and the processor time.
     pub fn figure(&self) -> Figure {
         let mut figure = Figure::new("Rates of destinations, asked and got, over loopback").columns(2);
         let systems: Vec<String> = unique(self.points.iter().map(|point| point.system.clone()));

@@ -1,4 +1,4 @@
-//! Configurations of the systems to measure, as a user would write them.
+//! TOML configurations of the systems to measure.
 
 use std::{fmt, fmt::Write as _, str::FromStr, time::Duration};
 
@@ -18,18 +18,20 @@ use crate::{
     run::{RunError, RunSystem},
 };
 
-/// Time that an event of one lane takes at its rate.
+/// Time that a lane at its rate takes for the fragment of one event.
 const EVENT: Duration = Duration::from_millis(5);
 const SMALLEST: Bytes = Bytes::new(1000);
-/// The largest fragment.
+/// Size of the largest fragment.
 pub(super) const LARGEST: Bytes = Bytes::new(1_000_000);
-/// Events outstanding per builder: the next one waits until one ends.
+/// Slots per builder: the number of events that a builder may have under construction at the same
+/// time.
 const SLOTS: u32 = 4;
 const MTU: u32 = 1500;
-/// The longest train that one send makes with segmentation offload, without headers.
+/// Largest payload in bytes, without headers, that a single send can carry with segmentation
+/// offload.
 const LONGEST_TRAIN: Bytes = Bytes::new(64_000);
 
-/// The size of a system: sources × builders.
+/// The size of a system: number of sources × number of builders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) sources: u16,
@@ -37,7 +39,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the number of lanes, one from each source to each builder; one of both numbers is 1.
+    /// Returns the number of lanes: one from each source to each builder, where at least one of the
+    /// two numbers is 1.
     pub(super) fn lanes(self) -> u16 {
         self.sources.max(self.builders)
     }
@@ -62,16 +65,16 @@ impl FromStr for Shape {
     }
 }
 
-/// The mechanism that keeps a rate.
+/// The mechanism that enforces a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
-    /// evb, with timerfd.
+    /// The program enforces the rate, with a timerfd timer.
     Timer,
-    /// evb, with spinning.
+    /// The program enforces the rate, with a thread that spins until the departure time.
     Spin,
-    /// The kernel, socket by socket.
+    /// The kernel enforces the rate on each socket (`SO_MAX_PACING_RATE`).
     PacingRate,
-    /// The kernel, with token buckets that `evbd provision` has set up.
+    /// The kernel enforces the rate with token buckets that `evbd provision` has set up.
     Tbf,
 }
 
@@ -107,9 +110,10 @@ impl FromStr for Keeper {
 /// The traffic of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
-    /// Each lane as fast as its rate permits.
+    /// Each lane sends as fast as its rate permits.
     Shaped { fragment: Bytes, keeper: Keeper, rate: Rate },
-    /// Events at a given rate, or as fast as possible without one.
+    /// Lanes are not shaped; events come at a given rate, or as fast as possible if no rate is
+    /// given.
     Unshaped { fragment: Bytes, events_per_s: Option<f64> },
 }
 
@@ -121,12 +125,12 @@ impl Load {
     }
 }
 
-/// Returns the size of fragments for a lane of this rate.
+/// Returns the fragment size that a lane of this rate carries in [`EVENT`], within limits.
 pub(super) fn fragment(rate: Rate) -> Bytes {
     (rate * EVENT).clamp(SMALLEST, LARGEST)
 }
 
-/// The results of a run.
+/// The results of a single run.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub(super) load: Load,
@@ -135,7 +139,7 @@ pub(super) struct Ran {
     pub(super) cpu: Option<Duration>,
 }
 
-/// Runs all roles in this process, over loopback, with the given function.
+/// Runs all roles in this process over loopback; `run` executes the run.
 pub(super) fn run(shape: Shape, load: Load, duration: Duration, run: RunSystem) -> Result<Ran, RunError> {
     let text = configuration(shape, load, duration)?;
     let loaded = evb_config::read(&text, "bench shaping")
@@ -169,7 +173,6 @@ pub(super) fn configuration(shape: Shape, load: Load, duration: Duration) -> Res
         load.fragment().count(),
     );
     for (id, port) in (1..=shape.builders).zip(&ports[1..]) {
-        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\n{rate}sink = {{ kind = \"null\" }}\n"
@@ -178,10 +181,10 @@ pub(super) fn configuration(shape: Shape, load: Load, duration: Duration) -> Res
     Ok(text)
 }
 
-/// Converts payload, received in fragments of this size, to the bits of L2 frames as the shaper
-/// counts them: with lane and record headers, packets of an MTU of 1500, and the announcement,
-/// which leaves in a packet of its own when a lane waits for its time. Loopback itself makes no
-/// such packets.
+/// Converts a payload in fragments of this size to the bits of the L2 frames that the shaper
+/// counts. The frames include lane and record headers, packets for an MTU of 1500, and the
+/// announcement of each fragment, which travels in a packet of its own when a lane waits for its
+/// departure time. Loopback itself does not divide data into packets of the MTU.
 pub(super) fn buffer_bits(payload: f64, fragment: Bytes, kept: Option<(Rate, Keeper)>) -> f64 {
     let cost = PacketCost::tcp(MTU, CELL);
     let train = kept.map_or(LONGEST_TRAIN, |(rate, keeper)| train(rate, keeper, &cost)).count() as f64;
@@ -192,7 +195,7 @@ pub(super) fn buffer_bits(payload: f64, fragment: Bytes, kept: Option<(Rate, Kee
     payload / fragment.count() as f64 * (frames + announcement) * 8.0
 }
 
-/// Returns the lane bytes that leave together at this rate.
+/// Returns the number of lane bytes that are sent together at this rate.
 fn train(rate: Rate, keeper: Keeper, cost: &PacketCost) -> Bytes {
     let pace = Pace::usual(rate, ByteMeasure::Buffer, cost, None);
     let spacing = match keeper {

@@ -44,17 +44,17 @@ fn a_fragment_takes_five_milliseconds_and_its_frames_are_reckoned() {
     let rate = Rate::from_bits_per_second(100_000_000);
     assert_eq!(fragment(rate), Bytes::new(62_500));
     assert_eq!(fragment(Rate::from_bits_per_second(1_000)), Bytes::new(1000));
-    // 62 500 B in packets of 1448 are 43.16 packets of 1514: 522 800 bits, and a few bits of evb's
-    // headers more.
+    // 62 500 B of payload fill 43.16 packets of 1448 B, which are frames of 1514 B: 522 800 bits,
+    // and a few more for evb's headers.
     let bits = buffer_bits(62_500.0, Bytes::new(62_500), Some((rate, Keeper::Timer)));
     let bare = 62_500.0 * 1514.0 / 1448.0 * 8.0;
     assert!(bits > bare && bits < bare * 1.015, "{bits} for {bare}");
-    // The bits are in proportion to the number of fragments.
+    // The number of bits is proportional to the number of fragments.
     assert!(
         (buffer_bits(625_000.0, Bytes::new(62_500), Some((rate, Keeper::Timer))) / bits - 10.0).abs() < 1e-9
     );
-    // A spinning executor sends single packets, each with its record header. A timer sends nine at
-    // a time.
+    // A spinning executor sends single packets, each with its record header. A timer executor sends
+    // nine packets at a time with one record header.
     let alone = buffer_bits(62_500.0, Bytes::new(62_500), Some((rate, Keeper::Spin)));
     let headers = 62_500.0 / 1448.0 * 16.0 * 8.0;
     assert!((alone / bits - 1.0 - headers * 8.0 / 9.0 / bare).abs() < 1e-3, "{alone} for {bits}");

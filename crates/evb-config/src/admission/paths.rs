@@ -1,5 +1,5 @@
-//! [`GrantPaths`]: the times from a grant to its data that sums are made for: assumed, stated, or
-//! measured by stage.
+//! [`GrantPaths`]: the times from a grant to its data for which admission control computes its
+//! sums. The times are assumed, stated by the operator, or measured stage by stage.
 
 #[cfg(test)]
 mod tests;
@@ -8,66 +8,69 @@ use std::{io::Read as _, path::Path, time::Duration};
 
 use serde_json::Value;
 
-/// Times assumed without a measurement: a spinning loop and a fast switch, a good host, a busy one.
+/// Times from a grant to its data that are assumed without a measurement: for spinning receivers
+/// behind a fast switch, for a good host, and for a busy host.
 const ASSUMED: [Duration; 3] =
     [Duration::from_micros(20), Duration::from_micros(60), Duration::from_micros(200)];
 
-/// The most bytes of a file that are read; a summary of the largest system is shorter.
+/// Largest number of bytes that are read from a file; even the summary of the largest possible
+/// system is shorter.
 const LONGEST_FILE: u64 = 64 << 20;
 
-/// The longest plausible time in µs: an hour, as in the summary's histograms.
+/// The longest plausible time in µs: an hour, which is also the upper end of the histograms in a
+/// run's summary.
 const LONGEST: f64 = 3.6e9;
 
-/// The times from a grant to its data that sums are made for.
+/// The times from a grant to its data for which sums are computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantPaths {
     times: Vec<Duration>,
     origin: PathOrigin,
 }
 
-/// The origin of the times.
+/// The origin of the times from a grant to its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathOrigin {
-    /// Assumption, in the absence of anything better.
+    /// The times are assumed, because there is no measurement and no statement.
     Assumed,
-    /// Statement of the operator.
+    /// The operator stated the times.
     Stated,
-    /// Measurement read from a file: the median and the 99th percentile.
+    /// The times were read from a file with measurements: the median and the 99th percentile.
     Measured(MeasuredPath),
 }
 
 /// A measured path from a grant to its data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredPath {
-    /// Name of the file.
+    /// Name of the file with the measurement.
     pub file: String,
-    /// Median time to the first byte.
+    /// Median time from a grant to the first byte of its data.
     pub p50: Duration,
-    /// 99th percentile of the time to the first byte.
+    /// 99th percentile of the time from a grant to the first byte of its data.
     pub p99: Duration,
-    /// Known stages, in order.
+    /// Stages that the file contains, in the order of the path.
     pub stages: Vec<PathStage>,
 }
 
-/// A stage of the path.
+/// A stage of the path from a grant to its data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStage {
-    /// Name in JSON.
+    /// Name of the stage in JSON.
     pub key: &'static str,
-    /// Name for people.
+    /// Name of the stage for people.
     pub name: &'static str,
-    /// Median time.
+    /// Median duration of the stage.
     pub p50: Duration,
-    /// 99th percentile of the time; `None` for a derived stage.
+    /// 99th percentile of the stage's duration; `None` for a derived stage.
     pub p99: Option<Duration>,
     /// Measures that make the stage shorter.
     pub remedy: &'static str,
 }
 
-/// The reason why a file gives no grant path. It is the operator's to mend.
+/// The reason why a file gives no grant path; the operator can correct each of these errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// The file does not exist, is too long, or may not be read.
+    /// The file does not exist, is too long, or this process may not read it.
     #[error("--path {file}: {reason}; {GIVE}")]
     Unreadable {
         /// Name of the file.
@@ -75,13 +78,13 @@ pub enum PathError {
         /// Description of the error.
         reason: String,
     },
-    /// The file is something else.
+    /// The file contains no object `grant_path_us`.
     #[error("--path {file}: the file has no object grant_path_us; {GIVE}")]
     Foreign {
         /// Name of the file.
         file: String,
     },
-    /// The file is damaged, or not by evb.
+    /// The file is damaged, or another program wrote it.
     #[error("--path {file}: grant_path_us.{key} is not a time in µs of at most an hour; {GIVE}")]
     Malformed {
         /// Name of the file.
@@ -89,7 +92,7 @@ pub enum PathError {
         /// Key of the implausible value.
         key: String,
     },
-    /// No grant was given in the run.
+    /// The run that wrote the file gave no grants.
     #[error(
         "--path {file}: no grant was measured in that run; give the summary of a run that built events, from the process with the supervisor"
     )]
@@ -97,7 +100,7 @@ pub enum PathError {
         /// Name of the file.
         file: String,
     },
-    /// Doctor had no peer to measure the network with.
+    /// `evbd doctor` found no peer with which it could measure the network.
     #[error(
         "--path {file}: the measurement lacks the network, because no other host answered ping; name one: evbd doctor --peer ADDRESS --json"
     )]
@@ -107,7 +110,7 @@ pub enum PathError {
     },
 }
 
-/// Remedy: the files that have a grant path.
+/// Advice for error messages: the files that contain a grant path.
 const GIVE: &str = "give the summary of a run (evbd run --summary FILE) or the output of evbd doctor --json";
 
 /// Key, name and remedy of each stage.
@@ -141,7 +144,7 @@ impl GrantPaths {
         Self { times: ASSUMED.to_vec(), origin: PathOrigin::Assumed }
     }
 
-    /// Returns the stated times, or the assumed ones if none are stated.
+    /// Returns the operator's stated times, or the assumed times if none are stated.
     pub fn stated(times: &[Duration]) -> Self {
         if times.is_empty() {
             return Self::assumed();
@@ -149,7 +152,8 @@ impl GrantPaths {
         Self { times: times.to_vec(), origin: PathOrigin::Stated }
     }
 
-    /// Returns the times by the command line: those in a file, stated ones, or neither.
+    /// Returns the times that the command line determines: the times in `file`, else the `stated`
+    /// times, else the assumed times.
     ///
     /// # Errors
     /// [`PathError`]: the file gives no grant path.
@@ -158,22 +162,24 @@ impl GrantPaths {
         MeasuredPath::read(file).map(Self::from)
     }
 
-    /// Returns the times from a grant to its data; at least one.
+    /// Returns the times from a grant to its data; the list is never empty.
     pub fn times(&self) -> &[Duration] {
         &self.times
     }
 
-    /// Returns the longest time, which decides.
+    /// Returns the longest time from a grant to its data, from which `evbd plan` derives its
+    /// advice.
     pub fn longest(&self) -> Duration {
         self.times.iter().copied().max().unwrap_or_default()
     }
 
-    /// Returns the origin of the times.
+    /// Returns the origin of the times from a grant to its data.
     pub fn origin(&self) -> &PathOrigin {
         &self.origin
     }
 
-    /// Returns the measured path, if there is one.
+    /// Returns the measured path from a grant to its data; `None` if the times are assumed or
+    /// stated.
     pub fn measured(&self) -> Option<&MeasuredPath> {
         match &self.origin {
             PathOrigin::Measured(measured) => Some(measured),
@@ -181,7 +187,7 @@ impl GrantPaths {
         }
     }
 
-    /// Returns the origin as a word.
+    /// Returns the origin of the times as a word for JSON.
     pub fn word(&self) -> &'static str {
         match self.origin {
             PathOrigin::Assumed => "assumed",
@@ -198,7 +204,7 @@ impl From<MeasuredPath> for GrantPaths {
 }
 
 impl MeasuredPath {
-    /// Reads the summary of a run, or the output of doctor.
+    /// Reads the summary of a run or the JSON output of `evbd doctor`.
     fn read(path: &Path) -> Result<Self, PathError> {
         let file = path.display().to_string();
         let mut text = String::new();
@@ -215,10 +221,10 @@ impl MeasuredPath {
         }
     }
 
-    /// Parses the path in the text of `file`.
+    /// Parses the path from a grant to its data in `text`, which came from `file`.
     ///
     /// # Errors
-    /// [`PathError`]: it is no summary, or has no path.
+    /// [`PathError`]: the text is no summary, or it contains no grant path.
     pub fn parse(file: String, text: &str) -> Result<Self, PathError> {
         match serde_json::from_str::<Value>(text) {
             Ok(value) => Self::of(file, &value["grant_path_us"]),
@@ -228,7 +234,7 @@ impl MeasuredPath {
         }
     }
 
-    /// Reads the path from the object `grant_path_us`.
+    /// Reads the path from the JSON object `grant_path_us`.
     fn of(file: String, value: &Value) -> Result<Self, PathError> {
         if !value.is_object() {
             return Err(PathError::Foreign { file });

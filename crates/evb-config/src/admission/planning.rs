@@ -1,8 +1,8 @@
-//! The sums of planning: the bytes that meet in a port, the part of a link that a budget fills, and
-//! the resource that bounds the rate.
+//! The sums of planning: the bytes that collect in a port's buffer, the part of a link that a
+//! budget fills, and the resource that limits the event rate.
 //!
-//! They tell how near a configuration is to its limits. Refusing is left to the rules. The formulas
-//! are those of [`evb_shaper::sums`].
+//! These sums show how near a configuration is to its limits; the module `rules` refuses
+//! configurations that exceed them. The formulas are those of [`evb_shaper::sums`].
 
 use std::time::Duration;
 
@@ -20,59 +20,64 @@ use super::{
 };
 use crate::{Config, ShapingMode};
 
-/// Time that a supervisor, its builders and their sinks take for an event besides the network, at
-/// most on a host that is not overloaded: timers, batches, turns of tasks.
+/// Time for an event that supervisor, builder and sink spend in addition to the network, on timers,
+/// batches and task switches. On a host that is not overloaded, an event takes at most this time.
 pub const HANDLING: Duration = Duration::from_millis(1);
 
 /// All sums of planning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planning {
-    /// Times from a grant to its data that the sums are for.
+    /// Times from a grant to its data for which the sums are computed.
     pub paths: GrantPaths,
-    /// Sums of each port, where link and sizes are known.
+    /// Sums of each switch port; empty if the link rate is unknown.
     pub ports: Vec<PortPlanning>,
-    /// Bounds of the event rate, the narrowest first.
+    /// Upper limits of the event rate, the lowest first.
     pub bounds: Vec<Bound>,
 }
 
-/// One port's sums, all in buffer bytes.
+/// The sums of one switch port, all in buffer bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortPlanning {
     /// Name of the port.
     pub name: String,
-    /// (N−1)·ℓ·Δt: bytes that the port must hold when all sources answer at once with a mean
-    /// fragment each.
+    /// (N−1)·ℓ·Δt: the bytes that the port must buffer when all N sources send a mean fragment at
+    /// the same time over links of rate ℓ. Δt is the duration of a fragment on its link.
     pub incast: Option<Bytes>,
-    /// (Y−X)·Δt: the same for the actual links and paces; sources that share a link come one after
-    /// the other.
+    /// (Y−X)·Δt: the bytes that the port must buffer for one event when data arrive at rate Y,
+    /// which follows from the configured links and paces, and leave at rate X. Fragments of sources
+    /// that share a link arrive one after the other.
     pub overload: Option<Bytes>,
-    /// Time in which the full buffer empties. With a budget beyond the buffer, the grant path may
-    /// vary by as much.
+    /// Time in which the full buffer of the port empties. If the budget exceeds the buffer, the
+    /// time from a grant to its data may vary by at most this much without an overflow.
     pub buffer_drain: Option<Duration>,
-    /// Bytes that may be under way to it: the budget, or all windows. `None`: they are not limited.
+    /// Bytes that may be under way to the port: the budget, or the sum of all windows. `None`: the
+    /// bytes under way are not limited.
     pub outstanding: Option<Bytes>,
-    /// Longest time from a grant to its data for which these bytes fill the link.
+    /// Longest time from a grant to its data for which the bytes under way keep the link busy.
     pub full_up_to: Option<Duration>,
-    /// min(1, L/(C·R)) for each R of the grant paths.
+    /// Part of the link that is used, min(1, L/(C·R)), for each time R from a grant to its data.
     pub utilisation: Vec<f64>,
-    /// Bytes under way that would fill the link, for each R of the grant paths.
+    /// Number of bytes under way that would keep the link busy, for each time R from a grant to its
+    /// data.
     pub full_budget: Vec<Bytes>,
-    /// The largest window of each lane that the buffer can hold; `None`: less than a packet.
+    /// The largest window of each lane for which the windows of all lanes fit into the buffer;
+    /// `None`: less than a packet.
     pub largest_window: Option<Bytes>,
-    /// Number of lanes with the configured window that the buffer can hold.
+    /// Number of lanes whose configured windows fit into the buffer together.
     pub most_windows: Option<u64>,
 }
 
-/// A resource and the event rate that it allows.
+/// A resource and the largest event rate that it permits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// Name of the resource, in words.
     pub resource: String,
-    /// Events per second of the whole system.
+    /// Largest rate of events in the whole system, per second.
     pub events_per_s: f64,
 }
 
-/// Computes all sums. The expected rate is that for the longest of the paths.
+/// Computes all sums of planning. The computed event rate holds for the longest of the times from a
+/// grant to its data.
 pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
     let ports = match config.network.link_rate {
         Some(link) => {
@@ -85,7 +90,7 @@ pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
     Planning { paths: paths.clone(), ports, bounds }
 }
 
-/// Converts a line rate to the rate of the L2 frames in it, for full packets.
+/// Converts a line rate to the rate of the L2 frames on the line, if all packets are full.
 fn in_frames(config: &Config, rate: Rate) -> Rate {
     config.cost().rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
@@ -123,14 +128,15 @@ fn port_planning(
     }
 }
 
-/// Returns Y: the rate of the links that lead to the port, or of the lanes' paces if that is less.
+/// Returns Y, the rate at which data can arrive at the port: the rate of all source links together,
+/// or that of the lanes' paces if it is lower.
 fn inflow(config: &Config, sums: &Sums, port: &PortSum, frames: Rate) -> Rate {
     let links = frames * sums.uplinks.len() as u64;
     let paced = port.paced.filter(|_| config.is_paced()).map(|paced| in_frames(config, paced));
     paced.map_or(links, |paced| paced.min(links))
 }
 
-/// Returns the bytes that the mode lets be under way.
+/// Returns the bytes that the shaping mode permits to be under way to a port.
 fn outstanding(config: &Config, port: &PortSum) -> Option<Bytes> {
     match config.shaping.mode {
         ShapingMode::Credit => Some(port.budget),
@@ -147,7 +153,8 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
     add("the trigger".to_owned(), sums.asked);
     let (Some(link), Some(line)) = (config.network.link_rate, sums.event.line) else { return bounds };
     let builders = config.builders.len() as f64;
-    // Events are dealt out evenly, so that the port with the most builders carries the most.
+    // All builders get the same number of events, so that the port with the most builders carries
+    // the most data.
     let events = |rate: Rate, port: &PortSum| {
         rate.bytes_per_second() / line.count() as f64 * builders / port.builders.len() as f64
     };
@@ -186,15 +193,16 @@ fn what_is_held(config: &Config) -> &'static str {
     if config.shaping.mode == ShapingMode::Window { "the windows" } else { "the budget" }
 }
 
-/// Returns the bound of the narrowest link from sources; each carries a part of every event.
+/// Returns the event rate that the busiest source link permits; each source sends a fragment of
+/// every event.
 fn uplink_bound(config: &Config, sums: &Sums, link: Rate) -> Option<(String, f64)> {
     let each = sums.uplinks.iter().filter_map(|uplink| Some((line_of(config, &uplink.sources)?, uplink)));
     let (bytes, uplink) = each.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((format!("the link from {}", uplink.name), link.bytes_per_second() / bytes))
 }
 
-/// Returns the bound by slots, from Little's law: at most as many events per second as slots, each
-/// taken for the time of an event.
+/// Returns the event rate that the slots permit, by Little's law: the number of slots divided by
+/// the time for which an event occupies a slot.
 fn slots_bound(config: &Config, event: Duration, path: Duration) -> (String, f64) {
     let slots = f64::from(config.slots()) * config.builders.len() as f64;
     let held = event + path * 2 + HANDLING;

@@ -1,4 +1,5 @@
-//! The rules that keep packets from being dropped and backlogs from growing without end.
+//! The rules of admission control. The rules keep the switch from dropping packets and backlogs
+//! from growing without limit.
 
 use evb_core::{
     units::{Bytes, Rate},
@@ -8,25 +9,25 @@ use evb_core::{
 use super::sums::{PortSum, Sums, UplinkSum};
 use crate::{Config, ShapingMode, nine_tenths};
 
-/// The weight of a broken rule.
+/// The severity of a broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// The configuration is refused, even as a test of overload.
+    /// The configuration is refused even with `admission = "warn"`.
     Fatal,
-    /// The configuration is refused, unless it is meant as a test of overload.
+    /// The configuration is refused unless `admission = "warn"` permits a test of overload.
     Overload,
-    /// The configuration will mostly work.
+    /// The configuration is accepted with a warning; it will usually work.
     Risk,
 }
 
 /// A rule that a configuration breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Key whose change mends it.
+    /// The configuration key that the user should change.
     pub key: &'static str,
-    /// Consequence for the configuration.
+    /// Severity of the broken rule.
     pub weight: Weight,
-    /// Description of the excess.
+    /// Description of the excess, with numbers.
     pub reason: String,
     /// Advice for the user.
     pub remedy: String,
@@ -38,7 +39,7 @@ impl Finding {
     }
 }
 
-/// Returns every rule that `config` breaks, given its `sums`.
+/// Returns a finding for every rule that `config` breaks, given its `sums`.
 pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(link) = config.network.link_rate {
@@ -60,7 +61,8 @@ pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
     findings
 }
 
-/// Formats a rate for people, rounded down so that the printed rate is itself admitted.
+/// Formats an event rate for people, rounded down so that admission control accepts the printed
+/// rate.
 pub(crate) fn rounded_down(events_per_second: f64) -> String {
     if events_per_second < 100.0 {
         format!("{:.2}", (events_per_second * 100.0).floor() / 100.0)
@@ -69,11 +71,12 @@ pub(crate) fn rounded_down(events_per_second: f64) -> String {
     }
 }
 
-/// Number of packets in a port below which credit has too little to divide between sources.
+/// Number of packets in a port's buffer below which credit has too few packets to divide between
+/// sources.
 const FEW_PACKETS: u64 = 32;
 
-/// Warns of jumbo frames at a shallow port. They save headers, but fourteen of 9000 bytes fill 128
-/// KiB.
+/// Warns of jumbo frames at a switch port with a small buffer. Jumbo frames save headers, but only
+/// fourteen packets of 9000 bytes fit into 128 KiB.
 fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     let mtu = config.network.mtu;
     let fit = port_buffer.count() / config.cost().packet_buffer().count();
@@ -88,9 +91,10 @@ fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     })
 }
 
-/// Checks the load of ports: Σ over the sources' fragments × the events for a port's builders ≤ the
-/// link. An event is an N → 1 burst, and what flows in for longer than it can flow out fills any
-/// buffer (the stability condition ρ ≤ 1 of every queue).
+/// Checks the load of each port: the rate of all fragments of the events for its builders must not
+/// exceed the link rate. The fragments of an event arrive as a burst from N sources; if data arrive
+/// faster than they leave for long enough, any buffer overflows (the stability condition ρ ≤ 1 of
+/// every queue).
 fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
     let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
     let (load, events) = (worst.load?, rounded_down(sums.carried?));
@@ -106,7 +110,7 @@ fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
     Some(Finding::new("supervisor.trigger.rate", reason, remedy))
 }
 
-/// Checks the same for the link from a source, which sends a fragment of every event.
+/// Checks that the link from each source can carry a fragment of every event.
 fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
     let worst =
         sums.uplinks.iter().filter(|uplink| uplink.load > Some(link)).max_by_key(|uplink| uplink.load)?;
@@ -123,9 +127,10 @@ fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
     Some(Finding::new("supervisor.trigger.rate", reason, remedy))
 }
 
-/// Checks that the budget fits: Σ budget ≤ port buffer. The bytes that receivers permit to be under
-/// way are the most that can meet in the port. (Nomachi et al.'s event builder, where the
-/// destination asks one source after the other, is the case of one fragment.)
+/// Checks that the budgets of a port's builders together fit into the port's buffer. The bytes that
+/// the builders permit to be under way are the most that the buffer can receive at once. (Nomachi
+/// et al.'s event builder, whose builders request data from one source after the other, permits a
+/// single fragment to be under way.)
 fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     let budget = config.shaping.budget;
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
@@ -144,8 +149,8 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     })
 }
 
-/// Checks that windows fit: N · window ≤ port buffer. BaBar's event builder used the TCP window as
-/// the throttle in this way.
+/// Checks that N windows fit into the port's buffer for N lanes: N · window ≤ port buffer. BaBar's
+/// event builder limited its senders by the TCP window in the same way.
 fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
     let worst = ports.iter().max_by_key(|port| port.windows)?;
     if config.shaping.mode != ShapingMode::Window || worst.windows <= port_buffer {
@@ -163,9 +168,9 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Fin
     ))
 }
 
-/// Checks the paces at ports: Σ rates ≤ link. Token buckets pass what they are given, so that a
-/// port overflows when the paces of its sources add up to more (Yasu et al.: token bucket filters
-/// within class-based queueing).
+/// Checks that the lanes' paces at each port do not exceed the link rate together. Token buckets
+/// pass all data at their configured rates, so that the port's buffer overflows if these rates add
+/// up to more than the link (Yasu et al.: token bucket filters within class-based queueing).
 fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Finding> {
     let worst = paced(config, ports.iter().map(|port| (port.paced, &port.name)), link)?;
     let reason = format!(
@@ -195,8 +200,8 @@ fn paced<'a>(
     (config.shaping.mode == ShapingMode::TokenBucket && worst.0 > link).then_some(worst)
 }
 
-/// Checks that bursts fit: N · burst ≤ port buffer. All full buckets may be emptied at the same
-/// time.
+/// Checks that the bursts of all N lanes fit into the port's buffer: N · burst ≤ port buffer. All
+/// lanes may send their full bursts at the same time.
 fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
     let worst = ports.iter().max_by_key(|port| port.bursts)?;
     if config.shaping.mode != ShapingMode::TokenBucket || worst.bursts <= port_buffer {
@@ -210,7 +215,8 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Find
     Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
 }
 
-/// Warns of incast: without shaping, all sources answer at once and N fragments meet in one port.
+/// Warns of incast: without shaping, all sources send at once, and N fragments arrive in the buffer
+/// of one port.
 fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding> {
     let burst = sums.event.burst.filter(|burst| *burst > port_buffer)?;
     (config.shaping.mode == ShapingMode::None).then(|| {
@@ -222,8 +228,8 @@ fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding>
     })
 }
 
-/// Checks that a lane's pace covers the data that the trigger makes for it. Otherwise the source's
-/// backlog grows without end.
+/// Checks that a lane's pace is at least the data rate that the trigger produces for it. A lower
+/// pace lets the source's backlog grow without limit.
 fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     let pace = config.builders.iter().filter_map(|builder| config.paced_line_rate([builder])).min()?;
     let per_builder = sums.asked? / config.builders.len() as f64;
@@ -237,8 +243,8 @@ fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     })
 }
 
-/// Checks memory: slots × Σ max_fragment ≤ memory. A builder reserves room for every announced byte
-/// before it asks for it.
+/// Checks memory: slots × Σ max_fragment ≤ memory. A builder reserves memory for every announced
+/// byte before it requests the data.
 fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
     let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
@@ -254,8 +260,8 @@ fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })
 }
 
-/// Checks slots × builders, because sources are told of all outstanding events at once when a
-/// builder is lost.
+/// Checks the product of slots and builders: sources keep a limited number of outstanding events in
+/// memory, and are told of all of them at once when a builder is lost.
 fn outstanding(config: &Config) -> Option<Finding> {
     let (slots, builders) = (config.slots() as usize, config.builders.len().max(1));
     (slots.saturating_mul(builders) > MAX_OUTSTANDING).then(|| {

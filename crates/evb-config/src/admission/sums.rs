@@ -1,4 +1,4 @@
-//! The demands of a configuration, port by port and link by link.
+//! The loads that a configuration puts on each switch port, link and memory.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,90 +13,95 @@ use crate::{BuilderEntry, Config, SourceEntry};
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
-    /// Demands of one event.
+    /// Sizes of one event.
     pub event: EventSum,
-    /// Mean events per second that the trigger asks for, if the configuration determines them.
+    /// Mean number of events per second that the trigger requests; `None` if the configuration does
+    /// not determine it.
     pub asked: Option<f64>,
-    /// Events per second that the links carry, if rate and sizes are known.
+    /// Largest number of events per second that the links carry; `None` if the link rate or the
+    /// sizes are unknown.
     pub carried: Option<f64>,
-    /// The switch ports towards builders, by name.
+    /// The switch ports towards builders, sorted by name.
     pub ports: Vec<PortSum>,
-    /// The links from sources.
+    /// The links from sources into the switch.
     pub uplinks: Vec<UplinkSum>,
-    /// The memory of each builder, by id.
+    /// The memory of each builder, in the order of the configuration.
     pub memory: Vec<MemorySum>,
 }
 
-/// One event of mean size.
+/// The sizes of an event whose fragments have their mean sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSum {
-    /// Number of fragments, one from each source.
+    /// Number of fragments of an event, one from each source.
     pub fragments: u64,
-    /// Payload; `None` if a source's sizes are unknown before the run, as are the next two.
+    /// Payload of the event. `payload`, `line` and `burst` are `None` if the size of a source's
+    /// fragments is unknown before the run.
     pub payload: Option<Bytes>,
-    /// Line bytes on a link, with full packets.
+    /// Line bytes that the event takes on a link when its packets are full.
     pub line: Option<Bytes>,
-    /// Bytes in a port's buffer when all sources answer at once.
+    /// Bytes that the event takes in a port's buffer when all sources send at once.
     pub burst: Option<Bytes>,
-    /// Payload of the largest event that is accepted.
+    /// Payload of the largest event, all of whose fragments have the size `max_fragment`.
     pub largest: Bytes,
 }
 
-/// A switch port towards one or several builders.
+/// The load of a switch port towards one or several builders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortSum {
-    /// Name of the port: the configured one, or the builders' host.
+    /// Name of the port: the configured name, or the host of the builders.
     pub name: String,
-    /// Builders behind it.
+    /// Ids of the builders behind the port.
     pub builders: Vec<BuilderId>,
-    /// Rate into it at the asked event rate, in line bytes.
+    /// Data rate into the port at the requested event rate, in line bytes.
     pub load: Option<Rate>,
-    /// Load as a part of the link.
+    /// Load of the port as a part of its link rate.
     pub utilisation: Option<f64>,
-    /// Bytes that its builders together may have under way, in buffer bytes.
+    /// Bytes that the port's builders together permit to be under way, in buffer bytes.
     pub budget: Bytes,
-    /// Number of full grants that the budget covers.
+    /// Number of grants of full size that the budget covers.
     pub chunks: u64,
-    /// Time that the port takes to send its budget on.
+    /// Time in which the port sends the bytes of its budget.
     pub drain: Option<Duration>,
-    /// The most bytes that windows let into its buffer.
+    /// Largest number of bytes in the port's buffer when all lanes use their full windows.
     pub windows: Bytes,
-    /// The most bytes that token buckets let into its buffer at once.
+    /// Largest number of bytes that all lanes' token buckets together let into the port's buffer at
+    /// once.
     pub bursts: Bytes,
-    /// Rate that the lanes' paces let through, in line bytes.
+    /// Sum of the paces of all lanes to the port, in line bytes.
     pub paced: Option<Rate>,
 }
 
-/// The link of one or several sources into the switch.
+/// The load of the link of one or several sources into the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UplinkSum {
-    /// Local address or host of its sources, or "source 3" if neither is given.
+    /// Local address or host of the link's sources, or "source 3" if neither is configured.
     pub name: String,
-    /// Sources that send over it.
+    /// Ids of the sources that send over the link.
     pub sources: Vec<SourceId>,
-    /// Rate at the asked event rate, in line bytes.
+    /// Data rate on the link at the requested event rate, in line bytes.
     pub load: Option<Rate>,
-    /// Load as a part of the link.
+    /// Load of the link as a part of its rate.
     pub utilisation: Option<f64>,
-    /// Rate that the lanes' paces let through, in line bytes.
+    /// Sum of the paces of all lanes on the link, in line bytes.
     pub paced: Option<Rate>,
 }
 
-/// A builder's memory.
+/// The memory that a builder needs, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySum {
     /// Id of the builder.
     pub builder: BuilderId,
-    /// Slots × the most that one can take, plus early datagrams over UDP.
+    /// Memory that the builder needs at most: slots × the largest memory of a slot, plus datagrams
+    /// that arrive ahead of earlier ones over UDP.
     pub needed: Bytes,
-    /// Memory that it may use; `None`: unknown.
+    /// Memory that the builder may use; `None`: unknown.
     pub limit: Option<Bytes>,
 }
 
-/// Percentage of a machine's memory that its builders together may use by default.
+/// Percentage of a machine's memory that all builders on it together may use by default.
 const BUILDERS_PERCENT: u64 = 80;
 
-/// Computes the demands of `config`. `machine_memory` is the memory of each builder's machine.
+/// Computes the loads of `config`. `machine_memory` is the memory of each builder's machine.
 pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
     let event = event(config);
     let asked = config.supervisor.trigger.events_per_second();
@@ -120,8 +125,8 @@ fn event(config: &Config) -> EventSum {
     }
 }
 
-/// Converts lane bytes to line bytes. Small fragments share packets, so that this is the least they
-/// can take.
+/// Converts lane bytes to line bytes for full packets. Small fragments share packets, so that the
+/// result is the smallest possible number of line bytes.
 fn on_line(bytes: Bytes, cost: &PacketCost) -> Bytes {
     Bytes::new((bytes.count() as f64 * cost.line_factor()).ceil() as u64)
 }
@@ -188,14 +193,14 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
     uplinks
 }
 
-/// Returns the line bytes of one event's mean fragments of these sources.
+/// Returns the line bytes that the mean fragments of one event from these sources take.
 pub(super) fn line_of(config: &Config, sources: &[SourceId]) -> Option<f64> {
     let theirs = config.sources.iter().filter(|source| sources.contains(&source.id));
     let bytes: Option<Bytes> = theirs.map(SourceEntry::mean_in_lane).sum();
     Some(on_line(bytes?, &config.cost()).count() as f64)
 }
 
-/// Returns the event rate that the narrowest link carries.
+/// Returns the largest event rate that all links carry.
 fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[UplinkSum]) -> Option<f64> {
     let link = config.network.link_rate?.bytes_per_second();
     let line = event.line?.count() as f64;

@@ -5,7 +5,8 @@ use crate::{Problems, Severity, read};
 
 const NETWORK: &str = "link_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
 
-/// Returns `sources` sources of 64 kB and `builders` builders, each on a host of its own.
+/// Returns the sums and problems of a system of `sources` sources with fragments of 64 kB and
+/// `builders` builders, each on a separate host.
 fn system(trigger: &str, network: &str, shaping: &str, sources: u16, builders: u16) -> (Sums, Problems) {
     let text = format!(
         "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.0.3.1:7000\"\ntrigger = {trigger}\n\
@@ -27,17 +28,17 @@ fn periodic(rate: &str) -> String {
 fn the_sums_of_an_incast() {
     let (sums, problems) = system(&periodic("150 Hz"), NETWORK, "", 8, 1);
     assert!(problems.is_empty(), "{problems}");
-    // 8 × (64 000 + 16 of header) bytes in packets of 1448, which take 1538 of the line, are 543
-    // 959.2.
+    // Eight fragments of 64 000 B with headers of 16 B are sent in packets of 1448 B, each of which
+    // takes 1538 B of the line: 543 959.2 B.
     assert_eq!(sums.event.payload, Some(Bytes::new(512_000)));
     assert_eq!(sums.event.line, Some(Bytes::new(543_960)));
-    // Each fragment alone, behind a record header of 16 bytes, takes 44 full packets and one of 320
-    // bytes with 66 of headers.
+    // Each fragment, behind a record header of 16 bytes, fills 44 packets, and leaves 320 bytes for
+    // a last one with 66 bytes of headers.
     assert_eq!(sums.event.burst, Some(Bytes::new(8 * (44 * 1514 + 320 + 66))));
     let port = &sums.ports[0];
     assert_eq!(port.load, Some(Rate::from_bits_per_second(543_960 * 8 * 150)));
     assert_eq!(port.budget, Bytes::new(117_964));
-    // A usual grant is nine full packets.
+    // The default grant is nine full packets.
     assert_eq!(port.chunks, 117_964 / (9 * 1514));
     assert!((sums.carried.expect("known") - 1e9 / 8.0 / 543_960.0).abs() < 1e-6);
     assert_eq!(sums.memory[0].needed, Bytes::new(16 * (512_000 + 8 * (16 << 10))));
@@ -73,7 +74,8 @@ fn an_overload_may_be_meant() {
 
 #[test]
 fn a_source_sends_a_fragment_of_every_event() {
-    // Two sources and eight builders: the ports are idle, the uplinks are not.
+    // With two sources and eight builders, the builder ports are idle, but the links from the
+    // sources are overloaded.
     let (sums, problems) = system(&periodic("2 kHz"), NETWORK, "", 2, 8);
     assert!(problems.are_fatal() && problems.to_string().contains("link from 10.0.1."), "{problems}");
     assert!(sums.ports[0].utilisation.expect("known") < 0.5);
@@ -142,7 +144,8 @@ fn memory_is_never_overcommitted() {
                 [[source]]\nids = \"1-10\"\ninput = { kind = \"tcp\", listen = \"127.0.0.1:{7200+id}\" }\n\
                 [[builder]]\nids = \"1-2\"\nlisten = \"127.0.0.1:{7100+id}\"\nsink = \"null\"\n";
     let loaded = read(text, "test.toml").expect("valid");
-    // 16 slots × 10 sources × (4 MiB + 16 KiB) = 642.5 MiB for each of two builders on one machine.
+    // 16 slots × 10 sources × (4 MiB + 16 KiB) = 642.5 MiB of memory for each of the two builders
+    // on one machine.
     let (sums, problems) = admit(&loaded, Some(Bytes::mib(1500)));
     assert_eq!(sums.memory[0].needed, Bytes::kib(657_920));
     assert!(problems.are_fatal() && problems.to_string().contains("supervisor.slots"), "{problems}");
@@ -160,7 +163,8 @@ fn without_shaping_drops_are_foretold() {
 
 #[test]
 fn the_design_load_of_a_large_system_is_admitted() {
-    // 22 sources, 15 builders, 32 kB events at 1 kHz over 50 Mbit/s: a third of each port.
+    // 22 sources, 15 builders and events of 32 kB at 1 kHz over 50 Mbit/s use a third of each
+    // port's rate.
     let text = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.77.3.1:7000\"\n\
                 trigger = { kind = \"poisson\", rate = \"1 kHz\" }\n\
                 [network]\nlink_rate = \"50 Mbit/s\"\nport_buffer = \"160 KiB\"\n\

@@ -1,4 +1,4 @@
-//! The sums as JSON for machines: plain numbers, units in the keys.
+//! The sums as JSON for machines: plain numbers, with the units in the names of the keys.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use crate::{
     admission::{GrantPaths, MemorySum, Planning, PortPlanning, PortSum, Sums, UplinkSum, planning},
 };
 
-/// Returns one object with the system, the sums and the problems. `found` is `None` if the file
-/// could not be read to its end. The grant paths are those of [`super::text()`].
+/// Returns one JSON object with the system, the sums and the problems. `found` is `None` if the
+/// file could not be read to its end. The [`GrantPaths`] have the same meaning as in
+/// [`super::text()`].
 pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Problems>) -> Value {
     let list: Vec<Value> = problems
         .into_iter()
@@ -86,7 +87,7 @@ fn planned(planning: &Planning) -> Vec<Value> {
     planning.ports.iter().map(port).collect()
 }
 
-/// Returns the origin of R and its stages.
+/// Returns the times R from a grant to its data as JSON, with their origin and their stages.
 fn grant_path(paths: &GrantPaths) -> Value {
     let measured = paths.measured();
     let stages: Vec<Value> = measured

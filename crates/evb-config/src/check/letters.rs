@@ -2,7 +2,7 @@
 
 use evb_core::units::{Bytes, Rate};
 
-/// Formats a size in decimal units with four digits, because sums are round in no unit.
+/// Formats a size in decimal units with four digits; sums are seldom round numbers in any unit.
 pub(super) fn size(bytes: Bytes) -> String {
     let count = bytes.count() as f64;
     let (value, unit) = match bytes.count() {
@@ -27,7 +27,7 @@ pub(super) fn rate(rate: Option<Rate>) -> String {
     rate.map_or_else(
         || "?".to_owned(),
         |rate| {
-            // Four digits are enough for a sum of means.
+            // Four digits are enough for a rate that is a sum of mean values.
             let bits = rate.bits_per_second();
             let step = 10_u64.pow(bits.checked_ilog10().unwrap_or(0).saturating_sub(3));
             Rate::from_bits_per_second(bits / step * step).to_string()

@@ -1,4 +1,4 @@
-//! The sums of planning, for people.
+//! The sums of planning as text for people.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     admission::{GrantPaths, PathOrigin, Planning, PortPlanning},
 };
 
-/// Formats the sums of planning; ports that are alike share a row.
+/// Formats the sums of planning; ports with equal sums share a row.
 pub(super) fn planned(config: &Config, planning: &Planning) -> String {
     let mut page = String::new();
     let groups = alike(&planning.ports);
@@ -95,7 +95,8 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
     planning.paths.times().iter().enumerate().map(row).collect()
 }
 
-/// Returns the name of the quantile at `index`; empty unless the path was measured.
+/// Returns the name of the quantile at `index`; empty unless the path from a grant to its data was
+/// measured.
 fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
     match (paths.measured(), index) {
         (None, _) => "",
@@ -104,7 +105,8 @@ fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
     }
 }
 
-/// Returns C·R/L of each stage's median and of the whole path, if the bytes under way are limited.
+/// Returns C·R/L for the median of each stage and for the whole path; empty if the bytes under way
+/// are not limited.
 pub(super) fn of_budget(paths: &GrantPaths, port: &PortPlanning) -> Vec<(&'static str, f64)> {
     let Some((path, up_to)) = paths.measured().zip(port.full_up_to) else { return Vec::new() };
     let part = |time: Duration| time.as_secs_f64() / up_to.as_secs_f64();
@@ -112,7 +114,8 @@ pub(super) fn of_budget(paths: &GrantPaths, port: &PortPlanning) -> Vec<(&'stati
     stages.chain([("first_byte", part(path.p50))]).collect()
 }
 
-/// Describes the stages of R in a measured path, and what would make it shorter.
+/// Formats the stages of a measured time R from a grant to its data, and advice that makes the
+/// longest stage shorter.
 fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
     let path = paths.measured()?;
     let parts = of_budget(paths, group[0]);
@@ -133,7 +136,8 @@ fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
     Some(page)
 }
 
-/// Describes what would fill a port that the longest path from a grant to its data leaves unfilled.
+/// Formats advice for a port whose link stays partly idle at the longest time from a grant to its
+/// data.
 fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
     let port = group[0];
     let worst = port.utilisation.len().checked_sub(1)?;
@@ -142,7 +146,8 @@ fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
         return None;
     }
     let (path, up_to) = (time(*planning.paths.times().get(worst)?), time(port.full_up_to?));
-    // The usual budget of fast ports is at least three quarters of the buffer.
+    // The default budget of fast ports is at least three quarters of the buffer, so that 4/3 of the
+    // needed budget is a sufficient buffer.
     let buffer = size(*port.full_budget.get(worst)? * 4 / 3);
     Some(format!(
         "  {}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \

@@ -49,7 +49,7 @@ fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
         text(&loaded.config, &sums, &GrantPaths::assumed())
     };
     let page = of(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
-    // C·R of 200 µs is 246.1 kB of the budget's buffer bytes, three quarters of 328.1 kB.
+    // In 200 µs, the link carries 246.1 kB in buffer bytes, which is three quarters of 328.1 kB.
     for part in [
         "10.77.2.1: where a grant takes 200.0 µs to its data, the budget fills 39.9 %",
         "a port buffer of 328.1 kB",
@@ -57,7 +57,7 @@ fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
-    assert!(!of(INCAST).contains("What would fill it"), "a gigabit is filled up to 958 µs");
+    assert!(!of(INCAST).contains("What would fill it"), "a budget fills 1 Gbit/s for paths up to 958 µs");
 }
 
 #[test]

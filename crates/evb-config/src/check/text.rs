@@ -14,7 +14,7 @@ use crate::{
     ranges,
 };
 
-/// Returns the whole page, for these paths from a grant to its data.
+/// Formats all sums, for these times from a grant to its data.
 pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
     let mut page = system(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
@@ -145,7 +145,7 @@ fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
     sums.ports.iter().map(row).collect()
 }
 
-/// Formats bytes with their part of a port's buffer.
+/// Formats a number of bytes with its part of the port's buffer.
 fn of_buffer(config: &Config, bytes: Bytes) -> String {
     match config.network.port_buffer {
         Some(buffer) => {
@@ -155,7 +155,7 @@ fn of_buffer(config: &Config, bytes: Bytes) -> String {
     }
 }
 
-/// Returns the rows of the sources' links; links that carry the same share a row.
+/// Returns the table rows of the sources' links; links with equal loads share a row.
 fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
     let mut rows: Vec<(Vec<&UplinkSum>, Option<Rate>)> = Vec::new();
     for uplink in &sums.uplinks {

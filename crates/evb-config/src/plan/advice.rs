@@ -1,4 +1,4 @@
-//! Advice on mode, budget and slots, each with its reason.
+//! Advice on the shaping mode, the budget and the slots, each with its reason.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use evb_shaper::{
 use super::Numbers;
 use crate::{ShapingMode, admission::HANDLING, nine_tenths};
 
-/// The advice, with a reason for each part.
+/// The advice of a plan, with a reason for each part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Advice {
     pub(super) mode: ShapingMode,
     pub(super) mode_reason: String,
-    /// Budget to write into the configuration; `None`: the default, which follows from the port's
-    /// buffer.
+    /// Budget to write into the configuration; `None`: the configuration leaves the budget to its
+    /// default, which follows from the port's buffer.
     pub(super) budget: Option<Bytes>,
     pub(super) budget_shown: String,
     pub(super) budget_reason: String,
-    /// Rate and burst of each lane, if the mode has paces.
+    /// Rate and burst of each lane, if the shaping mode uses paces.
     pub(super) pace: Option<(Rate, Bytes)>,
     pub(super) slots: u32,
     pub(super) slots_reason: String,
 }
 
 impl Advice {
-    /// Returns key, value and reason of each part.
+    /// Returns key, value and reason of each part of the advice.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
         [
             ("mode", self.mode.word().to_owned(), self.mode_reason.as_str()),
@@ -40,30 +40,32 @@ impl Advice {
     }
 }
 
-/// Budget in units of C·R if the port's buffer is unknown. A program asks for its next grants when
-/// data comes and holds back only a packet or two, so that little more than C·R is needed.
+/// Budget in units of C·R (link rate × time from a grant to its data) if the port's buffer is
+/// unknown. A budget slightly above C·R keeps the link busy, because a builder gives its next
+/// grants as soon as data arrive and holds back only a packet or two; the rest is margin.
 const UNSTATED_MARGIN: u64 = 4;
-/// The most slots that are suggested; beyond, memory is better spent on larger events.
+/// The largest number of slots that is suggested; with so many small events, larger events are a
+/// better use of memory.
 const MOST_SLOTS: f64 = 1024.0;
 
-/// Part of the triggers that may find no free slot.
+/// Part of the triggers that may find all slots taken.
 const DEAD_TIME: f64 = 0.001;
-/// Load above which paces are not advised. The usual paces give 95 % of the link, and trains are
-/// not always full.
+/// Load above which token buckets are not advised. The default paces give the lanes 95 % of the
+/// link together, and not every train of packets is full.
 const PACED_LOAD: f64 = 0.92;
 
-/// The quantities that all advice rests on.
+/// The quantities from which all advice is computed.
 struct Measures {
     cost: PacketCost,
-    /// Rate of the link, in buffer bytes.
+    /// Rate of the link in buffer bytes.
     frames: Rate,
     /// Time from a grant to its data.
     path: Duration,
-    /// Mean event in a port, in buffer bytes.
+    /// Buffer bytes that an event of mean size takes in a port.
     event: Bytes,
 }
 
-/// Returns the advice for these numbers; `path` is the time from a grant to its data that decides.
+/// Computes the advice for these numbers; `path` is the longest time from a grant to its data.
 pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
     let cost = PacketCost::tcp(arguments.mtu, CELL);
     let frames = cost.rate_in(arguments.link_rate, ByteMeasure::Line, ByteMeasure::Buffer);
@@ -99,8 +101,8 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
         part * 100.0,
         short(measures.path)
     );
-    // A builder's port carries all of an event, for one event in `builders`. A source's link
-    // carries one fragment of every event.
+    // The port of each of B builders carries all fragments of every B-th event. The link of each
+    // source carries one fragment of every event.
     let busiest = f64::from(arguments.builders.min(arguments.sources));
     let asked = arguments.trigger_rate.map_or(0.0, |rate| rate.hertz() / busiest);
     let load = asked * measures.event.count() as f64 / measures.frames.bytes_per_second();
@@ -144,8 +146,8 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
             (None, budget.to_string(), reason)
         }
         None => {
-            // The budget has room for at least two grants of the usual size, so that sources can
-            // take turns.
+            // The budget has room for at least two grants of the default size, so that two sources
+            // can send in turn.
             let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
             let reason = format!(
                 "{UNSTATED_MARGIN} times C·R = {least}: full links, and no more in the switch than that; set port_buffer instead when it is known"
@@ -155,10 +157,10 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
     }
 }
 
-/// Returns rate and burst of a lane. The rate is a part of the link that overloads neither a port,
-/// where the lanes of all sources meet, nor a source, which has a lane to each builder. The burst
-/// is a millisecond of it, but at most the lane's part of the port, because the bursts of all lanes
-/// may come together.
+/// Returns rate and burst of a lane. The lanes' rates together exceed neither the link of a port,
+/// which receives a lane from every source, nor the link of a source, which has a lane to every
+/// builder. The burst is a millisecond of the rate, but at most the lane's part of the port's
+/// buffer, because the bursts of all lanes may arrive at the same time.
 fn pace(arguments: &Numbers, measures: &Measures) -> Option<(Rate, Bytes)> {
     let lanes = u64::from(arguments.sources.max(arguments.builders));
     let rate = Rate::from_bits_per_second(arguments.link_rate.bits_per_second() / 100 * 95 / lanes);
@@ -167,7 +169,8 @@ fn pace(arguments: &Numbers, measures: &Measures) -> Option<(Rate, Bytes)> {
     Some((rate, burst))
 }
 
-/// Returns enough slots that triggers seldom find all taken, and that a whole budget can be filled.
+/// Returns a number of slots for which triggers seldom find all slots taken, and the events in the
+/// slots can use the whole budget.
 fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32, String) {
     let event = measures.event.count().max(1) as f64;
     let carried = measures.frames.bytes_per_second() / event;
@@ -190,8 +193,8 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
             );
             (f64::from(queue) + under_way, reason)
         }
-        // The link is always busy. There are enough slots to hide what is under way elsewhere,
-        // doubled for chance.
+        // The link is always busy here. By Little's law, the rate times the duration of an event is
+        // the mean number of events under way; twice as many slots allow for random variation.
         _ => {
             let reason = format!(
                 "{rate:.0} events/s for each builder, each under way for {} (Little's law: {:.1}), twice for chance",
@@ -210,7 +213,8 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
 
 /// Returns the least K with (1−ρ)ρᴷ/(1−ρᴷ⁺¹) ≤ [`DEAD_TIME`]: the part of Poisson arrivals that
 /// find a queue of K places full (M/M/1/K: Kleinrock, "Queueing Systems" I, 1975, 3.6). Events of
-/// similar sizes are served more evenly, so that this is on the safe side.
+/// similar sizes have more regular service times than this model assumes, so that the real dead
+/// time is smaller.
 fn queue_for(load: f64) -> u32 {
     let blocked = |places: i32| (1.0 - load) * load.powi(places) / (1.0 - load.powi(places + 1));
     (1..MOST_SLOTS as i32).find(|places| blocked(*places) <= DEAD_TIME).unwrap_or(MOST_SLOTS as i32) as u32

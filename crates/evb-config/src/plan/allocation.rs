@@ -1,4 +1,4 @@
-//! A complete configuration for known hosts, such as those of a Slurm job.
+//! A complete configuration for given hosts, for example those of a Slurm job.
 
 #[cfg(test)]
 mod tests;
@@ -21,25 +21,25 @@ use crate::{Endpoint, is_host, is_unspecified};
 
 /// Default payload of each source's fragments.
 const FRAGMENT: Bytes = Bytes::new(1000);
-/// The most sources and the most builders of a run.
+/// The largest number of sources, and of builders, in a run.
 const MOST: usize = 256;
-/// Start timeout: the hosts of a job may start one after the other.
+/// Start timeout of the run, long enough for hosts of a job that start one after the other.
 const START_TIMEOUT: &str = "2 min";
-/// Offset of builders' ports: builder N listens at the supervisor's port + this + N.
+/// Offset of builders' ports: builder N listens at the supervisor's port + [`BUILDERS_FROM`] + N.
 const BUILDERS_FROM: u16 = 100;
-/// The most bytes of a list of hosts that are read.
+/// Largest number of bytes that are read from a list of hosts.
 const LONGEST: u64 = 1024 * 1024;
 
-/// The reason why there is no configuration for the hosts.
+/// The reason why the list of hosts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AllocationError {
-    /// A text is no host.
+    /// A word in the list is neither the name nor the address of a host.
     #[error("--hosts: `{0}` is neither the name nor an address of a host")]
     NoHost(String),
-    /// A list is abbreviated, as Slurm does it.
+    /// The list is abbreviated in Slurm's notation, such as `n[1-3]`.
     #[error("--hosts: `{0}` is an abbreviated list; give its hosts: $(scontrol show hostnames '{0}')")]
     Short(String),
-    /// The list is empty.
+    /// The list contains no hosts.
     #[error("--hosts: the list is empty; give for example $(scontrol show hostnames)")]
     Empty,
     /// Standard input cannot be read.
@@ -47,11 +47,11 @@ pub(super) enum AllocationError {
     Input(#[from] io::Error),
 }
 
-/// The hosts and their roles.
+/// The assignment of roles to hosts.
 #[derive(Debug)]
 pub(super) struct Allocation<'a> {
     arguments: &'a PlanArguments,
-    /// Time from a grant to its data that decides.
+    /// Time from a grant to its data on which the advice is based.
     path: Duration,
     hosts: Vec<String>,
     sources: u16,
@@ -60,10 +60,10 @@ pub(super) struct Allocation<'a> {
 }
 
 impl<'a> Allocation<'a> {
-    /// Spreads sources and builders over the hosts of the command line.
+    /// Assigns sources and builders to the hosts of the command line.
     ///
     /// # Errors
-    /// [`AllocationError`]: these are no hosts.
+    /// [`AllocationError`]: the arguments are not a list of hosts.
     pub(super) fn new(arguments: &'a PlanArguments, path: Duration) -> Result<Self, AllocationError> {
         let hosts = hosts(&arguments.allocation.hosts)?;
         let others = u16::try_from((hosts.len() - 1).clamp(1, MOST)).unwrap_or(u16::MAX);
@@ -80,20 +80,21 @@ impl<'a> Allocation<'a> {
         })
     }
 
-    /// Returns the host of a source: the second, the third, and so on, and around again.
+    /// Returns the host of a source. Sources take the hosts from the second to the last in turn,
+    /// and start again at the second.
     fn source_host(&self, index: u16) -> &str {
         let others = (self.hosts.len() - 1).max(1);
         &self.hosts[(1 + usize::from(index) % others) % self.hosts.len()]
     }
 
-    /// Returns the host of a builder: the last, the last but one, and so on, so that a few of each
-    /// kind have hosts of their own.
+    /// Returns the host of a builder. Builders take the hosts from the last to the second in turn,
+    /// so that a few sources and a few builders do not share hosts.
     fn builder_host(&self, index: u16) -> &str {
         let others = (self.hosts.len() - 1).max(1);
         &self.hosts[self.hosts.len() - 1 - usize::from(index) % others]
     }
 
-    /// Returns the configuration.
+    /// Returns the TOML configuration for the hosts.
     pub(super) fn text(&self) -> String {
         let given = &self.arguments.allocation;
         let event = self.fragment * u64::from(self.sources);
@@ -150,7 +151,7 @@ impl<'a> Allocation<'a> {
     }
 }
 
-/// Returns each host once, in the order given.
+/// Returns each host once, in the order of the command line.
 fn hosts(given: &[String]) -> Result<Vec<String>, AllocationError> {
     let mut hosts: Vec<String> = Vec::new();
     for argument in given {
@@ -176,7 +177,7 @@ fn read_input() -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns a path as TOML quotes it.
+/// Returns a path as a quoted TOML string.
 fn quoted(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }

@@ -1,4 +1,5 @@
-//! A configuration to begin with. It is admitted as it stands, and names what users must fill in.
+//! A first configuration, which admission control accepts unchanged. Comments in the configuration
+//! mark the values that users must fill in.
 
 use evb_core::units::{Bytes, Frequency, Rate};
 
@@ -8,7 +9,8 @@ use crate::ShapingMode;
 pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     let (sources, builders) = (arguments.sources, arguments.builders);
     let fragment = arguments.event_size.count().div_ceil(u64::from(sources));
-    // Fragments vary in size, and memory is reserved for the largest.
+    // The largest fragment is assumed to have twice the mean size; builders reserve memory for the
+    // largest.
     let largest = Bytes::new((fragment * 2).max(1024));
     format!(
         "# {sources} sources, {builders} builders, events of {}. Fill in the hosts.\n\n\
@@ -27,7 +29,7 @@ pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     )
 }
 
-/// Returns the trigger's entry.
+/// Returns the value of `trigger` in TOML.
 pub(super) fn trigger(rate: Option<Frequency>) -> String {
     match rate {
         Some(rate) => format!("{{ kind = \"poisson\", rate = \"{}\" }}", frequency(rate)),
@@ -35,7 +37,7 @@ pub(super) fn trigger(rate: Option<Frequency>) -> String {
     }
 }
 
-/// Returns the sections on the network and on shaping.
+/// Returns the sections `[network]` and `[shaping]` in TOML.
 pub(super) fn network(arguments: &Numbers, advice: &Advice) -> String {
     let buffer = match arguments.port_buffer {
         Some(buffer) => format!("port_buffer = {}\n", quoted(buffer)),
@@ -60,7 +62,7 @@ fn ids(count: u16) -> String {
     if count == 1 { "1".to_owned() } else { format!("1-{count}") }
 }
 
-/// Formats a size for people, unless that would round it.
+/// Formats a size as a quoted TOML string, in a large unit if that is exact and in bytes otherwise.
 fn quoted(bytes: Bytes) -> String {
     let shown = bytes.to_string();
     if shown.parse() == Ok(bytes) { format!("\"{shown}\"") } else { format!("\"{} B\"", bytes.count()) }

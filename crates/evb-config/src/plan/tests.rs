@@ -38,7 +38,8 @@ const INCAST: &str = "--sources 8 --builders 1 --event-size 512kB --trigger-rate
 fn an_incast_is_planned_with_credit() {
     let plan = planned(INCAST);
     assert_eq!((plan.advice.mode, plan.advice.budget), (ShapingMode::Credit, None));
-    // With ρ = 0.652, (1−ρ)ρᴷ/(1−ρᴷ⁺¹) falls below 0.1 % at K = 14; 150/s · 1.4 ms are added.
+    // With ρ = 0.652, (1−ρ)ρᴷ/(1−ρᴷ⁺¹) falls below 0.1 % at K = 14. 150 events/s · 1.4 ms under way
+    // outside the queue raise the number of slots to 15.
     assert_eq!(plan.advice.slots, 15);
     let page = page(&plan);
     for part in [
@@ -73,7 +74,7 @@ fn without_a_port_buffer_a_budget_comes_from_the_round_trip() {
     let plan = planned(
         "--sources 4 --builders 2 --event-size 8kB --trigger-rate 20kHz --link-rate 1Gbit/s --rtt 200us",
     );
-    // This is four times 1 Gbit/s · 1514/1538 · 200 µs.
+    // The budget is four times 1 Gbit/s · 1514/1538 · 200 µs.
     let budget = plan.advice.budget.expect("stated").count();
     assert_eq!(budget, 4 * 24_610);
     assert!(plan.text.contains("budget = \"98440 B\""), "{}", plan.text);
@@ -106,8 +107,8 @@ fn small_events_want_many_slots_and_large_ones_few() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// For any numbers: if the links carry the load, `evbd check` admits the configuration that is
-    /// printed.
+    /// Whatever the numbers of the plan: if the links carry the load, admission control accepts the
+    /// printed configuration.
     #[test]
     fn a_load_that_links_carry_gives_a_configuration_that_is_admitted(
         sources in 1_u16..=256,
@@ -120,8 +121,8 @@ proptest! {
         jumbo in any::<bool>(),
     ) {
         let event = fragment * u64::from(sources);
-        // The narrower of the builders' ports and the sources' links decides. Headers take at most
-        // a quarter of the line here.
+        // The event rate is limited by the narrower of the builders' ports and the sources' links.
+        // Headers take at most a quarter of the line for these sizes.
         let per_port = event as f64 / f64::from(builders);
         let bytes = per_port.max(fragment as f64) + 16.0 * f64::from(sources);
         let rate = link as f64 / 8.0 * load / (bytes * 1.25);

@@ -24,7 +24,7 @@ fn foreign_text_is_shown_safely() {
     let message = shown(&text, 500..2_000_000);
     assert!(!message.contains('\u{1b}'), "{message:?}");
     assert!(message.lines().all(|line| line.chars().count() < 200), "{message}");
-    // One offset lies within a character, the other beyond the end.
+    // The offset 1 lies within the two bytes of "é"; the offset 99 lies beyond the end of the text.
     assert!(shown("é", 1..1).contains("f.toml:1:1"));
     assert!(shown("a\n", 99..100).contains("f.toml:2:1"));
 }

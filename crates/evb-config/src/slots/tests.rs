@@ -20,7 +20,7 @@ fn generator(size: &str) -> String {
 fn small_events_get_many_and_large_ones_few() {
     let slots = |trigger, size| config(trigger, "", "1-4", &generator(size), "").slots();
     assert_eq!(slots(FAST, "1 kB"), 256);
-    assert_eq!(slots(FAST, "64 kB"), 34, "8 MiB of 265 kB, and two");
+    assert_eq!(slots(FAST, "64 kB"), 34, "8 MiB hold 32 events of 265 kB, and two more slots are added");
     assert_eq!(slots(FAST, "1 MB"), 5);
     assert_eq!(slots(FAST, "16 MB"), 4);
     assert_eq!(slots(POISSON, "16 MB"), 16);
@@ -38,12 +38,12 @@ fn triggers_of_a_rate_get_what_is_under_way_at_it() {
 fn a_port_that_is_kept_full_is_hidden_behind_many() {
     let port = "link_rate = \"25 Mbit/s\"\nport_buffer = \"160 KiB\"\nadmission = \"warn\"";
     let slots = config(FAST, port, "1-22", &generator("1455 B"), "").slots();
-    // Eight passes of 147 kB. With a header of 16 B each, 22 fragments are two packets each and
-    // take 35 to 39 kB of a port.
+    // The slots hold eight budgets of 147 kB. Each event takes 35 to 39 kB of the port, because
+    // each of its 22 fragments, with a header of 16 B, takes two packets.
     assert!((30..=36).contains(&slots), "{slots}");
     let fast = "link_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\nadmission = \"warn\"";
     let slots = config(FAST, fast, "1-32", &generator("1455 B"), "").slots();
-    // This is 50 ms of 125 MB/s.
+    // The slots hold what 125 MB/s carry in 50 ms.
     assert!((110..=140).contains(&slots), "{slots}");
 }
 

@@ -1,4 +1,4 @@
-//! The configurations in the documentation and in the examples are valid and complete.
+//! Tests that the configurations in the documentation and in the examples are valid and complete.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -32,8 +32,8 @@ fn every_block_of_the_documentation_parses() {
     }
 }
 
-/// Reads every block to learn all keys: each must be in the documentation, and in one of its
-/// blocks.
+/// Reads every TOML block of the documentation to learn all keys: each key must be described in the
+/// text, and used in at least one block.
 #[test]
 fn every_key_is_documented_and_shown() {
     let manual = manual();

@@ -1,4 +1,4 @@
-//! Garbled configurations: none panics, and each refusal names a line that exists.
+//! Tests with garbled configurations: none causes a panic, and each refusal names an existing line.
 
 use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ fn holds(text: &str) {
     }
 }
 
-/// Returns every block of the manual in turn, or the quick start.
+/// Returns every TOML block of the manual, and the quick start.
 fn seeds() -> Vec<String> {
     let blocks = MANUAL.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.map(super::around).chain([QUICKSTART.to_owned()]).collect()

@@ -1,6 +1,7 @@
 use super::bad;
 
-/// Each mistake, the line it is on, and what its message must say.
+/// Configurations with one mistake each, the line of the mistake, and words that the message must
+/// contain.
 const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),

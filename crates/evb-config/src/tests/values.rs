@@ -121,7 +121,8 @@ fn builders_of_one_port_share_its_budget() {
 fn a_window_and_a_rate_follow_from_the_network() {
     let network = "[network]\nlink_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
     let source = "[[source]]\nids = \"1-8\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
-    // 117 964 bytes for 8 lanes are 9 packets of 1514 each, less the header of a record.
+    // Eight lanes divide 117 964 bytes, so that each gets 9 packets of 1514 bytes; the header of a
+    // record is subtracted from their payload.
     let window = good(&format!("{network}[shaping]\nmode = \"window\"\n{source}")).shaping.window;
     assert_eq!(window, Bytes::new(9 * 1448 - 16));
     let shaping = good(&format!("{network}[shaping]\nmode = \"token-bucket\"\n{source}")).shaping;

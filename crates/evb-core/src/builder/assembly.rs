@@ -1,4 +1,4 @@
-//! One slot of a builder: an event while its fragments come in.
+//! One slot of a builder: it assembles an event from its fragments.
 
 use core::ops::Range;
 
@@ -22,16 +22,16 @@ pub const LARGE_FRAGMENT: usize = 16 << 10;
 #[cfg(test)]
 mod tests;
 
-/// A slot, with its event while it is taken.
+/// A slot of a builder; while it is taken, with the event that takes it.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     event: EventId,
     state: State,
-    /// The assignment; `None` until there is one.
+    /// The event's assignment; `None` until the supervisor has assigned it.
     assigned: Option<Assigned>,
     /// Time until which an assigned event waits for fragments that are not announced.
     deadline: Instant,
-    /// True if the deadline has passed while a source was awaited.
+    /// True if the deadline has passed while the event waits for an awaited source.
     overdue: bool,
     announced: SourceSet,
     arrived: SourceSet,
@@ -41,7 +41,7 @@ pub(super) struct Assembly {
     arrivals: Arrivals,
     parts: Vec<Part>,
     arena: BytesMut,
-    /// Bytes of large fragments that went out with the event.
+    /// Bytes of large fragments that are now in the event at the sink.
     lent: usize,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Assembly {
 pub(super) struct Assigned {
     /// Time of the trigger, on this builder's clock.
     pub(super) triggered: Instant,
-    /// Sources that are to contribute.
+    /// Sources that the supervisor expects to contribute to the event.
     pub(super) expected: SourceSet,
     /// Epoch of the assignment.
     pub(super) epoch: Epoch,
 }
 
-/// The last fragment to arrive, and its delay behind the one before.
+/// The last fragment that arrived, and the arrival times of the last two fragments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
     pub(super) last: usize,
@@ -68,26 +68,26 @@ pub(super) struct Arrivals {
 pub(super) enum State {
     #[default]
     Free,
-    /// Fragments come in.
+    /// Fragments of the event are arriving.
     Open,
     /// The event is with the sink.
     Writing,
 }
 
-/// One source's part of the event.
+/// One source's contribution to the event.
 #[derive(Debug, Default)]
 struct Part {
     timestamp: Timestamp,
     checksum: Checksum,
-    /// Payload bytes that were announced.
+    /// Payload bytes that the source announced.
     length: u32,
     /// Offset in the source's lane at which the fragment begins.
     start: u64,
     place: PartPlace,
-    /// True if its place in the arena has been taken.
+    /// True if bytes of the arena are set aside for this fragment.
     has_room: bool,
-    /// Arena room of an earlier incarnation of the source, which is used again before more is
-    /// taken.
+    /// Room in the arena that a fragment of the source's earlier incarnation left. This room is
+    /// reused before the arena grows.
     room: Range<u32>,
 }
 
@@ -115,8 +115,8 @@ impl Assembly {
         debug_assert_eq!(self.state, State::Free);
         let (mut arena, mut parts) = (core::mem::take(&mut self.arena), core::mem::take(&mut self.parts));
         if arena.capacity() < room {
-            // All of the room is taken once: growing would double it, beyond the promised bound.
-            // Untouched pages cost nothing.
+            // `extend` would double the arena, beyond the promised memory bound, so all of it is
+            // reserved at once. The kernel provides pages only when they are written.
             arena = BytesMut::with_capacity(room);
         }
         parts.resize_with(sources, Part::default);
@@ -133,7 +133,7 @@ impl Assembly {
         self.state
     }
 
-    /// Returns the assignment, if there is one.
+    /// Returns the event's assignment; `None` until the supervisor has assigned it.
     pub(super) fn assigned(&self) -> Option<&Assigned> {
         self.assigned.as_ref()
     }
@@ -143,7 +143,7 @@ impl Assembly {
         self.opened
     }
 
-    /// Returns the last arrival; `None` if no fragment arrived or some are missing.
+    /// Returns the arrivals of the last two fragments; `None` if none arrived or some are missing.
     pub(super) fn completed_by(&self) -> Option<Arrivals> {
         (self.missing().is_empty() && !self.arrived.is_empty()).then_some(self.arrivals)
     }
@@ -182,7 +182,6 @@ impl Assembly {
             return false;
         }
         self.assigned = Some(assigned);
-        // This also gives up a fragment that came damaged before the assignment.
         self.give_up(&assigned.expected.without(expected_now));
         true
     }
@@ -193,12 +192,12 @@ impl Assembly {
         self.overdue = false;
     }
 
-    /// Returns true if the event waits until that deadline.
+    /// Returns true if the event waits for fragments and its deadline is `deadline`.
     pub(super) fn is_due_at(&self, deadline: Instant) -> bool {
         self.is_waiting() && self.deadline == deadline
     }
 
-    /// Returns true if the event is assigned and fragments still come in.
+    /// Returns true if the event is assigned and fragments still arrive.
     pub(super) fn is_waiting(&self) -> bool {
         self.state == State::Open && self.assigned.is_some()
     }
@@ -213,23 +212,23 @@ impl Assembly {
         !self.overdue
     }
 
-    /// Returns true if the deadline passed while a source was awaited.
+    /// Returns true if the deadline passed while the event waits for an awaited source.
     pub(super) fn is_overdue(&self) -> bool {
         self.state == State::Open && self.overdue
     }
 
-    /// Returns true if the event waits for one of those sources.
+    /// Returns true if the event waits for a fragment of any of `sources`.
     pub(super) fn awaits_any(&self, sources: &SourceSet) -> bool {
         !self.awaits().intersection(sources).is_empty()
     }
 
-    /// Stops waiting for those sources. Fragments that have arrived stay.
+    /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay.
     pub(super) fn give_up(&mut self, sources: &SourceSet) {
         self.given_up = self.given_up.union(&sources.without(&self.arrived));
     }
 
-    /// Gives up a fragment that the source announced and did not deliver. Returns false if there is
-    /// no such fragment.
+    /// Gives up a fragment that the source announced and did not deliver. Returns false if the
+    /// source owes the event no announced fragment.
     pub(super) fn give_up_unfinished(&mut self, source: usize) -> bool {
         let is_unfinished =
             self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
@@ -250,8 +249,8 @@ impl Assembly {
         part.has_room = false;
     }
 
-    /// Makes room for a payload whose first bytes are here. Returns true if it has memory of its
-    /// own.
+    /// Makes room for a payload whose first bytes have arrived. Returns true if the payload has
+    /// memory of its own.
     pub(super) fn begin(&mut self, source: usize, pool: &mut Pool) -> bool {
         let part = &mut self.parts[source];
         let length = part.length as usize;
@@ -264,8 +263,8 @@ impl Assembly {
         is_large
     }
 
-    /// Stores payload bytes from `position` on. `running` sums up those that go to memory of their
-    /// own.
+    /// Stores payload bytes from `position` on. `running` adds those with memory of their own to
+    /// the checksum.
     pub(super) fn write(
         &mut self,
         source: usize,
@@ -281,8 +280,8 @@ impl Assembly {
             }
             PartPlace::Arena { start } => {
                 if position == 0 && part.room.len() < part.length as usize {
-                    // Another lane's fragment may have begun in the meantime, so room is taken when
-                    // the first byte comes.
+                    // Other fragments may have been appended since `begin`, so the fragment gets
+                    // its place in the arena when its first byte arrives.
                     *start = self.arena.len() as u32;
                     self.arena.extend_from_slice(bytes);
                     self.arena.resize(*start as usize + part.length as usize, 0);
@@ -300,7 +299,7 @@ impl Assembly {
         }
     }
 
-    /// Returns the memory of a large fragment, to be read into.
+    /// Returns the memory of a large fragment, for the socket to read into.
     pub(super) fn own_memory(&mut self, source: usize) -> Option<&mut BytesMut> {
         match &mut self.parts[source].place {
             PartPlace::Own(memory) => Some(memory),
@@ -308,8 +307,8 @@ impl Assembly {
         }
     }
 
-    /// Checks a whole payload, and returns true if it is intact. `running` has the checksum of a
-    /// large fragment so far.
+    /// Returns true if the whole payload matches `checksum`. `running` has the checksum of a large
+    /// fragment so far.
     pub(super) fn finish(
         &mut self,
         source: usize,
@@ -332,7 +331,7 @@ impl Assembly {
         found == checksum
     }
 
-    /// Marks a checked fragment as part of the event.
+    /// Adds a fragment with a correct checksum to the event.
     pub(super) fn arrive(&mut self, source: usize, now: Instant) {
         self.arrived.insert(source);
         self.given_up.remove(source);
@@ -345,7 +344,7 @@ impl Assembly {
         self.state == State::Open && self.arrived.union(&self.given_up).is_superset(&assigned.expected)
     }
 
-    /// Ends the assembly: the event goes to the sink, and no more fragments are taken in.
+    /// Ends the assembly: the event goes to the sink, and the slot accepts no more fragments.
     pub(super) fn end(&mut self) {
         self.state = State::Writing;
     }
@@ -355,7 +354,7 @@ impl Assembly {
         self.state == State::Open && self.assigned.is_none()
     }
 
-    /// Returns the expected sources whose fragments are not here.
+    /// Returns the expected sources whose fragments have not arrived.
     pub(super) fn missing(&self) -> SourceSet {
         self.expected().without(&self.arrived)
     }
@@ -364,7 +363,7 @@ impl Assembly {
         self.assigned.map(|assigned| assigned.expected).unwrap_or_default()
     }
 
-    /// Returns the sources that the event still waits for.
+    /// Returns the sources whose fragments the event still waits for.
     pub(super) fn awaits(&self) -> SourceSet {
         self.missing().without(&self.given_up)
     }
@@ -419,7 +418,7 @@ impl Assembly {
         event.arena = core::mem::take(&mut self.arena).freeze();
     }
 
-    /// Takes back the memory of an event after the sink, unless a clone of it still exists.
+    /// Takes back the memory of an event after the sink, unless a clone of the event still exists.
     pub(super) fn recycle(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         let arena = core::mem::take(&mut event.arena);
         self.arena = arena.try_into_mut().unwrap_or_default();
@@ -436,7 +435,7 @@ impl Assembly {
         pool.forget(core::mem::take(&mut self.lent));
     }
 
-    /// Returns the bytes that this slot's arena takes.
+    /// Returns the capacity of this slot's arena in bytes.
     pub(super) fn arena_capacity(&self) -> usize {
         self.arena.capacity()
     }
@@ -448,7 +447,7 @@ impl Assembly {
         self.arena.clear();
     }
 
-    /// Drops everything that came in, and frees the slot of an unassigned event.
+    /// Drops all fragments that arrived, and frees the slot of an unassigned event.
     pub(super) fn abandon(&mut self, pool: &mut Pool) {
         for (index, part) in self.parts.iter_mut().enumerate() {
             if let PartPlace::Own(memory) = core::mem::take(&mut part.place) {
@@ -464,30 +463,30 @@ impl Assembly {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         if self.state == State::Free {
-            assert!(self.assigned.is_none() && self.arena.is_empty(), "a free slot keeps nothing: {self:?}");
+            assert!(self.assigned.is_none() && self.arena.is_empty(), "a free slot is empty: {self:?}");
             return;
         }
         assert!(self.announced.is_superset(&self.arrived), "only what was announced arrives: {self:?}");
         assert!(
             self.arrived.intersection(&self.given_up).is_empty(),
-            "what is here is not given up: {self:?}"
+            "no arrived fragment is given up: {self:?}"
         );
-        assert!(!self.overdue || self.assigned.is_some(), "a deadline begins with the assignment: {self:?}");
-        assert!(self.state == State::Open || self.awaits().is_empty(), "the sink waits for nobody: {self:?}");
+        assert!(!self.overdue || self.assigned.is_some(), "only an assigned event has a deadline: {self:?}");
+        assert!(self.state == State::Open || self.awaits().is_empty(), "the sink awaits nothing: {self:?}");
         let is_last_here = self.arrived.is_empty() || self.arrived.contains(self.arrivals.last);
-        assert!(is_last_here, "the last to arrive is here: {self:?}");
+        assert!(is_last_here, "the last arrival has arrived: {self:?}");
         for source in self.announced.iter() {
             let (part, has_arrived) = (&self.parts[source], self.arrived.contains(source));
             match &part.place {
                 PartPlace::Own(memory) => {
-                    assert!(memory.len() <= part.length as usize, "more came than was announced: {part:?}");
+                    assert!(memory.len() <= part.length as usize, "more bytes than announced: {part:?}");
                     assert!(!has_arrived || memory.len() == part.length as usize, "it is whole: {part:?}");
                 }
                 PartPlace::Arena { start } => {
                     let is_inside = part.in_arena(*start).end as usize <= self.arena.len();
-                    assert!(!part.has_room || is_inside, "its room is in the arena: {part:?}");
+                    assert!(!part.has_room || is_inside, "the fragment lies in the arena: {part:?}");
                     let is_whole = part.has_room || part.length == 0;
-                    assert!(!has_arrived || is_whole, "what arrived has room: {part:?}");
+                    assert!(!has_arrived || is_whole, "an arrived fragment has room: {part:?}");
                 }
                 PartPlace::Nowhere => {}
             }

@@ -1,4 +1,5 @@
-//! Messages from the supervisor to a builder: assignments, rosters, and the state of its ledger.
+//! Messages from the supervisor to a builder: assignments, rosters, and the number of completions
+//! in the supervisor's ledger.
 
 use super::{BuilderCore, RosterError, assembly::Assigned};
 use crate::{
@@ -11,7 +12,8 @@ use crate::{
 };
 
 impl<P: GrantPolicy> BuilderCore<P> {
-    /// Takes in events that the supervisor assigned to us, and skips repeated ones.
+    /// Accepts the events that the supervisor assigned to this builder, and skips repeated
+    /// assignments.
     /// Requirements: docs/reference/protocol.md RUN-8, RUN-9, RUN-10, RUN-33.
     pub fn handle_assignments(&mut self, assignments: &Assignments, now: Instant) -> Result<(), RosterError> {
         let events = assignments.events()?;
@@ -31,7 +33,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             0 => self.config.epoch,
             epoch => Epoch::new(epoch),
         };
-        // Only messages that name their sources repeat earlier assignments.
+        // Only messages that name their sources repeat assignments of completed events.
         let over = if is_named { self.unaccounted.events() } else { Vec::new() };
         for (event, triggered_ns) in events {
             if over.binary_search(&event).is_err() {
@@ -46,8 +48,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Ok(())
     }
 
-    /// Takes in a roster: the sources that are up from that version on, and those that are awaited.
-    /// Returns the sources that were up or awaited before and are neither now.
+    /// Applies a new roster version with the sources that are `up` and those that are `awaited`.
+    /// Returns the sources that were up or awaited before and now are neither.
     pub fn handle_roster(
         &mut self,
         version: u32,
@@ -58,8 +60,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.slots.publish(version, up, awaited, now, |ended| self.lanes.note_end(ended))
     }
 
-    /// Takes in the number of our completions that the supervisor's ledger has. Their sources may
-    /// forget the fragments.
+    /// Notes how many of this builder's completions are in the supervisor's ledger. The sources of
+    /// these events may forget their fragments.
     /// Requirements: docs/reference/protocol.md RUN-20.
     pub fn handle_accounted(&mut self, accounted: &Accounted) -> Result<(), RosterError> {
         let settle = |lane, start| self.lanes.settle(lane, start);
@@ -69,13 +71,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Notes that the connection to the supervisor is gone. Messages wait until there is another.
+    /// Notes that the connection to the supervisor is gone. Messages to the supervisor wait for the
+    /// next connection.
     pub fn handle_supervisor_lost(&mut self) {
         self.is_supervised = false;
     }
 
-    /// Notes that we registered, or registered again, by a greeting that was sent at `greeted`.
-    /// Messages that may not have arrived are repeated.
+    /// Notes that the builder registered, or registered again, by a greeting that was sent at
+    /// `greeted`. The builder then repeats messages that may not have arrived.
     pub fn handle_registered(&mut self, greeted: Instant, now: Instant) {
         self.is_supervised = true;
         self.lease.renew(greeted.min(now));
@@ -98,7 +101,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Returns the sources that an assignment names.
+    /// Returns the indices of the sources with these `ids`.
     fn named(&self, ids: &[u32]) -> Result<SourceSet, RosterError> {
         let index = |id: &u32| {
             let id = u16::try_from(*id).map(SourceId::new);
@@ -108,7 +111,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 }
 
-/// Returns the exception that reports an event which is not simply complete.
+/// Returns the exception that reports an event which is incomplete, rejected or lost.
 pub(super) fn exception_of(event: &Event, outcome: Outcome, cause: &str) -> Exception {
     let missing = event.missing.iter().map(|source| source.number().into()).collect();
     let cause = cause.chars().take(MAX_CAUSE).collect();

@@ -1,16 +1,16 @@
-//! The offset between the supervisor's clock and ours, from echoed heartbeats.
+//! Estimate of the offset between the supervisor's clock and the builder's, from echoed heartbeats.
 
 use core::time::Duration;
 
 use crate::{time::Instant, wire::control::Heartbeat};
 
-/// An estimate of the offset as in NTP (RFC 5905, §8): half of the shortest round trip bounds the
-/// error.
+/// An estimate of the clock offset as in NTP (RFC 5905, §8): half of the shortest round trip bounds
+/// its error.
 /// Requirements: docs/reference/protocol.md CTRL-6.
 #[derive(Debug)]
 pub(super) struct PeerClock {
     shared: bool,
-    /// Our clock minus theirs, in ns.
+    /// The builder's clock minus the supervisor's, in ns.
     offset: i64,
     best_round_trip: Option<Duration>,
     last: Option<(u64, Instant)>,
@@ -21,7 +21,7 @@ impl PeerClock {
         Self { shared, offset: 0, best_round_trip: None, last: None }
     }
 
-    /// Takes in a heartbeat.
+    /// Updates the estimate by a heartbeat from the supervisor.
     pub(super) fn handle(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last = Some((heartbeat.sent_ns, now));
         if self.shared || heartbeat.echo_ns == 0 {
@@ -29,7 +29,8 @@ impl PeerClock {
         }
         let sent = Instant::from_nanos(heartbeat.echo_ns.saturating_add(heartbeat.echo_delay_ns));
         let round_trip = now.since(sent);
-        // Clocks drift slowly, so the best sample loses 1 µs of its worth with each heartbeat.
+        // Clocks drift, so an old estimate gets worse: 1 µs is added to the best round trip with
+        // each heartbeat, until a newer sample is as good.
         let best = self.best_round_trip.map(|best| best + Duration::from_micros(1));
         if best.is_none_or(|best| round_trip <= best) {
             let theirs = heartbeat.sent_ns.saturating_add(round_trip.as_nanos() as u64 / 2);
@@ -47,12 +48,12 @@ impl PeerClock {
         Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None }
     }
 
-    /// Returns the supervisor's instant on our clock.
+    /// Converts an instant on the supervisor's clock to one on the builder's clock.
     pub(super) fn ours(&self, theirs_ns: u64) -> Instant {
         Instant::from_nanos(theirs_ns).shifted(self.offset)
     }
 
-    /// Returns the largest possible error of [`Self::ours`].
+    /// Returns the largest possible error of the instants that [`Self::ours`] returns.
     pub(super) fn error(&self) -> Duration {
         if self.shared { Duration::ZERO } else { self.best_round_trip.unwrap_or(Duration::MAX) / 2 }
     }

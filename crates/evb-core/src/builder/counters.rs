@@ -5,12 +5,12 @@ use crate::{
     wire::control::LaneReport,
 };
 
-/// Counters of one lane's datagrams.
+/// Counters of the datagrams of one lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounters {
-    /// Datagrams of the source that came.
+    /// Datagrams of the source that arrived.
     pub segments: u64,
-    /// Datagrams of the source that never came, by their sequence.
+    /// Datagrams of the source that never arrived, by the gaps in their sequence numbers.
     pub absent: u64,
     /// Counters of losses and their repair.
     pub recovery: RecoveryCounters,
@@ -28,7 +28,7 @@ impl DatagramCounters {
         lane.duplicate_segments = self.recovery.duplicates;
     }
 
-    /// Returns the sum of these counters and those of another association.
+    /// Returns the sum of these counters and those of another association of the lane.
     pub(super) fn and(mut self, datagrams: &IncomingDatagrams) -> Self {
         self.segments += datagrams.segments;
         self.absent += datagrams.heard.absent();

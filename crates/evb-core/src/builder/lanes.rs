@@ -30,8 +30,8 @@ use crate::{
 };
 
 /// Longest time for which a commit waits for a grant to go along with. A commit only frees the
-/// source's memory, and wakes the source up. Lanes at full speed are granted more often: 32 lanes
-/// at 1 Gbit/s with 128 KiB of credit, every 8 ms.
+/// source's memory, and wakes the source up. A lane at full speed gets a grant more often than
+/// that: every 8 ms if 32 lanes share 1 Gbit/s with 128 KiB of credit.
 const COMMIT_WITHIN: Duration = Duration::from_millis(20);
 
 /// All lanes by the indices of their sources, and the policy that grants on them.
@@ -45,13 +45,14 @@ pub(super) struct Lanes<P> {
     grants_due: bool,
     /// Lanes with something to send now.
     dirty: LaneSet,
-    /// Lanes with a commit to send, unless a grant takes it along.
+    /// Lanes with a commit to send, which waits for a grant that it can accompany.
     commits: Later,
-    /// Lanes over datagrams with announcements to acknowledge, unless a grant does so first.
+    /// Lanes over datagrams with announcements to acknowledge. A grant to the lane acknowledges
+    /// them, too.
     answers: Later,
     /// Scratch memory for the ranges of a commit.
     ranges: Vec<Range<u64>>,
-    /// Times measured on associations that are gone.
+    /// Times measured on associations that have ended.
     past_times: LaneTimes,
 }
 
@@ -78,7 +79,7 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Returns one lane.
+    /// Returns the lane of that index.
     pub(super) fn lane(&self, lane: LaneIndex) -> &Reception {
         &self.lanes[lane]
     }
@@ -97,7 +98,7 @@ impl<P: GrantPolicy> Lanes<P> {
         &self.policy
     }
 
-    /// Returns a lane whose source withholds budget that others wait for.
+    /// Returns a lane that has grants but brings no data, while other lanes wait for the budget.
     pub(super) fn withholding(&self, now: Instant) -> Option<LaneIndex> {
         self.policy.withholding(&self.demands, now)
     }
@@ -107,7 +108,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.dirty.is_empty() && self.commits.is_empty() && self.answers.is_empty()
     }
 
-    /// Returns the time at which to call [`Self::handle_timeout`] or [`Self::poll`].
+    /// Returns the time at which to call [`Self::handle_timeout`] and [`Self::poll`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let said = earlier(self.commits.next(), self.answers.next());
         let datagrams = self.datagrams().map(IncomingDatagrams::next_timeout);
@@ -130,7 +131,8 @@ impl<P: GrantPolicy> Lanes<P> {
         Some(lane)
     }
 
-    /// Declares losses, and marks lanes on which something has to be repeated.
+    /// Declares overdue transmissions lost, and marks the lanes on which the builder has to repeat
+    /// a datagram.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
         self.grants_due = true;
@@ -155,7 +157,7 @@ impl<P: GrantPolicy> Lanes<P> {
         state
     }
 
-    /// Notes that a source's connection is gone.
+    /// Notes that the connection of a source is gone.
     pub(super) fn disconnect(&mut self, lane: LaneIndex, now: Instant) {
         if let Some(datagrams) = self.lanes[lane].disconnect(now) {
             self.past_times.add(&datagrams);
@@ -178,13 +180,13 @@ impl<P: GrantPolicy> Lanes<P> {
         self.grants_due = true;
     }
 
-    /// Moves a lane's records and bytes to datagrams.
+    /// Makes a lane's records and data travel in datagrams.
     pub(super) fn associate(&mut self, lane: LaneIndex, datagrams: IncomingDatagrams) {
         self.lanes[lane].associate(datagrams);
         self.refresh(lane);
     }
 
-    /// Takes in the announcements of one record.
+    /// Accepts the announcements of one ANNOUNCE record.
     pub(super) fn handle_announcements(
         &mut self,
         lane: LaneIndex,
@@ -199,7 +201,7 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
-    /// Takes in data bytes in order.
+    /// Accepts the next data bytes of a lane, in order.
     pub(super) fn handle_data(
         &mut self,
         lane: LaneIndex,
@@ -212,7 +214,7 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
-    /// Notes that `count` bytes were read into the lane's [`Reception::spare_memory`].
+    /// Notes that the driver has read `count` bytes into the lane's [`Reception::spare_memory`].
     pub(super) fn handle_filled(&mut self, lane: LaneIndex, count: usize, slots: &mut Slots, now: Instant) {
         if let Some(progress) = self.lanes[lane].fill(count, slots) {
             self.note_progress(lane, progress, slots, now);
@@ -220,7 +222,8 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Takes in datagrams. Everything but their bytes is handled once for all of them.
+    /// Handles datagrams of one lane. The header fields that they share are handled once for all of
+    /// them.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagrams(
         &mut self,
@@ -230,7 +233,8 @@ impl<P: GrantPolicy> Lanes<P> {
         now: Instant,
     ) -> Result<(), DatagramFault> {
         if self.lanes[lane].handle_header(segments, now)? {
-            // The source now gets earlier grants and commits.
+            // The builder now knows the source's UDP address, and sends the grants and commits that
+            // waited for it.
             self.refresh(lane);
             self.dirty.insert(lane);
             self.grants_due = true;
@@ -246,31 +250,31 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Appends the records for the source, on a stream.
+    /// Appends the records that wait for the source of a lane over a stream.
     pub(super) fn write_records(&mut self, lane: LaneIndex, into: &mut BytesMut) {
         self.lanes[lane].write_records(&mut self.ranges, into);
         self.note_said(lane);
     }
 
-    /// Appends the datagram for the source.
+    /// Appends one datagram with all records for the source of a lane over datagrams.
     pub(super) fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.note_said(lane);
         if self.lanes[lane].write_datagram(&mut self.ranges, now, into) {
-            // The datagram made room for more requests.
+            // The datagram carries a request for lost bytes, so there is room for the next request.
             self.refresh(lane);
             self.grants_due |= self.demands[lane].lost.is_some();
         }
     }
 
-    /// Lets the source forget the fragment that begins at `start`, as the ledger has it or no event
-    /// needs it.
+    /// Lets the source forget the fragment that begins at `start`, because the supervisor's ledger
+    /// has its event or no event needs the fragment.
     pub(super) fn settle(&mut self, lane: LaneIndex, start: u64) {
         self.lanes[lane].settle(start);
         self.commits.insert(lane);
     }
 
-    /// Counts an event that is over. Bytes of its unfinished fragments will be discarded when they
-    /// come.
+    /// Counts the missing fragments of an event that has ended. Bytes of unfinished fragments will
+    /// be discarded when they arrive.
     pub(super) fn note_end(&mut self, event: &Assembly) {
         for source in event.missing().iter() {
             self.lanes[source].counters_mut().missing += 1;
@@ -285,7 +289,7 @@ impl<P: GrantPolicy> Lanes<P> {
         event.unfinished().for_each(|(source, start)| self.settle(LaneIndex::new(source), start));
     }
 
-    /// Counts an unassigned event that lost its slot.
+    /// Counts the fragments of an unassigned event that lost its slot.
     pub(super) fn note_eviction(&mut self, event: &Assembly) {
         for (source, start) in event.announced() {
             self.lanes[source].counters_mut().unexpected += 1;
@@ -311,8 +315,9 @@ impl<P: GrantPolicy> Lanes<P> {
         reports
     }
 
-    /// Returns the times measured over all lanes and their associations. They are not kept by lane
-    /// because histograms are long, and the reports of all builders meet in the supervisor's port.
+    /// Returns the times measured over all lanes and their associations. The times are not kept per
+    /// lane because histograms are long, and the final reports of all builders arrive at the
+    /// supervisor's switch port at the same time.
     pub(super) fn datagram_times(&self) -> LaneTimes {
         let mut times = self.past_times.clone();
         self.datagrams().for_each(|datagrams| times.add(datagrams));
@@ -325,7 +330,7 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         self.lanes.iter().for_each(Reception::invariants);
-        assert_eq!(self.demands.len(), self.lanes.len(), "the policy sees each lane");
+        assert_eq!(self.demands.len(), self.lanes.len(), "the policy has a view of each lane");
         assert!(self.dirty.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.dirty);
     }
 
@@ -333,7 +338,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.lanes.iter().filter_map(Reception::datagrams)
     }
 
-    /// Notes that a lane's source is up to date.
+    /// Notes that the source of a lane now knows all commits and acknowledgements.
     fn note_said(&mut self, lane: LaneIndex) {
         self.commits.remove(lane);
         self.answers.remove(lane);
@@ -343,7 +348,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.demands[lane] = self.lanes[lane].demand();
     }
 
-    /// Takes in data bytes. Call [`Self::after_data`] after the last of them.
+    /// Accepts data bytes. Call [`Self::after_data`] after the last of them.
     fn take_in(
         &mut self,
         lane: LaneIndex,
@@ -379,7 +384,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.grants_due = true;
     }
 
-    /// Takes in a permitted range of the lane. Each of its bytes is delivered once, in order
+    /// Accepts data datagrams of the lane. Each lane byte is delivered once, in order
     /// (docs/reference/protocol.md UDP-11).
     fn handle_segments(
         &mut self,
@@ -408,7 +413,7 @@ impl<P: GrantPolicy> Lanes<P> {
             known = 0;
         }
         self.after_data(lane, now);
-        // The range may have been the one that later bytes waited for.
+        // The new bytes may have filled a gap in front of bytes that arrived earlier.
         while let Some(waiting) = self.lanes[lane].lend_waiting() {
             let received = self.lanes[lane].incoming().received();
             let outcome = self.handle_data(lane, waiting.next(received), slots, now);
@@ -429,7 +434,7 @@ impl<P: GrantPolicy> Lanes<P> {
             let RecordHeader::Announce { offset, .. } = record else {
                 return Err(DatagramFault::WrongDirection);
             };
-            // The announcements are acknowledged with a grant, or soon.
+            // The next grant, or a datagram soon, acknowledges the announcements.
             self.answers.insert(lane);
             let items = items.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
             match self.handle_announcements(lane, offset, items, slots, now) {

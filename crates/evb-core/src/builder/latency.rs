@@ -1,10 +1,10 @@
-//! [`Latency`]: the time of events from their trigger to their last fragment.
+//! [`Latency`]: the times from an event's trigger to its last fragment.
 
 use hdrhistogram::Histogram;
 
 use crate::{live::Latencies, wire::control::BuilderReport};
 
-/// An hour in µs. Longer latencies count as an hour.
+/// One hour in µs. Longer latencies count as one hour.
 const LIMIT: u64 = 3_600_000_000;
 
 /// Latencies of complete events, in µs.
@@ -12,7 +12,7 @@ const LIMIT: u64 = 3_600_000_000;
 pub(super) struct Latency {
     histogram: Histogram<u32>,
     max: u64,
-    /// The same latencies in coarser buckets, for periodic reports.
+    /// Same latencies as in `histogram` in coarser buckets, for periodic reports.
     coarse: Latencies,
 }
 
@@ -23,7 +23,7 @@ impl Latency {
         Self { histogram, max: 0, coarse: Latencies::new() }
     }
 
-    /// Counts one latency in ns.
+    /// Counts one latency, given in ns.
     pub(super) fn record(&mut self, nanos: u64) {
         let micros = (nanos + 500) / 1000;
         self.histogram.saturating_record(micros);
@@ -36,12 +36,12 @@ impl Latency {
         self.max
     }
 
-    /// Returns the histogram of periodic reports.
+    /// Returns the coarse histogram for periodic reports.
     pub(super) fn coarse(&self) -> &Latencies {
         &self.coarse
     }
 
-    /// Copies the histogram into a final report.
+    /// Copies the fine histogram into a final report.
     pub(super) fn report(&self, report: &mut BuilderReport) {
         let bins = self.histogram.iter_recorded();
         report.latency_us =

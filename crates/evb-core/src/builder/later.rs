@@ -1,4 +1,4 @@
-//! [`Later`]: lanes whose records may wait for others to go along with.
+//! [`Later`]: lanes whose records wait for a while, so that they can be sent together with others.
 
 #[cfg(test)]
 mod tests;
@@ -7,9 +7,9 @@ use core::time::Duration;
 
 use crate::{index::LaneIndex, set::LaneSet, time::Instant};
 
-/// Lanes in two sets: those that were inserted since the last tick, and those that were there at
-/// it. A lane that has seen one tick is due at the next, after one to two ticks. So no lane needs a
-/// timer of its own, and many are due at once.
+/// Lanes in two sets: those inserted since the last tick, and those that were in the set at that
+/// tick. A lane is due at the second tick after its insertion, which is one to two ticks later. So
+/// no lane needs a timer of its own, and many lanes are due at once.
 #[derive(Clone, Debug)]
 pub(super) struct Later {
     fresh: LaneSet,
@@ -19,20 +19,20 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Returns an empty set, in which no lane waits for longer than `most` or less than half of
-    /// that.
+    /// Returns an empty set, in which a lane waits for `most` at most, and for half of `most` at
+    /// least.
     pub(super) fn new(most: Duration) -> Self {
         Self { fresh: LaneSet::default(), seen: LaneSet::default(), tick: most / 2, next: None }
     }
 
-    /// Lets a lane wait, if it does not already.
+    /// Adds a lane that has a record to send, unless the lane waits already.
     pub(super) fn insert(&mut self, lane: LaneIndex) {
         if !self.seen.contains(lane) {
             self.fresh.insert(lane);
         }
     }
 
-    /// Removes a lane that has sent its records.
+    /// Removes a lane that has sent the records that waited.
     pub(super) fn remove(&mut self, lane: LaneIndex) {
         self.fresh.remove(lane);
         self.seen.remove(lane);
@@ -42,7 +42,7 @@ impl Later {
         self.fresh.is_empty() && self.seen.is_empty()
     }
 
-    /// Returns the time at which to call [`Self::take_due`] again, as its last call found.
+    /// Returns the time at which to call [`Self::take_due`] again, as determined by its last call.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }

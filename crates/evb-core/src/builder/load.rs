@@ -1,9 +1,9 @@
-//! The load of a builder's slots, which shows what causes dead time.
+//! Load of a builder's slots, which lets the supervisor find the cause of dead time.
 
 use super::assembly::{Assembly, State};
 use crate::{id::SourceId, set::MAX_SOURCES, wire::control::Load};
 
-/// Returns the load of the slots, for a heartbeat.
+/// Counts the events in the slots by what they wait for, for a heartbeat.
 pub(super) fn load(slots: &[Assembly], sources: &[SourceId]) -> Load {
     let mut load = Load::default();
     let mut waiting = [0u32; MAX_SOURCES];
@@ -23,8 +23,8 @@ pub(super) fn load(slots: &[Assembly], sources: &[SourceId]) -> Load {
         load.slowest_events = waiting[slowest];
         let others = &mut waiting[..sources.len()];
         others.sort_unstable();
-        // The last element is the slowest source. Of an even number of others, the lower median
-        // counts.
+        // After sorting, the last element is the slowest source. The median is that of the other
+        // sources; of an even number, the lower median is used.
         let middle = sources.len().saturating_sub(2) / 2;
         load.others_events = others.get(middle).filter(|_| sources.len() > 1).copied().unwrap_or(0);
     }

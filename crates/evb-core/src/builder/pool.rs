@@ -1,16 +1,16 @@
-//! [`Pool`]: memory of large fragments.
+//! [`Pool`]: reusable memory for large fragments.
 
 use bytes::BytesMut;
 
-/// Spare memory of large fragments, kept for each source. If sources shared it, every piece would
-/// grow to the largest fragment of all.
+/// Spare memory for large fragments, kept for each source. If the sources shared it, every piece
+/// would grow to the size of the largest fragment of all sources.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// Spare pieces by source.
+    /// Spare pieces of memory of each source.
     spare: Vec<Vec<BytesMut>>,
-    /// Most pieces kept for one source.
+    /// Most spare pieces that are kept for one source.
     limit: usize,
-    /// Bytes in use or spare.
+    /// Capacity of all pieces, in use or spare, in bytes.
     allocated: usize,
     peak: usize,
 }
@@ -20,7 +20,7 @@ impl Pool {
         Self { spare: vec![Vec::new(); sources], limit, ..Self::default() }
     }
 
-    /// Returns the most bytes that were ever in use or spare.
+    /// Returns the highest number of bytes that were in use or spare at once.
     pub(super) fn peak(&self) -> usize {
         self.peak
     }

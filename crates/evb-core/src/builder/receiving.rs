@@ -1,4 +1,4 @@
-//! Input from sources to a builder: connections, announcements and data, over streams and
+//! Input of a builder from its sources: connections, announcements and data, over streams and
 //! datagrams.
 
 use core::time::Duration;
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl<P: GrantPolicy> BuilderCore<P> {
-    /// Admits a source's incarnation to its lane. The lane of a new incarnation begins at 0.
+    /// Admits an incarnation of a source to its lane. The lane of a new incarnation begins at 0.
     /// Returns false for an incarnation that has been replaced.
     /// Requirements: docs/reference/protocol.md LANE-24.
     pub fn meet(&mut self, lane: LaneIndex, incarnation: Incarnation, now: Instant) -> bool {
@@ -40,28 +40,29 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.connect(lane, now)
     }
 
-    /// Notes that a source's connection is gone.
+    /// Notes that the connection of a source is gone.
     pub fn handle_lane_disconnected(&mut self, lane: LaneIndex, now: Instant) {
         self.lanes.disconnect(lane, now);
     }
 
-    /// Returns a lane that is to be closed because it withholds budget that others wait for
-    /// ([`GrantPolicy::withholding`]).
+    /// Returns a lane for the driver to close, because it has grants but brings no data while other
+    /// lanes wait for the budget ([`GrantPolicy::withholding`]).
     pub fn withholding_lane(&self, now: Instant) -> Option<LaneIndex> {
         self.lanes.withholding(now)
     }
 
-    /// Returns true if the source of that lane has a live connection.
+    /// Returns true if the lane's connection is up.
     pub fn is_lane_connected(&self, lane: LaneIndex) -> bool {
         self.lanes.lane(lane).incoming().is_connected()
     }
 
-    /// Returns the lane offset up to which the source has been granted.
+    /// Returns the lane offset up to which the builder permits the source to send.
     pub fn granted(&self, lane: LaneIndex) -> u64 {
         self.lanes.lane(lane).incoming().granted()
     }
 
-    /// Takes in an announcement record. Its announcements open their events in order.
+    /// Accepts an ANNOUNCE record. The fragments are added to their events in the order of the
+    /// record.
     pub fn handle_announcements(
         &mut self,
         lane: LaneIndex,
@@ -74,12 +75,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
         taken
     }
 
-    /// Checks that a data record may come now.
+    /// Checks that a data record with this offset and length is valid now.
     pub fn check_data(&self, lane: LaneIndex, offset: u64, length: u32) -> Result<(), LaneError> {
         self.lanes.lane(lane).incoming().check_data(offset, length)
     }
 
-    /// Takes in data bytes of a record that was checked.
+    /// Accepts data bytes of a record that [`Self::check_data`] accepted.
     pub fn handle_data(&mut self, lane: LaneIndex, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
         self.lanes.handle_data(lane, bytes, &mut self.slots, now)
     }
@@ -91,21 +92,21 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.lane(lane).spare_memory(&mut self.slots)
     }
 
-    /// Notes that `count` bytes were read into [`Self::spare_memory`].
+    /// Notes that the driver has read `count` bytes into [`Self::spare_memory`].
     pub fn handle_filled(&mut self, lane: LaneIndex, count: usize, now: Instant) -> Result<(), LaneError> {
         self.lanes.handle_filled(lane, count, &mut self.slots, now);
         Ok(())
     }
 
-    /// Appends the records for the lane's source (docs/reference/protocol.md LANE-18).
+    /// Appends the records that wait for the lane's source (docs/reference/protocol.md LANE-18).
     pub fn write_records(&mut self, lane: LaneIndex, into: &mut BytesMut) {
         self.lanes.write_records(lane, into);
     }
 
-    /// Moves the lane's records and bytes to datagrams of this association, until
-    /// [`Self::handle_lane_disconnected`]. Call it after [`Self::handle_lane_connected`]. Bytes are
-    /// kept up to `window` beyond the first missing one; `estimate` is the round trip to the
-    /// source, if known.
+    /// Makes the lane's records and data travel in datagrams of this association, until
+    /// [`Self::handle_lane_disconnected`]. Call `associate` after [`Self::handle_lane_connected`].
+    /// The lane keeps early bytes up to `window` beyond the first missing byte; `estimate` is the
+    /// round trip time to the source, if known.
     pub fn associate(
         &mut self,
         lane: LaneIndex,
@@ -119,12 +120,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.associate(lane, datagrams);
     }
 
-    /// Returns the association of a lane, if it has one.
+    /// Returns the association of the lane; `None` for a lane over a stream.
     pub fn association(&self, lane: LaneIndex) -> Option<Association> {
         self.lanes.iter().nth(lane.get())?.datagrams().map(IncomingDatagrams::association)
     }
 
-    /// Takes in a datagram for that lane. Drivers answer probes themselves.
+    /// Handles one datagram of that lane. PROBE datagrams are answered by the driver.
     ///
     /// # Errors
     /// The errors are those of [`Self::handle_datagrams`].
@@ -138,13 +139,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.handle_datagrams(lane, &Segments::one(*header, body), now)
     }
 
-    /// Takes in consecutive datagrams for that lane. Everything but their bytes is handled once for
-    /// all of them.
+    /// Handles consecutive datagrams of that lane. The header fields that they share are handled
+    /// once for all of them.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
-    /// Returns [`DatagramFault`]: drop the datagrams if they are stale, otherwise close the
-    /// connection.
+    /// Returns [`DatagramFault`]. Drop the datagrams if the fault is [`DatagramFault::Stale`];
+    /// otherwise close the lane's connection.
     pub fn handle_datagrams(
         &mut self,
         lane: LaneIndex,
@@ -156,13 +157,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
         taken
     }
 
-    /// Appends the datagram for the lane's source, or nothing if the lane has no association.
+    /// Appends one datagram with all records for the lane's source, or nothing if the lane has no
+    /// association.
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.lanes.write_datagram(lane, now, into);
     }
 
-    /// Returns lanes whose datagrams get no answer. Close their connections, and let the sources
-    /// find another path.
+    /// Returns lanes whose datagrams the source has not answered for too long. Close their
+    /// connections, so that the sources look for another path.
     pub fn silent_lanes(&self, now: Instant) -> impl Iterator<Item = LaneIndex> {
         let lanes = self.lanes.iter().enumerate();
         let silent = lanes.filter(move |(_, lane)| lane.datagrams().is_some_and(|one| one.is_silent(now)));

@@ -1,4 +1,4 @@
-//! [`Reception`]: one source's lane at its builder, and the fragment that is coming in on it.
+//! [`Reception`]: the builder's end of one source's lane, and the fragment that is arriving on it.
 
 mod datagrams;
 
@@ -32,7 +32,7 @@ use crate::{
 
 const HEADER: usize = FRAGMENT_HEADER as usize;
 
-/// A lane, over a stream or datagrams.
+/// The builder's end of a lane, over a stream or over datagrams.
 #[derive(Debug)]
 pub(super) struct Reception {
     /// Index of the lane and of its source.
@@ -41,23 +41,23 @@ pub(super) struct Reception {
     incoming: IncomingLane,
     /// Incarnation of the source that the lane belongs to.
     incarnation: Incarnation,
-    /// The datagram state, if records and bytes go by datagrams.
+    /// The datagram state; `None` for a lane over a stream.
     datagrams: Option<Box<IncomingDatagrams>>,
-    /// Datagram counters of connections that are gone.
+    /// Datagram counters of the lane's earlier connections.
     past: DatagramCounters,
-    /// Counters over all connections and incarnations.
+    /// Counters over all connections of the lane and all incarnations of its source.
     counters: LaneReport,
     header: [u8; HEADER],
     running: RunningChecksum,
     granted_sent: u64,
-    /// Time since which the connection is gone, and no byte came that an event waits for.
+    /// Time since which the connection is gone and no data has arrived; `None` while data arrives.
     gone_since: Option<Instant>,
 }
 
-/// Effect of lane bytes that came in.
+/// Effect of lane bytes that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The bytes belong to no event, and the source may forget them.
+    /// No event needs the bytes, and the source may forget them.
     Discarded,
     /// The bytes are part of a fragment.
     Partial,
@@ -71,7 +71,7 @@ pub(super) enum Progress {
 }
 
 impl Reception {
-    /// Returns an empty lane, with the counters of the source so far.
+    /// Returns an empty lane that starts with these `counters` of its source.
     pub(super) fn new(index: LaneIndex, max_fragment: Bytes, counters: LaneReport) -> Self {
         Self {
             index,
@@ -94,7 +94,7 @@ impl Reception {
         *self = Self { past: self.past, incarnation, ..fresh };
     }
 
-    /// Returns the lane's bookkeeping.
+    /// Returns the lane's offsets and the list of its fragments.
     pub(super) fn incoming(&self) -> &IncomingLane {
         &self.incoming
     }
@@ -124,7 +124,8 @@ impl Reception {
         LaneState { received, announced, committed: self.incoming.committed() }
     }
 
-    /// Notes that the connection is gone. Returns its datagram state, if it had any.
+    /// Notes that the lane's connection is gone. Returns the connection's datagram state, if the
+    /// lane used datagrams.
     pub(super) fn disconnect(&mut self, now: Instant) -> Option<Box<IncomingDatagrams>> {
         self.incoming.handle_disconnected();
         self.gone_since.get_or_insert(now);
@@ -133,9 +134,9 @@ impl Reception {
         Some(datagrams)
     }
 
-    /// Returns true if the connection has been gone for `patience` without a byte in between. A
-    /// reconnected lane gets time to deliver; if it breaks first, the time counts from the first
-    /// break.
+    /// Returns true if the connection has been gone for `patience` and no byte has arrived in that
+    /// time. A lane that reconnected gets time to deliver; if its connection breaks again before
+    /// any byte arrives, the time counts from the first break.
     pub(super) fn is_broken(&self, patience: Duration, now: Instant) -> bool {
         !self.incoming.is_connected() && self.gone_since.is_some_and(|since| now.since(since) >= patience)
     }
@@ -145,7 +146,8 @@ impl Reception {
         let demand = self.incoming.demand();
         match &self.datagrams {
             None => demand,
-            // Before the source has sent a datagram, the address for grants is unknown.
+            // Before the source has sent a datagram, its UDP address is unknown, and no grant could
+            // reach it.
             Some(datagrams) => LaneDemand {
                 lost: datagrams.lost(),
                 connected: demand.connected && (datagrams.is_met || undo::is_undone(Fix::A0635af)),
@@ -154,7 +156,7 @@ impl Reception {
         }
     }
 
-    /// Carries out a grant of new bytes, or of lost ones to be sent again.
+    /// Applies a grant: the source may send new bytes, or send lost bytes again.
     pub(super) fn grant(&mut self, grant: &Grant, now: Instant) {
         let range = grant.start..grant.end;
         match (grant.request, &mut self.datagrams) {
@@ -169,13 +171,14 @@ impl Reception {
         }
     }
 
-    /// Lets the source forget the fragment that begins at `start`, as its bytes are safe or no
-    /// event needs them.
+    /// Lets the source forget the fragment that begins at `start`, because the ledger has its event
+    /// or no event needs the fragment.
     pub(super) fn settle(&mut self, start: u64) {
         self.incoming.settle(start);
     }
 
-    /// Takes in the announcements of one record, which open their events in order.
+    /// Accepts the announcements of one record, and adds each fragment to its event in the order of
+    /// the record.
     pub(super) fn announce(
         &mut self,
         mut start: u64,
@@ -199,7 +202,7 @@ impl Reception {
         Ok(())
     }
 
-    /// Takes in the bytes that belong to the fragment at hand; returns their number.
+    /// Stores bytes up to the end of the fragment that is arriving; returns how many bytes it used.
     pub(super) fn take(&mut self, bytes: &[u8], slots: &mut Slots) -> Result<(usize, Progress), LaneError> {
         let Some(arrival) = self.incoming.arrival() else {
             let offset = self.incoming.received();
@@ -222,7 +225,7 @@ impl Reception {
         Some((memory, usize::try_from(arrival.remaining).unwrap_or(usize::MAX)))
     }
 
-    /// Notes that `count` bytes were read into [`Self::spare_memory`].
+    /// Notes that the driver has read `count` bytes into [`Self::spare_memory`].
     pub(super) fn fill(&mut self, count: usize, slots: &mut Slots) -> Option<Progress> {
         let arrival = self.incoming.arrival()?;
         if let Some(memory) =
@@ -233,14 +236,14 @@ impl Reception {
         Some(self.advance(&arrival, count as u64, slots))
     }
 
-    /// Notes that bytes came. Returns the number received so far.
+    /// Notes that lane bytes arrived. Returns the lane offset up to which all bytes have arrived.
     pub(super) fn note_received(&mut self) -> u64 {
         self.gone_since = None;
         self.incoming.received()
     }
 
-    /// Appends the records for the source, on a stream (docs/reference/protocol.md LANE-18).
-    /// `ranges` is scratch memory.
+    /// Appends the records that wait for the source of a lane over a stream
+    /// (docs/reference/protocol.md LANE-18). `ranges` is scratch memory.
     pub(super) fn write_records(&mut self, ranges: &mut Vec<Range<u64>>, into: &mut BytesMut) {
         let granted = self.incoming.granted();
         if granted > self.granted_sent {
@@ -262,9 +265,9 @@ impl Reception {
         self.datagrams.iter().for_each(|datagrams| datagrams.recovery.invariants());
     }
 
-    /// Stores a piece of the fragment that is coming in. The fragment's header is checked before
-    /// any room is made for the payload, so that an error leaves nothing behind that a repetition
-    /// would find.
+    /// Stores a piece of the fragment that is arriving. The fragment's header is checked before any
+    /// room is made for the payload; so a lane that is closed for a wrong header leaves no partial
+    /// payload, and the fragment can be sent again.
     /// Requirements: docs/reference/protocol.md LANE-12.
     fn store(
         &mut self,
@@ -299,7 +302,7 @@ impl Reception {
         Ok(())
     }
 
-    /// Moves on by `count` bytes, and checks a fragment at its end.
+    /// Advances the lane by `count` bytes, and verifies the checksum of a fragment at its end.
     /// Requirements: docs/reference/protocol.md LANE-13.
     fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> Progress {
         self.incoming.advance(count);

@@ -1,18 +1,18 @@
-//! The sources that an event is expected to have, by roster version.
+//! The sources that an event is expected to have, for each roster version.
 
 use std::collections::VecDeque;
 
 use crate::{set::SourceSet, wire::control::MalformedMessage};
 
-/// Number of versions that are remembered. Assignments follow their roster on the same connection,
-/// so the latest few suffice.
+/// Number of roster versions that a builder remembers. Assignments follow their roster on the same
+/// connection, so the latest 64 are enough.
 const REMEMBERED: usize = 64;
 
-/// A message of the supervisor that a builder cannot carry out.
+/// An invalid message from the supervisor, for which the builder leaves the run.
 #[derive(Debug, thiserror::Error)]
 pub enum RosterError {
-    /// The assignment's roster was never published, or is too old
-    /// (docs/reference/protocol.md RUN-9).
+    /// The builder does not know the assignment's roster version: it was never published, or is too
+    /// old (docs/reference/protocol.md RUN-9).
     #[error(
         "it assigned events under roster version {0}, which it never published or published too long ago"
     )]
@@ -29,37 +29,38 @@ pub enum RosterError {
     /// The assignment names a source that is not in the run.
     #[error("it assigned events that expect source {0}, which is not part of this run")]
     UnknownSource(u32),
-    /// The ledger does not keep up, and the builder keeps no more completions for it
-    /// (docs/reference/protocol.md RUN-32).
+    /// The supervisor's ledger is too far behind: more completions are unconfirmed than the builder
+    /// may keep (docs/reference/protocol.md RUN-32).
     #[error("it has not accounted for {count} completed events of this builder, too many for {slots} slots")]
     Unaccounted {
-        /// Completions that wait for the ledger.
+        /// Completions that the supervisor has not confirmed.
         count: usize,
         /// Slots of the builder.
         slots: usize,
     },
-    /// The message accounts for more completions than there were.
+    /// The supervisor confirmed more completions than the builder has sent.
     #[error("it accounted for {0} completed events, more than this builder has completed")]
     NeverCompleted(u64),
-    /// The numbers of the message do not make sense.
+    /// The message contains numbers that are out of range or inconsistent.
     #[error(transparent)]
     Malformed(#[from] MalformedMessage),
 }
 
 #[derive(Debug)]
 pub(super) struct Rosters {
-    /// The expected sources of each version.
+    /// The expected sources of each remembered version.
     versions: VecDeque<(u32, SourceSet)>,
     up: SourceSet,
     awaited: SourceSet,
 }
 
-/// Effect of a new roster.
+/// Change of the expected and awaited sources by a new roster.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
     /// Sources that are no longer expected.
     pub(super) gone: SourceSet,
-    /// Sources that are no longer awaited, because they are up or gone.
+    /// Sources that were awaited and are no longer: they are up again, or are not expected any
+    /// more.
     pub(super) back: SourceSet,
 }
 
@@ -68,7 +69,7 @@ impl Rosters {
         Self { versions: VecDeque::new(), up: SourceSet::first(sources), awaited: SourceSet::default() }
     }
 
-    /// Publishes a version. Returns the change.
+    /// Stores a new roster version. Returns what changed for the sources.
     pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> Change {
         let expected = up.union(&awaited);
         let gone = self.expected_now().without(&expected);
@@ -81,17 +82,17 @@ impl Rosters {
         Change { gone, back }
     }
 
-    /// Returns the sources that are up now or awaited.
+    /// Returns the sources that are up or awaited by the latest roster.
     pub(super) fn expected_now(&self) -> SourceSet {
         self.up.union(&self.awaited)
     }
 
-    /// Returns the sources that are down, and for which events wait.
+    /// Returns the sources that are down by the latest roster and for which events wait.
     pub(super) fn awaited(&self) -> SourceSet {
         self.awaited
     }
 
-    /// Returns the sources that events under that version are expected to have.
+    /// Returns the sources that events assigned under that roster version are expected to have.
     pub(super) fn expected(&self, version: u32) -> Result<SourceSet, RosterError> {
         let found = self.versions.iter().rev().find(|(known, _)| *known == version);
         found.map(|(_, expected)| *expected).ok_or(RosterError::UnknownVersion(version))

@@ -1,4 +1,4 @@
-//! [`Segments`]: consecutive datagrams that came together and are handled at once.
+//! [`Segments`]: consecutive datagrams that arrived together and are handled at once.
 
 use crate::wire::datagram::{DatagramHeader, DatagramKind};
 
@@ -6,7 +6,7 @@ use crate::wire::datagram::{DatagramHeader, DatagramKind};
 /// now 128).
 const MOST: usize = 64;
 
-/// One datagram, or several data datagrams that are consecutive both in sequence and in the lane.
+/// One datagram, or several data datagrams with consecutive sequence numbers and lane offsets.
 #[derive(Clone, Debug)]
 pub struct Segments<'a> {
     /// Header of the first datagram.
@@ -24,7 +24,8 @@ impl<'a> Segments<'a> {
         Self { header, bodies, count: 1, length: body.len() as u64 }
     }
 
-    /// Adds the next datagram. Returns false if it is of another kind, or not consecutive.
+    /// Adds the next datagram. Returns false if the datagram is of another kind, not consecutive,
+    /// or one too many.
     pub fn join(&mut self, next: &DatagramHeader, body: &'a [u8]) -> bool {
         let expected = DatagramHeader {
             sequence: self.header.sequence.wrapping_add(self.count as u32),
@@ -41,12 +42,13 @@ impl<'a> Segments<'a> {
         true
     }
 
-    /// Returns the header of the first datagram. The others differ in sequence and offset.
+    /// Returns the header of the first datagram. The headers of the others differ only in sequence
+    /// and offset.
     pub fn header(&self) -> &DatagramHeader {
         &self.header
     }
 
-    /// Returns the first datagram.
+    /// Returns header and body of the first datagram.
     pub fn first(&self) -> (&DatagramHeader, &'a [u8]) {
         (&self.header, self.bodies[0])
     }
@@ -60,12 +62,12 @@ impl<'a> Segments<'a> {
         self.count as u32
     }
 
-    /// Returns the bytes of all bodies together.
+    /// Returns the sum of the lengths of all bodies, in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Returns each datagram by itself.
+    /// Returns each datagram as [`Segments`] of its own.
     pub(super) fn apart(&self) -> impl Iterator<Item = Self> {
         let mut header = self.header;
         self.bodies().iter().map(move |body| {

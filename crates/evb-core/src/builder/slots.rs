@@ -1,4 +1,4 @@
-//! [`Slots`]: the events that a builder has open or with the sink.
+//! [`Slots`]: the events that are open in a builder or with its sink.
 
 #[cfg(test)]
 mod tests;
@@ -26,45 +26,45 @@ use crate::{
     wire::{control::Load, record::Announcement},
 };
 
-/// Most that an assignment may come after an announcement that follows from the same decision. The
-/// control connection may wait for TCP's retransmission timer, which is at least 200 ms and
-/// doubles.
+/// Longest time by which an event's assignment may arrive after its first announcement; both follow
+/// from one decision of the supervisor. The control connection may wait for TCP's retransmission
+/// timer, which is at least 200 ms and doubles.
 const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
 
-/// Reason for which an announced fragment is not wanted.
+/// Reason for which a builder does not use an announced fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unwanted {
-    /// The source announced it before.
+    /// The source has announced a fragment of this event before.
     Duplicate,
-    /// Its event is over.
+    /// The event of the fragment has ended.
     Late,
-    /// Its event is not assigned, and no slot is free.
+    /// The event of the fragment is not assigned, and no slot is free.
     Unexpected,
 }
 
-/// All slots and their events. `ended` is called for each event that is over, before the sink gets
-/// it.
+/// All slots of a builder and their events. Methods call `ended` for each event that ends, before
+/// the sink gets it.
 #[derive(Debug)]
 pub(super) struct Slots {
     assemblies: Vec<Assembly>,
     free: Vec<SlotIndex>,
-    /// True if the last free slot was taken since [`Self::take_newly_full`] was called.
+    /// True if the last free slot has been taken since the last call of [`Self::take_newly_full`].
     is_newly_full: bool,
     table: EventTable,
     pool: Pool,
     rosters: Rosters,
-    /// Slots whose event is over, in the order in which they ended.
+    /// Slots whose event waits for the sink, in the order in which the events ended.
     over: VecDeque<SlotIndex>,
-    /// Deadlines in the order of time, each from the event's assignment or from its last
-    /// postponement.
+    /// Deadlines in the order of time, each computed when its event was assigned or its deadline
+    /// restarted.
     deadlines: VecDeque<(Instant, EventId)>,
-    /// The highest event id that was ever assigned to us. Below it, every event that is not open is
-    /// closed.
+    /// Highest event id that was ever assigned to this builder. An event with a lower id that has
+    /// no slot has ended.
     highest: EventId,
     latency: Latency,
     spare_events: Vec<Event>,
     memory_peak: usize,
-    /// Most bytes that the small fragments of one event can take.
+    /// Most bytes that the small fragments of one event can occupy.
     arena_room: usize,
     sources: usize,
     deadline: Duration,
@@ -103,7 +103,7 @@ impl Slots {
         self.table.slot(event)
     }
 
-    /// Returns true once each time that the last free slot was taken.
+    /// Returns true if the last free slot was taken since the last call.
     pub(super) fn take_newly_full(&mut self) -> bool {
         core::mem::take(&mut self.is_newly_full)
     }
@@ -121,12 +121,12 @@ impl Slots {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
-    /// Returns the load of the slots.
+    /// Returns the number of events that occupy slots, by what they wait for.
     pub(super) fn load(&self, sources: &[SourceId]) -> Load {
         load(&self.assemblies, sources)
     }
 
-    /// Returns the bytes that small fragments can take now.
+    /// Returns the capacity of the arenas of all slots, in bytes.
     pub(super) fn arenas(&self) -> usize {
         self.assemblies.iter().map(Assembly::arena_capacity).sum()
     }
@@ -136,17 +136,17 @@ impl Slots {
         &self.pool
     }
 
-    /// Sums up the memory that payloads take.
+    /// Computes the payload memory of all slots now, and keeps the peak.
     pub(super) fn sum_memory(&mut self) {
         self.memory_peak = self.memory_peak.max(self.arenas() + self.pool.peak());
     }
 
-    /// Returns the most that [`Self::sum_memory`] found.
+    /// Returns the peak of the payload memory that [`Self::sum_memory`] found.
     pub(super) fn memory_peak(&self) -> usize {
         self.memory_peak
     }
 
-    /// Takes in a source's announcement of its fragment. Returns the slot for its bytes.
+    /// Adds a source's announced fragment to its event. Returns the slot for the fragment's bytes.
     /// Requirements: docs/reference/protocol.md LANE-14, RUN-11.
     pub(super) fn announce(
         &mut self,
@@ -163,7 +163,8 @@ impl Slots {
                 _ => slot,
             },
             None if event <= self.highest => return Err(Unwanted::Late),
-            // The source learned of the assignment before we did.
+            // The announcement came before the assignment, because the source learned of the
+            // decision earlier than this builder.
             None => self.open(event, now).ok_or(Unwanted::Unexpected)?,
         };
         self.assemblies[slot.get()].announce(source, start, announcement);
@@ -175,7 +176,7 @@ impl Slots {
         (&mut self.assemblies[slot.get()], &mut self.pool)
     }
 
-    /// Adds an intact fragment to its event, or gives up a damaged one.
+    /// Adds an intact fragment to its event, or gives up a damaged fragment.
     pub(super) fn conclude(
         &mut self,
         slot: SlotIndex,
@@ -193,8 +194,8 @@ impl Slots {
         self.end_if_over(slot, now, &mut ended);
     }
 
-    /// Takes in the assignment of an event, perhaps a repeated one. Returns false if there is no
-    /// slot for it.
+    /// Assigns an event to a slot; a repeated assignment is allowed. Returns false if no slot is
+    /// free.
     pub(super) fn assign(
         &mut self,
         event: EventId,
@@ -211,7 +212,7 @@ impl Slots {
         true
     }
 
-    /// Publishes a roster. Returns the sources that are no longer expected.
+    /// Applies a new roster version. Returns the sources that are no longer expected.
     pub(super) fn publish(
         &mut self,
         version: u32,
@@ -239,8 +240,8 @@ impl Slots {
         change.gone
     }
 
-    /// Gives up fragments that were not announced by the deadline, unless the supervisor waits for
-    /// their source.
+    /// Gives up fragments that were not announced by their event's deadline, unless the roster says
+    /// that their source is awaited.
     pub(super) fn expire(&mut self, now: Instant, mut ended: impl FnMut(&Assembly)) {
         while let Some((deadline, event)) = self.deadlines.pop_front_if(|(deadline, _)| *deadline <= now) {
             let Some(slot) = self.table.slot(event) else { continue };
@@ -251,7 +252,7 @@ impl Slots {
         }
     }
 
-    /// Stops waiting for fragments that the source announced and did not deliver.
+    /// Stops waiting for fragments that `source` announced and has not delivered.
     pub(super) fn give_up(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
         for slot in self.all() {
             if self.assemblies[slot.get()].give_up_unfinished(source) {
@@ -260,8 +261,8 @@ impl Slots {
         }
     }
 
-    /// Withdraws the announcements of a source that restarted. It announces fragments that have not
-    /// arrived once more, if events still wait for them.
+    /// Withdraws the announcements of a source that restarted. The source will announce again those
+    /// fragments that have not arrived and whose events still wait for them.
     pub(super) fn withdraw(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
         let is_expected = self.rosters.expected_now().contains(source);
         for slot in self.all() {
@@ -278,8 +279,9 @@ impl Slots {
         }
     }
 
-    /// Makes room for an assigned event if no slot is free. Frees the slot that was opened first by
-    /// announcements alone, and calls `evicted` for its event.
+    /// Makes room for an assigned event if no slot is free. Of the slots that announcements opened
+    /// without an assignment, it frees the one that was opened first, and calls `evicted` for its
+    /// event.
     pub(super) fn make_room(&mut self, event: EventId, evicted: impl FnMut(&Assembly)) {
         if !self.free.is_empty() || self.table.slot(event).is_some() {
             return;
@@ -290,7 +292,7 @@ impl Slots {
         }
     }
 
-    /// Frees the slots of events that sources announced and the supervisor never assigned.
+    /// Frees the slots of events that sources announced and the supervisor did not assign in time.
     pub(super) fn evict_provisional(&mut self, now: Instant, mut evicted: impl FnMut(&Assembly)) {
         let patience = match undo::is_undone(Fix::Cb1826e) {
             true => self.deadline.max(Duration::from_millis(100)) * 2,
@@ -304,7 +306,7 @@ impl Slots {
         }
     }
 
-    /// Returns the next event for the sink.
+    /// Returns the next ended event for the sink.
     pub(super) fn take_event(&mut self, config: &BuilderConfig) -> Option<Event> {
         let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
         let mut event = self.spare_events.pop().unwrap_or_default();
@@ -315,13 +317,13 @@ impl Slots {
         Some(event)
     }
 
-    /// Returns the lanes that delivered an event's fragments, and the lane offsets at which these
-    /// begin.
+    /// Returns the lanes that delivered an event's fragments, and the lane offsets at which the
+    /// fragments begin.
     pub(super) fn starts(&self, slot: SlotIndex) -> impl Iterator<Item = (usize, u64)> {
         self.assemblies[slot.get()].arrived()
     }
 
-    /// Frees the slot of an event that comes back from the sink.
+    /// Frees the slot of an event that returns from the sink.
     pub(super) fn release(&mut self, slot: SlotIndex, mut event: Event, sources: &[SourceId]) {
         let assembly = &mut self.assemblies[slot.get()];
         assembly.recycle(&mut event, sources, &mut self.pool);
@@ -346,7 +348,7 @@ impl Slots {
             let assembly = &self.assemblies[slot.get()];
             assembly.invariants();
             if assembly.state() != State::Free {
-                assert_eq!(self.table.slot(assembly.event()), Some(slot), "it is found: {assembly:?}");
+                assert_eq!(self.table.slot(assembly.event()), Some(slot), "the table has it: {assembly:?}");
             }
         }
     }
@@ -363,7 +365,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Restarts the event's deadline.
+    /// Restarts the deadline of the event in that slot.
     fn put_off(&mut self, slot: SlotIndex, now: Instant) {
         let deadline = now + self.deadline;
         let assembly = &mut self.assemblies[slot.get()];
@@ -377,9 +379,9 @@ impl Slots {
         }
     }
 
-    /// Ends an event that waits for nothing more. If instead the deadline passed for the sake of
-    /// awaited sources, and none of those is awaited any more, restarts the deadline for the
-    /// sources that remain silent (docs/reference/protocol.md RUN-36).
+    /// Ends an event that waits for no more fragments. Otherwise, if the deadline passed while the
+    /// event waited for awaited sources and none of these is awaited any more, restarts the
+    /// deadline for the sources that have announced nothing (docs/reference/protocol.md RUN-36).
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         if !assembly.is_over() {

@@ -1,4 +1,4 @@
-//! The table from event id to slot: open addressing with linear probing (Knuth, TAOCP vol. 3,
+//! A hash table from event id to slot: open addressing with linear probing (Knuth, TAOCP vol. 3,
 //! §6.4), sized for a fixed number of slots.
 
 #[cfg(test)]
@@ -6,8 +6,8 @@ mod tests;
 
 use crate::{id::EventId, index::SlotIndex};
 
-/// The slot of each open event. It has at most as many entries as there are slots, and is never
-/// more than a quarter full.
+/// The slot of each event that has one. The table has at most as many entries as the builder has
+/// slots, and is never more than a quarter full.
 #[derive(Debug)]
 pub(super) struct EventTable {
     cells: Vec<Option<(EventId, SlotIndex)>>,
@@ -30,7 +30,7 @@ impl EventTable {
         self.cells[at] = Some((event, slot));
     }
 
-    /// Removes an event and closes the gap, so that later probes find the entries behind it.
+    /// Removes an event and closes the gap, so that later probes find the entries behind the gap.
     pub(super) fn remove(&mut self, event: EventId) {
         let mask = self.cells.len() - 1;
         let mut gap = self.find(event);
@@ -47,7 +47,8 @@ impl EventTable {
         }
     }
 
-    /// Returns the event's cell, or the free cell for it.
+    /// Returns the index of the cell that holds the event, or of the free cell where it would be
+    /// inserted.
     fn find(&self, event: EventId) -> usize {
         let mask = self.cells.len() - 1;
         let mut at = self.first_probe(event);

@@ -1,4 +1,4 @@
-//! [`Unaccounted`]: events that are over at this builder and not yet in the supervisor's ledger.
+//! [`Unaccounted`]: events that have ended at a builder and are not yet in the supervisor's ledger.
 
 use std::collections::VecDeque;
 
@@ -8,61 +8,62 @@ use crate::{
     wire::control::{Completions, Exception, MAX_EXCEPTIONS},
 };
 
-/// Most complete events in one message, which keeps it far below
+/// Most complete events in one message, which keeps the message far below
 /// [`MAX_MESSAGE`](crate::wire::control::MAX_MESSAGE).
 const MAX_COMPLETE: usize = 1 << 16;
 
-/// Start offset of fragments on a lane that has been replaced.
+/// Marker instead of a lane offset for fragments that arrived on a lane that has been replaced.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// Completed events in the order of their numbers, and the lane offsets of their fragments. Two
-/// rings hold them without memory of an event's own, so that small events at a high rate cost no
-/// allocation.
+/// Ended events in the order in which they are numbered for the ledger, and the lane offsets of
+/// their fragments. Two rings hold the entries and offsets of all events, so that an event needs no
+/// allocation of its own, even at a high event rate.
 ///
 /// Requirements: docs/reference/protocol.md RUN-20.
 #[derive(Debug, Default)]
 pub(super) struct Unaccounted {
     entries: VecDeque<Entry>,
-    /// Lane and start of the fragments, in the same order.
+    /// Lane and start offset of each fragment, in the order of `entries`.
     starts: VecDeque<(u16, u64)>,
-    /// Events with an exception, which follow the complete events of the next message.
+    /// Events with an exception; in the next message they follow the complete events.
     behind: VecDeque<Entry>,
     behind_starts: VecDeque<(u16, u64)>,
-    /// Number of completions in the ledger, which is also the number of the first entry.
+    /// Number of completions in the supervisor's ledger, which is also the number of the first
+    /// entry.
     accounted: u64,
-    /// Number of `entries` that were sent on this connection.
+    /// Number of `entries` that have been sent on the present connection.
     said: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     event: EventId,
-    /// Number of its fragments.
+    /// Number of the event's fragments.
     starts: u16,
-    /// Exception that reports the event, unless it is simply complete.
+    /// Exception that reports the event; `None` for a complete event.
     exception: Option<Box<Exception>>,
 }
 
 impl Unaccounted {
-    /// Adds a complete event that the sink has.
+    /// Adds a complete event that the sink has accepted.
     pub(super) fn complete(&mut self, event: EventId, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.starts, starts);
         self.entries.push_back(Entry { event, starts, exception: None });
     }
 
-    /// Adds an event that ended otherwise.
+    /// Adds an event that ended with an exception: incomplete, rejected or lost.
     pub(super) fn except(&mut self, exception: Exception, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.behind_starts, starts);
         let event = EventId::new(exception.event);
         self.behind.push_back(Entry { event, starts, exception: Some(Box::new(exception)) });
     }
 
-    /// Returns the number of events.
+    /// Returns the number of events that are not in the ledger yet.
     pub(super) fn len(&self) -> usize {
         self.entries.len() + self.behind.len()
     }
 
-    /// Returns true if the ledger has all events.
+    /// Returns true if the supervisor's ledger has all events.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -74,7 +75,8 @@ impl Unaccounted {
         events
     }
 
-    /// Returns the next message: complete events, then exceptions, in the order of their numbers.
+    /// Returns the next message, if any event has not been sent: complete events, then exceptions,
+    /// in the order of their numbers.
     pub(super) fn next_message(&mut self) -> Option<Completions> {
         self.entries.append(&mut self.behind);
         self.starts.append(&mut self.behind_starts);
@@ -98,13 +100,14 @@ impl Unaccounted {
         Some(message)
     }
 
-    /// Marks all events as not sent, for a new connection.
+    /// Marks all events as not sent, because a new connection to the supervisor begins.
     pub(super) fn say_again(&mut self) {
         self.said = 0;
     }
 
-    /// Takes in the number of completions that the ledger has. Calls `settle` for each fragment
-    /// that may be forgotten. Returns false if there were fewer completions.
+    /// Removes the events that the ledger has, by the number of completions that it reports. Calls
+    /// `settle` for each fragment of these events. Returns false if this builder has sent fewer
+    /// completions.
     pub(super) fn handle_accounted(
         &mut self,
         completions: u64,
@@ -116,7 +119,7 @@ impl Unaccounted {
         }
         for _ in 0..news {
             let Some(entry) = self.entries.pop_front() else { break };
-            // `drain` would cost more per event than it saves.
+            // `drain` would be slower here: it costs more per event than it saves.
             for (lane, start) in core::iter::from_fn(|| self.starts.pop_front()).take(entry.starts.into()) {
                 settle(LaneIndex::new(lane.into()), start);
             }
@@ -126,7 +129,8 @@ impl Unaccounted {
         true
     }
 
-    /// Voids the fragments of a lane that begins again, as their commits no longer matter.
+    /// Voids the lane offsets of fragments on a lane that begins again at 0: the source forgets the
+    /// old lane, so no commit of its offsets is needed.
     pub(super) fn void(&mut self, lane: LaneIndex) {
         let starts = self.starts.iter_mut().chain(&mut self.behind_starts);
         starts.filter(|(of, _)| usize::from(*of) == lane.get()).for_each(|(_, start)| *start = NOWHERE);

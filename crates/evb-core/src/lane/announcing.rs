@@ -1,4 +1,4 @@
-//! [`Announcing`]: the times at which a source announces fragments on a lane
+//! [`Announcing`]: decides when a source announces the fragments of a lane
 //! (docs/reference/protocol.md LANE-6).
 
 #[cfg(test)]
@@ -9,51 +9,59 @@ use core::time::Duration;
 use super::OutgoingLane;
 use crate::{id::SourceId, time::Instant};
 
-/// Longest time for which an announcement waits for others while the builder has enough announced
-/// bytes to grant. A grant that leaves it less than enough wakes the source and ends the wait, so
-/// waiting costs no throughput; each earlier wake-up would cost some.
+/// Longest time for which a source delays an announcement, to send it with others, while the
+/// builder has enough announced bytes to grant. A grant that leaves the builder too few announced
+/// bytes ends the delay at once, so the delay costs no throughput; each earlier wake-up of the
+/// source would cost CPU time.
 const WITHIN: Duration = Duration::from_millis(20);
 
-/// Multiple of the time in which a full port on the way drains. If that is longer than [`WITHIN`],
-/// it is the longest wait, so that the announcements of that time fill a small part of the port.
+/// Longest delay of an announcement in multiples of the time in which a full switch port on the way
+/// drains, if that is longer than [`WITHIN`]. The announcements of all sources then fill only a
+/// small part of the port.
 const DRAINS: u32 = 8;
 
-/// Announced and ungranted bytes that are enough at least, whatever a turn is.
+/// Least number of announced and ungranted bytes that are enough for a builder, however small its
+/// grants are.
 pub(crate) const ENOUGH: u64 = 8 << 10;
 
-/// Announced and ungranted bytes that are enough at least if a port is known to be shallow.
+/// Least number of announced and ungranted bytes that are enough for a builder behind a switch port
+/// with a small buffer.
 const ENOUGH_FOR_A_PORT: u64 = 3 << 10;
 
-/// Number of announcements that never wait on a stream, as the port counts their packet like the
-/// smallest one.
+/// Number of announcements that a source sends without delay on a stream. A packet with so few
+/// announcements takes as much of the port's buffer as the smallest packet.
 pub(crate) const FEW: usize = 4;
 
-/// Number of announcements that fit into a packet of 1500 B.
+/// Number of announcements that fit into a packet of 1500 bytes.
 const PACKETFUL: usize = 59;
 
 /// The schedule of one lane's announcements. All sources learn of a decision at the same time, and
-/// announcements need no grant, so they would meet in the builder's port. Therefore, while the
-/// builder has enough to grant, each source waits for a time of its own, or until the builder has
-/// granted a part of its own of the announced bytes.
+/// announcements need no grant, so they would all arrive at the builder's switch port together.
+/// Therefore, while the builder has enough announced bytes to grant, each source delays its
+/// announcements, either for a time that differs from source to source, or until the builder has
+/// granted a share of the announced bytes that also differs.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcing {
     within: Duration,
-    /// This source's part of the waits, in units of 2⁻¹⁶, which differs from those of the others.
+    /// Fraction of the longest delay that this source adds, in units of 2⁻¹⁶; each source has a
+    /// different fraction.
     part: u64,
-    /// True if there is a full port on the way, whose room is to be spared.
+    /// True if the drain time of a full switch port on the way is known, so that announcements
+    /// should use little of its buffer.
     spares_port: bool,
     wait: Option<Wait>,
 }
 
-/// The wait of announcements, and the conditions that end it.
+/// A delay of announcements, and the conditions that end it.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     until: Instant,
-    /// Number of announced and ungranted bytes below which the wait ends too.
+    /// Number of announced and ungranted bytes below which the delay ends before `until`.
     low: u64,
-    /// True once the builder has granted that many.
+    /// True if the announced and ungranted bytes have fallen below `low`.
     is_low: bool,
-    /// Number of announcements that may be left at the end, for the next wait.
+    /// Number of announcements that may stay unsent when this delay ends, and wait for the next
+    /// one.
     left: usize,
 }
 
@@ -64,24 +72,25 @@ impl Wait {
 }
 
 impl Announcing {
-    /// Returns the schedule of a lane of that source. No wait is longer than `most`, and full ports
-    /// on the way take `queue` to drain.
+    /// Returns the announcement schedule for the lane of that source. No delay is longer than
+    /// `most`. `queue` is the time in which full switch ports on the way drain.
     pub(crate) fn new(source: SourceId, most: Duration, queue: Duration) -> Self {
-        // The fractional parts of multiples of the golden ratio lie far apart for any number of
-        // sources.
+        // The fractional parts of the multiples of the golden ratio are spread evenly, for any
+        // number of sources.
         let part = u64::from(source.number().wrapping_mul(40_503));
         let half = WITHIN.max(queue.saturating_mul(DRAINS)).min(most).as_nanos() as u64 / 2;
         let within = Duration::from_nanos(half + (half >> 16) * part);
         Self { within, part, spares_port: !queue.is_zero(), wait: None }
     }
 
-    /// Returns true if the builder has little to grant on that lane: less than it took last, or
-    /// twice that. A builder that could take more would have granted it.
+    /// Returns true if the builder has too few announced bytes to grant on that lane (see
+    /// [`Self::enough`]). A builder that could grant more would have granted all announced bytes.
     pub(crate) fn is_short(&self, lane: &OutgoingLane) -> bool {
         ahead(lane) < self.enough(lane)
     }
 
-    /// Returns true if announcements are due. Up to `few` of them never wait.
+    /// Returns true if announcements are to be sent now. Up to `few` announcements are sent without
+    /// delay.
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, few: usize, now: Instant) -> bool {
         let waiting = lane.unannounced();
         if waiting == 0 {
@@ -92,8 +101,8 @@ impl Announcing {
             until: now + self.within,
             low: self.low(lane),
             is_low: false,
-            // One packet is filled, or half of the announcements go, so that the number that waits
-            // falls soon.
+            // When the delay ends, the source fills one packet or sends half of the announcements,
+            // whichever is more, so that only a few wait for long.
             left: waiting.saturating_sub(PACKETFUL).min(waiting / 2),
         });
         wait.is_low |= ahead(lane) < wait.low;
@@ -101,7 +110,7 @@ impl Announcing {
         waiting <= few || wait.is_over(now) || self.is_short(lane)
     }
 
-    /// Returns the number of announcements to make now: those whose wait is over, or before that
+    /// Returns the number of announcements to send now: those whose delay has ended, or before that
     /// the few that the builder needs.
     pub(crate) fn batch(&self, lane: &OutgoingLane, now: Instant) -> usize {
         let wait = self.wait.filter(|wait| wait.is_over(now));
@@ -111,43 +120,45 @@ impl Announcing {
         FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(wanted)))
     }
 
-    /// Notes that announcements were made. If the wait is over for all that it was for, the others
-    /// begin theirs.
+    /// Notes that announcements were sent. If the delay has ended and all announcements that it
+    /// held back are sent, the delay of the remaining ones begins.
     pub(crate) fn note(&mut self, lane: &OutgoingLane, now: Instant) {
         let left = lane.unannounced();
         self.wait = self.wait.filter(|wait| left > 0 && (!wait.is_over(now) || left > wait.left));
     }
 
-    /// Ends the wait, as the lane is over.
+    /// Ends the delay, because the lane has ended.
     pub(crate) fn reset(&mut self) {
         self.wait = None;
     }
 
-    /// Lets announcements wait until `until` at least.
+    /// Delays announcements until `until` at least.
     pub(crate) fn put_off(&mut self, until: Instant) {
         self.wait = self.wait.map(|wait| Wait { until: until.max(wait.until), is_low: false, ..wait });
     }
 
-    /// Returns the end of the wait, if announcements wait.
+    /// Returns the time at which the delay ends; `None` if no announcement waits.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.wait.map(|wait| wait.until)
     }
 
-    /// Returns the number of announced and ungranted bytes at which this source ends its wait.
-    /// Builders serve all lanes alike, so sources end their waits one after the other, at any rate.
+    /// Returns the number of announced and ungranted bytes below which this source ends its delay.
+    /// Builders grant to all lanes alike, so sources with different limits end their delays one
+    /// after the other, at any data rate.
     fn low(&self, lane: &OutgoingLane) -> u64 {
         let enough = self.enough(lane);
         match ahead(lane).saturating_sub(enough) {
             spare if spare > 0 && self.spares_port => enough + (spare >> 8) * (self.part >> 8),
-            // The builder is short of announced bytes, or nearly. Then the source announces what it
-            // needs, and no full packet.
+            // The builder has hardly more announced bytes than it needs. So the source does not
+            // wait for a limit; it announces what the builder needs, in less than a full packet.
             _ => 0,
         }
     }
 
-    /// Returns the number of announced and ungranted bytes that are enough: two turns. To spare a
-    /// port, one turn is enough if that is a small part of the lane; otherwise all sources would be
-    /// short of bytes at once.
+    /// Returns the number of announced and ungranted bytes that are enough for the builder: twice
+    /// the size of the last grant. If the source spares a switch port, the size of one grant is
+    /// enough, and an eighth of the uncommitted bytes at most; otherwise all builders' lanes would
+    /// run out of announced bytes at the same time.
     fn enough(&self, lane: &OutgoingLane) -> u64 {
         if self.spares_port {
             ENOUGH_FOR_A_PORT.max(lane.turn().min((lane.ready() - lane.committed()) / 8))
@@ -157,7 +168,7 @@ impl Announcing {
     }
 }
 
-/// Returns the number of announced and ungranted bytes.
+/// Returns the number of announced and ungranted bytes of the lane.
 fn ahead(lane: &OutgoingLane) -> u64 {
     lane.announced().saturating_sub(lane.granted())
 }

@@ -1,4 +1,4 @@
-//! The builder's end of a lane.
+//! [`IncomingLane`]: the builder's end of a lane.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -11,21 +11,23 @@ use crate::{
     wire::record::{Announcement, FRAGMENT_HEADER, MAX_COMMIT_RANGES},
 };
 
-/// Number of entries that are looked at before the others are searched: one that stays open for
-/// long, and the settled ones behind it.
+/// Number of entries at the front of the list to check before a binary search: usually the entry
+/// looked for is behind one that stays open for long and one merged entry.
 const NEAR: usize = 4;
 
-/// The builder's state of one source's lane.
+/// The builder's end of one source's lane.
 ///
-/// Fragments are identified by the lane offset at which they begin. Neighbours that are settled
-/// become one entry, so that there are at most two entries per fragment that still has a slot, plus
-/// one. A peer's announcements take no memory beyond that, and an event that stays open for long
-/// delays no other (docs/reference/protocol.md LANE-22).
+/// The lane offset at which a fragment begins identifies it. A fragment is settled when no event
+/// needs its bytes any more. Adjacent settled fragments are merged into one entry, so that the list
+/// has at most two entries per fragment that still has a slot, plus one. Merging entries bounds the
+/// memory that a peer's announcements can use, and an event that stays open for long delays no
+/// other event (docs/reference/protocol.md LANE-22).
 #[derive(Debug)]
 pub struct IncomingLane {
-    /// Entries without gaps, from the first byte that is not committed to `ready`.
+    /// Entries without gaps, from the first uncommitted byte to `ready`.
     pub(super) held: VecDeque<IncomingFragment>,
-    /// Index in `held` of the next byte's entry, or the length of `held` if all bytes are here.
+    /// Index in `held` of the entry that the next byte belongs to, or the length of `held` if all
+    /// announced bytes have arrived.
     arriving: usize,
     /// Number of settled entries in `held`.
     settled: usize,
@@ -34,38 +36,38 @@ pub struct IncomingLane {
     received: u64,
     committed: u64,
     max_fragment: u64,
-    /// Most bytes that may be granted beyond `received`.
+    /// Most bytes that the builder may grant beyond `received`.
     window: u64,
     commit_due: bool,
     connected: bool,
 }
 
-/// One announced fragment, or a run of settled ones.
+/// An announced fragment, or several adjacent settled fragments merged into one entry.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingFragment {
-    /// The announcement; of a run, the first one.
+    /// The announcement of the fragment, or of the first of the merged fragments.
     pub announcement: Announcement,
-    /// Lane offset at which it begins.
+    /// Lane offset at which the entry begins.
     pub start: u64,
-    /// The caller's slot for the bytes. With `None`, they are discarded, and the source may forget
-    /// them.
+    /// Slot that gets the fragment's bytes. With `None`, the builder discards the bytes, and the
+    /// source may forget them.
     pub slot: Option<SlotIndex>,
     end: u64,
 }
 
-/// The fragment that the next bytes belong to.
+/// The fragment that the next lane bytes belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// The fragment's entry.
     pub fragment: IncomingFragment,
-    /// Number of its lane bytes that have arrived.
+    /// Number of the fragment's lane bytes that have arrived.
     pub position: u64,
-    /// Number of its lane bytes that are still to come.
+    /// Number of the fragment's lane bytes that have not arrived.
     pub remaining: u64,
 }
 
 impl IncomingLane {
-    /// Returns an empty lane.
+    /// Returns an empty lane, for payloads of at most `max_fragment` bytes.
     pub fn new(max_fragment: u64) -> Self {
         Self {
             held: VecDeque::new(),
@@ -82,22 +84,22 @@ impl IncomingLane {
         }
     }
 
-    /// Returns the announced lane bytes.
+    /// Returns the lane offset up to which fragments are announced.
     pub fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// Returns the lane bytes that have arrived.
+    /// Returns the lane offset up to which all bytes have arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the granted lane bytes.
+    /// Returns the lane offset up to which the source may send.
     pub fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// Returns the lane bytes that the source may forget, without gap.
+    /// Returns the lane offset below which the source may forget all bytes.
     pub fn committed(&self) -> u64 {
         self.committed
     }
@@ -122,13 +124,13 @@ impl IncomingLane {
         }
     }
 
-    /// Limits grants to `window` bytes beyond the first missing one, which is what a datagram lane
-    /// can keep (docs/reference/protocol.md UDP-11).
+    /// Limits grants to `window` bytes beyond the first missing byte: a lane over datagrams can
+    /// keep early bytes only so far (docs/reference/protocol.md UDP-11).
     pub(crate) fn limit_window(&mut self, window: u64) {
         self.window = window;
     }
 
-    /// Returns true if `committed` has changed since the source was told.
+    /// Returns true if there is a commit that the source has not been told.
     pub fn is_commit_due(&self) -> bool {
         self.commit_due
     }
@@ -141,13 +143,13 @@ impl IncomingLane {
         self.commit_due = true;
     }
 
-    /// Notes that the connection is gone.
+    /// Notes that the connection of the source is gone.
     pub fn handle_disconnected(&mut self) {
         self.connected = false;
     }
 
-    /// Checks an announcement of the lane bytes from `start` on. Returns false for an old one,
-    /// which is to be skipped (docs/reference/protocol.md LANE-6, LANE-7).
+    /// Checks an announcement whose fragment begins at lane offset `start`. Returns false for a
+    /// repeated announcement, which the caller skips (docs/reference/protocol.md LANE-6, LANE-7).
     pub fn check_announcement(&self, start: u64, announcement: &Announcement) -> Result<bool, LaneError> {
         if start > self.ready {
             return Err(LaneError::AnnouncementGap { offset: start, announced: self.ready });
@@ -173,7 +175,8 @@ impl IncomingLane {
         Ok(true)
     }
 
-    /// Takes in a checked announcement. Its bytes go to `slot`; with `None`, they are discarded.
+    /// Adds an announcement that was checked. The fragment's bytes go to `slot`; with `None`, they
+    /// are discarded.
     pub fn push(&mut self, announcement: Announcement, slot: Option<SlotIndex>) {
         let start = self.ready;
         self.ready = start.saturating_add(announcement.lane_length());
@@ -189,13 +192,13 @@ impl IncomingLane {
         }
     }
 
-    /// Raises `granted`, as the policy decided.
+    /// Raises `granted` to `end`, as the grant policy decided.
     pub fn grant(&mut self, end: u64) {
         debug_assert!(self.granted < end && end <= self.ready, "grant to {end} of {self:?}");
         self.granted = end.min(self.ready);
     }
 
-    /// Checks that `length` data bytes from `offset` on may come now
+    /// Checks that a data record of `length` bytes may begin at lane offset `offset`
     /// (docs/reference/protocol.md LANE-9, LANE-10).
     pub fn check_data(&self, offset: u64, length: u32) -> Result<(), LaneError> {
         let end = offset.saturating_add(length.into());
@@ -208,14 +211,15 @@ impl IncomingLane {
         Ok(())
     }
 
-    /// Returns the fragment that the next byte belongs to, or `None` if no bytes are to come.
+    /// Returns the fragment that the next byte belongs to, or `None` if all announced bytes have
+    /// arrived.
     pub fn arrival(&self) -> Option<Arrival> {
         let fragment = *self.held.get(self.arriving)?;
         let position = self.received - fragment.start;
         Some(Arrival { fragment, position, remaining: fragment.end - self.received })
     }
 
-    /// Notes that `count` more bytes of the current fragment are here.
+    /// Notes that `count` more bytes of the current fragment have arrived.
     pub fn advance(&mut self, count: u64) {
         self.received += count;
         let Some(held) = self.held.get(self.arriving) else { return };
@@ -227,8 +231,8 @@ impl IncomingLane {
         }
     }
 
-    /// Lets the source forget the fragment that begins at `start` as soon as its bytes are here.
-    /// Until then they are discarded.
+    /// Lets the source forget the fragment that begins at `start` as soon as its bytes have
+    /// arrived. Bytes that arrive later are discarded.
     pub fn settle(&mut self, start: u64) {
         let index = self.held_from(start);
         let Some(held) = self.held.get_mut(index) else { return };
@@ -236,7 +240,8 @@ impl IncomingLane {
             return;
         }
         if index == 0 && held.end <= self.received {
-            // This is the usual case: the whole fragment is here, and no entry is held before it.
+            // This is the most frequent case: the whole fragment has arrived, and the list has no
+            // entry before it.
             self.committed = held.end;
             self.commit_due = true;
             self.held.pop_front();
@@ -253,7 +258,8 @@ impl IncomingLane {
         self.release();
     }
 
-    /// Returns the committed offset for the source, and leaves the ranges above it in `ranges`.
+    /// Returns the committed offset to send to the source, and stores the committed ranges above it
+    /// in `ranges`.
     /// Requirements: docs/reference/protocol.md LANE-16.
     pub fn take_commit(&mut self, ranges: &mut Vec<Range<u64>>) -> u64 {
         ranges.clear();
@@ -279,21 +285,21 @@ impl IncomingLane {
             assert!(held.start == at && held.start < held.end, "a gap at {at}: {self:?}");
             at = held.end;
         }
-        assert_eq!(at, ready, "entries end where the announced bytes do: {self:?}");
+        assert_eq!(at, ready, "the last entry ends at the end of the announced bytes: {self:?}");
         let is_settled = |held: &&IncomingFragment| held.slot.is_none();
         assert_eq!(self.held.iter().filter(is_settled).count(), self.settled, "{self:?}");
         let arriving = self.held.partition_point(|held| held.end <= received);
-        assert_eq!(arriving, self.arriving, "the next byte's entry: {self:?}");
+        assert_eq!(arriving, self.arriving, "the index of the entry of the next byte: {self:?}");
     }
 
-    /// Returns the first entry that begins at `start` or beyond. Events mostly end in the order of
-    /// their lanes, so it is near the front.
+    /// Returns the index of the first entry that begins at `start` or beyond. Events mostly end in
+    /// the order of their fragments in the lane, so that entry is near the front.
     fn held_from(&self, start: u64) -> usize {
         let near = (0..NEAR).find(|index| self.held.get(*index).is_some_and(|held| held.start >= start));
         near.unwrap_or_else(|| self.held.partition_point(|held| held.start < start))
     }
 
-    /// Joins an entry with the next one if both are settled.
+    /// Merges an entry with the next entry if both are settled.
     fn join(&mut self, index: usize) {
         let Some(next) = self.held.get(index + 1).filter(|next| next.slot.is_none()) else { return };
         let end = next.end;
@@ -305,8 +311,8 @@ impl IncomingLane {
         }
     }
 
-    /// Commits settled bytes that are here, from the front on: whole fragments, or the beginning of
-    /// a run.
+    /// Commits the settled bytes at the front of the list that have arrived: a whole entry, or the
+    /// beginning of a merged entry.
     fn release(&mut self) {
         let Some(front) = self.held.front_mut() else { return };
         if front.slot.is_some() || front.start >= self.received {
@@ -322,14 +328,14 @@ impl IncomingLane {
         }
     }
 
-    /// Returns the mean of the lane bytes of fragments to come. A run of settled ones counts as
-    /// one, as runs are few.
+    /// Returns the mean length in lane bytes of the fragments that have not arrived completely. A
+    /// merged entry counts as one fragment, because few entries are merged.
     fn mean_fragment(&self) -> u64 {
         let Some(next) = self.held.get(self.arriving) else { return 0 };
         (self.ready - next.start) / (self.held.len() - self.arriving) as u64
     }
 
-    /// Returns the entry that holds the lane byte at `offset`.
+    /// Returns the entry that contains the lane byte at `offset`.
     fn at(&self, offset: u64) -> Option<&IncomingFragment> {
         if offset == self.ready {
             return None;
@@ -339,11 +345,11 @@ impl IncomingLane {
 }
 
 impl IncomingFragment {
-    /// Returns the lane offset at which it ends.
+    /// Returns the lane offset at which the entry ends.
     pub fn end(&self) -> u64 {
         self.end
     }
 }
 
 const _: () =
-    assert!(FRAGMENT_HEADER > 0, "a fragment of no bytes still takes lane, so that its end is an arrival");
+    assert!(FRAGMENT_HEADER > 0, "even an empty fragment takes lane bytes, whose arrival completes it");

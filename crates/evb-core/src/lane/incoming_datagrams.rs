@@ -1,4 +1,5 @@
-//! [`IncomingDatagrams`]: the builder's datagram state of one lane, beside the lane itself.
+//! [`IncomingDatagrams`]: the builder's state of the datagrams of one lane. [`IncomingLane`] holds
+//! the state that does not depend on the transport.
 
 use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
@@ -19,52 +20,54 @@ use crate::{
     },
 };
 
-/// Most ranges of a commit in one datagram. With those of a request, it fits into the smallest
-/// packet that every path carries.
+/// Most ranges of a commit in one datagram. Together with the ranges of a request, they fit into
+/// the smallest packet size that every path supports.
 const COMMIT_RANGES: usize = 32;
 
-/// Number of our datagrams that are remembered to measure round trips, until the source has heard
-/// of them (docs/reference/protocol.md UDP-16).
+/// Number of the builder's datagrams that are remembered to measure round trips, until the source
+/// acknowledges them (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
-/// Longest time for which a source with nothing else to send waits before it acknowledges datagrams
-/// (docs/reference/protocol.md UDP-7).
+/// Longest time for which a source that has nothing else to send delays the acknowledgement of
+/// datagrams (docs/reference/protocol.md UDP-7).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(10);
 
-/// Time without an answer after which the association is over: as long as TCP waits for
-/// acknowledgements on a lane.
+/// Time without an answer after which the association has failed. TCP waits equally long for
+/// acknowledgements on a lane over a stream.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 
-/// The builder's side of one association.
+/// The builder's side of one association: the lane's datagrams on one connection.
 #[derive(Debug)]
 pub(crate) struct IncomingDatagrams {
     association: Association,
-    /// Sequence of our last datagram.
+    /// Sequence number of the builder's last datagram.
     sequence: u32,
-    /// Sequences of the source's datagrams.
+    /// Sequence numbers of the source's datagrams.
     pub(crate) heard: Sequences,
-    /// The highest of our sequences that the source has acknowledged.
+    /// Highest sequence number of the builder's datagrams that the source has acknowledged.
     answered: u32,
     pub(crate) recovery: Recovery,
     pub(crate) reassembly: Reassembly,
-    /// Lost ranges that may be sent again, for the request in the next datagram.
+    /// Lost ranges that the policy permits to be sent again, for the request in the next datagram.
     asked: Vec<Range<u64>>,
-    /// Sequences and times of our datagrams that permitted bytes, until the source acknowledges
-    /// them.
+    /// Sequence numbers and times of the builder's datagrams that permitted bytes and that the
+    /// source has not acknowledged.
     permits: VecDeque<(u32, Instant)>,
-    /// Our last datagram and the time to repeat it, unless the source has acknowledged it.
+    /// The builder's last datagram and the time to repeat it; `None` if the source has acknowledged
+    /// the datagram.
     unheard: Option<(u32, Instant)>,
     failures: u32,
-    /// Time since which the source acknowledges nothing: of our first datagram, or of its last
-    /// acknowledgement.
+    /// Time since which the source has acknowledged nothing, although the builder has sent a
+    /// datagram; `None` if all datagrams are acknowledged.
     unheard_since: Option<Instant>,
-    /// True if the source has sent a datagram.
+    /// True if a datagram of the source has arrived on this association.
     pub(crate) is_met: bool,
-    /// The first datagram with the current commit, which all later ones repeat.
+    /// Sequence number of the first datagram with the current commit; all later datagrams repeat
+    /// the commit.
     commit_since: Option<u32>,
-    /// True if announcements came while earlier ones are missing.
+    /// True if announcements arrived while earlier announcements are missing.
     pub(crate) announcements_missing: bool,
-    /// Number of the source's datagrams that came.
+    /// Number of the source's datagrams that arrived.
     pub(crate) segments: u64,
 }
 
@@ -98,36 +101,39 @@ impl IncomingDatagrams {
         self.association
     }
 
-    /// Returns the next loss that may be requested, if the next datagram has room for it.
+    /// Returns the next lost range that the builder may request, if the next datagram has room for
+    /// a request.
     pub(crate) fn lost(&self) -> Option<Lost> {
         let Range { start, end } = self.recovery.lost();
         let has_room = start < end && self.asked.len() < MAX_RESEND_RANGES;
         has_room.then(|| Lost { start, end, request: self.next_sequence() as u16 })
     }
 
-    /// Notes that the policy permits a first transmission of a range.
+    /// Notes that the policy permits the first transmission of a range.
     pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
         self.recovery.permit(range, self.next_sequence(), now);
     }
 
-    /// Notes that the policy permits a lost range to be sent again.
+    /// Notes that the policy permits a lost range to be sent again, and adds the range to the next
+    /// request.
     pub(crate) fn ask(&mut self, range: Range<u64>, now: Instant) {
         self.recovery.ask(range.clone(), self.next_sequence(), now);
         self.asked.push(range);
     }
 
-    /// Requests bytes again whose permission seems lost. Returns true if there is such a request to
-    /// send.
+    /// Requests bytes again if the datagram with their permission seems lost. Returns true if any
+    /// bytes are to be requested.
     pub(crate) fn ask_unheard(&mut self, now: Instant) -> bool {
         let (next, answered) = (self.next_sequence(), self.answered);
         self.recovery.ask_unheard(next, answered, &mut self.asked, now)
     }
 
-    /// Takes in the header of `count` consecutive datagrams of this association.
+    /// Handles the header fields that `count` consecutive datagrams of this association share.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, count: u32, now: Instant) {
         self.segments += u64::from(count);
         if !core::mem::replace(&mut self.is_met, true) {
-            // Until now the source may have searched for a path, which takes its time.
+            // Until its first datagram, the source may have been probing for the path MTU, which
+            // takes time.
             self.unheard_since = self.unheard.map(|_| now);
         }
         (0..count).for_each(|later| self.heard.note(header.sequence.wrapping_add(later)));
@@ -138,7 +144,8 @@ impl IncomingDatagrams {
             }
         }
         if is_after(header.heard, self.answered) {
-            // On a long path, the last of our datagrams is always under way.
+            // On a path with a long round trip, the builder's newest datagram is never acknowledged
+            // yet; so the timer stops only if the acknowledgement covers it.
             self.answered = header.heard;
             self.unheard = self.unheard.filter(|(sequence, _)| !is_heard(*sequence));
             self.unheard_since = self.unheard.map(|_| now);
@@ -150,8 +157,8 @@ impl IncomingDatagrams {
         self.recovery.handle_heard(header, now);
     }
 
-    /// Returns true if requested bytes do not come, or our datagrams are not acknowledged, for so
-    /// long that the path must be gone (docs/reference/protocol.md UDP-1).
+    /// Returns true if requested bytes have not arrived, or the builder's datagrams have not been
+    /// acknowledged, for so long that the path must have failed (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let unheard_since = self.unheard_since.filter(|_| self.is_met);
         if undo::is_undone(Fix::A0635af) {
@@ -162,7 +169,7 @@ impl IncomingDatagrams {
         since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 
-    /// Returns true if our last datagram seems lost and is to be repeated
+    /// Returns true if the builder's last datagram seems lost and has to be repeated
     /// (docs/reference/protocol.md UDP-10).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.unheard.is_some_and(|(_, repeat_at)| repeat_at <= now);
@@ -173,7 +180,7 @@ impl IncomingDatagrams {
         due
     }
 
-    /// Returns the time at which a timer is due.
+    /// Returns the time at which a timer expires.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         earlier(self.recovery.next_timeout(), self.unheard.map(|(_, repeat_at)| repeat_at))
     }
@@ -234,8 +241,8 @@ impl IncomingDatagrams {
         }
     }
 
-    /// Returns the next sequence. Its low half numbers a request, and so is not 0
-    /// (docs/reference/protocol.md UDP-6).
+    /// Returns the sequence number of the next datagram. The low half also numbers a request, so it
+    /// must not be 0 (docs/reference/protocol.md UDP-6).
     fn next_sequence(&self) -> u32 {
         let next = self.sequence.wrapping_add(1);
         if next as u16 == 0 { next.wrapping_add(1) } else { next }
@@ -245,9 +252,10 @@ impl IncomingDatagrams {
 /// Times measured on lanes over datagrams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaneTimes {
-    /// Time from when lost bytes could have come until they came.
+    /// Time that losses cost: from the earliest time at which the lost bytes could have arrived to
+    /// their arrival.
     repairs: Times,
-    /// Time from a permission to the first datagram that answers it.
+    /// Round trip time: from a permission to the first datagram that answers it.
     round_trips: Times,
 }
 
@@ -261,7 +269,7 @@ impl LaneTimes {
         }
     }
 
-    /// Adds the times of another association.
+    /// Adds the times measured on another association.
     pub(crate) fn add(&mut self, datagrams: &IncomingDatagrams) {
         let (repairs, round_trips) = datagrams.recovery.times();
         self.repairs.add(repairs);

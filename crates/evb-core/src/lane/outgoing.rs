@@ -1,4 +1,4 @@
-//! The source's end of a lane.
+//! [`OutgoingLane`]: the source's end of a lane.
 
 use core::ops::Range;
 use std::{collections::VecDeque, io::IoSlice};
@@ -19,42 +19,43 @@ use crate::{
     },
 };
 
-/// The lane bytes of one source for one builder, kept until they are committed.
+/// The source's end of a lane to one builder: it keeps the lane's bytes until the builder commits
+/// them.
 #[derive(Debug, Default)]
 pub struct OutgoingLane {
     held: VecDeque<Held>,
-    /// Sequence number of the first in `held`, by which positions stay valid while the front is
-    /// forgotten.
+    /// Running number of the first entry in `held`. Entries are identified by running numbers,
+    /// which stay valid when entries at the front are removed.
     first: u64,
-    /// Sequence number of the first that is not announced yet.
+    /// Running number of the first entry that is not announced yet.
     next_announcement: u64,
     ready: u64,
-    /// End of all announcements on this connection.
+    /// Lane offset up to which fragments are announced on this connection.
     announced: u64,
     granted: u64,
-    /// Bytes by which the last grant went further.
+    /// Number of bytes that the last grant added.
     turn: u64,
     sent: u64,
     committed: u64,
-    /// Ranges that the builder requested again and that are not handed out yet, with their
-    /// requests.
+    /// Ranges that the builder requested again and that [`Self::take`] has not returned yet, with
+    /// the numbers of the requests.
     resends: VecDeque<(Range<u64>, Request)>,
     held_bytes: u64,
     /// Number of fragments in `held` that are not committed.
     uncommitted: usize,
 }
 
-/// Granted bytes that are to be sent now.
+/// Lane bytes that the source may send now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Lane offsets of the bytes.
+    /// Lane offsets of the bytes to send.
     pub range: Range<u64>,
     /// Number of the builder's request, or 0 if the bytes are sent for the first time.
     pub request: Request,
 }
 
-/// Most ranges that may wait to be sent again (docs/reference/protocol.md UDP-16). The builder
-/// repeats requests beyond that.
+/// Most ranges that may wait to be sent again (docs/reference/protocol.md UDP-16). If the source
+/// drops requested ranges beyond that limit, the builder requests them again.
 pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
@@ -62,12 +63,13 @@ struct Held {
     start: u64,
     announcement: Announcement,
     header: [u8; FRAGMENT_HEADER as usize],
-    /// Payload; `None` once committed out of order, as the bytes will not be requested again.
+    /// Payload; `None` after the builder committed it out of order, because it will not request the
+    /// bytes again.
     payload: Option<bytes::Bytes>,
 }
 
 impl OutgoingLane {
-    /// Appends a fragment whose event is this builder's
+    /// Appends a fragment whose event is assigned to this lane's builder
     /// (docs/reference/protocol.md LANE-4, LANE-5).
     pub fn append(&mut self, fragment: Fragment) {
         let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
@@ -81,12 +83,12 @@ impl OutgoingLane {
         self.held.push_back(Held { start, announcement, header, payload });
     }
 
-    /// Returns the events whose fragments are held.
+    /// Returns the events whose fragments are not committed.
     pub(crate) fn held_events(&self) -> impl Iterator<Item = EventId> {
         self.held.iter().filter(|held| held.payload.is_some()).map(|held| held.announcement.event)
     }
 
-    /// Returns the fragments that are not committed, of a lane that is over.
+    /// Returns the uncommitted fragments of a lane that has ended.
     pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Fragment> {
         self.held.into_iter().filter_map(|held| {
             let Announcement { event, timestamp, .. } = held.announcement;
@@ -95,22 +97,22 @@ impl OutgoingLane {
         })
     }
 
-    /// Returns the lane bytes appended so far.
+    /// Returns the lane offset at which the last appended fragment ends.
     pub fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// Returns the lane bytes that were handed out for sending.
+    /// Returns the lane offset up to which [`Self::take`] has returned the bytes for sending.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Returns the lane bytes that the builder committed, without gap.
+    /// Returns the lane offset below which the builder has committed all bytes.
     pub fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// Returns the payload bytes that are not committed.
+    /// Returns the total size of the payloads that are not committed.
     pub fn held_bytes(&self) -> Bytes {
         Bytes::new(self.held_bytes)
     }
@@ -130,19 +132,20 @@ impl OutgoingLane {
         self.held.len() - self.index(self.next_announcement)
     }
 
-    /// Returns the number of fragments below that offset that wait to be announced.
+    /// Returns the number of fragments that begin below that lane offset and wait to be announced.
     pub(crate) fn unannounced_below(&self, offset: u64) -> usize {
         let next = self.index(self.next_announcement);
         self.held.partition_point(|held| held.start < offset).saturating_sub(next)
     }
 
-    /// Appends the next announcement record, with at most [`MAX_ANNOUNCEMENTS`]. Returns their
-    /// number.
+    /// Appends the next ANNOUNCE record, with at most [`MAX_ANNOUNCEMENTS`] announcements. Returns
+    /// the number of announcements.
     pub fn announce(&mut self, into: &mut BytesMut) -> usize {
         self.announce_at_most(MAX_ANNOUNCEMENTS, into)
     }
 
-    /// Appends the next announcement record, with at most `limit`. Returns their number.
+    /// Appends the next ANNOUNCE record, with at most `limit` announcements. Returns the number of
+    /// announcements.
     pub(crate) fn announce_at_most(&mut self, limit: usize, into: &mut BytesMut) -> usize {
         let from = self.index(self.next_announcement);
         let count = self.unannounced().min(limit).min(MAX_ANNOUNCEMENTS);
@@ -154,8 +157,8 @@ impl OutgoingLane {
         for held in self.held.range(from..from + count) {
             held.announcement.encode(into);
         }
-        // Counted from the front, because fragments to be announced again may have been committed
-        // and forgotten since.
+        // `from` counts from the front of `held`, where fragments that are announced again may have
+        // been committed and removed since.
         self.next_announcement = self.first + (from + count) as u64;
         self.announced = self.announced.max(self.announced_next());
         count
@@ -169,7 +172,7 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Checks that a builder can know announcements up to `offset`.
+    /// Checks that the builder can know announcements up to lane offset `offset`.
     pub(crate) fn check_announced(&self, offset: u64) -> Result<(), LaneError> {
         match offset > self.announced {
             true => Err(self.outside("announced", offset, self.committed)),
@@ -177,23 +180,23 @@ impl OutgoingLane {
         }
     }
 
-    /// Returns the announced lane bytes.
+    /// Returns the lane offset up to which fragments are announced on this connection.
     pub(crate) fn announced(&self) -> u64 {
         self.announced
     }
 
-    /// Returns the granted lane bytes.
+    /// Returns the lane offset up to which the source may send.
     pub(crate) fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// Returns the lane bytes by which the last grant went further.
+    /// Returns the number of lane bytes that the last grant added.
     pub(crate) fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// Returns the number of bytes that [`Self::take`] can hand out next: those of a request,
-    /// otherwise all that are granted and not sent.
+    /// Returns the number of bytes that [`Self::take`] can return next: those of a request,
+    /// otherwise all bytes that are granted and not sent.
     pub fn sendable(&self) -> u64 {
         match self.resends.front() {
             Some((range, _)) => range.end - range.start,
@@ -201,10 +204,10 @@ impl OutgoingLane {
         }
     }
 
-    /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment: with
-    /// the last one that ends between half of `about` and `about`, otherwise with the first one
-    /// that ends within twice `about`, otherwise just `about`. So a fragment leaves in one piece
-    /// while its bytes are in the cache.
+    /// Returns the number of bytes of [`Self::sendable`] to send next: about `about` bytes that end
+    /// with a fragment. Chooses the last fragment end between half of `about` and `about`;
+    /// otherwise the first fragment end within twice `about`; otherwise exactly `about` bytes. So a
+    /// fragment is sent in one piece while its bytes are in the cache.
     pub fn sendable_whole(&self, about: u64) -> u64 {
         let sendable = self.sendable();
         if sendable <= about / 2 || !self.resends.is_empty() {
@@ -218,7 +221,7 @@ impl OutgoingLane {
         within.or_else(next).unwrap_or(limit)
     }
 
-    /// Hands out at most `limit` granted bytes for sending, requested ones first
+    /// Returns at most `limit` granted bytes for sending, requested bytes first
     /// (docs/reference/protocol.md LANE-11, UDP-12).
     pub fn take(&mut self, limit: u64) -> Option<Taken> {
         let length = self.sendable().min(limit);
@@ -238,20 +241,20 @@ impl OutgoingLane {
         Some(Taken { range: start..self.sent, request: 0 })
     }
 
-    /// Returns true if requested bytes are not handed out yet.
+    /// Returns true if requested bytes wait to be sent again.
     pub(crate) fn has_resends(&self) -> bool {
         !self.resends.is_empty()
     }
 
-    /// Returns the number of requested ranges that wait to be handed out.
+    /// Returns the number of requested ranges that wait to be sent again.
     pub(crate) fn resends(&self) -> usize {
         self.resends.len()
     }
 
-    /// Takes in a request to send `range` again, which is also permission to do so. Bytes that were
-    /// never sent go in their turn, and committed bytes are gone. Bytes beyond `known` left too
-    /// late for the builder to miss them. A newer request for the same bytes replaces an older one
-    /// (docs/reference/protocol.md UDP-12).
+    /// Handles a request to send `range` again, which is also the permission to send it. Bytes that
+    /// were never sent are sent later with the new bytes, and committed bytes are not sent. Bytes
+    /// beyond `known` were sent so late that the builder cannot have missed them yet. A newer
+    /// request for the same bytes replaces an older request (docs/reference/protocol.md UDP-12).
     pub(crate) fn handle_resend(
         &mut self,
         mut range: Range<u64>,
@@ -264,7 +267,8 @@ impl OutgoingLane {
         range.end = range.end.min(known);
         self.resends.retain_mut(|(waiting, _)| {
             if waiting.start < range.end && range.start < waiting.end {
-                // The builder requests the rest beside the new range again when it misses it again.
+                // The part of the older request behind the new range is dropped. If the builder
+                // still misses these bytes, it requests them again.
                 *waiting = if waiting.start < range.start {
                     waiting.start..range.start
                 } else {
@@ -277,7 +281,7 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Queues the bytes of a range that are still held, to be sent again.
+    /// Queues the uncommitted bytes of a range to be sent again.
     fn queue_resend(&mut self, range: Range<u64>, request: Request) {
         let mut start = range.start.max(self.committed);
         let end = range.end.min(self.sent);
@@ -295,15 +299,16 @@ impl OutgoingLane {
         }
     }
 
-    /// Collects the memory of a range that was handed out, in at most `slices.capacity()` pieces.
-    /// Returns the bytes covered: fewer than asked if the capacity ends, or if the range was
-    /// committed in the meantime.
+    /// Collects the memory of a range that [`Self::take`] returned, in at most `slices.capacity()`
+    /// pieces. Returns the number of bytes collected; that is less than the range if the capacity
+    /// is too small, or if the builder committed the range in the meantime.
     pub fn gather<'a>(&'a self, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
         let room = slices.capacity() - slices.len();
         self.pieces(range, room, |piece| slices.push(IoSlice::new(piece)))
     }
 
-    /// Calls `each` for the pieces of a range, at most `room` of them. Returns the bytes covered.
+    /// Calls `each` for the pieces of memory of a range, at most `room` times. Returns the number
+    /// of bytes in these pieces.
     pub fn pieces<'a>(&'a self, range: Range<u64>, room: usize, mut each: impl FnMut(&'a [u8])) -> u64 {
         let mut at = range.start;
         let mut room = room;
@@ -333,7 +338,8 @@ impl OutgoingLane {
         at - range.start
     }
 
-    /// Takes in a grant up to `end`. Old grants are harmless (docs/reference/protocol.md LANE-8).
+    /// Handles a grant up to lane offset `end`. A grant below an earlier grant changes nothing
+    /// (docs/reference/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
         if end > self.announced {
             return Err(self.outside("grant", end, self.sent));
@@ -345,7 +351,8 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Takes in a commit of all bytes below `offset` and of `ranges` above it. Frees their memory.
+    /// Handles a commit of all bytes below `offset` and of `ranges` above it, and frees their
+    /// memory.
     /// Requirements: docs/reference/protocol.md LANE-17.
     pub fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let highest = ranges.iter().map(|range| range.end).max().unwrap_or(offset);
@@ -367,15 +374,15 @@ impl OutgoingLane {
             let from = self.held.partition_point(|held| held.start < range.start);
             self.held.range_mut(from..).take_while(|held| held.end() <= range.end).for_each(&mut let_go);
         }
-        // Committed bytes need not be sent again.
+        // Committed bytes need not be sent again, so they leave the queue.
         for (range, request) in core::mem::take(&mut self.resends) {
             self.queue_resend(range, request);
         }
         Ok(())
     }
 
-    /// Begins a new connection, to a builder that has `received` bytes and the announcements up to
-    /// `announced`.
+    /// Begins a new connection to a builder that has received the bytes up to `received` and knows
+    /// the announcements up to `announced`.
     /// Requirements: docs/reference/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
@@ -410,10 +417,10 @@ impl OutgoingLane {
         );
         let mut end = self.held.front().map_or(ready, |held| held.start);
         for held in &self.held {
-            assert_eq!(held.start, end, "fragments follow one another: {self:?}");
+            assert_eq!(held.start, end, "each fragment begins where the previous one ends: {self:?}");
             end = held.end();
         }
-        assert_eq!(end, ready, "the last fragment ends where the lane does: {self:?}");
+        assert_eq!(end, ready, "the last fragment ends at the end of the lane: {self:?}");
         let is_kept = |held: &&Held| held.payload.is_some();
         let bytes = |held: &Held| u64::from(held.announcement.length);
         assert_eq!(self.held.iter().filter(is_kept).count(), self.uncommitted, "{self:?}");
@@ -424,7 +431,7 @@ impl OutgoingLane {
         }
     }
 
-    /// Returns the offset of the next announcement, which is below [`Self::announced`] while
+    /// Returns the lane offset of the next announcement, which is below [`Self::announced`] while
     /// announcements are repeated.
     pub(crate) fn announced_next(&self) -> u64 {
         self.held.get(self.index(self.next_announcement)).map_or(self.ready, |held| held.start)

@@ -1,4 +1,5 @@
-//! [`OutgoingDatagrams`]: the source's datagram state of one lane, beside the lane itself.
+//! [`OutgoingDatagrams`]: the source's state of the datagrams of one lane. [`OutgoingLane`] holds
+//! the state that does not depend on the transport.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,24 +21,28 @@ use crate::{
     },
 };
 
-/// Longest time for which a builder waits before it acknowledges an announcement without a grant.
+/// Longest time for which a builder that has nothing to grant delays the acknowledgement of an
+/// announcement.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_millis(2);
 
-/// The source's side of one association.
+/// The source's side of one association: the lane's datagrams on one connection.
 #[derive(Debug)]
 pub(crate) struct OutgoingDatagrams {
     association: Association,
-    /// Sequence of our last datagram.
+    /// Sequence number of the source's last datagram.
     sequence: u32,
-    /// The highest of the builder's sequences that was taken in.
+    /// Highest sequence number of the builder's datagrams that the source has handled.
     seen: u32,
-    /// The highest of its sequences whose requests have all been handed out.
+    /// Highest sequence number of the builder's datagrams up to which the source has sent all
+    /// requested bytes.
     heard: u32,
-    /// The highest of its sequences whose requests and grants have all been handed out.
+    /// Highest sequence number of the builder's datagrams up to which the source has sent all
+    /// requested and all granted bytes.
     heard_whole: u32,
-    /// The next value of `heard_whole`, and the lane offset at which its grant ends.
+    /// Next value of `heard_whole`, and the lane offset up to which the source has to send before
+    /// `heard_whole` takes that value.
     next_whole: (u32, u64),
-    /// Most announcements in one datagram.
+    /// Most announcements that fit into one datagram.
     batch: usize,
     acknowledge_at: Option<Instant>,
     /// Lane offset up to which the builder knows the announcements.
@@ -46,24 +51,26 @@ pub(crate) struct OutgoingDatagrams {
     /// Time at which to repeat announcements that the builder has not acknowledged.
     repeat_at: Option<Instant>,
     failures: u32,
-    /// Time since which announcements are not acknowledged.
+    /// Time since which announcements have not been acknowledged; `None` if all are acknowledged.
     unanswered_since: Option<Instant>,
     is_answering: bool,
-    /// True while announcements that the builder lacks are to be repeated.
+    /// True while the source repeats announcements that the builder lacks.
     is_repeating: bool,
-    /// True while announcements wait for the acknowledgement of earlier ones.
+    /// True while new announcements wait until earlier announcements are acknowledged.
     is_held: bool,
-    /// End and time of the announcements whose acknowledgement is timed.
+    /// Lane offset and sending time of the announcements whose acknowledgement measures the round
+    /// trip.
     timed: Option<(u64, Instant)>,
     round_trip: RoundTrip,
-    /// Times of the latest datagrams that came in, and the lane bytes that had been sent by then.
+    /// Arrival times of the latest datagrams, each with the number of lane bytes that had been sent
+    /// by then.
     sent: VecDeque<(Instant, u64)>,
 }
 
-/// Number of incoming datagrams that are remembered.
+/// Number of arrived datagrams that are remembered.
 const REMEMBERED: usize = 64;
 
-/// The common part of the headers of one train of segments.
+/// The header fields that the segments of one train share.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealing {
     header: DatagramHeader,
@@ -77,8 +84,8 @@ impl Sealing {
 }
 
 impl OutgoingDatagrams {
-    /// Returns the state of a new association. `datagram` is the most bytes of a datagram, header
-    /// included.
+    /// Returns the state of a new association. `datagram` is the size limit of a datagram in bytes,
+    /// including its header.
     pub(crate) fn new(
         association: Association,
         estimate: Option<Duration>,
@@ -95,7 +102,8 @@ impl OutgoingDatagrams {
             heard_whole: 0,
             next_whole: (0, 0),
             batch: batch.max(1),
-            // The builder waits for our first datagram.
+            // The builder cannot send before it has received a first datagram, so one is due at
+            // once.
             acknowledge_at: (!undo::is_undone(Fix::A0635af)).then_some(Instant::ZERO),
             acknowledged: announced,
             announcing,
@@ -111,7 +119,8 @@ impl OutgoingDatagrams {
         }
     }
 
-    /// Sets the longest time that announcements wait in the builder's port if that is full.
+    /// Sets the longest time that announcements wait in the builder's switch port when its buffer
+    /// is full.
     pub(crate) fn expect_queue(&mut self, longest: Duration) {
         self.round_trip.expect_queue(longest);
     }
@@ -120,8 +129,8 @@ impl OutgoingDatagrams {
         self.association
     }
 
-    /// Takes in the header of a datagram of this association. Returns true if it is newer than all
-    /// before.
+    /// Handles the header of a datagram of this association. Returns true if the datagram is newer
+    /// than all earlier ones.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) -> bool {
         let is_newer = is_after(header.sequence, self.seen);
         if is_newer {
@@ -131,22 +140,23 @@ impl OutgoingDatagrams {
         is_newer
     }
 
-    /// Notes that the builder knows the announcements up to `offset`.
+    /// Notes that the builder knows the announcements up to lane offset `offset`.
     pub(crate) fn handle_announced(&mut self, offset: u64, lane: &OutgoingLane, now: Instant) {
         if self.timed.is_some_and(|(end, _)| end <= offset)
             && let Some((_, sent)) = self.timed.take()
         {
             self.round_trip.sample(now.since(sent));
-            // Failures are reset only here: the answer to a repetition does not measure the round
-            // trip, and the next announcement would be repeated too soon (Karn's algorithm: RFC
-            // 6298, §3 and §5.7).
+            // `failures` is reset only when a round trip was measured. The answer to a repeated
+            // announcement does not measure one; after a reset, the next announcement would be
+            // repeated too soon (Karn's algorithm: RFC 6298, §3 and §5.7).
             self.failures = 0;
         }
         let is_news = offset > self.acknowledged;
         self.acknowledged = self.acknowledged.max(offset);
         if offset >= lane.announced() && (is_news || !undo::is_undone(Fix::Cccd56c)) {
-            // Nothing is unanswered, also if the offset is an old one: the announcements that were
-            // repeated may have been known already.
+            // The builder knows all announcements, so no answer is awaited. That is true also if
+            // the offset is not new, because the builder may have known the repeated announcements
+            // already.
             self.unanswered_since = None;
             self.repeat_at = None;
         } else if is_news {
@@ -155,33 +165,33 @@ impl OutgoingDatagrams {
         }
     }
 
-    /// Lets datagrams of records wait until `until`, as none can be sent now.
+    /// Delays datagrams of records until `until`, because the host cannot send now.
     pub(crate) fn put_off(&mut self, until: Instant) {
         self.acknowledge_at = self.acknowledge_at.map(|at| until.max(at));
         self.announcing.put_off(until);
     }
 
-    /// Returns true if announcements have been in vain for so long that the path must be gone
-    /// (docs/reference/protocol.md UDP-1).
+    /// Returns true if announcements have not been acknowledged for so long that the path must have
+    /// failed (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let is_silent = self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE);
         is_silent && !undo::is_undone(Fix::A0635af)
     }
 
-    /// Sets whether answers to requests were handed out and are not sent yet. Until they are, their
-    /// requests are not acknowledged (docs/reference/protocol.md UDP-7).
+    /// Sets whether bytes that answer requests wait to be sent. The source acknowledges the
+    /// requests only after it has sent these bytes (docs/reference/protocol.md UDP-7).
     pub(crate) fn set_answering(&mut self, is_answering: bool) {
         self.is_answering = is_answering;
     }
 
-    /// Notes that the builder lacks announcements.
+    /// Notes that the builder lacks announcements, which the source then repeats.
     pub(crate) fn handle_missing(&mut self) {
         self.timed = None;
         self.is_repeating = true;
     }
 
-    /// Returns true if announcements are to be repeated at this time
-    /// (docs/reference/protocol.md UDP-9).
+    /// Returns true if the timer for the acknowledgement of announcements has expired, so that they
+    /// are repeated (docs/reference/protocol.md UDP-9).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
         if due {
@@ -197,8 +207,9 @@ impl OutgoingDatagrams {
     /// (docs/reference/protocol.md UDP-7, UDP-8).
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
         let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
-        // Announcements are not charged to the port, so if the builder has enough, only one batch
-        // of a lane is under way at once.
+        // No grant limits the announcements that reach the switch port. So while the builder has
+        // enough announced bytes to grant, the lane sends no further batch before the previous one
+        // is acknowledged.
         self.is_held = !self.announcing.is_short(lane) && lane.announced_next() > self.acknowledged;
         (is_due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
     }
@@ -209,8 +220,8 @@ impl OutgoingDatagrams {
         earlier(earlier(self.acknowledge_at, announce_at), self.repeat_at)
     }
 
-    /// Appends one datagram with announcements that wait, or with none, which only acknowledges.
-    /// Returns their number.
+    /// Appends one datagram with the announcements that are due. Without announcements, the
+    /// datagram only acknowledges the builder's datagrams. Returns the number of announcements.
     pub(crate) fn write(&mut self, lane: &mut OutgoingLane, now: Instant, into: &mut BytesMut) -> usize {
         let start = into.len();
         into.put_bytes(0, DATAGRAM_HEADER);
@@ -220,7 +231,8 @@ impl OutgoingDatagrams {
         if count > 0 {
             self.announcing.note(lane, now);
             self.unanswered_since.get_or_insert(now);
-            // The answer to a repetition could belong to either transmission, so it is not timed.
+            // The answer to a repeated announcement could belong to either transmission, so it is
+            // not timed.
             if !self.is_repeating {
                 self.timed.get_or_insert_with(|| (lane.announced(), now));
             }
@@ -236,14 +248,15 @@ impl OutgoingDatagrams {
         count
     }
 
-    /// Returns the common part of the next datagrams' headers, which acknowledges the builder's
-    /// datagrams (docs/reference/protocol.md UDP-7).
+    /// Returns the header fields that the next datagrams share. The header fields acknowledge the
+    /// builder's datagrams (docs/reference/protocol.md UDP-7).
     pub(crate) fn sealing(&mut self, kind: DatagramKind, request: u16, lane: &OutgoingLane) -> Sealing {
-        // The datagrams that answer a request will acknowledge it.
+        // Pending requests are acknowledged later, by the datagrams that answer them.
         self.acknowledge_at = None;
         if !lane.has_resends() && !self.is_answering {
             self.heard = self.seen;
-            // A range that a lost datagram requested may be among those that a later one grants.
+            // The builder may have requested a range by a datagram that was lost, and granted it by
+            // a later one; so a datagram counts as answered only when all granted bytes are sent.
             if lane.sent() >= self.next_whole.1 {
                 self.heard_whole = self.next_whole.0;
                 self.next_whole = (self.seen, lane.granted());
@@ -253,8 +266,9 @@ impl OutgoingDatagrams {
             }
         }
         let sequence = self.sequence.wrapping_add(1);
-        // The builder recognises first transmissions that answer a request. If other datagrams
-        // acknowledged the request before these are sent, it would take them for lost.
+        // The builder recognises first transmissions that answer a request, so they may acknowledge
+        // it early. If other datagrams acknowledged the request before these bytes are sent, the
+        // builder would declare the bytes lost.
         let is_first = kind == DatagramKind::Data && request == 0;
         let heard = if is_first { self.heard } else { self.heard_whole };
         let association = self.association;
@@ -266,7 +280,7 @@ impl OutgoingDatagrams {
         self.sequence = self.sequence.wrapping_add(count);
     }
 
-    /// Notes that a datagram came in, while the lane has been sent up to `sent`.
+    /// Notes that a datagram arrived when the lane had been sent up to offset `sent`.
     pub(crate) fn note_sent(&mut self, sent: u64, now: Instant) {
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
@@ -274,9 +288,9 @@ impl OutgoingDatagrams {
         self.sent.push_back((now, sent));
     }
 
-    /// Returns the lane offset up to which a request that comes now can be right about losses.
-    /// Bytes that left less than a round trip ago were on their way when the builder sent it,
-    /// before it heard that the grant came through (docs/reference/protocol.md UDP-12).
+    /// Returns the lane offset below which a request that arrives now can be right about losses.
+    /// Bytes that were sent within the last round trip had not arrived when the builder made the
+    /// request, so it cannot know whether they are lost (docs/reference/protocol.md UDP-12).
     pub(crate) fn can_be_missed(&self, now: Instant) -> u64 {
         if undo::is_undone(Fix::A1617af) {
             return u64::MAX;

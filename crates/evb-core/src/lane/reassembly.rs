@@ -1,4 +1,4 @@
-//! [`Reassembly`]: lane bytes that arrived before those in front of them.
+//! [`Reassembly`]: keeps lane bytes that arrived early, until the bytes before them arrive.
 
 use core::ops::Range;
 
@@ -8,38 +8,39 @@ use crate::{
     units::Bytes,
 };
 
-/// Most separate pieces that are kept (docs/reference/protocol.md UDP-16). Each costs 16 bytes and
-/// a step of every search.
+/// Most separate ranges of early bytes that are kept (docs/reference/protocol.md UDP-16). Each
+/// range costs 16 bytes and lengthens every search.
 const MAX_PIECES: usize = 1024;
 
-/// A ring of lane bytes beyond the first missing one. Its memory is taken when the first byte comes
-/// out of order, as most lanes never need it.
+/// A ring buffer for lane bytes beyond the first missing byte. The ring is allocated when the first
+/// byte arrives out of order, because most lanes never need it.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     ring: Vec<u8>,
-    /// Most bytes beyond `received` that can be kept.
+    /// Number of bytes beyond `received` that can be kept.
     window: usize,
     here: RangeSet,
 }
 
 impl Reassembly {
-    /// Returns an empty ring for `window` bytes beyond the first missing one.
+    /// Returns an empty ring for `window` bytes beyond the first missing byte.
     pub(crate) fn new(window: Bytes) -> Self {
         Self { ring: Vec::new(), window: window.as_usize(), here: RangeSet::default() }
     }
 
-    /// Returns the most bytes that can be kept beyond the first missing one.
+    /// Returns how many bytes beyond the first missing byte can be kept.
     pub(crate) fn window(&self) -> u64 {
         self.window as u64
     }
 
-    /// Returns the bytes that are here.
+    /// Returns the ranges of early bytes that are kept.
     pub(crate) fn here(&self) -> &RangeSet {
         &self.here
     }
 
-    /// Keeps the bytes from `offset` on, while the lane has `received` bytes without gap. Returns
-    /// false if there is no room, and then keeps none of them.
+    /// Keeps the bytes from lane offset `offset` on, while the lane has `received` bytes without
+    /// gap. Returns false, and keeps none of the bytes, if they lie beyond the window or there are
+    /// too many ranges.
     pub(crate) fn insert(&mut self, offset: u64, bytes: &[u8], received: u64) -> bool {
         let end = offset + bytes.len() as u64;
         let is_full = self.here.len() >= MAX_PIECES
@@ -58,8 +59,8 @@ impl Reassembly {
         true
     }
 
-    /// Returns bytes that follow `received`, as one piece of memory, or none if those are missing.
-    /// [`Self::release`] them afterwards.
+    /// Returns the kept bytes that continue the lane at `received`, as one slice; the slice is
+    /// empty if the next byte has not arrived. Call [`Self::release`] after using them.
     pub(crate) fn next(&self, received: u64) -> &[u8] {
         match self.here.first() {
             Some(first) if first.start <= received && received < first.end => {
@@ -70,7 +71,7 @@ impl Reassembly {
         }
     }
 
-    /// Forgets bytes below `received`.
+    /// Removes kept bytes below `received`.
     pub(crate) fn release(&mut self, received: u64) {
         if let Some(first) = self.here.first()
             && first.start < received
@@ -79,12 +80,14 @@ impl Reassembly {
         }
     }
 
-    /// Moves the ring out while its owner works on its bytes.
+    /// Moves the ring out of `self`, so that its owner can use the bytes while it changes other
+    /// state.
     pub(crate) fn lend(&mut self) -> Self {
         core::mem::take(self)
     }
 
-    /// Returns the places of lane bytes in the ring: one piece, or two if they wrap around.
+    /// Returns the positions of lane bytes in the ring: one range, or two if the bytes wrap around
+    /// its end.
     fn places(&self, lane: Range<u64>) -> (Range<usize>, Range<usize>) {
         let start = (lane.start % self.window as u64) as usize;
         let length = (lane.end - lane.start) as usize;

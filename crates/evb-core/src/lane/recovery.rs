@@ -1,5 +1,4 @@
-//! [`Recovery`]: the permitted bytes that are still to come, and the detection of losses among
-//! them.
+//! [`Recovery`]: the permitted bytes that have not arrived, and the detection of losses among them.
 
 mod counters;
 mod pending;
@@ -23,67 +22,70 @@ use crate::{
     },
 };
 
-/// The builder's account of one lane's transmissions, each of which ends once: it arrives, or it is
-/// declared lost.
+/// The builder's record of one lane's transmissions. Each transmission ends once: its bytes arrive,
+/// or they are declared lost.
 ///
-/// Permitted bytes that do not come are lost when bytes that were sent later have arrived and a
-/// reordering window has passed (RFC 8985 §6.2), or when nothing came before a timer based on
-/// measured round trips went off. Lost bytes are requested again as soon as the grant policy
-/// permits that transmission too.
+/// Permitted bytes are declared lost when bytes that were sent later have arrived and a reordering
+/// window has passed (RFC 8985 §6.2), or when nothing arrives before a timer expires that is based
+/// on measured round trips. Lost bytes are requested again as soon as the grant policy permits the
+/// new transmission.
 #[derive(Debug)]
 pub(crate) struct Recovery {
-    /// First transmissions that are to come, by lane offset.
+    /// First transmissions that have not arrived, by lane offset.
     first: VecDeque<Pending>,
-    /// Repetitions that are to come, in the order of their requests.
+    /// Repeated transmissions that have not arrived, in the order of their requests.
     again: VecDeque<Pending>,
-    /// Bytes that were declared lost and are not requested again yet.
+    /// Bytes that were declared lost and have not been requested again.
     lost: RangeSet,
     round_trip: RoundTrip,
     last_arrival: Instant,
-    /// Time since which bytes are to come, or of the last arrival.
+    /// Time of the last arrival, or, if nothing was awaited then, the time since which bytes are
+    /// awaited.
     waiting_since: Option<Instant>,
-    /// Number of timers in a row that went off before a byte came.
+    /// Number of consecutive timers that expired before a byte arrived.
     failures: u32,
-    /// The longest recent time between two arrivals while bytes were to come: a source may be slow,
-    /// or paced.
+    /// Longest recent time between two arrivals while bytes were awaited: the source may be slow,
+    /// or may keep a configured rate.
     gap: Duration,
-    /// Power of two by which the reordering window is wider than usual, because bytes came that had
-    /// been declared lost.
+    /// Power of two by which the reordering window is longer than usual, because bytes arrived that
+    /// had been declared lost.
     patience: u32,
-    /// Losses since the window changed.
+    /// Number of losses since the window changed.
     confirmed: u32,
-    /// Power of two by which the timer is longer than usual, because it went off and the bytes came
-    /// after all.
+    /// Power of two by which the timer is longer than usual, because bytes arrived after the timer
+    /// had declared them lost.
     caution: u32,
     /// Time of the last change of `caution`.
     caution_at: Instant,
-    /// True if the last timer may still turn out to be a mistake.
+    /// True if the bytes that the last timer declared lost may still arrive.
     on_trial: bool,
-    /// The latest losses. The last value is true for a loss by timer.
+    /// Latest losses: range, request, and true if a timer declared the loss.
     written_off: VecDeque<(Range<u64>, Request, bool)>,
     counters: RecoveryCounters,
     repairs: Repairs,
     round_trips: Times,
 }
 
-/// Shortest reordering window. Packets of one train pass different queues of a host.
+/// Shortest reordering window. Packets of one train pass different queues of a host, and may
+/// overtake each other there.
 const LEAST_WINDOW: Duration = Duration::from_micros(50);
-/// Most that the window grows, as a power of two.
+/// Highest exponent of the power of two by which the window grows.
 const MOST_PATIENCE: u32 = 10;
-/// Number of losses without a mistake after which the window shrinks again (RFC 8985 §6.2 has 16
-/// recoveries).
+/// Number of losses without a wrongly declared one after which the window shrinks again (RFC 8985
+/// §6.2 uses 16 recoveries).
 const LOSSES_PER_PATIENCE: u32 = 16;
-/// Most that the timer grows, as a power of two.
+/// Highest exponent of the power of two by which the timer grows.
 const MOST_CAUTION: u32 = 3;
-/// Time after which a longer timer is halved, as the host is no longer busy then.
+/// Time after which a longer timer is halved. A host that delayed packets because it was busy has
+/// had time to recover.
 const CAUTION_LASTS: Duration = Duration::from_secs(1);
-/// Number of the latest losses that are remembered, to detect a mistake when the bytes arrive
-/// (docs/reference/protocol.md UDP-16).
+/// Number of latest losses that are remembered, to detect bytes that arrive after they were
+/// declared lost (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
 impl Recovery {
-    /// Returns an account without transmissions. `estimate` is a round trip that was measured
-    /// elsewhere.
+    /// Returns a record without transmissions. `estimate` is a round trip time from another
+    /// measurement.
     pub(crate) fn new(estimate: Option<Duration>, now: Instant) -> Self {
         Self {
             first: VecDeque::new(),
@@ -106,7 +108,7 @@ impl Recovery {
         }
     }
 
-    /// Sets the longest time that data waits in the port if that is full.
+    /// Sets the longest time that data waits in the switch port when its buffer is full.
     pub(crate) fn expect_queue(&mut self, longest: Duration) {
         self.round_trip.expect_queue(longest);
     }
@@ -121,12 +123,13 @@ impl Recovery {
         (self.repairs.times(), &self.round_trips)
     }
 
-    /// Returns the first lost range, which is empty if nothing is lost.
+    /// Returns the first lost range; it is empty if no bytes are lost.
     pub(crate) fn lost(&self) -> Range<u64> {
         self.lost.first().unwrap_or(0..0)
     }
 
-    /// Returns the time since which bytes are to come and none has.
+    /// Returns the time of the last arrival, or since which bytes are awaited; `None` if no bytes
+    /// are awaited.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.waiting_since.filter(|_| self.is_waiting())
     }
@@ -143,7 +146,7 @@ impl Recovery {
             "first transmissions in the lane's order: {self:?}"
         );
         let pending = || self.first.iter().chain(&self.again);
-        assert!(pending().all(|pending| !pending.range.is_empty()), "nothing empty is waited for: {self:?}");
+        assert!(pending().all(|pending| !pending.range.is_empty()), "no pending range is empty: {self:?}");
         assert!(self.first.iter().all(|pending| pending.request == 0), "{self:?}");
         assert!(self.written_off.len() <= REMEMBERED, "{self:?}");
         assert!(self.patience <= MOST_PATIENCE && self.caution <= MOST_CAUTION, "{self:?}");
@@ -154,23 +157,24 @@ impl Recovery {
         !(self.first.is_empty() && self.again.is_empty() && self.lost.is_empty())
     }
 
-    /// Returns the time that an answer may take.
+    /// Returns the time after which missing bytes are declared lost.
     pub(crate) fn timeout(&self) -> Duration {
         self.repeat_after(self.failures + self.caution).max(self.gap * 2)
     }
 
-    /// Returns the time after which a datagram is repeated, if that was in vain `failures` times.
+    /// Returns the time after which the builder repeats a datagram that it has repeated `failures`
+    /// times without an answer.
     pub(crate) fn repeat_after(&self, failures: u32) -> Duration {
         self.round_trip.timeout(failures)
     }
 
-    /// Counts the time that an answer took.
+    /// Adds a measured round trip.
     pub(crate) fn sample(&mut self, took: Duration) {
         self.round_trip.sample(took);
         self.round_trips.record(took);
     }
 
-    /// Permits a first transmission of `range`, by our datagram `said`.
+    /// Records the first transmission of `range`, which the builder's datagram `said` permits.
     pub(crate) fn permit(&mut self, range: Range<u64>, said: u32, now: Instant) {
         if !self.is_waiting() {
             self.waiting_since = Some(now);
@@ -187,10 +191,10 @@ impl Recovery {
         });
     }
 
-    /// Notes that a further datagram of ours repeats the permissions. Bytes whose permission the
-    /// source had not heard of may come in answer to this one, so their timers restart
-    /// (docs/reference/protocol.md UDP-13). `answered` is the last datagram that the source has
-    /// acknowledged.
+    /// Notes that another datagram of the builder repeats the permissions. A source that has not
+    /// acknowledged a permission may send its bytes in answer to this datagram, so the timers of
+    /// these bytes restart (docs/reference/protocol.md UDP-13). `answered` is the last datagram
+    /// that the source has acknowledged.
     pub(crate) fn say_again(&mut self, sequence: u32, answered: u32, now: Instant) {
         let first = self.first.iter_mut().rev().take_while(|pending| is_after(pending.said, answered));
         let is_unheard = |pending: &&mut Pending| pending.charged == 0 && is_after(pending.said, answered);
@@ -198,7 +202,7 @@ impl Recovery {
         unheard.filter(|pending| pending.said != sequence).for_each(|pending| pending.given = now);
     }
 
-    /// Requests a lost range again, by our datagram `said`.
+    /// Records the request for a lost range, by the builder's datagram `said`.
     pub(crate) fn ask(&mut self, range: Range<u64>, said: u32, now: Instant) {
         self.lost.remove(&range);
         self.counters.resends += 1;
@@ -207,10 +211,11 @@ impl Recovery {
         self.again.push_back(Pending { range, request, charged, said, given, expected, overtaken: None });
     }
 
-    /// Requests overdue bytes again, by our next datagram `said`, if the source has acknowledged no
-    /// datagram that permits them, `answered` being the last. The permission seems lost, not the
-    /// bytes: they stay outstanding as they are (docs/reference/protocol.md UDP-13). Adds the
-    /// ranges to `asked`, as far as that has room.
+    /// Requests overdue bytes again if the source has acknowledged no datagram that permits them.
+    /// The permission seems lost and not the bytes, so the bytes stay outstanding
+    /// (docs/reference/protocol.md UDP-13). `said` is the builder's next datagram, and `answered`
+    /// the last one that the source has acknowledged. The ranges are added to `asked`, as many as
+    /// fit into one request.
     pub(crate) fn ask_unheard(
         &mut self,
         said: u32,
@@ -241,8 +246,8 @@ impl Recovery {
         count > 0
     }
 
-    /// Takes in a segment. Calls `accounted` for the parts of it that a transmission was waited
-    /// for. `is_new` is true if any of its bytes were missing.
+    /// Handles the arrival of a segment. Calls `accounted` for the parts of the segment whose
+    /// transmission was awaited. `is_new` is true if any byte of the segment was missing.
     pub(crate) fn handle_arrival(
         &mut self,
         range: &Range<u64>,
@@ -255,21 +260,22 @@ impl Recovery {
         self.lost.remove(range);
         let heard = header.heard;
         let waited_for = match header.request {
-            // A source that never heard of the first permission answers a request with a first
-            // transmission, and one segment may have both.
+            // A source that never received the first permission answers a request with a first
+            // transmission, and one segment may contain bytes of either kind.
             0 => {
                 let is_first = self.account_first(range, now, &mut accounted);
                 if undo::is_undone(Fix::Cd126fa) || (is_first && undo::is_undone(Fix::Cccd56c)) {
                     is_first
                 } else {
-                    // First transmissions go in the order of the lane, not of the requests.
+                    // Sources send first transmissions in the order of the lane, not of the
+                    // requests.
                     let answers = |pending: &Pending| !is_after_request(pending.request, heard);
                     let is_before = |pending: &Pending| answers(pending) && pending.range.end <= range.start;
                     self.account_again(range, answers, is_before, now, &mut accounted) || is_first
                 }
             }
             request => {
-                // Repetitions go in the order of their requests.
+                // Sources send requested bytes in the order of the requests.
                 let answers = |pending: &Pending| pending.request == request;
                 self.account_again(range, answers, answers, now, &mut accounted)
             }
@@ -283,7 +289,8 @@ impl Recovery {
         self.waiting_since = Some(now);
     }
 
-    /// Accounts for first transmissions. Those in front of the segment were sent before it.
+    /// Records the arrival of first transmissions. Bytes at lower lane offsets were sent before
+    /// this segment.
     fn account_first(
         &mut self,
         range: &Range<u64>,
@@ -308,8 +315,8 @@ impl Recovery {
         waited_for
     }
 
-    /// Accounts for the repetitions that a segment answers. Those before it for which `is_before`
-    /// is true were sent earlier.
+    /// Records the arrival of the repeated transmissions that a segment answers. Earlier
+    /// transmissions for which `is_before` is true were sent before this segment.
     fn account_again(
         &mut self,
         range: &Range<u64>,
@@ -329,7 +336,7 @@ impl Recovery {
                 continue;
             }
             waited_for = true;
-            // The rest of the answer is under way.
+            // The source is sending the rest of its answer, so the timer of the rest restarts.
             let note = |rest: &mut Pending| {
                 if !undo::is_undone(Fix::Cd126fa) {
                     rest.given = now;
@@ -341,9 +348,10 @@ impl Recovery {
         waited_for
     }
 
-    /// Takes in an acknowledgement. The source has answered all requests up to that one before it
-    /// sent this datagram. The exceptions are parts of the same answer, such as first transmissions
-    /// of requested bytes that had never been sent, which go in the order of the lane
+    /// Handles an acknowledgement. The source had answered all requests up to the acknowledged one
+    /// before it sent this datagram, so answers that have not arrived are overtaken. The exceptions
+    /// are parts of the same answer, such as first transmissions of requested bytes that had never
+    /// been sent, because the source sends these in the order of the lane
     /// (docs/reference/protocol.md UDP-12).
     pub(crate) fn handle_heard(&mut self, header: &DatagramHeader, now: Instant) {
         let is_first = header.kind == DatagramKind::Data && header.request == 0;
@@ -358,8 +366,8 @@ impl Recovery {
         }
     }
 
-    /// Declares overdue transmissions lost, and calls `accounted` for each. Bytes that are `here`
-    /// by another transmission are not requested again.
+    /// Declares overdue transmissions lost, and calls `accounted` for each. Bytes in `here` have
+    /// arrived by another transmission and are not requested again.
     /// Requirements: docs/reference/protocol.md UDP-13.
     pub(crate) fn expire(
         &mut self,
@@ -415,7 +423,7 @@ impl Recovery {
         }
     }
 
-    /// Returns the time at which [`Self::expire`] has something to do.
+    /// Returns the time at which to call [`Self::expire`].
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let (window, timeout) = (self.window(), self.timeout());
         let pending = self.first.iter().chain(&self.again);
@@ -425,7 +433,7 @@ impl Recovery {
         })
     }
 
-    /// Counts a segment that no transmission was waited for.
+    /// Counts a segment whose transmission was not awaited.
     /// Requirements: docs/reference/protocol.md UDP-14.
     fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
         let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
@@ -435,7 +443,8 @@ impl Recovery {
             self.counters.duplicates += u64::from(!is_new);
             return;
         };
-        // It was declared lost too early, so the next loss waits longer.
+        // The bytes of this segment had been declared lost too early, so the next loss is declared
+        // later.
         self.counters.late_after_loss += 1;
         if !by_timer {
             self.patience = (self.patience + 1).min(MOST_PATIENCE);
@@ -446,7 +455,8 @@ impl Recovery {
         }
     }
 
-    /// Notes the time since the byte before, or since this one was permitted.
+    /// Updates `gap` by the time since the last arrival, or since the oldest awaited bytes were
+    /// permitted if that is later.
     fn note_gap(&mut self, now: Instant) {
         if let Some(front) = self.first.front().filter(|_| self.failures == 0) {
             let gap = now.since(self.last_arrival.max(front.given));
@@ -456,7 +466,8 @@ impl Recovery {
         self.failures = 0;
     }
 
-    /// Returns the reordering window: the time to wait after an arrival that was sent later.
+    /// Returns the reordering window: the time to wait for bytes after other bytes that were sent
+    /// later have arrived.
     fn window(&self) -> Duration {
         let usual = (self.round_trip.least() / 4).max(LEAST_WINDOW);
         let most = self.round_trip.smoothed().unwrap_or(usual).max(usual);
@@ -464,8 +475,8 @@ impl Recovery {
     }
 }
 
-/// Returns true if a request came after the datagram of that sequence. A request's number is the
-/// low half of the sequence of its datagram.
+/// Returns true if a request was made after the builder's datagram `heard`. The number of a request
+/// is the low half of its datagram's sequence number.
 fn is_after_request(request: Request, heard: u32) -> bool {
     is_after(u32::from(request) << 16, heard << 16)
 }

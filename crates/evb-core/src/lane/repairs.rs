@@ -1,15 +1,16 @@
-//! [`Repairs`]: the time until lost bytes arrived after all.
+//! [`Repairs`]: measures the time until lost bytes arrive.
 
 use core::ops::Range;
 use std::collections::VecDeque;
 
 use crate::{time::Instant, times::Times};
 
-/// Most losses that are followed at once. Further ones are ignored, because dropping old ones
-/// instead would omit the longest.
+/// Most losses that are timed at once. Further losses are not timed, because replacing old ones
+/// would omit the longest times.
 const FOLLOWED: usize = 1024;
 
-/// Lost bytes that are still to come, with the times from which on they could have come.
+/// Lost bytes that have not arrived, each range with the earliest time at which it could have
+/// arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
     waiting: VecDeque<(Range<u64>, Instant)>,
@@ -17,17 +18,18 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
-    /// Begins to follow `range`, which was declared lost for the first time. It was expected since
-    /// `since`, when the bytes before it arrived, or else when it was permitted.
+    /// Begins to time `range`, which was declared lost for the first time. `since` is the earliest
+    /// time at which it could have arrived: the arrival of the bytes before it, or else its
+    /// permission.
     pub(crate) fn begin(&mut self, range: Range<u64>, since: Instant) {
         if self.waiting.len() < FOLLOWED {
             self.waiting.push_back((range, since));
         }
     }
 
-    /// Takes in a segment with missing bytes. It counts as one repaired loss unless it was sent for
-    /// the first time: then it was late and not lost, or its source had never heard of the
-    /// permission.
+    /// Handles the arrival of missing bytes. The segment counts as one repaired loss if it was sent
+    /// again. A segment that was sent for the first time was late and not lost, or its source had
+    /// never received the permission.
     pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, is_repetition: bool, now: Instant) {
         if self.waiting.is_empty() {
             return;
@@ -55,7 +57,7 @@ impl Repairs {
         }
     }
 
-    /// Returns the times of all repairs.
+    /// Returns the measured times of all repairs.
     pub(crate) fn times(&self) -> &Times {
         &self.times
     }

@@ -1,51 +1,51 @@
-//! [`RoundTrip`]: estimates of the time that an answer takes, and the timers that follow from them.
+//! [`RoundTrip`]: estimates of the round trip time, and the timers that follow from them.
 
 use core::time::Duration;
 
 use crate::undo;
 
-/// Round-trip estimates as in RFC 6298 (smoothed mean and variation). The smallest round trip is
-/// kept apart for reordering windows (RFC 8985 §6.2).
+/// Round trip estimates as in RFC 6298 (smoothed mean and variation). The shortest round trip is
+/// also kept, for reordering windows (RFC 8985 §6.2).
 #[derive(Clone, Debug)]
 pub struct RoundTrip {
-    /// Smoothed round trip; `None` before the first measurement.
+    /// Smoothed round trip time; `None` before the first measurement.
     smoothed: Option<Duration>,
     variation: Duration,
-    /// The smallest round trip, measured or estimated from elsewhere.
+    /// Shortest round trip time, measured or estimated from another connection.
     least: Option<Duration>,
     /// Longest time that a datagram waits in full queues on the way.
     queue: Duration,
 }
 
 impl RoundTrip {
-    /// Shortest timer. The delays of a busy host are no losses.
+    /// Shortest timer: a busy host delays packets by up to about that time without losing them.
     pub const FLOOR: Duration = Duration::from_millis(2);
-    /// Least margin of a timer beyond the smoothed round trip (G of RFC 6298 §2.3), as timers and
-    /// schedulers are no finer.
+    /// Least margin of a timer beyond the smoothed round trip time (G of RFC 6298 §2.3), because
+    /// the timers and schedulers of hosts are no more precise.
     pub const GRANULARITY: Duration = Duration::from_millis(1);
-    /// Shortest timer before the first measurement. A shallow port at 25 Mbit/s holds a packet for
-    /// 42 ms; RFC 6298 has one second.
+    /// Shortest timer before the first measurement. A port with a small buffer at 25 Mbit/s holds a
+    /// packet for 42 ms; the initial timer of RFC 6298 is one second.
     pub const INITIAL: Duration = Duration::from_millis(100);
-    /// Round trip to assume if nothing is known: that of a local network.
+    /// Round trip time that is assumed if nothing is known; it is that of a local network.
     const USUAL: Duration = Duration::from_millis(1);
-    /// Longest timer, however often it has gone off in vain.
+    /// Longest timer, however many timers have expired in a row.
     pub const CEILING: Duration = Duration::from_secs(2);
 
-    /// Returns an estimator without measurements. `estimate` comes from elsewhere, such as another
-    /// connection to the same peer.
+    /// Returns an estimator without measurements. `estimate` is a round trip time from another
+    /// measurement, such as another connection to the same peer.
     pub fn new(estimate: Option<Duration>) -> Self {
         let usual = undo::is_undone(undo::Fix::B023ab1).then_some(Self::USUAL);
         let least = estimate.or(usual);
         Self { smoothed: None, variation: Duration::ZERO, least, queue: Duration::ZERO }
     }
 
-    /// Sets the longest time that a full port on the way holds a datagram. Measured round trips may
-    /// be those of an empty port.
+    /// Sets the longest time that a full switch port on the path holds a datagram. Measured round
+    /// trips may be those of an empty port, so timers must allow for that time.
     pub fn expect_queue(&mut self, longest: Duration) {
         self.queue = longest;
     }
 
-    /// Counts the time that an answer took.
+    /// Adds a measured round trip.
     pub fn sample(&mut self, took: Duration) {
         self.least = Some(self.least.map_or(took, |least| least.min(took)));
         match self.smoothed {
@@ -60,17 +60,17 @@ impl RoundTrip {
         }
     }
 
-    /// Returns the smoothed round trip, once measured.
+    /// Returns the smoothed round trip time; `None` before the first measurement.
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// Returns the smallest round trip.
+    /// Returns the shortest round trip time.
     pub fn least(&self) -> Duration {
         self.least.unwrap_or(Self::USUAL)
     }
 
-    /// Returns the time to wait for an answer, after `failures` timers went off in a row.
+    /// Returns the time to wait for an answer after `failures` timers have expired in a row.
     pub fn timeout(&self, failures: u32) -> Duration {
         let patience = match self.smoothed {
             Some(smoothed) => (smoothed + (self.variation * 4).max(Self::GRANULARITY)).max(Self::FLOOR),

@@ -1,19 +1,20 @@
-//! [`Sequences`]: counts the datagrams of an association that never came.
+//! [`Sequences`]: counts the datagrams of an association that never arrived.
 
 #[cfg(test)]
 mod tests;
 
 use crate::wire::datagram::is_after;
 
-/// Distance behind the newest sequence within which a late datagram is told from a copy: 50 ms of
-/// full packets at 1 Gbit/s.
+/// Distance behind the newest sequence number within which a late datagram can be distinguished
+/// from a duplicate: 50 ms of full packets at 1 Gbit/s.
 const REMEMBERED: u32 = 4096;
 
-/// The latest sequence numbers, from 1 on, and whether their datagrams came.
+/// The latest sequence numbers of an association, and which of their datagrams arrived.
 #[derive(Debug)]
 pub(crate) struct Sequences {
     newest: u32,
-    /// Bits of the latest sequences up to `newest` that came, each at its remainder.
+    /// One bit for each of the latest sequence numbers, at the number modulo `REMEMBERED`: 1 if the
+    /// datagram arrived.
     came: [u64; REMEMBERED as usize / 64],
     absent: u64,
 }
@@ -25,7 +26,7 @@ impl Default for Sequences {
 }
 
 impl Sequences {
-    /// Notes that the datagram of that sequence came.
+    /// Notes that the datagram with that sequence number arrived.
     pub(crate) fn note(&mut self, sequence: u32) {
         let (word, bit) = place(sequence);
         if is_after(sequence, self.newest) {
@@ -38,18 +39,18 @@ impl Sequences {
             self.came[word] |= bit;
             self.newest = sequence;
         } else if self.newest.wrapping_sub(sequence) < REMEMBERED && self.came[word] & bit == 0 {
-            // It was counted as absent, and came late.
+            // The datagram was counted as absent before, because it arrived late.
             self.came[word] |= bit;
             self.absent = self.absent.saturating_sub(1);
         }
     }
 
-    /// Returns the newest sequence that came; 0 if none did.
+    /// Returns the newest sequence number that arrived; 0 if no datagram has arrived.
     pub(crate) fn newest(&self) -> u32 {
         self.newest
     }
 
-    /// Returns the number of datagrams that never came, as far as is known.
+    /// Returns the number of datagrams that have not arrived, although later ones have.
     pub(crate) fn absent(&self) -> u64 {
         self.absent
     }

@@ -1,12 +1,13 @@
-//! [`StageTimes`]: times of a role's stages between a grant and its data, as its driver samples
-//! them.
+//! [`StageTimes`]: durations of a role's stages between a grant and its data, as the role's driver
+//! samples them.
 
 use crate::{times::Times, wire::control::GrantStages};
 
-/// Durations by the role's own clock.
+/// Durations measured by the clock of the role's host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StageTimes {
-    /// Time from the kernel's receipt to the read: of grants at a source, of data at a builder.
+    /// Time from the kernel's receipt to the role's read: of grants at a source, of data at a
+    /// builder.
     pub(crate) wake: Times,
     /// At a source, time from the read of a grant to the end of the write of its first data; at a
     /// builder, time from a grant to the end of its write.

@@ -1,4 +1,4 @@
-#![expect(clippy::single_range_in_vec_init, reason = "commits of one range are meant")]
+#![expect(clippy::single_range_in_vec_init, reason = "the tests need commits of one range")]
 
 use core::ops::Range;
 use std::{collections::BTreeMap, io::IoSlice};
@@ -26,8 +26,8 @@ fn announcement(event: u64, length: u32) -> Announcement {
     Announcement { event: EventId::new(event), timestamp: Timestamp::default(), length }
 }
 
-/// Returns a lane on which fragments of 84 bytes (100 with their header) of events 1, 2, … are
-/// announced and granted, and none has come.
+/// Returns a lane on which fragments of events 1, 2, … are announced and granted, and no bytes have
+/// arrived. Each fragment has 84 bytes and takes 100 bytes of the lane.
 fn incoming(slots: &[Option<usize>]) -> IncomingLane {
     let mut lane = IncomingLane::new(1000);
     lane.handle_connected();
@@ -73,18 +73,18 @@ fn what_came_after_all_is_not_sent_again() {
 #[test]
 fn commits_are_an_offset_and_the_ranges_above_it() {
     let mut lane = incoming(&[Some(0), Some(1), Some(2), Some(3)]);
-    assert_eq!(commit(&mut lane), Some((0, vec![])), "a new connection hears what is committed");
+    assert_eq!(commit(&mut lane), Some((0, vec![])), "a new connection begins with a commit");
     receive(&mut lane, 350);
-    assert_eq!(commit(&mut lane), None, "nothing is accepted yet");
+    assert_eq!(commit(&mut lane), None, "the sink has accepted nothing");
     lane.settle(100);
     assert_eq!(commit(&mut lane), Some((0, vec![100..200])));
-    assert_eq!(commit(&mut lane), None, "told once");
+    assert_eq!(commit(&mut lane), None, "a commit is sent once");
     lane.settle(200);
     assert_eq!(commit(&mut lane), Some((0, vec![100..300])));
     lane.settle(0);
     assert_eq!(commit(&mut lane), Some((300, vec![])));
     lane.settle(300);
-    assert_eq!(commit(&mut lane).unwrap().0, 350, "what is to be discarded is forgotten as it comes");
+    assert_eq!(commit(&mut lane).unwrap().0, 350, "discarded bytes are committed as they arrive");
     receive(&mut lane, 50);
     assert_eq!(commit(&mut lane), Some((400, vec![])));
     assert_eq!((lane.committed(), lane.received()), (400, 400));
@@ -120,7 +120,7 @@ fn a_source_that_comes_late_with_thousands_is_heard_out() {
     assert_eq!(lane.held.len(), 1);
     lane.grant(lane.ready());
     receive(&mut lane, 250);
-    assert_eq!(commit(&mut lane), Some((250, vec![])), "discarded bytes are committed as they come");
+    assert_eq!(commit(&mut lane), Some((250, vec![])), "discarded bytes are committed as they arrive");
 }
 
 #[test]
@@ -133,16 +133,16 @@ fn a_reconnect_voids_grants_and_repeats_announcements() {
     outgoing.handle_grant(250).unwrap();
     assert_eq!(range_of(outgoing.take(1000)), Some(0..250));
     assert_eq!(outgoing.take(1000), None);
-    // The builder has 120 bytes and the announcements of two fragments.
+    // The builder has received 120 bytes and knows the announcements of two fragments.
     outgoing.handle_reconnect(120, 200).unwrap();
     assert_eq!(outgoing.sendable(), 0);
     assert_eq!(outgoing.announce(&mut records), 1);
     outgoing.handle_grant(300).unwrap();
     assert_eq!(range_of(outgoing.take(100)), Some(120..220));
     outgoing.handle_commit(100, &[]).unwrap();
-    assert!(outgoing.handle_reconnect(99, 300).is_err(), "those bytes are forgotten");
-    assert!(outgoing.handle_reconnect(120, 250).is_err(), "that is within a fragment");
-    assert!(outgoing.handle_reconnect(220, 200).is_err(), "nobody receives what was not announced");
+    assert!(outgoing.handle_reconnect(99, 300).is_err(), "byte 99 is committed");
+    assert!(outgoing.handle_reconnect(120, 250).is_err(), "offset 250 is within a fragment");
+    assert!(outgoing.handle_reconnect(220, 200).is_err(), "a builder cannot receive unannounced bytes");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_commit_lets_go_of_exactly_what_it_names() {
     outgoing.handle_grant(400).unwrap();
     outgoing.take(400);
     let held = |lane: &OutgoingLane| lane.held_events().map(EventId::number).collect::<Vec<_>>();
-    // The range has only half of the third fragment, which is therefore kept.
+    // The range covers only half of the third fragment, so the source keeps that fragment.
     outgoing.handle_commit(0, &[100..250]).unwrap();
     assert_eq!(held(&outgoing), [1, 3, 4]);
     assert_eq!((outgoing.held_fragments(), outgoing.held_bytes().count()), (3, 3 * 84));
@@ -161,7 +161,7 @@ fn a_commit_lets_go_of_exactly_what_it_names() {
     assert_eq!(held(&outgoing), [1, 4]);
     outgoing.handle_commit(300, &[]).unwrap();
     outgoing.handle_commit(100, &[]).unwrap();
-    assert_eq!(held(&outgoing), [4], "an old commit is harmless");
+    assert_eq!(held(&outgoing), [4], "an old commit changes nothing");
     assert_eq!(outgoing.held_fragments(), 1);
     let beyond = outgoing.handle_commit(0, &[300..401]);
     assert!(matches!(beyond, Err(LaneError::Outside { what: "commit", offset: 401, .. })));
@@ -176,7 +176,8 @@ fn a_builder_that_asks_again_for_what_it_committed_is_refused() {
     let range = outgoing.take(200).unwrap().range;
     outgoing.handle_commit(0, &[100..200]).unwrap();
     assert!(outgoing.handle_reconnect(50, 200).is_err());
-    // The bytes are committed before they are written: the range ends early, without a panic.
+    // The bytes are committed between `take` and `gather`: the result is shorter than the range,
+    // without a panic.
     outgoing.handle_commit(100, &[]).unwrap();
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(8);
     assert_eq!(outgoing.gather(range, &mut slices), 0);
@@ -187,7 +188,7 @@ fn contradictions_are_named() {
     let mut lane = incoming(&[Some(0)]);
     let check = |start, event, length| lane.check_announcement(start, &announcement(event, length));
     assert_eq!(check(101, 2, 1), Err(LaneError::AnnouncementGap { offset: 101, announced: 100 }));
-    assert_eq!(check(0, 1, 84), Ok(false), "a repetition is no news");
+    assert_eq!(check(0, 1, 84), Ok(false), "a repetition is skipped");
     assert_eq!(check(0, 1, 85), Err(LaneError::AnnouncementMismatch { offset: 0 }));
     assert_eq!(check(100, 0, 1), Err(LaneError::EventZero));
     assert!(matches!(check(100, 2, 1001), Err(LaneError::Oversize { length: 1001, limit: 1000, .. })));
@@ -203,7 +204,7 @@ fn contradictions_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
-    /// Gathered pieces are the lane's bytes, however the ranges are cut.
+    /// The pieces that `gather` returns are the lane's bytes, however the ranges are split.
     #[test]
     fn gathered_bytes_are_the_lane(
         lengths in proptest::collection::vec(0usize..50, 1..12),
@@ -234,7 +235,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// The builder's end agrees with a model that keeps one entry per fragment.
+    /// The builder's end of a lane agrees with a model that keeps one entry per fragment.
     #[test]
     fn commits_are_what_is_settled_and_here(
         steps in proptest::collection::vec((0u8..5, 0usize..12, 1u64..120), 1..120),
@@ -283,7 +284,7 @@ proptest! {
     }
 }
 
-/// Each turn has about 500 bytes.
+/// Sends about 500 bytes at a time, and ends with a fragment if possible.
 #[test]
 fn lanes_take_turns_where_fragments_end() {
     let of = |length: usize, granted: u64, sent: u64| {
@@ -294,14 +295,14 @@ fn lanes_take_turns_where_fragments_end() {
         lane.take(sent);
         lane.sendable_whole(500)
     };
-    assert_eq!(of(100, 3000, 0), 500, "as many as fit");
+    assert_eq!(of(100, 3000, 0), 500, "as many fragments as fit");
     assert_eq!(of(100, 3000, 70), 500 - 70);
-    assert_eq!(of(100, 449, 0), 400, "and are granted whole");
-    assert_eq!(of(700, 3000, 0), 700, "one that is not much larger leaves in one piece");
-    assert_eq!(of(700, 3000, 600), 800, "with what is left of the one before, if that is little");
+    assert_eq!(of(100, 449, 0), 400, "only fragments that are granted whole");
+    assert_eq!(of(700, 3000, 0), 700, "a slightly larger fragment is sent whole");
+    assert_eq!(of(700, 3000, 600), 800, "the rest of a fragment, and the next one");
     assert_eq!(of(700, 3000, 400), 300);
-    assert_eq!(of(1001, 3000, 0), 500, "a huge one does not");
-    assert_eq!(of(700, 650, 0), 500, "nor one that is not granted whole");
+    assert_eq!(of(1001, 3000, 0), 500, "a huge fragment is split");
+    assert_eq!(of(700, 650, 0), 500, "a fragment that is not granted whole");
     assert_eq!(of(100, 249, 0), 249);
     assert_eq!(of(100, 100, 100), 0);
 }

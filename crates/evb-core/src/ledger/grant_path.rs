@@ -1,11 +1,11 @@
-//! [`RunPath`]: the time from a grant to its data, by stage.
+//! [`RunPath`]: the time from a grant to its data, split into stages.
 //!
 //! ```text
 //! grant ─ builder's write ─ wire ─ source's wake-up ─ source's answer
 //!       ─ wire, queues ─ builder's wake-up ─ first byte
 //! ```
 //!
-//! Each stage is measured by one host's clock and sampled. What lies between hosts is derived.
+//! Each stage is sampled with the clock of one host. The time between hosts is derived.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +15,14 @@ use serde::Serialize;
 use super::{Latency, Percentiles};
 use crate::wire::control::{BuilderReport, GrantStages, SourceReport};
 
-/// Durations of a builder's grants, µs. The budget L must cover the data that its port drains in
-/// that time (C·R ≤ L).
+/// Durations of a builder's grants, µs. The credit limit L must cover the data that the builder's
+/// port drains in the time C from a grant to its last byte: C·R ≤ L, where R is the port's rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GrantPath {
-    /// Time to the first byte: both hosts' wake-ups, the network, and the port's queue.
+    /// Time to the first byte; it includes the wake-ups of builder and source, the network, and the
+    /// port's queue.
     pub first_byte: Latency,
-    /// Time to the last byte, when the next grant may take this one's place.
+    /// Time to the last byte. The arrival of the last byte makes room for the next grant.
     pub last_byte: Latency,
     /// Time to the end of the write that carries the grant; `None` if not measured.
     pub builder_write: Option<Latency>,
@@ -30,7 +31,7 @@ pub struct GrantPath {
 }
 
 impl GrantPath {
-    /// Reads a builder's final report.
+    /// Computes the durations from a builder's final report.
     pub fn of(report: &BuilderReport) -> Self {
         let path = RunPath::of([report], []);
         let RunPath { first_byte, last_byte, builder_write, builder_wake_up, .. } = path;
@@ -38,17 +39,18 @@ impl GrantPath {
     }
 }
 
-/// A source's part of the way from a grant to its data, µs.
+/// A source's stages of the time from a grant to its data, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AnswerPath {
     /// Time from the kernel's receipt of a grant to the source's read; `None` if not measured.
     pub source_wake_up: Option<Latency>,
-    /// Time from the read of a grant to the end of its first data's write; `None` if not measured.
+    /// Time from the read of a grant to the end of the write of its first data; `None` if not
+    /// measured.
     pub source_answer: Option<Latency>,
 }
 
 impl AnswerPath {
-    /// Reads a source's final report.
+    /// Computes the durations from a source's final report.
     pub fn of(report: &SourceReport) -> Self {
         let RunPath { source_wake_up, source_answer, .. } = RunPath::of([], [report]);
         Self { source_wake_up, source_answer }
@@ -66,24 +68,26 @@ pub struct RunPath {
     pub builder_write: Option<Latency>,
     /// Time from the kernel's receipt of a grant to the source's read; `None` if not measured.
     pub source_wake_up: Option<Latency>,
-    /// Time from the read of a grant to the end of its first data's write; `None` if not measured.
+    /// Time from the read of a grant to the end of the write of its first data; `None` if not
+    /// measured.
     pub source_answer: Option<Latency>,
     /// Time from the kernel's receipt of data to the builder's read; `None` if not measured.
     pub builder_wake_up: Option<Latency>,
-    /// The rest of the time to the first byte; `None` if a stage was not measured.
+    /// Remainder of the time to the first byte that no stage covers; `None` if a stage was not
+    /// measured.
     pub derived_rest: Option<DerivedRest>,
 }
 
-/// The part of the way that no single clock sees: wire, switch, and queues, including the port's.
-/// It is derived, not measured.
+/// Time that no single host can measure: on the wire, in the switch, and in queues, including that
+/// of the builder's port. This remainder is derived from the measured durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DerivedRest {
-    /// Median time to the first byte less the medians of all measured stages, at least zero.
+    /// Median time to the first byte minus the medians of all measured stages, at least zero.
     pub p50: u64,
 }
 
 impl RunPath {
-    /// Joins the final reports of builders and sources.
+    /// Combines the final reports of builders and sources.
     pub fn of<'a>(
         builders: impl IntoIterator<Item = &'a BuilderReport>,
         sources: impl IntoIterator<Item = &'a SourceReport>,
@@ -116,7 +120,7 @@ impl RunPath {
         path
     }
 
-    /// Returns the sum of the medians of all measured stages; `None` if one was not measured.
+    /// Returns the sum of the medians of all stages; `None` if a stage was not measured.
     pub fn measured(&self) -> Option<u64> {
         let stages = [self.builder_write, self.source_wake_up, self.source_answer, self.builder_wake_up];
         stages.into_iter().try_fold(0, |sum: u64, stage| Some(sum.saturating_add(stage?.p50)))
@@ -127,7 +131,7 @@ impl RunPath {
     }
 }
 
-/// Returns the histograms of wake-ups and writes; both are empty if the peer reports none.
+/// Returns the histograms of wake-ups and writes; empty histograms if the peer reports none.
 fn stages(report: Option<&GrantStages>) -> (&[u64], &[u64]) {
     report.map_or((&[], &[]), |stages| (&stages.wake_us, &stages.write_us))
 }

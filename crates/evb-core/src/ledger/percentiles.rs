@@ -1,34 +1,35 @@
-//! Percentiles of histograms joined from many peers.
+//! Percentiles of histograms that are combined from many peers.
 
 use serde::Serialize;
 
-/// Percentiles of a time, µs.
+/// Percentiles of measured durations, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latency {
-    /// The median.
+    /// Median of the durations.
     pub p50: u64,
-    /// The 99th percentile.
+    /// 99th percentile of the durations.
     pub p99: u64,
-    /// The 99.9th percentile.
+    /// 99.9th percentile of the durations.
     pub p999: u64,
-    /// The maximum.
+    /// Maximum of the durations.
     pub max: u64,
 }
 
-/// Number and percentiles of measured times, µs.
+/// Number and percentiles of measured durations, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// Number of values.
+    /// Number of measured durations.
     pub count: u64,
-    /// The median.
+    /// Median of the durations.
     pub p50: u64,
-    /// The 99th percentile.
+    /// 99th percentile of the durations.
     pub p99: u64,
-    /// The maximum.
+    /// Maximum of the durations.
     pub max: u64,
 }
 
-/// A histogram as peers send it: pairs (value, count). Peers are not trusted: counts saturate.
+/// A histogram as peers send it: pairs of a value and its count. Peers may send wrong numbers, so
+/// sums of counts saturate.
 #[derive(Clone, Debug, Default)]
 pub struct Percentiles {
     pairs: Vec<(u64, u64)>,
@@ -36,8 +37,9 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Adds a histogram of alternating values and counts; ignores a value without a count. `max` is
-    /// the exact maximum where the sender knows it, since histograms round.
+    /// Adds a histogram of alternating values and counts; ignores a last value without a count.
+    /// `max` is the exact maximum if the sender knows it, because histograms round their values;
+    /// otherwise 0.
     pub fn add(&mut self, alternating: &[u64], max: u64) {
         let (pairs, _) = alternating.as_chunks::<2>();
         self.pairs
@@ -45,19 +47,19 @@ impl Percentiles {
         self.max = self.max.max(max);
     }
 
-    /// Returns percentiles and the number of values.
+    /// Returns the number of values and their percentiles.
     pub fn spread(&self) -> Spread {
         let Latency { p50, p99, max, .. } = self.latency();
         let count = self.pairs.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         Spread { count, p50, p99, max }
     }
 
-    /// Returns the percentiles of all values; `None` if there are none.
+    /// Returns the percentiles of all values; `None` if no values were added.
     pub fn measured(&self) -> Option<Latency> {
         (!self.pairs.is_empty()).then(|| self.latency())
     }
 
-    /// Returns the percentiles of all values; zeros if there are none.
+    /// Returns the percentiles of all values; zeros if no values were added.
     pub fn latency(&self) -> Latency {
         let mut sorted = self.pairs.clone();
         sorted.sort_unstable();

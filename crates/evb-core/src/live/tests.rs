@@ -11,7 +11,7 @@ fn peers_take_turns_within_a_period() {
     assert!(first.next() < second.next() && second.next() <= Some(at(1000)));
     assert!(!first.ring(at(10)) && first.ring(at(100)) && !first.ring(at(100)));
     assert_eq!(first.next(), Some(at(1100)));
-    assert!(first.ring(at(9000)), "what was not sent is left out");
+    assert!(first.ring(at(9000)), "reports that were not sent are skipped");
     assert_eq!(first.next(), Some(at(10_000)));
 }
 

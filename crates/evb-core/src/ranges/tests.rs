@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the numbers in the set, one by one.
+/// Returns the numbers that the set contains.
 fn numbers(set: &RangeSet) -> BTreeSet<u64> {
     set.iter().cloned().flatten().collect()
 }

@@ -1,11 +1,11 @@
-//! The table in Markdown, for people.
+//! The table of run control in Markdown, for the documentation.
 
 use core::fmt::Write as _;
 
 use super::{Outcome, State, Stimulus};
 
 /// Returns the whole table in Markdown: a row for each command and occurrence, a column for each
-/// state, and the refusals below.
+/// state, and the refusals with their remedies below.
 pub fn table() -> String {
     let mut text = "| |".to_owned();
     let mut rule = "\n|---|".to_owned();

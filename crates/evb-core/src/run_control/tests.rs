@@ -6,7 +6,8 @@ use super::{
     Stimulus, table,
 };
 
-/// The legal commands, repeated by hand so that a change to the table has to be made twice.
+/// The legal commands, listed here again, so that a change of the table has to be made in both
+/// places.
 const LEGAL: [(State, Command, State); 9] = [
     (Unconfigured, Command::Configure, Configured),
     (Configured, Command::Configure, Configured),
@@ -86,7 +87,7 @@ fn every_state_is_reached_and_left() {
         }
     }
     assert_eq!(reached.into_iter().collect::<Vec<_>>(), State::ALL);
-    // From every state, commands and occurrences lead back to a run.
+    // From every state, commands and occurrences lead to a running run.
     for state in State::ALL {
         let mut state = state;
         for _ in 0..4 {
@@ -121,8 +122,8 @@ fn a_refusal_says_who_why_and_what_to_do() {
     );
 }
 
-/// `docs/reference/run-control.md` has the table of the code, and a diagram with every state and
-/// every transition.
+/// `docs/reference/run-control.md` contains the table that the code generates, and a diagram with
+/// every state and every transition.
 #[test]
 fn the_documentation_has_this_table_and_draws_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/run-control.md");

@@ -1,4 +1,4 @@
-//! [`Admission`]: the check of connections that open a lane at a builder.
+//! [`Admission`]: the check of connections by which sources open lanes at a builder.
 
 #[cfg(test)]
 mod tests;
@@ -11,45 +11,45 @@ use crate::{
     wire::control::{Hello, Reason, Refusal},
 };
 
-/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue
+/// Most handshakes in progress at one listener; further connections wait in the kernel's queue
 /// (docs/reference/protocol.md CONN-7).
 pub const GREETINGS: usize = 64;
 
-/// Time that a handshake may take (docs/reference/protocol.md CONN-6).
+/// Longest time that a handshake may take (docs/reference/protocol.md CONN-6).
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time for which a silent connection at a full listener makes others wait. Hundreds of silent
-/// connections must not keep a peer out for the full time limit of each.
+/// Time after which a listener with too many handshakes closes a connection that has sent nothing.
+/// Hundreds of silent connections must not keep a peer out for the full time limit of each.
 pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Time without an acknowledgement after which the kernel gives up a control connection.
+/// Time without an acknowledgement after which the kernel closes a control connection.
 pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
-/// Time without an acknowledgement after which the kernel gives up a lane: a dead host goes
-/// unnoticed for no longer.
+/// Time without an acknowledgement after which the kernel closes the connection of a lane. A dead
+/// host is detected within the same time.
 pub const LANE_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
-/// The rule for opening a lane at a builder: only sources of its run and epoch may, and only to the
-/// builder's present incarnation.
+/// The rule for opening a lane at a builder: only sources of the builder's run and epoch may open
+/// one, and only to the builder's present incarnation.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// The builder's id.
+    /// Id of the builder.
     pub builder: BuilderId,
-    /// The builder's run.
+    /// Run and epoch of the builder.
     pub identity: RunIdentity,
-    /// The builder's incarnation.
+    /// Incarnation of the builder.
     pub incarnation: Incarnation,
-    /// True if lanes go by datagrams.
+    /// True if the builder's lanes use datagrams.
     pub datagrams: bool,
 }
 
 impl Admission {
-    /// Returns the lane of a source that belongs here: its position in `sources`, which are
+    /// Returns the lane of a source that may open it: the source's position in `sources`, which are
     /// ascending.
     /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-19.
     ///
     /// # Errors
-    /// [`Refusal`], for the peer and for the log.
+    /// Returns a [`Refusal`] for the peer and for the log if the source may not open the lane.
     pub fn check(&self, hello: &Hello, sources: &[SourceId]) -> Result<usize, Refusal> {
         let because = |reason, detail: String| Err(Refusal::because(reason, detail));
         let ours = Peer::Builder(self.builder);

@@ -1,5 +1,5 @@
-//! [`Attendance`]: the part in a run that sources and builders share, from the first roster to the
-//! end of the run.
+//! [`Attendance`]: the behaviour that sources and builders share from the first roster to the end
+//! of the run.
 
 use std::collections::VecDeque;
 
@@ -13,37 +13,39 @@ use crate::{
     wire::control::{Control, Message, Report, RunEnd},
 };
 
-/// An action that a role's attendance asks for.
+/// An action that the attendance requests from the driver.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum AttendanceOutput {
-    /// Connect to the supervisor and greet it.
+    /// Connect to the supervisor and send it the role's greeting.
     Dial(Dial),
-    /// Drop the connection to the supervisor, or the attempt at one.
+    /// Close the connection to the supervisor, or stop the attempt to connect.
     Close,
     /// Send this message to the supervisor.
     Send(Control),
-    /// The role's part is over.
+    /// The role's part in the run has ended.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
 
-/// A role's part in its run: its membership, its messages, its last report, and its outcome.
+/// A role's part in its run: its membership, its messages to the supervisor, its final report, and
+/// its outcome.
 #[derive(Debug)]
 pub struct Attendance {
     membership: Membership,
     identity: RunIdentity,
     incarnation: Incarnation,
-    /// Messages of the attendance itself, in addition to those of the role's machine.
+    /// Messages to the supervisor that come from the attendance itself, not from the role's state
+    /// machine.
     messages: VecDeque<Control>,
     participation: Participation,
-    /// The final counters, once they are sent.
+    /// The final counters; `None` until they are sent.
     report: Option<Report>,
     ended: Option<Result<RunOutcome, RoleFault>>,
     is_over: bool,
 }
 
 impl Attendance {
-    /// Takes over from joining.
+    /// Creates the attendance of a role that has joined and has its first roster.
     pub fn new(start: &Start, now: Instant) -> Self {
         let mut membership = start.membership.clone();
         membership.watch(now);
@@ -69,23 +71,24 @@ impl Attendance {
         self.incarnation
     }
 
-    /// Returns true if there is a connection to the supervisor.
+    /// Returns true if the connection to the supervisor is up.
     pub fn is_up(&self) -> bool {
         self.membership.is_up()
     }
 
-    /// Returns true if the role's part is over, even if [`Self::poll`] has not returned that yet.
+    /// Returns true if the role's part in the run has ended, even if [`Self::poll`] has not
+    /// returned that yet.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns true if the role has sent its last report.
+    /// Returns true if the role has sent its final report.
     pub fn has_reported(&self) -> bool {
         self.report.is_some()
     }
 
-    /// Handles an event of the connection; `held` describes what is lost with the role if it is
-    /// abandoned.
+    /// Handles an event of the connection to the supervisor. If the role gives up the supervisor,
+    /// `held` describes the data that is lost with the role.
     pub fn handle(
         &mut self,
         heard: Heard,
@@ -96,19 +99,19 @@ impl Attendance {
         self.take(event, held)
     }
 
-    /// Handles the passage of time; `held` as for [`Self::handle`].
+    /// Handles the passage of time; `held` is used as in [`Self::handle`].
     pub fn handle_timeout(&mut self, now: Instant, held: impl FnOnce() -> String) -> Option<MembershipEvent> {
         let event = self.membership.handle_timeout(now);
         self.take(event, held)
     }
 
-    /// Returns when there is something to do without further input; `report` is when the last
-    /// report is due.
+    /// Returns the time at which to call [`Self::handle_timeout`] and [`Self::poll`] without
+    /// further input, or `report`, the time of the final report, if that is earlier.
     pub fn next_timeout(&self, report: Option<Instant>) -> Option<Instant> {
         earlier(self.membership.next_timeout(), report.filter(|_| self.is_up()))
     }
 
-    /// Returns the next action; nothing more after [`AttendanceOutput::Ended`].
+    /// Returns the next action; no more after [`AttendanceOutput::Ended`].
     pub fn poll(&mut self, now: Instant) -> Option<AttendanceOutput> {
         if let Some(ended) = self.ended.take() {
             self.messages.clear();
@@ -126,24 +129,25 @@ impl Attendance {
         })
     }
 
-    /// Sends a message to the supervisor, unless there is no connection.
+    /// Queues a message for the supervisor; drops it if the connection is down.
     pub fn send(&mut self, message: Message) {
         if self.is_up() {
             self.messages.push_back(Control { message: Some(message) });
         }
     }
 
-    /// Asks the supervisor to end the run, and again on each new connection.
+    /// Requests the end of the run from the supervisor, and repeats the request on each new
+    /// connection.
     pub fn request_run_end(&mut self, cause: String) {
         self.messages.extend(self.membership.request_run_end(cause));
     }
 
-    /// Lets the role go on in another incarnation.
+    /// Notes that the role continues in another incarnation.
     pub fn renumber(&mut self, incarnation: Incarnation) {
         self.incarnation = incarnation;
     }
 
-    /// Forgets what was done and reported so far.
+    /// Discards the final report and the time of participation, because the role begins again.
     pub fn forget(&mut self) {
         (self.participation, self.report) = (Participation::default(), None);
     }
@@ -158,21 +162,22 @@ impl Attendance {
         self.participation.end(now);
     }
 
-    /// Adds facts to a report that the role's machine does not know; remembers the final one.
+    /// Adds the facts to a report that the role's state machine does not know; keeps a copy of the
+    /// final report.
     pub fn complete(&mut self, message: &mut Control, facts: ReportFacts) {
         if let Some(last) = facts.complete(message) {
             self.report = Some(last);
         }
     }
 
-    /// Ends the role's part with the supervisor's last message.
+    /// Ends the role's part in the run with the supervisor's last message.
     pub fn end(&mut self, end: &RunEnd, now: Instant) {
         let outcome = RunOutcome::new(self.identity, end, self.report.take(), self.participation, now);
         self.ended = Some(Ok(outcome));
         self.is_over = true;
     }
 
-    /// Ends the role's part with a fault.
+    /// Ends the role's part in the run with a fault.
     pub fn fail(&mut self, fault: RoleFault) {
         if !self.is_over {
             self.ended = Some(Err(fault));
@@ -191,8 +196,8 @@ impl Attendance {
         match event {
             Ok(event) => {
                 match event {
-                    // Messages that the old connection did not carry are sent again where it
-                    // matters.
+                    // Messages for the old connection are dropped; those that matter are sent again
+                    // on the next connection.
                     Some(MembershipEvent::Lost) => self.messages.clear(),
                     Some(MembershipEvent::Registered(_)) => {
                         self.messages.extend(self.membership.stop_message())

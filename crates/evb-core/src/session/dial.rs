@@ -1,4 +1,4 @@
-//! [`Dial`]: a connection to be made.
+//! [`Dial`]: a connection that the driver has to open.
 
 use crate::{
     id::{Epoch, Peer},
@@ -18,7 +18,7 @@ pub enum Target {
     Lane(LaneIndex),
 }
 
-/// A connection to be made.
+/// A connection that the driver has to open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dial {
     /// The peer to connect to.
@@ -30,10 +30,11 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// Returns the association that begins with this answer, if the lane goes by datagrams.
+    /// Returns the association that the answer `welcome` begins, for a lane over datagrams.
     ///
     /// # Errors
-    /// The answer has no number for it, or the greeting was not from a source to a builder.
+    /// Returns an error if the answer has no connection number, or if the greeting was not from a
+    /// source to a builder.
     pub fn association(&self, welcome: &Welcome) -> Result<Association, MalformedMessage> {
         let connection = welcome.checked_connection()?;
         let epoch = Epoch::new(self.hello.epoch);

@@ -1,4 +1,4 @@
-//! [`LaneDialing`]: a source's connection of one lane: to be dialed, up, or to be dialed again.
+//! [`LaneDialing`]: decides when a source connects a lane, and when it tries again.
 
 #[cfg(test)]
 mod tests;
@@ -7,17 +7,18 @@ use core::time::Duration;
 
 use crate::{id::Incarnation, time::Instant};
 
-/// Time that a lane waits before it dials again. It doubles at each failure up to the limit, until
-/// a connection has lasted for the limit (docs/reference/protocol.md CONN-11).
+/// Time that a lane waits before the next attempt to connect. The wait doubles with each failure up
+/// to `RETRY_LIMIT`, and starts over after a connection has lasted for `RETRY_LIMIT`
+/// (docs/reference/protocol.md CONN-11).
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LIMIT: Duration = Duration::from_secs(1);
 
-/// Time limit for opening a lane's TCP connection. While the network is cut, the kernel waits
-/// longer between its attempts each time; a new attempt connects within a second of the network's
-/// return.
+/// Time limit for opening a lane's TCP connection. While the network is interrupted, the kernel
+/// doubles the intervals between its attempts. A new attempt of evb's connects within a second
+/// after the network is back.
 pub const OPENING: Duration = Duration::from_secs(2);
 
-/// A source's connection of one lane.
+/// State of one lane's connection at a source.
 #[derive(Clone, Debug)]
 pub struct LaneDialing {
     /// The incarnation and address of the builder to connect to.
@@ -29,7 +30,7 @@ pub struct LaneDialing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be dialed at that time.
+    /// The source has to connect at that time.
     Due(Instant),
     Dialing,
     Up(Instant),
@@ -58,13 +59,14 @@ impl LaneDialing {
         matches!(self.state, State::Up(_))
     }
 
-    /// Returns true if the driver has a connection, or is making one.
+    /// Returns true if the driver has a connection, or is opening one.
     pub fn is_under_way(&self) -> bool {
         matches!(self.state, State::Up(_) | State::Dialing)
     }
 
-    /// Takes the builder's entry in the roster. Returns true if the connection is to be made again:
-    /// to another process, to another address, or because there was none.
+    /// Applies the builder's entry in a new roster. Returns true if the source has to connect
+    /// again: the builder is another process, has another address, or was not in the previous
+    /// roster.
     pub fn aim(&mut self, incarnation: Incarnation, address: &str, now: Instant) -> bool {
         let is_same = self.incarnation == incarnation && self.address == address;
         if is_same && self.state != State::Over {
@@ -80,8 +82,8 @@ impl LaneDialing {
         self.state = State::Over;
     }
 
-    /// Connects again, because builders take the source for another process now, unless the lane is
-    /// over. Returns true if it does.
+    /// Requests a new connection, because builders now treat the source as another process. Returns
+    /// false, and does nothing, if the builder is not in the roster.
     pub fn begin_anew(&mut self, now: Instant) -> bool {
         let is_over = self.state == State::Over;
         if !is_over {
@@ -90,7 +92,7 @@ impl LaneDialing {
         !is_over
     }
 
-    /// Returns true once when the lane is to be dialed.
+    /// Returns true once when it is time to connect.
     pub fn take_due(&mut self, now: Instant) -> bool {
         let is_due = matches!(self.state, State::Due(at) if at <= now);
         if is_due {
@@ -99,7 +101,7 @@ impl LaneDialing {
         is_due
     }
 
-    /// Returns when the lane is to be dialed, if it waits for that.
+    /// Returns the time at which to connect; `None` if the lane waits for no attempt.
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Due(at) => Some(at),
@@ -107,7 +109,8 @@ impl LaneDialing {
         }
     }
 
-    /// Notes that the dialed connection is up. Returns false if none was dialed.
+    /// Notes that the requested connection is up. Returns false if the lane had not requested a
+    /// connection.
     pub fn handle_connected(&mut self, now: Instant) -> bool {
         let was_dialed = self.state == State::Dialing;
         if was_dialed {
@@ -116,7 +119,8 @@ impl LaneDialing {
         was_dialed
     }
 
-    /// Notes that the connection broke, or could not be made. Returns false if there was none.
+    /// Notes that the connection broke, or could not be opened. Returns false if the lane had no
+    /// connection and no attempt.
     pub fn handle_failed(&mut self, now: Instant) -> bool {
         match self.state {
             State::Due(_) | State::Over => return false,

@@ -1,26 +1,26 @@
-//! [`ReportFacts`]: the facts in a report that a role's machine cannot know.
+//! [`ReportFacts`]: the facts in a report that a role's state machine cannot know.
 
 use crate::{
     live::{HostFacts, complete_live},
     wire::control::{Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TrainReport},
 };
 
-/// The facts in a report that a role's machine cannot know.
+/// The facts in a report that a role's state machine cannot know.
 #[derive(Clone, Debug, Default)]
 pub struct ReportFacts {
-    /// Facts about the process and its disk.
+    /// Facts about the process, its memory and its disk.
     pub host: HostFacts,
-    /// Counts of a source's trains of datagrams.
+    /// Counts of the trains of datagrams that a source sent.
     pub trains: Option<TrainReport>,
-    /// Counts of a builder's common socket.
+    /// Counts of the UDP socket that a builder's lanes share.
     pub datagrams: Option<DatagramReport>,
-    /// Connections refused at a builder's port.
+    /// Connections that were refused at a builder's port.
     pub refusals: Option<RefusalReport>,
 }
 
 impl ReportFacts {
-    /// Adds to a report the facts that its machine does not know; returns the counters of a final
-    /// one.
+    /// Adds to a report the facts that the role's state machine does not know. Returns a copy of
+    /// the report if it is the final one.
     pub fn complete(self, message: &mut Control) -> Option<Report> {
         complete_live(message, || self.host);
         let Some(Message::Report(report)) = &mut message.message else { return None };

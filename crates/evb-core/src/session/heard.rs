@@ -1,40 +1,41 @@
-//! [`Heard`]: an event of a role's connection to its supervisor.
+//! [`Heard`]: an event on a role's connection to its supervisor.
 
 use crate::wire::control::{Control, Refusal, Welcome};
 
-/// An event of a role's connection to its supervisor.
+/// An event on a role's connection to its supervisor.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum Heard {
-    /// A dialed connection is up, and the supervisor admitted the role.
+    /// The requested connection is up, and the supervisor admitted the role.
     Welcome(Welcome),
-    /// A dialed connection failed.
+    /// The requested connection could not be opened.
     Failed(DialFailure),
-    /// A message arrived.
+    /// A message from the supervisor arrived.
     Message(Control),
-    /// The connection broke, for this reason. Everything that arrived before has been delivered.
+    /// The connection broke, for the given reason. All messages that arrived before have been
+    /// delivered.
     Closed(String),
-    /// The bytes that arrived are not a control message, for this reason.
+    /// The bytes that arrived are not a control message; the text says why.
     Unreadable(String),
 }
 
 /// A failed attempt to connect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DialFailure {
-    /// The kind of fault, which decides about another attempt.
+    /// Kind of the fault, which decides whether another attempt makes sense.
     pub fault: DialFault,
-    /// The fault in words.
+    /// Description of the fault.
     pub words: String,
 }
 
-/// The kind of fault that an attempt to connect failed with.
+/// The kind of fault for which an attempt to connect failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DialFault {
-    /// Nothing answers at the address.
+    /// Nothing answers at the peer's address.
     Unreachable,
-    /// The name, or the local address to send from, is not available.
+    /// The peer's name cannot be resolved, or the local address to send from does not exist.
     NoAddress,
-    /// Something answered, but the handshake failed.
+    /// The other side answered, but the handshake failed.
     Handshake {
         /// True if the keys seem not to match.
         is_about_keys: bool,

@@ -1,4 +1,5 @@
-//! [`Joining`]: from a role's first call to the supervisor until the run has a roster.
+//! [`Joining`]: the behaviour of a role from its first attempt to connect to the supervisor until
+//! it has a roster.
 
 #[cfg(test)]
 mod tests;
@@ -13,37 +14,39 @@ use crate::{
     wire::control::{Control, Message, Roster},
 };
 
-/// An action that a role that joins asks for.
+/// An action that a joining role requests from the driver.
 #[derive(Debug)]
 pub enum JoiningOutput {
-    /// Connect to the supervisor and greet it.
+    /// Connect to the supervisor and send it the role's greeting.
     Dial(Dial),
-    /// Drop the connection to the supervisor, or the attempt at one.
+    /// Close the connection to the supervisor, or stop the attempt to connect.
     Close,
-    /// The role was admitted. Its part in the run begins with that event; the caller may be told.
+    /// The supervisor admitted the role. The role's part in the run begins with the given event id,
+    /// which the driver may pass on to the user.
     Joined(EventId),
-    /// The run has a roster: the role's machine takes over, including the connection.
+    /// The role has a roster. The role's own state machine continues after joining, and owns the
+    /// connection to the supervisor.
     Begin(Box<Start>),
-    /// The run ended before it began for this role, or the role cannot go on.
+    /// The run ended before the role had a roster, or the role cannot join.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
 
-/// The state that a role's machine begins with.
+/// The state from which a role's own state machine continues after joining.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The role's place in the run.
+    /// Membership of the role in the run.
     pub membership: Membership,
-    /// The run that it belongs to.
+    /// The run that the role belongs to.
     pub identity: RunIdentity,
-    /// The registration that is valid.
+    /// The latest registration of the role.
     pub registered: Registered,
     /// The first roster.
     pub roster: Roster,
 }
 
-/// A role on its way into a run.
+/// State machine of a role that is joining a run.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`.
+/// After all inputs that share one `now`, call `poll` until it returns `None`.
 #[derive(Clone, Debug)]
 pub struct Joining {
     membership: Membership,
@@ -72,13 +75,13 @@ impl Joining {
         self.take(event, now);
     }
 
-    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without input.
+    /// Returns the time at which to call [`Self::handle_timeout`] and [`Self::poll`] without
+    /// further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.membership.next_timeout()
     }
 
-    /// Returns the next action; nothing more after [`JoiningOutput::Begin`] or
-    /// [`JoiningOutput::Ended`].
+    /// Returns the next action; no more after [`JoiningOutput::Begin`] or [`JoiningOutput::Ended`].
     pub fn poll(&mut self, now: Instant) -> Option<JoiningOutput> {
         if let Some(first) = self.joined.take() {
             return Some(JoiningOutput::Joined(first));
@@ -106,7 +109,8 @@ impl Joining {
             Ok(Some(MembershipEvent::Message(message))) => self.handle_message(message, now),
             Ok(Some(MembershipEvent::Lost) | None) => {}
             Err(fault) => {
-                // A role that was admitted has joined, even if what it was told makes no sense.
+                // The supervisor admitted the role, so it has joined, even if the supervisor's
+                // parameters are invalid.
                 if self.registered.is_none() && self.membership.identity().is_some() {
                     self.joined = Some(EventId::FIRST);
                 }
@@ -129,7 +133,7 @@ impl Joining {
                 let outcome = RunOutcome::new(identity, &end, None, Participation::default(), now);
                 self.ended = Some(Ok(outcome));
             }
-            // The supervisor sends a role nothing else before the first roster.
+            // Before the first roster, the supervisor sends a role no other messages.
             _ => {}
         }
     }

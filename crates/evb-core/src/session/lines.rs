@@ -1,4 +1,4 @@
-//! [`Lines`]: a limit on the log lines that a peer can cause.
+//! [`Lines`]: a rate limit for the log lines that a peer can cause.
 
 #[cfg(test)]
 mod tests;
@@ -7,23 +7,23 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Lines that may be written at once.
+/// Number of lines that may be written at once.
 const BURST: u32 = 5;
-/// Time after which one more line may be written.
+/// Interval at which one more line may be written.
 const EACH: Duration = Duration::from_secs(1);
 
-/// A limit on log lines: five at once, and one a second on average. Peers that break their
-/// connections again and again must not fill a disk.
+/// A rate limit for log lines: five at once, and one per second on average. Peers whose connections
+/// break again and again must not fill the disk with log lines.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
-    /// The time at which all lines are free again.
+    /// Time at which all `BURST` lines are available again.
     full: Instant,
     unsaid: u64,
 }
 
 impl Lines {
-    /// Returns how many lines before this one were left out, or `None` if this one is left out,
-    /// too.
+    /// Returns the number of lines that were suppressed before this one, or `None` if this line is
+    /// to be suppressed, too.
     pub fn next(&mut self, now: Instant) -> Option<u64> {
         let after = self.full.max(now) + EACH;
         if after.since(now) > EACH * BURST {

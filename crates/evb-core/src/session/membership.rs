@@ -1,5 +1,4 @@
-//! [`Membership`]: a role's place in the run, over all its successive connections to the
-//! supervisor.
+//! [`Membership`]: keeps a role registered with the supervisor over all its successive connections.
 
 #[cfg(test)]
 mod tests;
@@ -13,39 +12,39 @@ use crate::{
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
 };
 
-/// Silence after which the supervisor counts as gone: twice the silence after which it takes a peer
-/// for down.
+/// Time without a message after which a role treats the supervisor as lost. This limit is twice the
+/// time after which the supervisor treats a silent peer as down.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Time limit for one attempt to register again. While the network is cut, the kernel waits longer
-/// between its own attempts each time; a new connection is up within a second of the network's
-/// return.
+/// Time limit for one attempt to register again. While the network is interrupted, the kernel
+/// doubles the intervals between its own attempts. A new connection is up within a second after the
+/// network is back.
 const TRY: Duration = Duration::from_secs(2);
 
-/// Time for which a role tries to register again, if the supervisor does not say.
+/// Time for which a role tries to register again if the supervisor has not specified one.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Time that a role waits before it tries to connect again.
+/// Time that a role waits between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Number of attempts to join with keys that seem not to match.
+/// Number of attempts to join although the keys seem not to match.
 const KEY_TRIES: u32 = 3;
 
-/// A role that wants a place in a run.
+/// A role that wants to join a run.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The supervisor's address.
     pub supervisor: String,
     /// The role's greeting.
     pub hello: Hello,
-    /// Time for which it tries to join.
+    /// Time for which the role tries to join.
     pub start_timeout: Duration,
 }
 
-/// A registration, and when the greeting that led to it was sent.
+/// A registration, and the time of the greeting that led to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Registered {
-    /// The time at which the greeting was sent that was answered.
+    /// Time at which the role sent the greeting that the supervisor answered.
     pub greeted: Instant,
     /// The role's incarnation in the run.
     pub incarnation: Incarnation,
@@ -53,45 +52,45 @@ pub struct Registered {
     pub parameters: RunParameters,
 }
 
-/// An action that a membership asks for.
+/// An action that the membership requests from the driver.
 #[derive(Debug)]
 pub enum MembershipOutput {
-    /// Connect to the supervisor and greet it.
+    /// Connect to the supervisor and send it the role's greeting.
     Dial(Dial),
-    /// Drop the connection, or the attempt at one.
+    /// Close the connection to the supervisor, or stop the attempt to connect.
     Close,
 }
 
-/// The meaning of an input for the role.
+/// Event for the role's state machine that results from an input.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum MembershipEvent {
-    /// The supervisor sent this message.
+    /// A message from the supervisor arrived.
     Message(Control),
-    /// The connection broke: go on without it.
+    /// The connection to the supervisor broke; the role continues without it.
     Lost,
-    /// The role is registered, for the first time or again. Messages that an older connection may
-    /// not have carried are to be sent again.
+    /// The role is registered, for the first time or again. The role has to send messages again
+    /// that an older connection may not have delivered.
     Registered(Registered),
 }
 
-/// A role's place in the run. When its connection to the supervisor breaks, it registers again,
-/// while the role goes on.
+/// A role's membership in a run. When the connection to the supervisor breaks, it registers again,
+/// while the role continues to work.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`.
+/// After all inputs that share one `now`, call `poll` until it returns `None`.
 /// Requirements: docs/reference/protocol.md CONN-11, CONN-17, CONN-18.
 #[derive(Clone, Debug)]
 pub struct Membership {
     supervisor: String,
-    /// The greeting as it is sent, with run, epoch and incarnation.
+    /// The greeting; run, epoch and incarnation are filled in when they are known.
     hello: Hello,
-    /// Known once the role was admitted.
+    /// Run and epoch; `None` until the supervisor has admitted the role.
     identity: Option<RunIdentity>,
     patience: Duration,
-    /// True once the run has a roster: from then on, silence means that the supervisor is gone.
+    /// True once the run has a roster. From then on, silence means that the supervisor is lost.
     is_watched: bool,
     closes: bool,
-    /// The role's request for the end of the run, which is sent on every connection.
+    /// Cause of the role's request to end the run; the request is sent on every connection.
     stop: Option<String>,
     state: State,
 }
@@ -99,24 +98,24 @@ pub struct Membership {
 #[derive(Clone, Debug)]
 enum State {
     Up {
-        /// The time at which anything was last received.
+        /// Time at which the last message arrived.
         heard: Instant,
     },
     Away(Away),
-    /// Given up.
+    /// The membership has ended.
     Over,
 }
 
 #[derive(Clone, Debug)]
 struct Away {
     since: Instant,
-    /// The reasons why the connection broke, and why the last attempt failed.
+    /// Reason why the connection broke.
     cause: String,
     last: Option<String>,
-    /// The time at which the attempt under way began.
+    /// Time at which the present attempt to connect began.
     dialing: Option<Instant>,
     next: Instant,
-    /// Remaining attempts with keys that seem not to match.
+    /// Number of attempts that are left although the keys seem not to match.
     key_tries: u32,
 }
 
@@ -137,17 +136,18 @@ impl Membership {
         }
     }
 
-    /// Returns the run that the role is in; `None` before it is admitted.
+    /// Returns the run that the role belongs to; `None` until the supervisor has admitted the role.
     pub fn identity(&self) -> Option<RunIdentity> {
         self.identity
     }
 
-    /// Returns true if there is a connection.
+    /// Returns true if the connection to the supervisor is up.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
     }
 
-    /// Expects to hear the supervisor regularly from now on (docs/reference/protocol.md CTRL-5).
+    /// Expects regular messages from the supervisor from now on (docs/reference/protocol.md
+    /// CTRL-5).
     pub fn watch(&mut self, now: Instant) {
         self.is_watched = true;
         if let State::Up { heard } = &mut self.state {
@@ -155,23 +155,24 @@ impl Membership {
         }
     }
 
-    /// Notes that the role wants the run to end. Returns the message to send now, if there is a
-    /// connection.
+    /// Notes that the role requests the end of the run. Returns the message to send now; `None` if
+    /// the connection to the supervisor is down.
     pub fn request_run_end(&mut self, cause: String) -> Option<Control> {
         self.stop = Some(cause);
         if self.is_up() { self.stop_message() } else { None }
     }
 
-    /// Returns the request for the run's end, if there is one, to be sent on each new connection.
+    /// Returns the role's request to end the run, to be sent on each new connection; `None` if the
+    /// role has not made one.
     pub fn stop_message(&self) -> Option<Control> {
         let cause = self.stop.clone()?;
         Some(Control { message: Some(Message::Stop(Stop { cause })) })
     }
 
-    /// Handles an event of the connection.
+    /// Handles an event of the connection to the supervisor.
     ///
     /// # Errors
-    /// [`RoleFault`]: the role cannot go on.
+    /// Returns [`RoleFault`] if the role cannot continue.
     pub fn handle(&mut self, heard: Heard, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         match heard {
             Heard::Message(message) => {
@@ -186,11 +187,11 @@ impl Membership {
         }
     }
 
-    /// Handles the passage of time: silence, an attempt that takes too long, the end of all
-    /// attempts.
+    /// Handles the passage of time: a silent supervisor, an attempt that takes too long, and the
+    /// end of the time for attempts.
     ///
     /// # Errors
-    /// [`RoleFault::Abandoned`].
+    /// Returns [`RoleFault::Abandoned`] when the time for attempts to register again is over.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         let is_first = self.identity.is_none();
         match &mut self.state {
@@ -198,13 +199,14 @@ impl Membership {
                 self.closes = true;
                 return Ok(Some(self.lose(format!("it sent nothing for {SILENCE:?}"), now)));
             }
-            // The driver itself limits the time of a first attempt.
+            // The driver limits the duration of an attempt before the role has joined.
             State::Away(away) if !is_first => match away.dialing {
                 Some(since) if now.since(since) >= TRY => {
                     away.fail(format!("no answer within {TRY:?}"), now);
                     self.closes = true;
                 }
-                // An attempt that is under way at the end of patience ends by its own limit.
+                // If `patience` ends during an attempt, the attempt may continue for its own time
+                // limit.
                 None if now.since(away.since) >= self.patience => return Err(self.give_up(now)),
                 _ => {}
             },
@@ -213,7 +215,8 @@ impl Membership {
         Ok(None)
     }
 
-    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without input.
+    /// Returns the time at which to call [`Self::handle_timeout`] and [`Self::poll`] without
+    /// further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let is_first = self.identity.is_none();
         match &self.state {
@@ -247,7 +250,8 @@ impl Membership {
         welcome: &Welcome,
         now: Instant,
     ) -> Result<Option<MembershipEvent>, RoleFault> {
-        // A late welcome belongs to a connection that is already dropped.
+        // A welcome that arrives while no attempt is in progress is late: its connection has been
+        // dropped.
         let State::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
         let identity = RunIdentity::of(welcome);
         if self.identity.is_some_and(|known| known != identity) {
@@ -312,7 +316,7 @@ impl Membership {
         self.end(fault)
     }
 
-    /// Ends the membership: no more is expected of the supervisor.
+    /// Ends the membership after a fault; further input has no effect.
     fn end(&mut self, fault: RoleFault) -> RoleFault {
         self.state = State::Over;
         self.closes = true;
@@ -329,11 +333,11 @@ impl Away {
         (self.last, self.dialing, self.next) = (Some(words), None, now + RETRY);
     }
 
-    /// Returns true if a role that was never admitted may be admitted later.
+    /// Returns true if a role that was never admitted should try again.
     fn may_join_later(&mut self, fault: &DialFault) -> bool {
         match fault {
-            // Keys that do not match do not change by waiting, but a single byte corrupted on the
-            // way looks the same.
+            // Different keys stay different, but a byte that was corrupted in transit causes the
+            // same failure; so a few attempts are made.
             DialFault::Handshake { is_about_keys } => {
                 self.key_tries = self.key_tries.saturating_sub(u32::from(*is_about_keys));
                 self.key_tries > 0
@@ -345,10 +349,11 @@ impl Away {
 }
 
 /// Returns true if another attempt may succeed (docs/reference/protocol.md CONN-11). Names and
-/// addresses that are not available now may be when the network is back.
+/// addresses that are not available now may be available again when the network is back.
 fn may_pass(fault: &DialFault) -> bool {
     match fault {
-        // After a restart, the supervisor may still hold our old connection.
+        // After a restart of the role, the supervisor may still have the old connection and refuse
+        // the new one as a duplicate.
         DialFault::Refused(refusal) => refusal.reason == Reason::DuplicateId,
         DialFault::Unreachable | DialFault::NoAddress | DialFault::Handshake { .. } => true,
     }

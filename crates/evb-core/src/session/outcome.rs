@@ -1,4 +1,4 @@
-//! The end of a run for a role.
+//! [`RunOutcome`] and [`RoleFault`]: how a role's part in a run ends.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     wire::control::{MalformedMessage, Report, RunEnd, Welcome},
 };
 
-/// The run that a role belongs to.
+/// Epoch and number by which a role identifies its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
     /// The run's epoch.
@@ -19,32 +19,33 @@ pub struct RunIdentity {
 }
 
 impl RunIdentity {
-    /// Returns the run that the supervisor leads.
+    /// Returns the run that the supervisor's welcome names.
     pub fn of(welcome: &Welcome) -> Self {
         Self { epoch: Epoch::new(welcome.epoch), run: RunNumber::new(welcome.run) }
     }
 }
 
-/// The outcome of a run by the supervisor's ledger.
+/// The outcome of a run according to the supervisor's ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOutcome {
     /// The run's number.
     pub run: RunNumber,
     /// The run's epoch.
     pub epoch: Epoch,
-    /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
+    /// 0: every event is accounted for and complete. 1: some events are incomplete or lost, or the
+    /// run failed.
     pub exit_code: u8,
-    /// The outcome in words.
+    /// The outcome as a sentence.
     pub verdict: String,
-    /// The role's own final counters, if it sent them.
+    /// The role's own final counters; `None` if the role did not send them.
     pub report: Option<Report>,
-    /// Time for which the role took part: from its first events until no more were to arrive.
-    /// `None` if it received none.
+    /// Time for which the role took part: from its first events until no more events were to
+    /// arrive. `None` if the role received no events.
     pub took_part: Option<Duration>,
 }
 
 impl RunOutcome {
-    /// Creates the outcome for a role from the supervisor's last message.
+    /// Creates the outcome of a role's run from the supervisor's last message.
     pub fn new(
         identity: RunIdentity,
         end: &RunEnd,
@@ -72,7 +73,7 @@ impl Participation {
         self.from.get_or_insert(now);
     }
 
-    /// Notes that no more events arrive; what follows is bookkeeping.
+    /// Notes that no more events will arrive, only messages that end the run.
     pub fn end(&mut self, now: Instant) {
         self.to.get_or_insert(now);
     }
@@ -82,45 +83,46 @@ impl Participation {
     }
 }
 
-/// A fault that ends a role's part in a run.
+/// A fault that ends a role's part in a run with an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleFault {
-    /// The supervisor could not be reached, or refused; the driver knows more.
+    /// The supervisor could not be reached, or refused the role; the text says which.
     #[error("cannot join the run: {0}")]
     NotJoined(String),
-    /// The supervisor's bytes are not a control message.
+    /// The supervisor sent bytes that are not a control message.
     #[error("the supervisor broke the protocol: {0}")]
     Unreadable(String),
-    /// The connection to the supervisor broke during the run, and could not be restored.
+    /// The connection to the supervisor broke during the run, and the role could not register
+    /// again.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
     Abandoned {
-        /// The reason why the connection broke.
+        /// Reason why the connection broke.
         cause: String,
-        /// Time for which the role tried to connect again.
+        /// Time for which the role tried to register again.
         tried: Duration,
-        /// The reason why the last attempt failed.
+        /// Reason why the last attempt failed.
         last: String,
-        /// The data that the role still holds.
+        /// Description of the data that the role still holds and that is lost with it.
         held: String,
     },
     /// The supervisor sent a malformed message.
     #[error("the supervisor broke the protocol: {0}")]
     Malformed(#[from] MalformedMessage),
-    /// The supervisor sent a roster that does not fit what is known.
+    /// The supervisor sent a roster that contradicts an earlier roster or the role's configuration.
     #[error("the supervisor broke the protocol: {0}")]
     Roster(String),
-    /// A builder's memory would exceed its limit.
+    /// The memory that a builder needs exceeds its limit.
     #[error(
         "this builder needs {needed} for slots × Σ max_fragment (and over UDP for data that may come out of order), more than its memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
-        /// Memory for the slots and for out-of-order data.
+        /// Memory for the slots and for data that arrives out of order.
         needed: Bytes,
-        /// The limit.
+        /// Configured memory limit of the builder.
         limit: Bytes,
     },
-    /// A builder's sink has failed: it takes no more events, and does not confirm those that it
-    /// has.
+    /// A builder's sink panicked. The failed sink accepts no more events, and does not confirm the
+    /// events that it has.
     #[error(
         "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
     )]
@@ -128,7 +130,8 @@ pub enum RoleFault {
 }
 
 impl RoleFault {
-    /// Returns the fault with what the role still holds, if the role was abandoned.
+    /// Adds to [`Self::Abandoned`] the description of the data that the role still holds; returns
+    /// any other fault unchanged.
     #[must_use]
     pub fn holding(self, what: impl FnOnce() -> String) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! Fragments that wait for decisions, and decisions that wait for fragments.
+//! [`Backlog`]: fragments that wait for decisions, and decisions that wait for fragments.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,68 +14,69 @@ use crate::{
     wire::control::{MAX_OUTSTANDING, Verdict},
 };
 
-/// Number of decisions without fragments that are remembered, so that a late fragment is dropped by
-/// its cause. Readout on demand makes no unwanted fragments, so none is remembered then.
+/// Number of decisions without fragments that are remembered, so that the cause for which a late
+/// fragment is dropped is known. A source that makes fragments on demand makes no unwanted
+/// fragments, so it remembers no decisions.
 const REMEMBERED: usize = 1 << 16;
 
-/// Outcome for a fragment or a decision.
+/// Result of a new fragment or a new decision for its event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Placed {
-    /// The other half is still to come.
+    /// The fragment waits for its decision, or the decision for its fragment.
     Waiting,
-    /// The decision is not new, or concerns an event that is over.
+    /// The decision is a repetition, or concerns an event that has ended.
     Known,
-    /// The fragment is assigned, and goes to the lane of that index.
+    /// The fragment is assigned, and goes to the lane with that index.
     Ready(LaneIndex, Fragment),
-    /// The fragment is here, and its event waits for a builder.
+    /// The fragment is present, and its event has no builder yet.
     Parked(Fragment),
-    /// The fragment is dropped, as its event was inhibited.
+    /// The fragment is dropped, because its event was inhibited.
     Inhibited,
-    /// The fragment is dropped, as its event ended without it.
+    /// The fragment is dropped, because its event ended without it.
     Closed,
-    /// The fragment is dropped, as this source has pushed that event already.
+    /// The fragment is dropped, because this source has already pushed a fragment of that event.
     Duplicate,
 }
 
-/// State of an outstanding event's fragment.
+/// State of the fragment of an outstanding event.
 #[derive(Debug)]
 pub(super) enum Recalled {
-    /// The fragment is here.
+    /// The fragment is present.
     Here(Fragment),
-    /// The fragment is still to come: readout has been asked for it, or will push it.
+    /// The fragment has not arrived: readout has been asked for it, or will push it.
     Awaited,
-    /// The fragment is not here and is not asked for, as its time was over.
+    /// The fragment is missing and has not been requested, because its entry was removed before.
     Gone,
 }
 
-/// The entries of events, one per event id from `first` on.
+/// The state of each event from event id `first` on, by its fragment and its decision.
 #[derive(Debug)]
 pub(super) struct Backlog {
     entries: VecDeque<Entry>,
     first: u64,
-    /// Lanes of events below `first` whose fragments are still to come.
+    /// Lanes of assigned events below `first` whose fragments have not arrived.
     owed: BTreeMap<u64, LaneIndex>,
     undecided: u64,
     bytes: u64,
     held: usize,
-    /// Fragments without a decision, in the order of their arrival.
+    /// Events of fragments without a decision, in the order of their arrival.
     waiting: VecDeque<(Instant, EventId)>,
     patience: Duration,
-    /// Number of events without need for a fragment that are remembered.
+    /// Number of decided events that need no fragment and are remembered.
     remembered: usize,
 }
 
 #[derive(Debug)]
 enum Entry {
-    /// There is neither a fragment nor a decision.
+    /// Neither the fragment nor the decision has arrived.
     Nothing,
     /// The fragment waits for its decision.
     Held(Fragment),
-    /// The decision waits for its fragment.
+    /// The decision waits for the fragment.
     Assigned(LaneIndex),
     Inhibited,
     Closed,
-    /// Both were here.
+    /// Fragment and decision have arrived, or the fragment was dropped.
     Over,
 }
 
@@ -124,9 +125,9 @@ impl Backlog {
         Ok(placed)
     }
 
-    /// Passes over `count` events from `first` on that want no fragment. Returns false if fragments
-    /// or decisions are held, which have to be handled one by one. With millions of inhibited
-    /// events per second, a step for each would cost too much.
+    /// Skips `count` events from `first` on that need no fragment. Returns false if the backlog has
+    /// entries, because then each event has to be handled by itself. At millions of inhibited
+    /// events per second, one step per event would cost too much.
     pub(super) fn pass(&mut self, first: EventId, count: u64) -> bool {
         let is_free = self.remembered == 0 && self.entries.is_empty() && first.number() == self.first;
         if is_free {
@@ -136,7 +137,7 @@ impl Backlog {
         is_free
     }
 
-    /// Takes in a decision. `lane` is the builder's lane if the verdict is `Assigned`.
+    /// Handles a decision. `lane` is the builder's lane if the verdict is `Assigned`.
     pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<LaneIndex>) -> Placed {
         let Some(index) = event.number().checked_sub(self.first) else {
             if lane.is_none() {
@@ -180,7 +181,7 @@ impl Backlog {
         placed
     }
 
-    /// Returns the state of an outstanding event's fragment, which the caller takes over.
+    /// Removes the fragment of an outstanding event, and returns it if it is present.
     pub(super) fn recall(&mut self, event: EventId) -> Recalled {
         if self.owed.remove(&event.number()).is_some() {
             return Recalled::Awaited;
@@ -198,7 +199,7 @@ impl Backlog {
         }
     }
 
-    /// Closes all events up to `decided`. Returns the number of fragments that are dropped.
+    /// Closes all events up to `decided`. Returns the number of dropped fragments.
     pub(super) fn close(&mut self, decided: EventId) -> u64 {
         let end = decided.number() + 1;
         self.owed = self.owed.split_off(&end);
@@ -217,12 +218,13 @@ impl Backlog {
         closed
     }
 
-    /// Restarts the wait of fragments for decisions, as there was no supervisor to decide.
+    /// Restarts the time for which fragments wait for decisions, because the supervisor was away
+    /// and could not decide.
     pub(super) fn wait_anew(&mut self, now: Instant) {
         self.waiting.iter_mut().for_each(|(since, _)| *since = now);
     }
 
-    /// Drops fragments that waited too long for a decision. Returns their number.
+    /// Drops fragments that have waited too long for a decision. Returns their number.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
         while let Some((since, event)) = self.waiting.front().copied() {
@@ -262,7 +264,7 @@ impl Backlog {
         EventId::new(self.undecided)
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries, for tests.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.entries.len()
@@ -275,8 +277,8 @@ impl Backlog {
         &mut self.entries[index]
     }
 
-    /// Forgets entries at the front that are over, or have waited for their fragments while many
-    /// later events were decided.
+    /// Removes entries at the front whose events have ended, or whose fragments are missing while
+    /// many later events were decided.
     fn forget(&mut self) {
         loop {
             let decided = self.first < self.undecided;
@@ -300,8 +302,8 @@ impl Backlog {
             }
             self.first += 1;
         }
-        // Entries of `waiting` whose fragments were decided are removed when they come to the
-        // front.
+        // Fragments in `waiting` that have been decided in the meantime are removed only when they
+        // reach the front.
         while let Some((_, event)) = self.waiting.front() {
             let index = event.number().checked_sub(self.first).map(|index| index as usize);
             if index.and_then(|index| self.entries.get(index)).is_some_and(|e| matches!(e, Entry::Held(_))) {

@@ -1,4 +1,4 @@
-//! The fragments of builders that join and leave.
+//! Fragments whose events get another builder because builders join and leave.
 
 use super::{SourceCore, backlog::Recalled, lane::SourceLane};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl SourceCore {
-    /// Takes in a roster. Lanes of builders that left or restarted end, and their fragments wait
-    /// for [`Self::handle_holdings`]. New builders get further lanes ([`Self::lane_count`]).
+    /// Applies a roster. Lanes of builders that left or restarted end, and their fragments wait for
+    /// [`Self::handle_holdings`]. New builders get additional lanes ([`Self::lane_count`]).
     /// Requirements: docs/reference/protocol.md RUN-34.
     pub fn handle_roster(&mut self, builders: &[(BuilderId, Incarnation)]) -> Result<(), MalformedMessage> {
         let mut over = Vec::new();
@@ -22,12 +22,13 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Begins all lanes again, as the supervisor takes us for a new process.
+    /// Begins all lanes again at 0, because the supervisor treats this source as a new process.
     pub fn begin_anew(&mut self) {
         LaneIndex::all(self.lanes.len()).for_each(|lane| self.restart(lane));
     }
 
-    /// Takes in the outstanding events and their builders. Fragments that are in a lane stay there.
+    /// Applies the supervisor's list of outstanding events and their builders. Fragments that are
+    /// in a lane stay there.
     /// Requirements: docs/reference/protocol.md RUN-35.
     pub fn handle_holdings(&mut self, holdings: &Holdings) -> Result<(), MalformedMessage> {
         let decided = EventId::new(holdings.decided);
@@ -47,7 +48,8 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Appends a fragment to its builder's lane, or keeps it until the builder is in the roster.
+    /// Appends a fragment to its builder's lane, or keeps it while the builder is not in the
+    /// roster.
     pub(super) fn deliver(&mut self, lane: LaneIndex, fragment: Fragment) {
         if self.seats.is_listed(lane) {
             self.lanes[lane].append(fragment);
@@ -57,7 +59,8 @@ impl SourceCore {
         }
     }
 
-    /// Finds an outstanding event's fragment, and brings it to its lane.
+    /// Finds the fragment of an outstanding event, and appends it to the lane of the event's
+    /// builder.
     fn house(&mut self, event: EventId, lane: Option<LaneIndex>) {
         let here = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Here);
         match here {
@@ -75,13 +78,14 @@ impl SourceCore {
         }
     }
 
-    /// Ends the lane, and keeps its uncommitted fragments by event.
+    /// Ends the lane, and keeps its uncommitted fragments by event id.
     fn restart(&mut self, lane: LaneIndex) {
         self.announce.remove(lane);
         self.lanes[lane].restart().for_each(|fragment| self.parking.park(fragment));
     }
 
-    /// Returns each event of the message with its lane.
+    /// Returns each event of the message with the lane to its builder; `None` for an event that has
+    /// no builder yet.
     fn builders_of(
         &self,
         holdings: &Holdings,

@@ -1,4 +1,5 @@
-//! [`SourceLane`]: a source's end of the lane to one builder, with the announcements on it.
+//! [`SourceLane`]: a source's end of the lane to one builder, with the schedule of its
+//! announcements.
 
 #[cfg(test)]
 mod tests;
@@ -22,22 +23,22 @@ use crate::{
     },
 };
 
-/// Part of a builder's deadline for which announcements wait at most.
+/// Divisor of the builders' deadline that gives the longest delay of announcements.
 const WAIT_PART: u32 = 16;
 
 /// Times that apply to all lanes of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneTimes {
     source: SourceId,
-    /// Longest time for which an announcement waits.
+    /// Longest time for which an announcement is delayed.
     longest_wait: Duration,
-    /// Time that full ports on the way to a builder take to drain.
+    /// Time in which full switch ports on the way to a builder drain.
     queue: Duration,
 }
 
 impl LaneTimes {
-    /// Returns the times of a source whose builders give up unannounced fragments a `deadline`
-    /// after their assignment.
+    /// Returns the times for a source whose builders give up unannounced fragments when `deadline`
+    /// has passed since the assignment.
     pub(super) fn new(source: SourceId, deadline: Duration, queue: Duration) -> Self {
         Self { source, longest_wait: deadline / WAIT_PART, queue }
     }
@@ -47,14 +48,14 @@ impl LaneTimes {
     }
 }
 
-/// The lane to one builder: its bytes, and the records of its connection.
+/// A source's end of the lane to one builder: the lane's bytes, and the records of its connection.
 #[derive(Debug)]
 pub(super) struct SourceLane {
     outgoing: OutgoingLane,
     is_connected: bool,
     /// Schedule of announcements on a stream.
     announcing: Announcing,
-    /// Datagram state, if the lane uses datagrams.
+    /// Datagram state; `None` for a lane over a stream.
     datagrams: Option<OutgoingDatagrams>,
     counters: LaneCounters,
     /// Scratch memory for the ranges of a commit.
@@ -89,28 +90,30 @@ impl SourceLane {
         self.counters
     }
 
-    /// Returns the lane's bookkeeping.
+    /// Returns the lane's offsets and its uncommitted fragments.
     pub(super) fn outgoing(&self) -> &OutgoingLane {
         &self.outgoing
     }
 
-    /// Returns true if the builder can be reached.
+    /// Returns true if the lane's connection is up.
     pub(super) fn is_connected(&self) -> bool {
         self.is_connected
     }
 
-    /// Appends a fragment whose event is this builder's.
+    /// Appends a fragment whose event is assigned to this lane's builder.
     pub(super) fn append(&mut self, fragment: Fragment) {
         self.outgoing.append(fragment);
     }
 
-    /// Ends the lane, and returns its uncommitted fragments. The next byte begins another lane.
+    /// Ends the lane, and returns its uncommitted fragments. Later fragments begin a new lane at
+    /// offset 0.
     pub(super) fn restart(&mut self) -> impl Iterator<Item = Fragment> + use<> {
         self.handle_disconnected();
         core::mem::take(&mut self.outgoing).into_uncommitted()
     }
 
-    /// Notes that the builder accepted the connection, with the lane state that the builder has.
+    /// Notes that the builder accepted the connection. `received` and `announced` are the builder's
+    /// state of the lane.
     pub(super) fn handle_connected(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         self.outgoing.handle_reconnect(received, announced)?;
         self.counters.reconnects += u64::from(received > 0);
@@ -118,21 +121,21 @@ impl SourceLane {
         Ok(())
     }
 
-    /// Notes that the connection is gone.
+    /// Notes that the lane's connection is gone.
     pub(super) fn handle_disconnected(&mut self) {
         self.is_connected = false;
         self.announcing.reset();
         self.datagrams = None;
     }
 
-    /// Takes in a grant. Returns true if announcements wait, as the builder may have too little
-    /// left to grant.
+    /// Handles a grant. Returns true if announcements wait, because the builder may have few
+    /// announced bytes left to grant.
     pub(super) fn handle_grant(&mut self, end: u64) -> Result<bool, LaneError> {
         self.outgoing.handle_grant(end)?;
         Ok(self.outgoing.has_announcements())
     }
 
-    /// Takes in a commit, and frees the memory of the committed fragments.
+    /// Handles a commit, and frees the memory of the committed fragments.
     pub(super) fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let before = self.outgoing.held_fragments();
         self.outgoing.handle_commit(offset, ranges)?;
@@ -140,8 +143,8 @@ impl SourceLane {
         Ok(())
     }
 
-    /// Appends announcements to the lane's stream, as many as may go now. Returns true if others
-    /// wait.
+    /// Appends the announcements that are due to the lane's stream. Returns true if further
+    /// announcements wait.
     pub(super) fn announce(&mut self, now: Instant, into: &mut BytesMut) -> bool {
         let mut left = self.announcing.batch(&self.outgoing, now);
         while left > 0 {
@@ -153,7 +156,7 @@ impl SourceLane {
         self.outgoing.has_announcements()
     }
 
-    /// Returns true if announcements, or over datagrams anything else, should leave now.
+    /// Returns true if announcements are due, or, for a lane over datagrams, any other records.
     pub(super) fn is_announcement_due(&mut self, now: Instant) -> bool {
         self.is_connected
             && match &mut self.datagrams {
@@ -162,13 +165,13 @@ impl SourceLane {
             }
     }
 
-    /// Returns the time at which [`Self::handle_timeout`] has something to do.
+    /// Returns the time at which to call [`Self::handle_timeout`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         earlier(self.announcing.next(), self.datagrams.as_ref().and_then(OutgoingDatagrams::next_timeout))
     }
 
-    /// Handles timers that are due. Returns true if the lane has something to announce, perhaps a
-    /// repetition.
+    /// Handles timers that have expired. Returns true if the lane may have announcements to send or
+    /// to repeat.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
         let mut wants = is_due(self.announcing.next());
@@ -177,25 +180,25 @@ impl SourceLane {
         {
             wants = true;
             if datagrams.is_repeat_due(now) {
-                // The offset cannot be out of range: it was announced on this connection.
+                // The offset cannot be out of range, because it was announced on this connection.
                 let _ = self.outgoing.reannounce(datagrams.acknowledged);
             }
         }
         wants
     }
 
-    /// Returns the bytes that may be sent now; none without a connection.
+    /// Returns the number of bytes that may be sent now; 0 without a connection.
     pub(super) fn sendable(&self) -> u64 {
         if self.is_connected { self.outgoing.sendable() } else { 0 }
     }
 
-    /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment if
-    /// possible: see [`OutgoingLane::sendable_whole`].
+    /// Returns the number of bytes of [`Self::sendable`] to send next: about `about` bytes that end
+    /// with a fragment if possible (see [`OutgoingLane::sendable_whole`]).
     pub(super) fn sendable_whole(&self, about: u64) -> u64 {
         if self.is_connected { self.outgoing.sendable_whole(about) } else { 0 }
     }
 
-    /// Hands out at most `limit` granted bytes.
+    /// Returns at most `limit` granted bytes for sending.
     pub(super) fn take(&mut self, limit: u64) -> Option<Taken> {
         if !self.is_connected {
             return None;
@@ -205,17 +208,18 @@ impl SourceLane {
         Some(taken)
     }
 
-    /// Collects the memory behind a range that was handed out: see [`OutgoingLane::gather`].
+    /// Collects the memory of a range that [`Self::take`] returned (see [`OutgoingLane::gather`]).
     pub(super) fn gather<'a>(&'a self, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
         self.outgoing.gather(range, slices)
     }
 
-    /// Returns the events whose fragments are held until committed.
+    /// Returns the events whose fragments the lane keeps until they are committed.
     pub(super) fn held_events(&self) -> impl Iterator<Item = EventId> {
         self.outgoing.held_events()
     }
 
-    /// Moves records and bytes to datagrams of that association, until the connection is gone.
+    /// Makes the lane's records and data travel in datagrams of that association, until the
+    /// connection ends.
     pub(super) fn associate(
         &mut self,
         association: Association,
@@ -230,7 +234,7 @@ impl SourceLane {
         self.datagrams = Some(datagrams);
     }
 
-    /// Takes in a datagram of the builder. Drivers handle replies to probes themselves.
+    /// Handles a datagram of the builder. PROBE_REPLY datagrams are handled by the driver.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagram(
         &mut self,
@@ -267,8 +271,8 @@ impl SourceLane {
                     }
                 }
                 RecordHeader::Announced { offset } => self.handle_announced(offset, now)?,
-                // Announcements that an older datagram lacked have been made since
-                // (docs/reference/protocol.md UDP-9).
+                // If this datagram is not the newest, the source has repeated the announcements
+                // since (docs/reference/protocol.md UDP-9).
                 RecordHeader::Reannounce { offset } => {
                     self.handle_announced(offset, now)?;
                     if is_newer {
@@ -286,27 +290,27 @@ impl SourceLane {
         Ok(())
     }
 
-    /// Appends one datagram of records: announcements that wait, and acknowledgements. Returns
-    /// false over a stream.
+    /// Appends one datagram of records: announcements that are due, and acknowledgements. Returns
+    /// false for a lane over a stream.
     pub(super) fn write_datagram(&mut self, now: Instant, into: &mut BytesMut) -> bool {
         let Some(datagrams) = &mut self.datagrams else { return false };
         self.counters.announced += datagrams.write(&mut self.outgoing, now, into) as u64;
         true
     }
 
-    /// Returns the common part of the headers for a train that was taken; `None` without an
+    /// Returns the header fields that the datagrams of a train share; `None` without an
     /// association.
     pub(super) fn sealing(&mut self, request: Request) -> Option<Sealing> {
         let datagrams = self.datagrams.as_mut()?;
         Some(datagrams.sealing(DatagramKind::Data, request, &self.outgoing))
     }
 
-    /// Returns the datagram state, if the lane uses datagrams.
+    /// Returns the datagram state; `None` for a lane over a stream.
     pub(super) fn datagrams(&self) -> Option<&OutgoingDatagrams> {
         self.datagrams.as_ref()
     }
 
-    /// Returns the datagram state, to be changed.
+    /// Returns the datagram state for changes; `None` for a lane over a stream.
     pub(super) fn datagrams_mut(&mut self) -> Option<&mut OutgoingDatagrams> {
         self.datagrams.as_mut()
     }

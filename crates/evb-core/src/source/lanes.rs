@@ -1,4 +1,5 @@
-//! The interface of a source's lanes for its driver, by their index.
+//! Methods of [`SourceCore`] by which its driver uses the lanes. Each lane is identified by its
+//! index.
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +19,11 @@ use crate::{
 };
 
 impl SourceCore {
-    /// Notes that a builder accepted our connection, with the lane state that the builder has.
+    /// Notes that a builder accepted the lane's connection. `received` and `announced` are the
+    /// builder's state of the lane.
     ///
     /// # Errors
-    /// Returns an error if that state is impossible: drop the connection.
+    /// Returns an error if the builder's state is impossible; then close the connection.
     pub fn handle_lane_connected(
         &mut self,
         lane: LaneIndex,
@@ -33,26 +35,27 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Notes that a builder's connection is gone.
+    /// Notes that the lane's connection is gone.
     pub fn handle_lane_disconnected(&mut self, lane: LaneIndex) {
         self.lanes[lane].handle_disconnected();
     }
 
-    /// Returns true if a lane has a connection.
+    /// Returns true if the lane's connection is up.
     pub fn is_lane_connected(&self, lane: LaneIndex) -> bool {
         self.lanes[lane].is_connected()
     }
 
-    /// Returns true if every builder of the roster can be reached.
+    /// Returns true if the lanes to all builders of the roster are connected.
     pub fn is_connected(&self) -> bool {
         let mut lanes = self.lanes.iter().enumerate();
         lanes.all(|(index, lane)| lane.is_connected() || !self.seats.is_listed(LaneIndex::new(index)))
     }
 
-    /// Takes in a builder's grant.
+    /// Handles a builder's grant up to lane offset `end`.
     ///
     /// # Errors
-    /// Returns an error if it grants bytes that were not announced: drop the connection.
+    /// Returns an error if the builder grants bytes that were not announced; then close the
+    /// connection.
     pub fn handle_grant(&mut self, lane: LaneIndex, end: u64) -> Result<(), LaneError> {
         if self.lanes[lane].handle_grant(end)? {
             self.announce.insert(lane);
@@ -60,10 +63,10 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Takes in a commit, and frees the memory of the committed fragments.
+    /// Handles a commit, and frees the memory of the committed fragments.
     ///
     /// # Errors
-    /// Returns an error if it commits bytes that were not sent: drop the connection.
+    /// Returns an error if the builder commits bytes that were not sent; then close the connection.
     pub fn handle_commit(
         &mut self,
         lane: LaneIndex,
@@ -73,38 +76,39 @@ impl SourceCore {
         self.lanes[lane].handle_commit(offset, ranges)
     }
 
-    /// Appends announcements to a lane's stream, as many of those that wait as may go now.
+    /// Appends the announcements that are due to a lane's stream.
     pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
-        // The others wait.
+        // Further announcements wait for their time.
         if self.lanes[lane].announce(now, into) {
             self.announce.insert(lane);
         }
     }
 
-    /// Returns the bytes that a lane may send now; none while it is not connected.
+    /// Returns the number of bytes that a lane may send now; 0 without a connection.
     pub fn sendable(&self, lane: LaneIndex) -> u64 {
         self.lanes[lane].sendable()
     }
 
-    /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment if
-    /// possible: see [`OutgoingLane::sendable_whole`](crate::lane::OutgoingLane::sendable_whole).
+    /// Returns the number of bytes of [`Self::sendable`] to send next: about `about` bytes that end
+    /// with a fragment if possible (see
+    /// [`OutgoingLane::sendable_whole`](crate::lane::OutgoingLane::sendable_whole)).
     pub fn sendable_whole(&self, lane: LaneIndex, about: u64) -> u64 {
         self.lanes[lane].sendable_whole(about)
     }
 
-    /// Hands out at most `limit` granted bytes of a lane.
+    /// Returns at most `limit` granted bytes of a lane for sending.
     pub fn take(&mut self, lane: LaneIndex, limit: u64) -> Option<Taken> {
         self.lanes[lane].take(limit)
     }
 
-    /// Collects the memory behind a range that was handed out: see
-    /// [`OutgoingLane::gather`](crate::lane::OutgoingLane::gather).
+    /// Collects the memory of a range that [`Self::take`] returned (see
+    /// [`OutgoingLane::gather`](crate::lane::OutgoingLane::gather)).
     pub fn gather<'a>(&'a self, lane: LaneIndex, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
         self.lanes[lane].gather(range, slices)
     }
 
-    /// Calls `each` for the pieces of a range: see
-    /// [`OutgoingLane::pieces`](crate::lane::OutgoingLane::pieces).
+    /// Calls `each` for the pieces of memory of a range (see
+    /// [`OutgoingLane::pieces`](crate::lane::OutgoingLane::pieces)).
     pub fn pieces<'a>(
         &'a self,
         lane: LaneIndex,
@@ -115,7 +119,7 @@ impl SourceCore {
         self.lanes[lane].outgoing().pieces(range, room, each)
     }
 
-    /// Returns the lane offset up to which a builder has granted.
+    /// Returns the lane offset up to which the builder permits the source to send.
     pub fn granted(&self, lane: LaneIndex) -> u64 {
         self.lanes[lane].outgoing().granted()
     }
@@ -125,9 +129,9 @@ impl SourceCore {
         self.lanes[lane].held_events()
     }
 
-    /// Moves a lane's records and bytes to datagrams of this association, of at most `datagram`
-    /// bytes, until [`Self::handle_lane_disconnected`]. Call it after
-    /// [`Self::handle_lane_connected`]. `estimate` is the round trip to the builder, if known.
+    /// Makes a lane's records and data travel in datagrams of this association, of at most
+    /// `datagram` bytes each, until [`Self::handle_lane_disconnected`]. Call `associate` after
+    /// [`Self::handle_lane_connected`]. `estimate` is the round trip time to the builder, if known.
     pub fn associate(
         &mut self,
         lane: LaneIndex,
@@ -138,11 +142,12 @@ impl SourceCore {
         self.lanes[lane].associate(association, estimate, datagram, &self.times);
     }
 
-    /// Takes in a datagram for a lane. Drivers handle replies to probes themselves.
+    /// Handles a datagram for a lane. PROBE_REPLY datagrams are handled by the driver.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
-    /// Returns [`DatagramFault`]: drop the datagram if it is stale, otherwise close the connection.
+    /// Returns [`DatagramFault`]. Drop the datagram if the fault is [`DatagramFault::Stale`];
+    /// otherwise close the lane's connection.
     pub fn handle_datagram(
         &mut self,
         lane: LaneIndex,
@@ -155,55 +160,56 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Appends one datagram of records, if the lane has an association: announcements that wait,
-    /// and acknowledgements. Call it after [`Output::Announce`](super::Output::Announce).
+    /// Appends one datagram of records if the lane has an association: announcements that are due,
+    /// and acknowledgements. Call `write_datagram` after
+    /// [`Output::Announce`](super::Output::Announce).
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         if self.lanes[lane].write_datagram(now, into) {
             self.announce.insert(lane);
         }
     }
 
-    /// Returns the common part of the headers for a train that was taken from a lane, or `None` if
-    /// it has no association any more. Call [`Self::handle_sent`] when the segments are sent.
+    /// Returns the header fields that the datagrams of a train share, or `None` if the lane's
+    /// association has ended. Call [`Self::handle_sent`] when the datagrams are sent.
     pub fn sealing(&mut self, lane: LaneIndex, request: Request) -> Option<Sealing> {
         self.lanes[lane].sealing(request)
     }
 
-    /// Notes that `count` segments were sent with the headers of [`Self::sealing`].
+    /// Notes that `count` datagrams were sent with the header fields of [`Self::sealing`].
     pub fn handle_sent(&mut self, lane: LaneIndex, count: u32) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.advance(count);
         }
     }
 
-    /// Lets the lane's records wait until `until`, as they cannot be sent now.
+    /// Delays the lane's records until `until`, because the host cannot send them now.
     pub fn put_off(&mut self, lane: LaneIndex, until: Instant) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.put_off(until);
         }
     }
 
-    /// Sets whether answers to the builder's requests were taken from the lane and are not sent
-    /// yet.
+    /// Sets whether bytes that answer the builder's requests have been taken from the lane and not
+    /// been sent yet.
     pub fn set_answering(&mut self, lane: LaneIndex, is_answering: bool) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.set_answering(is_answering);
         }
     }
 
-    /// Returns true if the lane's datagrams get no answer. Close its connection, and look for
-    /// another path.
+    /// Returns true if the builder has not acknowledged the lane's announcements for too long.
+    /// Close the lane's connection, and look for another path.
     pub fn is_silent(&self, lane: LaneIndex, now: Instant) -> bool {
         self.lanes[lane].datagrams().is_some_and(|datagrams| datagrams.is_silent(now))
     }
 
-    /// Returns the association of a lane, if it has one.
+    /// Returns the association of the lane; `None` for a lane over a stream.
     pub fn association(&self, lane: LaneIndex) -> Option<Association> {
         self.lanes.get(lane.get())?.datagrams().map(OutgoingDatagrams::association)
     }
 
-    /// Returns the number of fragments that are held until their builder commits them, or until
-    /// there is a builder for them.
+    /// Returns the number of fragments that the source keeps: until the builder commits them, or
+    /// until their event has a builder.
     pub fn uncommitted(&self) -> usize {
         let held = |lane: &SourceLane| lane.outgoing().held_fragments();
         self.lanes.iter().map(held).sum::<usize>() + self.parking.len()

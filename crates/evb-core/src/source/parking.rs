@@ -1,16 +1,18 @@
-//! [`Parking`]: fragments of assigned events whose lane is over, and outstanding events whose
-//! fragments are not here.
+//! [`Parking`]: fragments of assigned events whose lane has ended, and outstanding events whose
+//! fragments have not arrived.
 
 use std::collections::BTreeMap;
 
 use crate::{fragment::Fragment, id::EventId, index::LaneIndex};
 
-/// Parked fragments and expected ones. The former are no more than the lanes held, the latter no
-/// more than one message of the supervisor names.
+/// Parked fragments, which are in no lane, and events that expect a fragment. The parked fragments
+/// are at most those that lanes held; the expecting events are at most those that one message of
+/// the supervisor names.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     parked: BTreeMap<EventId, Fragment>,
-    /// Outstanding events and the lanes for their fragments; with `None`, a fragment is parked.
+    /// Outstanding events that expect a fragment, each with the lane for it; with `None`, the
+    /// fragment will be parked.
     assignments: BTreeMap<EventId, Option<LaneIndex>>,
 }
 
@@ -27,25 +29,26 @@ impl Parking {
         self.parked.remove(&event)
     }
 
-    /// Drops fragments up to `decided` whose events are not among `held` (ascending). Returns their
-    /// number.
+    /// Drops the fragments of events up to `decided` that are not among `held` (ascending). Returns
+    /// the number of dropped fragments.
     pub(super) fn retain(&mut self, decided: EventId, held: &[EventId]) -> usize {
         let before = self.parked.len();
         self.parked.retain(|event, _| *event > decided || held.binary_search(event).is_ok());
         before - self.parked.len()
     }
 
-    /// Sets the lane for the fragment of that event when it comes.
+    /// Sets the lane for the fragment of that event, for when the fragment arrives.
     pub(super) fn expect(&mut self, event: EventId, lane: Option<LaneIndex>) {
         self.assignments.insert(event, lane);
     }
 
-    /// Returns the lane of an event's fragment, if it is expected although its time was over.
+    /// Returns the lane for the fragment of an event that [`Self::expect`] noted; the inner `None`
+    /// means that the event has no builder yet.
     pub(super) fn take_assignment(&mut self, event: EventId) -> Option<Option<LaneIndex>> {
         if self.assignments.is_empty() { None } else { self.assignments.remove(&event) }
     }
 
-    /// Forgets all expected fragments.
+    /// Forgets all events that expect a fragment.
     pub(super) fn forget_assignments(&mut self) {
         self.assignments.clear();
     }

@@ -2,35 +2,35 @@
 
 use crate::{id::EventId, units::Bytes};
 
-/// Distance by which a fragment's event id may be ahead of the first event that is not over.
+/// Most events by which a fragment may be ahead of the first event that has not ended.
 pub const MAX_AHEAD: u64 = 1 << 20;
 
-/// Reason for which a source refuses a fragment. The caller is at fault.
+/// Reason for which a source refuses a fragment. The caller made a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// The fragment is larger than agreed with the builders.
+    /// The fragment is larger than the source's `max_fragment`.
     #[error(
         "event {event}: the fragment has {size}, more than max_fragment = {limit}; raise max_fragment of this source"
     )]
     Oversize {
         /// Event of the fragment.
         event: EventId,
-        /// Size of its payload.
+        /// Size of the fragment's payload.
         size: Bytes,
-        /// The agreed limit.
+        /// The source's `max_fragment`.
         limit: Bytes,
     },
-    /// The event is so far ahead of the decisions that its id must be wrong.
+    /// The fragment's event is so far ahead of the decisions that its id must be wrong.
     #[error(
         "event {event} is more than {MAX_AHEAD} events ahead of event {first}, the first one that is not over: event ids must count from 1 without gaps"
     )]
     TooFarAhead {
         /// Event of the fragment.
         event: EventId,
-        /// The first event that is not over.
+        /// First event that has not ended.
         first: EventId,
     },
-    /// The event id is 0.
+    /// The fragment has event id 0.
     #[error("event ids start at 1")]
     EventZero,
 }

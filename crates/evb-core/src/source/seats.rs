@@ -1,4 +1,4 @@
-//! [`Seats`]: the lanes of a run's builders.
+//! [`Seats`]: the builders that a source has met in a run, and their lanes.
 
 use crate::{
     id::{BuilderId, Incarnation},
@@ -9,12 +9,12 @@ use crate::{
 
 const _: () = assert!(MAX_BUILDERS <= LaneSet::LIMIT, "a lane has no place in a set of lanes");
 
-/// The builders of a run in the order in which they first appeared. A builder's position is the
-/// index of its lane for the whole run, even if it leaves and joins again.
+/// The builders of a run in the order in which they first appeared in a roster. A builder's
+/// position is the index of its lane for the whole run, even if the builder leaves and joins again.
 #[derive(Debug)]
 pub(super) struct Seats {
     seats: Vec<Seat>,
-    /// Positions in `seats`, by builder.
+    /// Builders in ascending order, each with its lane, for binary search.
     ranks: Vec<(BuilderId, LaneIndex)>,
 }
 
@@ -25,7 +25,7 @@ struct Seat {
 }
 
 impl Seats {
-    /// Returns the seats of the builders of the first roster, ascending.
+    /// Returns a list with the builders of the first roster, which are ascending.
     pub(super) fn new(builders: &[BuilderId]) -> Self {
         let seat = |_: &BuilderId| Seat { incarnation: Incarnation::default(), is_listed: true };
         let ranks =
@@ -35,23 +35,23 @@ impl Seats {
         new
     }
 
-    /// Returns the number of builders that ever were in a roster.
+    /// Returns the number of builders that are or were in a roster.
     pub(super) fn len(&self) -> usize {
         self.seats.len()
     }
 
-    /// Returns the lane of a builder that ever was in a roster.
+    /// Returns the lane of a builder that is or was in a roster.
     pub(super) fn lane(&self, builder: BuilderId) -> Option<LaneIndex> {
         let rank = self.ranks.binary_search_by_key(&builder, |(id, _)| *id).ok()?;
         Some(self.ranks[rank].1)
     }
 
-    /// Returns true if the lane's builder is in the roster.
+    /// Returns true if the lane's builder is in the latest roster.
     pub(super) fn is_listed(&self, lane: LaneIndex) -> bool {
         self.seats[lane].is_listed
     }
 
-    /// Takes in a roster. Calls `over` for each lane that ends or begins again. Returns the number
+    /// Applies a roster. Calls `over` for each lane that ends or begins again. Returns the number
     /// of new lanes.
     pub(super) fn publish(
         &mut self,
@@ -72,7 +72,8 @@ impl Seats {
                 continue;
             };
             let seat = &mut self.seats[lane];
-            // The first roster sets the incarnations of the builders that the source began with.
+            // The first roster only sets the incarnations of the builders that the source began
+            // with.
             let is_same = seat.incarnation == *incarnation || seat.incarnation == Incarnation::default();
             seat.incarnation = *incarnation;
             if seat.is_listed && !is_same {

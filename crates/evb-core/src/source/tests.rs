@@ -58,7 +58,7 @@ fn report(source: &SourceCore) -> SourceReport {
     }
 }
 
-/// Returns the actions of `poll`: lanes with announcements, and wanted events.
+/// Returns the outputs of `poll`: lanes with announcements to send, and wanted events.
 fn wishes(source: &mut SourceCore, now: Instant) -> (Vec<usize>, Vec<u64>) {
     let (mut lanes, mut wanted) = (Vec::new(), Vec::new());
     while let Some(output) = source.poll(now) {
@@ -103,7 +103,7 @@ fn what_nobody_wants_is_dropped_by_its_cause() {
     source.handle_timeout(at(5000));
     let counted = report(&source);
     assert_eq!((counted.inhibited, counted.unexpected, counted.duplicate), (2, 1, 1));
-    assert_eq!(counted.closed, 3, "2, 5, and the third 3, which came after 3 was over and forgotten");
+    assert_eq!(counted.closed, 3, "events 2 and 5, and the third fragment of event 3");
     assert_eq!(
         counted.pushed,
         counted.inhibited + counted.closed + counted.unexpected + counted.duplicate + counted.uncommitted
@@ -124,10 +124,10 @@ fn what_is_refused_is_counted() {
 #[test]
 fn the_last_report_waits_for_commits_but_not_for_ever() {
     let mut source = source(false);
-    assert!(!source.finish(at(0)) && source.next_finish().is_none(), "nobody asked for it");
+    assert!(!source.finish(at(0)) && source.next_finish().is_none(), "no report was requested");
     source.handle_finish(at(0));
-    assert!(source.finish(at(0)), "nothing is held");
-    assert!(!source.finish(at(0)) && source.next_finish().is_none(), "once");
+    assert!(source.finish(at(0)), "everything is committed");
+    assert!(!source.finish(at(0)) && source.next_finish().is_none(), "one report per request");
     source.push(fragment(1), at(0)).unwrap();
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
     source.handle_finish(at(0));
@@ -145,7 +145,7 @@ fn a_fragment_without_decision_waits_its_time() {
     assert_eq!(report(&source).unexpected, 0);
     source.handle_timeout(at(5000));
     assert_eq!((report(&source).unexpected, source.backlog()), (1, Bytes::ZERO));
-    // The decision comes too late, and the fragment is not asked for again.
+    // The decision is too late, and the fragment is not requested again.
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
     assert_eq!(source.uncommitted(), 0);
 }
@@ -160,7 +160,7 @@ fn a_generator_is_asked_once_per_assigned_event() {
     source.push(fragment(1), at(0)).unwrap();
     source.push(fragment(3), at(0)).unwrap();
     source.handle_decisions(&told).unwrap();
-    assert!(wishes(&mut source, at(0)).1.is_empty(), "repeated decisions are no news");
+    assert!(wishes(&mut source, at(0)).1.is_empty(), "repeated decisions change nothing");
     assert_eq!(report(&source).duplicate, 0);
 }
 
@@ -215,7 +215,7 @@ fn heartbeats_echo_the_supervisors() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 
-    /// Hostile records cause at most an error, and the source stays sound.
+    /// Invalid records cause an error at most, and the source's counts stay consistent.
     #[test]
     fn hostile_records_do_no_harm(
         steps in proptest::collection::vec((0u8..8, 0u64..1200, 0u64..1200, any::<u64>(), any::<u32>()), 1..60),
@@ -272,18 +272,18 @@ fn a_fragment_counts_as_committed_once() {
     source.handle_grant(LaneIndex::new(0), 3 * whole).unwrap();
     source.take(LaneIndex::new(0), 2 * whole).unwrap();
     assert_eq!(source.uncommitted(), 3);
-    // Commits come in order, out of order, and twice.
+    // The commits cover fragments in order, out of order, and repeatedly.
     source.handle_commit(LaneIndex::new(0), whole, &[]).unwrap();
     let second = whole..2 * whole;
     source.handle_commit(LaneIndex::new(0), whole, core::slice::from_ref(&second)).unwrap();
     source.handle_commit(LaneIndex::new(0), 2 * whole, &[]).unwrap();
     let counted = report(&source);
     assert_eq!((counted.pushed, counted.committed, counted.uncommitted), (3, 2, 1));
-    assert!(source.handle_commit(LaneIndex::new(0), 3 * whole, &[]).is_err(), "not sent yet");
+    assert!(source.handle_commit(LaneIndex::new(0), 3 * whole, &[]).is_err(), "it was not sent");
     assert_eq!(report(&source).committed, 2);
 }
 
-/// A burst inhibits all but its first triggers before any fragment is there.
+/// A burst of triggers is inhibited, except for its first triggers, before any fragment is pushed.
 #[test]
 fn an_assignment_is_kept_however_many_triggers_are_inhibited_behind_it() {
     for on_demand in [true, false] {
@@ -307,7 +307,7 @@ fn an_assignment_is_kept_however_many_triggers_are_inhibited_behind_it() {
         assert_eq!(
             (source.uncommitted(), report(&source).closed),
             (100, 2),
-            "it came before; nobody wants it"
+            "event 1 is a repetition, event 200 was inhibited"
         );
     }
 }
@@ -321,7 +321,7 @@ fn on_demand_nothing_is_remembered_of_events_that_want_no_fragment() {
         source.handle_decisions(&decisions).unwrap();
         assert_eq!(source.backlog.places(), if on_demand { 0 } else { 1000 });
         assert_eq!(source.undecided(), EventId::new(1001));
-        // A late fragment is dropped all the same.
+        // A fragment that arrives later is dropped in both cases.
         source.push(fragment(7), at(0)).unwrap();
         assert_eq!(source.backlog_fragments(), 0);
     }
@@ -330,11 +330,11 @@ fn on_demand_nothing_is_remembered_of_events_that_want_no_fragment() {
 #[test]
 fn the_report_has_what_the_driver_sampled() {
     let mut source = source(false);
-    let stages = report(&source).stages.expect("they are there");
-    assert_eq!((stages.wake_us.len(), stages.write_us.len()), (0, 0), "nothing was measured");
+    let stages = report(&source).stages.expect("the report has stages");
+    assert_eq!((stages.wake_us.len(), stages.write_us.len()), (0, 0), "no sample was taken");
     source.record_grant_wake(Duration::from_micros(7));
     source.record_grant_wake(Duration::from_micros(7));
     source.record_grant_answer(Duration::from_micros(30));
-    let stages = report(&source).stages.expect("they are there");
+    let stages = report(&source).stages.expect("the report has stages");
     assert_eq!((&stages.wake_us[..], &stages.write_us[..]), (&[7, 2][..], &[30, 1][..]));
 }

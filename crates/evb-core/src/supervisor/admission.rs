@@ -1,4 +1,5 @@
-//! [`Admission`]: the check of peers that want to take part. A refusal changes nothing.
+//! [`Admission`]: the check of peers that want to take part in a run. A refusal does not change any
+//! state.
 
 use super::{
     RunPlan,
@@ -14,21 +15,21 @@ use crate::{
     wire::control::{Hello, Reason, Refusal},
 };
 
-/// The state of the run on which the admission of a peer depends.
+/// State of the run on which the admission of a peer depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admission<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) roster: &'a Roster,
     pub(super) phase: Phase,
-    /// True once triggers could come.
+    /// True once triggers may have been taken.
     pub(super) started: bool,
 }
 
 impl Admission<'_> {
-    /// Returns a peer and its seat, if it may take part.
+    /// Returns the peer and its seat if the peer may take part.
     ///
     /// # Errors
-    /// The refusal to be sent, with a reason for people.
+    /// Returns the refusal to send to the peer, with a reason for people.
     pub(super) fn check(&self, hello: &Hello, now: Instant) -> Result<(Peer, Seat), Refusal> {
         let peer = self.check_identity(hello)?;
         match (peer, self.roster.seat(peer)) {
@@ -76,7 +77,7 @@ impl Admission<'_> {
         }
         let open = match self.phase {
             Phase::Gathering { .. } | Phase::Running { .. } | Phase::Recovering { .. } => true,
-            // Once the run has begun, outstanding events may need any peer that comes.
+            // In a run that has begun, outstanding events may need any peer that registers.
             Phase::Draining { .. } => self.started,
             Phase::Reporting { .. } => self.knows(peer, hello),
             Phase::Ended => false,
@@ -88,7 +89,7 @@ impl Admission<'_> {
         Ok(peer)
     }
 
-    /// Returns true if that process has taken part before, and may go on.
+    /// Returns true if that process has taken part in the run before, and may continue.
     fn knows(&self, peer: Peer, hello: &Hello) -> bool {
         self.roster.seat(peer).is_some_and(|seat| match seat {
             Seat::Source(index) => self.roster.source(index).goes_on(hello),
@@ -135,7 +136,8 @@ impl Admission<'_> {
         Ok(())
     }
 
-    /// Refuses a builder while its predecessor may still write under its lease.
+    /// Refuses a builder while an earlier process of the same builder may still write events under
+    /// its lease.
     fn check_lease_over(&self, seat: &BuilderSeat, now: Instant) -> Result<(), Refusal> {
         if !seat.is_alive() || self.phase.is_gathering() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! [`Assigner`]: the builder of each outstanding event, the choice of the next builder, and the
-//! unassigned events.
+//! [`Assigner`]: keeps the builder of each outstanding event, chooses the builder for the next
+//! event, and keeps the unassigned events.
 
 #[cfg(test)]
 mod tests;
@@ -27,15 +27,16 @@ use crate::{
     },
 };
 
-/// The events that are assigned and not settled, and the slots of builders.
+/// The outstanding events (assigned and not settled), and the free slots of builders.
 #[derive(Clone, Debug)]
 pub(super) struct Assigner {
     slots: Slots,
     outstanding: Outstanding,
-    /// Outstanding events whose builder is gone: kept until another builder has a slot, and told to
-    /// sources only when it has opened that slot.
+    /// Outstanding events that have no builder any more. Each unassigned event waits until another
+    /// builder has a free slot, and sources are told of the new builder only when it has opened
+    /// that slot.
     unassigned: BTreeSet<u64>,
-    /// The number of the last answer requested from a builder.
+    /// Number of the last confirmation that was requested from a builder.
     answer: u32,
 }
 
@@ -54,7 +55,7 @@ impl Assigner {
         self.slots.add_builder();
     }
 
-    /// Returns the number of events that are assigned and not settled.
+    /// Returns the number of outstanding events.
     pub(super) fn outstanding(&self) -> u64 {
         self.outstanding.len() as u64
     }
@@ -68,12 +69,13 @@ impl Assigner {
         self.slots.total().into()
     }
 
-    /// Returns the number of builders, including those that are away.
+    /// Returns the number of builders, including builders that are not connected.
     pub(super) fn builders(&self) -> u64 {
         self.slots.builders() as u64
     }
 
-    /// Returns true if a builder has a slot for a new event; unassigned events take precedence.
+    /// Returns true if a builder has a slot for a new event. Unassigned events take precedence over
+    /// new events.
     pub(super) fn has_slot(&self) -> bool {
         self.slots.total() > 0 && self.unassigned.is_empty()
     }
@@ -83,22 +85,22 @@ impl Assigner {
         self.slots.total() > 0 && !self.unassigned.is_empty()
     }
 
-    /// Takes a slot for a new event, if there is one.
+    /// Takes a free slot for a new event; returns its builder, or `None` if no slot is free.
     pub(super) fn take_slot(&mut self, now: Instant) -> Option<BuilderIndex> {
         self.slots.take(now)
     }
 
-    /// Sets the number of a builder's free slots.
+    /// Sets the number of free slots of a builder.
     pub(super) fn set_slots(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
         self.slots.set(builder, free, now);
     }
 
-    /// Notes that events begin: earlier time without a free slot does not count as busy.
+    /// Notes that events can now be assigned: time before this does not count as busy.
     pub(super) fn open(&mut self) {
         self.slots.open();
     }
 
-    /// Notes that no more events come.
+    /// Notes that no more events will be assigned: time after this does not count as busy.
     pub(super) fn close(&mut self, now: Instant) {
         self.slots.close(now);
     }
@@ -113,13 +115,13 @@ impl Assigner {
         self.slots.busy(builder)
     }
 
-    /// Gives a new event to a builder whose slot is taken.
+    /// Records a new event at a builder whose slot was taken for it.
     pub(super) fn assign(&mut self, event: u64, triggered_ns: u64, version: u32, builder: BuilderIndex) {
         self.outstanding.insert(Place { event, triggered_ns, version, answer: 0, builder: Some(builder) });
     }
 
-    /// Settles an event; returns false if that builder does not have it. `frees_slot` tells whether
-    /// its slot becomes free for another event.
+    /// Settles an event; returns false if the builder does not have that event. `frees_slot` is
+    /// true if the slot becomes free for another event.
     pub(super) fn settle(
         &mut self,
         event: u64,
@@ -134,7 +136,7 @@ impl Assigner {
         had
     }
 
-    /// Takes a builder's events from it; returns their number.
+    /// Makes all events of a builder unassigned; returns their number.
     pub(super) fn unassign(&mut self, builder: BuilderIndex) -> u64 {
         let events = self.outstanding.of(Some(builder));
         for place in &events {
@@ -144,8 +146,8 @@ impl Assigner {
         events.len() as u64
     }
 
-    /// Gives unassigned events to builders that have slots. Returns for each builder its new
-    /// events, and the number of the answer that confirms open slots for them
+    /// Gives unassigned events to builders that have free slots. Returns for each builder its new
+    /// events, and the number by which it confirms that it has opened slots for them
     /// (docs/reference/protocol.md RUN-22).
     pub(super) fn reassign(&mut self, now: Instant) -> Vec<(BuilderIndex, u32, Vec<u64>)> {
         let mut placed: BTreeMap<BuilderIndex, Vec<u64>> = BTreeMap::new();
@@ -165,15 +167,15 @@ impl Assigner {
         reassigned
     }
 
-    /// Notes that a builder has opened slots for all events up to that answer; returns true if any
-    /// of its events waited for the answer.
+    /// Notes that a builder has confirmed, by the number `answer`, that it opened slots. Returns
+    /// true if any of the builder's events waited for that confirmation.
     pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
         self.outstanding.accept(builder, answer)
     }
 
-    /// Assigns all outstanding events to their builders once more, and has the builders confirm
-    /// them. Sources learn of the builders only after that, as it is unknown which messages of the
-    /// previous supervisor arrived.
+    /// Marks all outstanding events of builders as not confirmed, and requests new confirmations.
+    /// It is unknown which messages of the previous supervisor arrived, so sources are told of the
+    /// builders only after the builders have confirmed.
     pub(super) fn ask_for_answers(&mut self) {
         self.answer = 1;
         let held: Vec<Place> =
@@ -183,7 +185,7 @@ impl Assigner {
         }
     }
 
-    /// Takes out all unassigned events in ascending order.
+    /// Removes all unassigned events, and returns them in ascending order.
     pub(super) fn take_unassigned(&mut self) -> Vec<u64> {
         let events: Vec<u64> = core::mem::take(&mut self.unassigned).into_iter().collect();
         events.iter().for_each(|event| {
@@ -192,20 +194,20 @@ impl Assigner {
         events
     }
 
-    /// Takes out all events of a builder in ascending order.
+    /// Removes all events of a builder, and returns them in ascending order.
     pub(super) fn take_events(&mut self, builder: BuilderIndex) -> Vec<u64> {
         let places = self.outstanding.of(Some(builder));
         self.outstanding.take_all(builder);
         places.into_iter().map(|place| place.event).collect()
     }
 
-    /// Returns the roster versions of outstanding events.
+    /// Returns the roster versions under which the outstanding events were assigned.
     pub(super) fn versions(&self) -> BTreeSet<u32> {
         self.outstanding.iter().map(|place| place.version).collect()
     }
 
-    /// Sends a builder its outstanding events whose answer is at least `from`; 0 stands for all of
-    /// them.
+    /// Sends a builder again those of its outstanding events whose confirmation has the number
+    /// `from` or a higher one; 0 stands for all its events.
     pub(super) fn send_again(&self, builder: BuilderIndex, from: u32, roster: &Roster, outbox: &mut Outbox) {
         let mut batches: BTreeMap<(u32, u32), (Assignments, (EventId, u64))> = BTreeMap::new();
         for place in self.outstanding.of(Some(builder)) {
@@ -215,7 +217,8 @@ impl Assigner {
                 message.add(last, EventId::new(event), triggered_ns);
             }
         }
-        // An answer covers all batches up to it, so it goes with the last batch that requests it.
+        // A confirmation covers all earlier messages, too, so only the last message that needs this
+        // number requests it.
         let keys: Vec<_> = batches.keys().copied().collect();
         let to = Recipients::Builder(roster.builder(builder).id);
         for (((answer, version), (mut message, _)), next) in
@@ -228,8 +231,8 @@ impl Assigner {
         }
     }
 
-    /// Tells sources which builders have their outstanding events; all other events decided so far
-    /// are closed for them (docs/reference/protocol.md RUN-21).
+    /// Tells sources which builders have the outstanding events. All other events decided so far
+    /// are closed for the sources (docs/reference/protocol.md RUN-21).
     pub(super) fn send_holdings(&self, to: &SourceSet, roster: &Roster, outbox: &mut Outbox) {
         let mut places: Vec<Place> = self.outstanding.iter().copied().collect();
         places.sort_unstable_by_key(|place| place.event);
@@ -251,7 +254,7 @@ impl Assigner {
             let builder = place.builder.map_or(0, |builder| builder.get() as u32 + 1);
             groups.entry((builder, place.version)).or_default().push(*place);
         }
-        // Unassigned events come last.
+        // Put the unassigned events last.
         let first = groups.keys().take_while(|(builder, _)| *builder == 0).count();
         let group = |((builder, version), mut places): ((u32, u32), Vec<Place>)| {
             places.sort_unstable_by_key(|place| place.event);
@@ -267,7 +270,7 @@ impl Assigner {
         held
     }
 
-    /// Restores events that the journal lists as outstanding at a builder, or as not assigned yet.
+    /// Restores events that the journal lists as outstanding, at a builder or unassigned.
     pub(super) fn recall_held(
         &mut self,
         held: &Held,
@@ -294,7 +297,7 @@ impl Assigner {
         Ok(())
     }
 
-    /// Takes an outstanding event, which was not there before, from the journal.
+    /// Restores an outstanding event from the journal; it must not be outstanding already.
     pub(super) fn recall(&mut self, place: Place, triggered: u64, roster: &Roster) -> Result<(), Nonsense> {
         if place.event == 0 || place.event > triggered {
             return nonsense("an event is assigned that was not triggered");
@@ -312,7 +315,7 @@ impl Assigner {
         Ok(())
     }
 
-    /// Gives an unassigned event to a builder, as the journal says.
+    /// Assigns an unassigned event to a builder, as recorded in the journal.
     pub(super) fn recall_reassignment(&mut self, event: u64, builder: BuilderIndex) -> Result<(), Nonsense> {
         if !self.unassigned.remove(&event) {
             return nonsense("an event is assigned again that has a builder already");
@@ -321,7 +324,7 @@ impl Assigner {
         Ok(())
     }
 
-    /// Takes out an event that is lost, as the journal says; returns the builder that had it.
+    /// Removes a lost event, as recorded in the journal; returns the builder that had the event.
     pub(super) fn recall_loss(&mut self, event: u64) -> Result<Option<BuilderIndex>, Nonsense> {
         let Some(place) = self.outstanding.get(event) else {
             return nonsense("an event is lost that is not outstanding");
@@ -331,12 +334,12 @@ impl Assigner {
         Ok(place.builder)
     }
 
-    /// Puts all trigger times on a clock that is `nanos` ahead.
+    /// Converts all trigger times to a clock that is `nanos` ahead of the present one.
     pub(super) fn shift_times(&mut self, nanos: i64) {
         self.outstanding.shift_times(nanos);
     }
 
-    /// Returns the number of events that each builder has.
+    /// Returns the number of outstanding events of each builder.
     pub(super) fn counts(&self, roster: &Roster) -> Vec<u64> {
         let mut held = vec![0; roster.builders().len()];
         self.outstanding
@@ -346,10 +349,10 @@ impl Assigner {
         held
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self, roster: &Roster) {
         self.slots.invariants();
         self.outstanding.invariants();
@@ -365,8 +368,8 @@ impl Assigner {
     }
 }
 
-/// Returns the builders of these events; an event whose builder has not opened a slot yet counts as
-/// unassigned.
+/// Returns the message that names the builders of these events. An event whose builder has not
+/// confirmed its slot yet is named as unassigned.
 fn holdings(places: &[Place], decided: u64, roster: &Roster) -> Message {
     let mut held: BTreeMap<u32, (Holding, u64)> = BTreeMap::new();
     for place in places {

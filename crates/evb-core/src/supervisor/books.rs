@@ -1,4 +1,5 @@
-//! [`Books`]: the outcome of every trigger, its time, and the peer at fault.
+//! [`Books`]: the supervisor's ledger: the outcomes of triggers, the times of the run, and the
+//! peers at fault.
 
 mod recall;
 #[cfg(test)]
@@ -23,21 +24,21 @@ use crate::{
     },
 };
 
-/// The supervisor's own counts of the run.
+/// The supervisor's own counts in a run.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
     tally: Tally,
     times: Times,
     builders: Per<BuilderIndex, BuilderBooks>,
-    /// Events that builders closed without each source.
+    /// For each source, the number of events that builders closed without the source.
     missing: Per<SourceIndex, u64>,
     dead_time: DeadTime,
     findings: Findings,
-    /// The exit code, once the ledger is closed.
+    /// The exit code; `None` until the ledger is closed.
     exit_code: Option<u8>,
 }
 
-/// Counts of all triggers.
+/// Counts of all triggers by their outcome.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     triggered: u64,
@@ -48,7 +49,7 @@ struct Tally {
     lost: u64,
 }
 
-/// The times of a run's turning points.
+/// Times at which the phases of a run began and ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) started: Option<Instant>,
@@ -58,22 +59,22 @@ pub(super) struct Times {
     pub(super) drained: Option<Instant>,
 }
 
-/// The counts of a builder.
+/// Counts of one builder.
 #[derive(Clone, Copy, Debug, Default)]
 struct BuilderBooks {
     present: BuilderTally,
-    /// Counts of its earlier incarnations.
+    /// Counts of the builder's earlier incarnations.
     past: BuilderTally,
-    /// Events that the sinks of those incarnations accepted.
+    /// Events that the sinks of the builder's earlier incarnations accepted.
     past_written: u64,
-    /// Completions of this incarnation that are in the ledger.
+    /// Completions of the builder's present incarnation that are in the ledger.
     accounted: u64,
-    /// True if the builder is still to be told that number.
+    /// True if the builder has not been told the value of `accounted` yet.
     unanswered: bool,
 }
 
-/// A gap in a builder's numbered completions: some are missing, so none after them can be
-/// identified.
+/// A gap in a builder's numbered completions. Without the missing completions, the supervisor
+/// cannot tell which of the others it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it numbered its completions from {before}, but the supervisor has {accounted}: some are missing")]
 pub(super) struct Gap {
@@ -94,7 +95,7 @@ impl Books {
         }
     }
 
-    /// Adds a builder.
+    /// Adds empty counts for a new builder.
     pub(super) fn add_builder(&mut self) {
         self.builders.push(BuilderBooks::default());
     }
@@ -107,7 +108,7 @@ impl Books {
         self.times.started.is_some()
     }
 
-    /// Returns true if no more triggers come.
+    /// Returns true if the run takes no more triggers.
     pub(super) fn is_stopped(&self) -> bool {
         self.times.last_trigger_possible.is_some()
     }
@@ -116,12 +117,13 @@ impl Books {
         self.times.started = Some(now);
     }
 
-    /// Notes when the last trigger was possible; `None` if triggers may come again.
+    /// Records the time at which the last trigger was possible; `None` if the run may take triggers
+    /// again.
     pub(super) fn stop(&mut self, at: Option<Instant>) {
         self.times.last_trigger_possible = at;
     }
 
-    /// Notes that all events are settled.
+    /// Records the time at which all events were settled.
     pub(super) fn drain(&mut self, now: Instant) {
         self.times.drained = Some(now);
     }
@@ -130,7 +132,7 @@ impl Books {
         self.exit_code = Some(exit_code);
     }
 
-    /// Returns the exit code, if the ledger is closed.
+    /// Returns the exit code; `None` until the ledger is closed.
     pub(super) fn exit_code(&self) -> Option<u8> {
         self.exit_code
     }
@@ -150,25 +152,27 @@ impl Books {
         self.tally.triggered - self.tally.inhibited
     }
 
-    /// Notes that a trigger came.
+    /// Records the time of the run's first trigger.
     pub(super) fn note_trigger(&mut self, at: Instant) {
         self.times.first_trigger.get_or_insert(at);
     }
 
-    /// Counts a new event of that builder.
+    /// Counts a new event, assigned to that builder.
     pub(super) fn assign(&mut self, builder: BuilderIndex) {
         self.tally.triggered += 1;
         self.builders[builder].present.assigned += 1;
     }
 
-    /// Counts inhibited triggers; adds to `fresh` the causes that the journal still lacks.
+    /// Counts inhibited triggers. Adds their causes to `fresh`, which collects the causes for the
+    /// next journal entry.
     pub(super) fn inhibit(&mut self, count: u64, cause: Cause, fresh: Option<&mut Blames>) {
         self.tally.triggered += count;
         self.tally.inhibited += count;
         self.dead_time.add(cause, count, fresh);
     }
 
-    /// Sets the causes of dead time while all slots are taken.
+    /// Sets the causes to which triggers are attributed that are inhibited while all slots are
+    /// taken.
     pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
         self.dead_time.set_culprits(culprits);
     }
@@ -177,17 +181,17 @@ impl Books {
         &self.dead_time
     }
 
-    /// Counts events that a builder takes over.
+    /// Counts events that a builder takes over from another builder.
     pub(super) fn take_over(&mut self, builder: BuilderIndex, events: u64) {
         self.builders[builder].present.assigned += events;
     }
 
-    /// Counts events that are taken from a builder to be given to others.
+    /// Counts events that are taken from a builder and will be given to other builders.
     pub(super) fn take_away(&mut self, builder: BuilderIndex, events: u64) {
         self.builders[builder].present.moved += events;
     }
 
-    /// Counts lost events, each with the builder that had it, if any.
+    /// Counts lost events; each item is the builder that had the event, or `None` if it had none.
     pub(super) fn lose(&mut self, events: impl Iterator<Item = Option<BuilderIndex>>, cause: String) {
         let mut lost = 0;
         for builder in events {
@@ -200,8 +204,8 @@ impl Books {
         self.findings.loss(cause, lost);
     }
 
-    /// Returns the number of these completions that are in the ledger already, and are to be
-    /// skipped (docs/reference/protocol.md RUN-20).
+    /// Returns how many of these completions are in the ledger already and have to be skipped
+    /// (docs/reference/protocol.md RUN-20).
     pub(super) fn known(&self, builder: BuilderIndex, completions: &Completions) -> Result<usize, Gap> {
         let (before, accounted) = (completions.before, self.builders[builder].accounted);
         if before > accounted {
@@ -210,20 +214,21 @@ impl Books {
         Ok(usize::try_from(accounted - before).unwrap_or(usize::MAX))
     }
 
-    /// Notes that a builder is to be told the number of its completions in the ledger.
+    /// Notes that the supervisor has to tell a builder how many of its completions are in the
+    /// ledger.
     pub(super) fn owe_answer(&mut self, builder: BuilderIndex) {
         self.builders[builder].unanswered = true;
     }
 
-    /// Returns the number of completions in the ledger, if the builder is to be told it: their
-    /// fragments may be forgotten.
+    /// Returns the number of the builder's completions in the ledger, if the builder does not know
+    /// that number yet. The sources of these events may then forget the fragments.
     pub(super) fn take_answer(&mut self, builder: BuilderIndex) -> Option<u64> {
         let books = &mut self.builders[builder];
         core::mem::take(&mut books.unanswered).then_some(books.accounted)
     }
 
-    /// Enters new completions into the ledger. `settle` takes an event from the builder, and
-    /// returns false if the builder did not have it.
+    /// Enters new completions into the ledger. `settle` removes an event from the builder's
+    /// outstanding events, and returns false if the builder did not have that event.
     pub(super) fn account(
         &mut self,
         (builder, id): (BuilderIndex, BuilderId),
@@ -284,7 +289,7 @@ impl Books {
         }
     }
 
-    /// Begins the books of a builder's next incarnation, which has completed nothing yet.
+    /// Begins the counts of a builder's next incarnation, which has completed no event.
     pub(super) fn begin_incarnation(&mut self, builder: BuilderIndex) {
         let books = &mut self.builders[builder];
         *books = BuilderBooks {
@@ -320,7 +325,8 @@ impl Books {
         self.builders[builder].past_written
     }
 
-    /// Returns a builder's books for the journal; its seat has the other fields.
+    /// Returns a builder's counts for the journal. The other fields of the message come from the
+    /// builder's seat.
     pub(super) fn builder_totals(&self, builder: BuilderIndex) -> BuilderTotals {
         let BuilderBooks { present, past, past_written, accounted, .. } = self.builders[builder];
         BuilderTotals {
@@ -347,32 +353,32 @@ impl Books {
         &self.findings
     }
 
-    /// Notes a problem for the final report.
+    /// Records a problem for the final report.
     pub(super) fn problem(&mut self, problem: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: problem.clone(), ..Finding::default() };
         outbox.journal(What::Finding(finding), now);
         self.findings.problem(problem);
     }
 
-    /// Notes an incident that cost no event. Operators want to know it, but it does not spoil the
-    /// run.
+    /// Records an incident that cost no event. Operators want to know of it, but the run still
+    /// counts as good.
     pub(super) fn remark(&mut self, remark: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: remark.clone(), remark: true, ..Finding::default() };
         outbox.journal(What::Finding(finding), now);
         self.findings.remark(remark);
     }
 
-    /// Notes the reason why the run cannot begin or go on.
+    /// Records the reason why the run cannot begin or continue.
     pub(super) fn failure(&mut self, problem: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: problem.clone(), failure: true, ..Finding::default() };
         outbox.journal(What::Finding(finding), now);
         self.findings.fail(problem);
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         let tally = self.builders.positions().map(|builder| self.total(builder));
         let total = tally.fold(BuilderTally::default(), |sum, tally| sum.plus(&tally));

@@ -5,16 +5,16 @@ use crate::{
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
 };
 
-/// The reason why a run cannot begin now.
+/// Reason why a run cannot begin now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    /// These peers have not registered.
+    /// The listed peers have not registered.
     #[error("not registered: {}", names(.0))]
     Missing(Vec<Peer>),
-    /// These sources are not connected to all builders yet.
+    /// The listed sources are not connected to all builders yet.
     #[error("not connected to all builders yet: {}", names(.0))]
     Unconnected(Vec<Peer>),
-    /// The run has begun, or is over.
+    /// The run has begun or ended already.
     #[error("the run has begun already")]
     Begun,
 }
@@ -23,39 +23,41 @@ fn names(peers: &[Peer]) -> String {
     peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The reason why a run is not changed.
+/// Reason why an operator's change of a run is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The run has not begun, or takes no more triggers.
+    /// The run has not begun, or no longer takes triggers.
     #[error("no run is under way; start one first")]
     NotRunning,
-    /// The run takes no triggers already.
+    /// The run is paused already.
     #[error("the run is paused already; use resume to continue it")]
     Paused,
-    /// The run takes triggers already.
+    /// The run is not paused.
     #[error("the run is not paused; nothing needs to be done")]
     NotPaused,
-    /// The run's trigger has no rate.
+    /// The run's trigger has no rate that could be changed.
     #[error(
         "the trigger of this run has no rate; only periodic, poisson, gaussian and burst triggers have one"
     )]
     NoRate,
-    /// This builder may register already.
+    /// The builder to be added is part of the run already.
     #[error("builder {0} is part of the run already")]
     KnownBuilder(BuilderId),
-    /// This builder was removed, but has not left yet.
+    /// The builder to be added was removed, and has not left the run yet.
     #[error("builder {0} is leaving the run; add it when it has left, which the status shows")]
     LeavingBuilder(BuilderId),
-    /// The run has no builder of that number.
+    /// The run has no builder with that id, or the builder is leaving already.
     #[error("the run has no builder {0}, or it is leaving already")]
     UnknownBuilder(BuilderId),
-    /// The last builder cannot be removed.
+    /// The builder to be removed is the last one.
     #[error("builder {0} is the last one; stop the run, or add another builder first")]
     LastBuilder(BuilderId),
-    /// Sources hold a lane to each, in sets of a fixed size.
+    /// The run has as many builders as it can have: sources keep a lane to each builder, in sets of
+    /// a fixed size.
     #[error("a run has at most {MAX_BUILDERS} builders")]
     TooManyBuilders,
-    /// Sources are told of all outstanding events when one of their builders is lost.
+    /// With one more builder, more events could be outstanding than a run allows. The limit exists
+    /// because one message tells sources of all outstanding events when a builder is lost.
     #[error(
         "one more builder with {0} slots could hold too many events: a run has at most {MAX_OUTSTANDING} outstanding"
     )]

@@ -1,5 +1,5 @@
-//! The causes of dead time: each inhibited trigger is counted under a cause, which names the peer
-//! at fault if there is one.
+//! Causes of dead time: each inhibited trigger is counted under a cause, which names the peer at
+//! fault if there is one.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use crate::{
     wire::journal::Blame,
 };
 
-/// The cause of an inhibited trigger.
+/// Cause for which a trigger was inhibited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
     /// An operator paused the run.
@@ -25,9 +25,9 @@ pub(super) enum Cause {
     NoSource,
     /// No builder was active.
     NoBuilder,
-    /// Complete events wait for this builder's sink.
+    /// Complete events occupy the slots and wait for this builder's sink.
     Sink(BuilderId),
-    /// Builders wait for this source's fragments.
+    /// Events occupy the slots and wait for this source's fragments.
     Source(SourceId),
     /// All slots are taken, and no peer stands out.
     #[default]
@@ -43,20 +43,22 @@ impl Blames {
         *self.0.entry(cause).or_default() += count;
     }
 
-    /// Returns the counts for the journal.
+    /// Returns the counts as messages for the journal.
     pub(super) fn messages(&self) -> Vec<Blame> {
         self.0.iter().map(|(cause, count)| cause.blame(*count)).collect()
     }
 }
 
-/// All inhibited triggers of the run, and the causes of further ones.
+/// Counts of the run's inhibited triggers, and the causes to which the next ones will be
+/// attributed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeadTime {
     inhibited: Blames,
-    /// The causes of triggers inhibited while all slots are taken, at most one for each builder;
-    /// they share these triggers equally.
+    /// Causes of dead time while all slots are taken, at most one per builder. Triggers that are
+    /// inhibited while all slots are taken are divided equally among the causes.
     culprits: Vec<Cause>,
-    /// Position of the cause that gets the next trigger that cannot be divided.
+    /// Index in `culprits` of the cause that gets the next trigger when the number of triggers
+    /// cannot be divided equally.
     turn: usize,
 }
 
@@ -66,8 +68,8 @@ impl DeadTime {
         self.culprits = culprits;
     }
 
-    /// Counts triggers under a cause, or under the causes set for [`Cause::Busy`]. Adds to `fresh`
-    /// what the journal still lacks.
+    /// Counts triggers under a cause; triggers under [`Cause::Busy`] are shared among the causes
+    /// set by [`Self::set_culprits`]. Also adds the counts to `fresh`, for the next journal entry.
     pub(super) fn add(&mut self, cause: Cause, count: u64, mut fresh: Option<&mut Blames>) {
         let mut add = |cause, count| {
             self.inhibited.add(cause, count);
@@ -89,7 +91,7 @@ impl DeadTime {
         self.turn = (self.turn + rest as usize) % sharers;
     }
 
-    /// Returns the number of triggers that have a cause.
+    /// Returns the number of triggers that are counted under a cause.
     pub(super) fn total(&self) -> u64 {
         self.inhibited.0.values().sum()
     }
@@ -99,13 +101,13 @@ impl DeadTime {
         self.inhibited.messages()
     }
 
-    /// Takes counts from the journal; causes that this version does not know become
+    /// Adds counts from the journal. Causes that this version of evb does not know become
     /// [`Cause::Busy`].
     pub(super) fn recall(&mut self, blames: &[Blame]) {
         blames.iter().for_each(|blame| self.inhibited.add(Cause::of(blame), blame.inhibited));
     }
 
-    /// Returns the causes for the report, the largest first.
+    /// Returns the causes for the report, in descending order of their counts.
     pub(super) fn causes(&self) -> Vec<DeadTimeCause> {
         let mut causes: Vec<_> = self.inhibited.0.iter().map(|(cause, count)| (*cause, *count)).collect();
         causes.sort_by_key(|(_, inhibited)| core::cmp::Reverse(*inhibited));

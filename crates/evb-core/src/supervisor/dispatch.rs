@@ -1,5 +1,5 @@
-//! [`Dispatch`]: the path of every event, from trigger to decision and from completion to free
-//! slot.
+//! [`Dispatch`]: the path of every event through the supervisor, from the trigger to the decision,
+//! and from the completion to the free slot.
 
 use core::ops::ControlFlow::{self, Break, Continue};
 
@@ -24,10 +24,11 @@ use crate::{
     },
 };
 
-/// `Break` when all events of the run are assigned and no more triggers are taken.
+/// `Break` when all events of the run are assigned, so that the run takes no more triggers.
 pub(super) type Taken = ControlFlow<()>;
 
-/// The parts of the supervisor that an event passes, in a turn in which the run's phase is fixed.
+/// The parts of the supervisor that handle an event, for a turn during which the run's phase does
+/// not change.
 #[derive(Debug)]
 pub(super) struct Dispatch<'a> {
     pub(super) plan: &'a RunPlan,
@@ -39,12 +40,12 @@ pub(super) struct Dispatch<'a> {
     pub(super) outbox: &'a mut Outbox,
 }
 
-/// Returns true if an external trigger counts, as an event or as an inhibited trigger.
+/// Returns true if a trigger counts, either as an event or as an inhibited trigger.
 pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
     phase.is_triggering() && (!books.is_stopped() || undo::is_undone(Fix::F1e823b))
 }
 
-/// Returns true if triggers become events.
+/// Returns true if a trigger becomes an event when a slot is free.
 pub(super) fn takes_triggers(phase: Phase, intake: &Intake) -> bool {
     phase.is_running() && !intake.is_paused()
 }
@@ -55,25 +56,27 @@ pub(super) fn has_slot(assigner: &Assigner, outbox: &Outbox) -> bool {
     assigner.has_slot() && !outbox.is_stalled()
 }
 
-/// Part of all slots that ends the wait of excess triggers as soon as it is free.
+/// Fraction (one in `FREE_PART`) of all slots that has to be free before waiting triggers are
+/// decided early.
 const FREE_PART: u64 = 16;
 
-/// Returns true if a decision is worth a message even while triggers are in excess; each builder
-/// has `slots` slots.
+/// Returns true if enough slots are free that a decision is worth a message although triggers
+/// exceed the slots. Each builder has `slots` slots.
 pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox) -> bool {
     let (free, all) = (assigner.free_slots(), u64::from(slots) * assigner.builders());
     has_slot(assigner, outbox) && free * FREE_PART >= all
 }
 
 impl Dispatch<'_> {
-    /// Decides the triggers that are due, those of the run's own clock up to `until`.
+    /// Decides the triggers that are due. Of the run's own clock, these are the triggers up to
+    /// `until`.
     pub(super) fn take_due(&mut self, now: Instant, until: Option<Instant>) -> Taken {
         self.take_pending(now)?;
         if !counts_triggers(self.phase, self.books) || self.intake.is_paused() {
             return Continue(());
         }
         let last = until.map_or(now, |until| until.min(now));
-        // At the end, nothing is left to wait for.
+        // When the run's duration is over, do not wait any longer for slots.
         let inhibits = self.intake.inhibits(now) || until.is_some_and(|until| until <= now);
         let assigns = self.assigns(inhibits);
         for _ in 0..TRIGGERS_PER_TURN {
@@ -86,7 +89,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Assigns events to all free slots, if free slots are the trigger.
+    /// Assigns events to all free slots in a run whose trigger is a free slot.
     pub(super) fn assign_freely(&mut self, now: Instant) -> Taken {
         if !self.intake.is_free() || self.roster.up().is_empty() || !takes_triggers(self.phase, self.intake) {
             return Continue(());
@@ -97,7 +100,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Decides external triggers.
+    /// Decides external triggers that wait.
     pub(super) fn take_pending(&mut self, now: Instant) -> Taken {
         let mut left = u64::from(TRIGGERS_PER_TURN);
         let inhibits = self.intake.inhibits(now);
@@ -124,12 +127,12 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Returns true if triggers become events in this turn, provided that there are slots.
+    /// Returns true if waiting triggers are assigned in this turn, as far as slots are free.
     fn assigns(&self, inhibits: bool) -> bool {
         inhibits || has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
     }
 
-    /// Decides a trigger that happened at `triggered`.
+    /// Decides a trigger that happened at time `triggered`.
     fn take_trigger(&mut self, triggered: Instant, now: Instant) -> Taken {
         self.outbox.make_room();
         self.books.note_trigger(triggered);
@@ -147,7 +150,8 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Inhibits up to `count` triggers for which there is no slot; returns their number.
+    /// Inhibits up to `count` triggers for which no slot is free; returns the number of inhibited
+    /// triggers.
     fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.outbox.make_room();
         self.books.note_trigger(now);
@@ -157,7 +161,7 @@ impl Dispatch<'_> {
         count
     }
 
-    /// Returns the cause of triggers that are inhibited now.
+    /// Returns the cause to which triggers that are inhibited now are attributed.
     fn cause_of_dead_time(&self) -> Cause {
         match self.phase {
             _ if self.intake.is_paused() => Cause::Paused,
@@ -169,11 +173,11 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Enters a builder's completions into the ledger; returns true if some are new.
+    /// Enters a builder's completions into the ledger; returns true if any of them are new.
     ///
     /// # Errors
-    /// The reason why the completions break the protocol.
-    /// Requirements: docs/reference/protocol.md RUN-12, RUN-13, RUN-20.
+    /// Returns the reason why the completions break the protocol. Requirements:
+    /// docs/reference/protocol.md RUN-12, RUN-13, RUN-20.
     pub(super) fn settle(
         &mut self,
         index: BuilderIndex,
@@ -199,7 +203,7 @@ impl Dispatch<'_> {
         Ok(false)
     }
 
-    /// Enters completions that are new into the ledger.
+    /// Enters new completions into the ledger.
     pub(super) fn account(&mut self, index: BuilderIndex, completions: &Completions, now: Instant) {
         let seat = self.roster.builder(index);
         let frees_slot = self.phase.is_settling() && seat.is_active();
@@ -212,8 +216,8 @@ impl Dispatch<'_> {
         );
     }
 
-    /// Tells builders once in a turn how many completions are in the ledger: their fragments may be
-    /// forgotten.
+    /// Tells each builder once per turn how many of its completions are in the ledger. The sources
+    /// of these events may then forget the fragments.
     pub(super) fn answer_completions(&mut self) {
         for index in self.roster.builders().positions() {
             let Some(completions) = self.books.take_answer(index) else { continue };
@@ -225,8 +229,8 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Gives unassigned events to builders that have slots (docs/reference/protocol.md RUN-22).
-    /// Returns true if there were any.
+    /// Gives unassigned events to builders that have free slots (docs/reference/protocol.md
+    /// RUN-22). Returns true if any event was given to a builder.
     pub(super) fn reassign(&mut self, now: Instant) -> bool {
         if !self.assigner.can_reassign() || !self.phase.is_settling() {
             return false;
@@ -242,13 +246,13 @@ impl Dispatch<'_> {
         true
     }
 
-    /// Enters unassigned events as lost, because no builder took them.
+    /// Enters all unassigned events as lost, because no builder took them over.
     pub(super) fn lose_unassigned(&mut self, cause: &str, now: Instant) {
         let events = self.assigner.take_unassigned();
         self.lose(events, None, cause.to_owned(), now);
     }
 
-    /// Enters a builder's events as lost with it.
+    /// Enters all events of a builder as lost, because the builder is gone.
     pub(super) fn lose_events(&mut self, index: BuilderIndex, cause: String, now: Instant) {
         let events = self.assigner.take_events(index);
         self.lose(events, Some(index), cause, now);

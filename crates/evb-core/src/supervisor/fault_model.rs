@@ -1,6 +1,6 @@
-//! A run in which builders, sources and the supervisor are killed, cut off and restarted at random
-//! times. The supervisor is the real one; its peers are models that keep to the protocol. Every
-//! event must end in the books exactly once.
+//! A model test: builders, sources and the supervisor are killed, disconnected and restarted at
+//! random times. The supervisor is the real state machine; its peers are models that follow the
+//! protocol. Every event must be settled exactly once in the ledger.
 
 mod peers;
 
@@ -41,10 +41,10 @@ enum Step {
     Cut(usize),
     Heal(usize),
     Break(usize),
-    /// Kills the supervisor after that many more outputs.
+    /// Kill the supervisor after that many more outputs.
     KillSupervisor(usize),
     StartSupervisor,
-    /// Replaces the journal with a snapshot.
+    /// Replace the journal with a snapshot.
     Compact,
 }
 
@@ -70,23 +70,23 @@ fn peer(index: usize) -> Peer {
 
 struct World {
     plan: RunPlan,
-    /// `None`: killed.
+    /// The supervisor; `None` while it is killed.
     core: Option<SupervisorCore>,
-    /// Outputs until it is killed.
+    /// Number of outputs until the supervisor is killed; `None` if it is not to be killed.
     fuse: Option<usize>,
     now: Instant,
     journal: Vec<Entry>,
     sources: [SourceModel; 2],
     builders: [BuilderModel; 2],
     lines: [Line; 4],
-    /// The epochs under which a sink accepted each event.
+    /// For each event, the epochs under which a sink accepted it.
     written: BTreeMap<u64, Vec<u64>>,
     report: Option<RunReport>,
 }
 
 impl World {
     fn new(on_source_loss: SourceLoss, slots: u32) -> Self {
-        // This exceeds all faults together: no peer is to be given up for good.
+        // The limit is longer than all faults together, so the run never gives up a peer for good.
         let give_up_after = Duration::from_secs(600);
         let plan =
             RunPlan { slots, on_source_loss, give_up_after, journal: true, ..plan(TriggerKind::External) };
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// Moves messages and outputs until nothing moves.
+    /// Delivers messages and handles outputs until none are left.
     fn turn(&mut self) {
         loop {
             let mut moved = false;
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Settles events whose fragments are available, or are no longer expected.
+    /// Settles events at a builder whose fragments are available or no longer expected.
     fn build(&mut self, index: usize, most: usize) {
         let id = index as u32 + 1;
         let has = |event: u64| -> SourceSet {
@@ -312,7 +312,7 @@ impl World {
         news.into_iter().for_each(|message| self.say(index + 2, message));
     }
 
-    /// All faults are over: the run goes on to its end.
+    /// Ends all faults, and runs until the supervisor has reported.
     fn finish(&mut self) {
         self.fuse = None;
         for index in 0..4 {
@@ -337,7 +337,7 @@ impl World {
         }
     }
 
-    /// Returns how often each event was accounted in the journal, which must be intact.
+    /// Returns how often the journal records the completion of each event.
     fn accounted(&self) -> BTreeMap<u64, usize> {
         let mut counts = BTreeMap::new();
         for entry in &self.journal {
@@ -364,7 +364,7 @@ fn check(world: &mut World, source_faults: bool) -> Result<(), TestCaseError> {
         prop_assert!(epochs.is_sorted_by(|a, b| a < b), "event {} was written under {:?}", event, epochs);
     }
     let settled = (report.events.complete + report.events.incomplete) as usize;
-    prop_assert_eq!(world.written.len(), settled, "what the sinks have is what the books say");
+    prop_assert_eq!(world.written.len(), settled, "sinks and books have the same events");
     let said = report.problems.join("; ");
     prop_assert!(!said.contains(LEDGER_OPEN) && !said.contains(NOT_ASSIGNED), "{}", said);
     prop_assert!(!said.contains("was dropped"), "{}", said);

@@ -1,4 +1,4 @@
-//! Sources, builders and supervisors that go away and come back.
+//! Tests of a run in which sources, builders and supervisors disappear and come back.
 
 use core::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::{
     wire::control::{Accepted, Assignments, Hello, Holdings, Message, Ready, Reason, Verdict},
 };
 
-/// Builder (0 for none) and the events it holds.
+/// For each builder (0 for none), the outstanding events that it has.
 type HeldByBuilder = Vec<(u32, Vec<u64>)>;
 
 impl Stage {
-    /// Holdings so far, and for whom; forgets all that was sent.
+    /// Returns the [`Holdings`] sent so far with their recipients; clears all sent messages.
     fn holdings(&mut self) -> Vec<(Recipients, u64, HeldByBuilder)> {
         let held = |holdings: &Holdings| {
             let held = holdings.held.iter().map(|holding| {
@@ -38,7 +38,7 @@ impl Stage {
         found
     }
 
-    /// Assignments that name the expected sources.
+    /// Returns the assignments sent to a builder that name the expected sources.
     fn reassigned(&self, id: u16) -> Vec<Assignments> {
         let here = Recipients::Builder(BuilderId::new(id));
         let found = self.sent.iter().filter_map(|(to, message)| match message {
@@ -56,10 +56,11 @@ impl Stage {
     }
 }
 
-/// All but builder 2.
+/// All peers except builder 2.
 const OTHERS: [crate::id::Peer; 3] = [source(3), source(5), builder(1)];
 
-/// docs/reference/protocol.md RUN-22.
+/// The events of a builder that is gone go to other builders in two steps
+/// (docs/reference/protocol.md RUN-22).
 #[test]
 fn the_events_of_a_builder_that_is_gone_go_to_the_others_in_two_steps() {
     let mut stage = Stage::running(RunPlan { slots: 4, ..plan(TriggerKind::External) });
@@ -68,15 +69,15 @@ fn the_events_of_a_builder_that_is_gone_go_to_the_others_in_two_steps() {
     stage.sent.clear();
     stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
     stage.pass(Duration::from_millis(1900), &OTHERS);
-    assert!(stage.holdings().is_empty(), "it may still write under its lease");
+    assert!(stage.holdings().is_empty(), "builder 2 may still write under its lease");
     stage.trigger(1);
-    assert_eq!(stage.assigned(1), [(1, 9)], "the others go on meanwhile");
+    assert_eq!(stage.assigned(1), [(1, 9)], "builder 1 gets events meanwhile");
     stage.pass(Duration::from_millis(400), &OTHERS);
     let rosters: Vec<_> =
         stage.sent.iter().filter(|(_, message)| matches!(message, Message::Roster(_))).collect();
     assert_eq!(rosters.len(), 1);
     let again = stage.reassigned(1);
-    assert_eq!(again.len(), 1, "one slot is free there");
+    assert_eq!(again.len(), 1, "builder 1 has one free slot");
     assert_eq!((events_of(&again[0]), again[0].epoch, again[0].answer), (vec![2], 100, 1));
     assert_eq!(again[0].expected, [3, 5]);
     assert_eq!(stage.holdings(), [(both(), 9, vec![(0, vec![2, 4, 6, 8]), (1, vec![5, 7, 9])])]);
@@ -87,7 +88,7 @@ fn the_events_of_a_builder_that_is_gone_go_to_the_others_in_two_steps() {
     assert_eq!(stage.verdicts(), [(both(), vec![(10, 1, Verdict::Inhibited)])]);
     stage.completes(builder(1), &[5, 2]);
     let next: Vec<_> = stage.reassigned(1).iter().flat_map(events_of).collect();
-    assert_eq!(next, [4, 6], "before new triggers");
+    assert_eq!(next, [4, 6], "unassigned events precede new triggers");
     assert_eq!(stage.core.progress().events.lost, 0);
 }
 
@@ -104,7 +105,7 @@ fn a_builder_that_comes_back_in_time_goes_on_with_its_events() {
     assert_eq!((again.len(), events_of(&again[0]), again[0].answer), (1, vec![2, 4], 0));
     stage.completes(builder(2), &[2, 4]);
     stage.trigger(2);
-    assert_eq!(stage.assigned(2).len(), 4, "what it may have missed, and new ones");
+    assert_eq!(stage.assigned(2).len(), 4, "repeated events and new ones");
     stage.pass(Duration::from_secs(5), &EVERYBODY);
     assert_eq!((stage.core.progress().builders_up, stage.core.progress().events.complete), (2, 2));
 }
@@ -118,15 +119,15 @@ fn a_frozen_builder_gets_no_events_and_comes_back_as_another() {
     stage.trigger(2);
     assert_eq!((stage.assigned(1), stage.assigned(2)), (vec![(1, 3)], vec![]));
     stage.completes(builder(2), &[2]);
-    assert_eq!(stage.core.progress().events.complete, 1, "nothing of it was lost");
+    assert_eq!(stage.core.progress().events.complete, 1, "its completion counts");
     stage.trigger(2);
     assert_eq!(stage.assigned(2), [(1, 5), (1, 6)]);
     stage.pass(Duration::from_secs(3), &OTHERS);
     assert_eq!(stage.dropped, [builder(2)]);
-    assert_eq!(stage.comes_back(builder(2), 1), 2, "its events are with others");
+    assert_eq!(stage.comes_back(builder(2), 1), 2, "its events were given to another builder");
     stage.sent.clear();
     stage.completes(builder(1), &[1]);
-    assert_eq!((stage.reassigned(1).len(), stage.reassigned(2).len()), (1, 0), "no lane leads to it yet");
+    assert_eq!((stage.reassigned(1).len(), stage.reassigned(2).len()), (1, 0), "no lane to builder 2 yet");
     stage.says(source(3), Message::Ready(Ready {}));
     assert!(stage.reassigned(2).is_empty());
     stage.says(source(5), Message::Ready(Ready {}));
@@ -173,7 +174,7 @@ fn a_builder_that_dies_while_the_run_ends_loses_nothing() {
     stage.reports(&[(1, complete(2))]);
     let report = stage.report.unwrap();
     assert_eq!((report.events.complete, report.events.lost, report.builders[1].assigned), (2, 0, 1));
-    assert_eq!((report.exit_code, &report.problems[..]), (0, &[][..]), "built by another: it cost nothing");
+    assert_eq!((report.exit_code, &report.problems[..]), (0, &[][..]), "another builder built the event");
     assert!(
         report.remarks[0].contains("builder 2 left the run: killed; its 1 outstanding events"),
         "{:?}",
@@ -212,7 +213,7 @@ fn builders_join_and_leave_a_run_that_goes_on() {
     let roster = stage.rosters().pop().unwrap();
     assert_eq!(roster.builders.iter().map(|builder| builder.id).collect::<Vec<_>>(), [1, 2, 9]);
     stage.trigger(5);
-    assert_eq!(stage.assigned(9), [], "not before lanes lead to it, or a second has passed");
+    assert_eq!(stage.assigned(9), [], "a new builder waits for lanes");
     stage.pass(Duration::from_millis(1300), &[source(3), source(5), builder(1), builder(2), builder(9)]);
     stage.trigger(2);
     assert_eq!(stage.assigned(9), [(2, 6), (2, 7)]);
@@ -238,7 +239,8 @@ fn builders_join_and_leave_a_run_that_goes_on() {
     assert_eq!((report.exit_code, report.events.written), (0, 6), "{:?}", report.problems);
 }
 
-/// docs/reference/protocol.md RUN-21.
+/// Events wait for an absent source if the configuration says so (docs/reference/protocol.md
+/// RUN-21).
 #[test]
 fn events_wait_for_a_source_where_that_is_wanted() {
     let on_source_loss = SourceLoss::Wait;
@@ -265,10 +267,10 @@ fn events_wait_for_a_source_where_that_is_wanted() {
     stage.core.stop("test", stage.now);
     stage.poll();
     let roster = stage.rosters().pop().unwrap();
-    assert_eq!((&roster.up[..], &roster.awaited[..]), (&[5][..], &[][..]), "the end waits for nobody");
+    assert_eq!((&roster.up[..], &roster.awaited[..]), (&[5][..], &[][..]), "no source is awaited now");
 }
 
-/// The absence costs time but no event, so it does not spoil the run.
+/// The source's absence delays the run but costs no event, so it is no problem of the run.
 #[test]
 fn no_event_is_assigned_without_a_source_that_is_awaited() {
     let on_source_loss = SourceLoss::Wait;
@@ -300,7 +302,7 @@ fn a_source_hears_of_those_events_alone_that_expect_it() {
     assert_eq!(
         stage.holdings(),
         [(Recipients::Source(SourceId::new(3)), 2, vec![(1, vec![1])])],
-        "event 2 goes on without it"
+        "event 2 does not expect source 3"
     );
     stage.says(source(3), Message::Ready(Ready {}));
     stage.trigger(1);
@@ -328,7 +330,8 @@ fn a_sink_that_is_slow_at_the_end_costs_time_and_no_event() {
     );
 }
 
-/// docs/reference/protocol.md RUN-25.
+/// The last living builder cannot be removed, and when it has left by itself, the run ends
+/// (docs/reference/protocol.md RUN-25).
 #[test]
 fn the_last_builder_that_lives_does_not_leave_and_if_it_has_left_the_run_ends() {
     let mut stage = Stage::running(plan(TriggerKind::External));
@@ -346,7 +349,7 @@ fn the_last_builder_that_lives_does_not_leave_and_if_it_has_left_the_run_ends() 
     stage.builder_reports(2, complete(1));
     stage.pass(Duration::from_secs(100), &[source(3), source(5)]);
     stage.reports(&[]);
-    let report = stage.report.expect("nobody is there to build anything: it ends");
+    let report = stage.report.expect("a run without builders ends");
     assert_eq!((report.exit_code, report.events.lost), (1, 1), "{:?}", report.problems);
 }
 
@@ -387,10 +390,11 @@ fn before_the_run_nobody_is_busy() {
     assert_eq!((report.busy_fraction, report.builders[0].busy_fraction), (0.0, 0.0));
 }
 
-/// docs/reference/protocol.md RUN-23.
+/// A run that is stopped during recovery loses no event that another builder can build
+/// (docs/reference/protocol.md RUN-23).
 #[test]
 fn a_run_that_is_stopped_while_peers_come_back_loses_nothing_that_others_can_build() {
-    // Longer than the drain may take by itself.
+    // The lease is longer than the time limit of a drain.
     let plan = RunPlan { journal: true, lease: Duration::from_secs(10), ..plan(TriggerKind::External) };
     let mut stage = Stage::running(plan.clone());
     stage.trigger(2);
@@ -404,7 +408,7 @@ fn a_run_that_is_stopped_while_peers_come_back_loses_nothing_that_others_can_bui
     next.says(builder(1), Message::Accepted(Accepted { answer: 1 }));
     next.core.stop("test", next.now);
     next.core.stop("once more", next.now);
-    assert_eq!(next.core.trigger(1, next.now), 0, "it takes no triggers");
+    assert_eq!(next.core.trigger(1, next.now), 0, "the stopped run takes no triggers");
     next.pass(Duration::from_secs(24), &OTHERS);
     assert_eq!(next.core.progress().events.lost, 0);
     next.completes(builder(1), &[1, 2]);

@@ -1,11 +1,11 @@
-//! [`Findings`]: the problems and incidents of a run, for the report.
+//! [`Findings`]: the problems and incidents of a run, for its report.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-/// Number of different findings that are kept; the others are only counted.
+/// Number of different findings that are kept; further findings are only counted.
 const FINDINGS_LIMIT: usize = 64;
 
 /// The problems and incidents of a run.
@@ -14,14 +14,14 @@ pub(super) struct Findings {
     problems: Vec<String>,
     /// Incidents that cost no event.
     remarks: Vec<String>,
-    /// Numbers of lost events by cause, which names the culprit.
+    /// Numbers of lost events by cause; the text of a cause names the peer at fault.
     losses: BTreeMap<String, u64>,
     unsaid: u64,
     failure: Option<String>,
 }
 
 impl Findings {
-    /// Adds a problem that ends the run, or keeps it from beginning.
+    /// Adds a problem that ends the run, or prevents it from beginning.
     pub(super) fn fail(&mut self, problem: String) {
         self.failure.get_or_insert_with(|| problem.clone());
         self.problem(problem);
@@ -55,7 +55,7 @@ impl Findings {
         *self.losses.entry(cause).or_default() += events;
     }
 
-    /// Returns the problems, and which of them was a failure.
+    /// Returns all problems, and the problem because of which the run failed, if it failed.
     pub(super) fn said(&self) -> (&[String], Option<&String>) {
         (&self.problems, self.failure.as_ref())
     }

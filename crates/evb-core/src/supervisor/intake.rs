@@ -1,5 +1,5 @@
-//! [`Intake`]: the triggers to be decided, external ones and those of the run's own clock, and the
-//! time of their decision.
+//! [`Intake`]: the triggers that are not decided yet, external ones and those of the run's own
+//! clock, and the time at which they can be decided.
 
 #[cfg(test)]
 mod tests;
@@ -13,30 +13,30 @@ use crate::{
     units::Frequency,
 };
 
-/// Number of triggers that one turn decides; the rest follow in the next turn.
+/// Most triggers that are decided in one turn; the remaining triggers follow in the next turn.
 pub(super) const TRIGGERS_PER_TURN: u32 = 1 << 14;
 
-/// Time between two decisions that inhibit. Sources are told of excess triggers together: a message
-/// for each would take CPU time from builders, and slots that become free meanwhile go to waiting
-/// triggers.
+/// Time between two decisions that inhibit triggers. Sources are told of many inhibited triggers in
+/// one message, because one message for each would take CPU time from builders. Slots that become
+/// free in the meantime are used for waiting triggers.
 pub(super) const INHIBIT_EVERY: Duration = Duration::from_millis(10);
 
 /// Number of external triggers that may wait to be decided.
 const PENDING_LIMIT: u64 = 1 << 32;
 
-/// The triggers that are not decided yet.
+/// Triggers that are not decided yet.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     kind: TriggerKind,
-    /// The seed of random triggers.
+    /// Seed of the random times of triggers.
     seed: u64,
     clock: Trigger,
     /// External triggers that wait for a decision.
     pending: u64,
-    /// Time of the last decision that inhibited.
+    /// Time of the last decision that inhibited triggers.
     inhibited_at: Option<Instant>,
     paused: bool,
-    /// The clock's rate, if an operator has set it.
+    /// Rate of the run's own clock; `None` unless an operator has set it.
     rate: Option<Frequency>,
 }
 
@@ -55,7 +55,7 @@ impl Intake {
         self.kind == TriggerKind::External
     }
 
-    /// Returns true if a free slot is a trigger.
+    /// Returns true if each free slot counts as a trigger.
     pub(super) fn is_free(&self) -> bool {
         self.kind == TriggerKind::AsFastAsPossible
     }
@@ -68,13 +68,13 @@ impl Intake {
         self.paused = paused;
     }
 
-    /// Returns the clock's rate, if an operator has set it.
+    /// Returns the rate of the run's own clock; `None` unless an operator has set it.
     pub(super) fn rate(&self) -> Option<Frequency> {
         self.rate
     }
 
-    /// Sets the rate of the clock that [`restart`](Self::restart) begins; returns false if this
-    /// trigger has no rate.
+    /// Sets the rate that the run's own clock has after [`restart`](Self::restart); returns false
+    /// if this kind of trigger has no rate.
     pub(super) fn set_rate(&mut self, rate: Frequency) -> bool {
         let Some(kind) = with_rate(self.kind, rate) else { return false };
         (self.kind, self.rate) = (kind, Some(rate));
@@ -86,46 +86,47 @@ impl Intake {
         self.clock = Trigger::new(self.kind, self.seed, now);
     }
 
-    /// Begins the run's own clock again after `triggered` triggers, with random times that differ
-    /// from those of the start.
+    /// Restarts the run's own clock after `triggered` triggers. Random trigger times then differ
+    /// from those after the start.
     pub(super) fn restart(&mut self, triggered: u64, now: Instant) {
         let seed = self.seed ^ triggered.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.clock = Trigger::new(self.kind, seed, now);
     }
 
-    /// Returns the clock's next trigger if it is due.
+    /// Returns the time of the next trigger of the run's own clock if it is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Instant> {
         self.clock.pop_due(now)
     }
 
-    /// Returns when the clock triggers next; `None` while its triggers are not taken.
+    /// Returns the time of the next trigger of the run's own clock; `None` while the run is paused.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.clock.next_due().filter(|_| !self.paused)
     }
 
-    /// Adds external triggers to be decided; returns the number taken.
+    /// Adds external triggers to be decided; returns the number of triggers added.
     pub(super) fn add(&mut self, count: u64) -> u64 {
         let taken = count.min(PENDING_LIMIT - self.pending);
         self.pending += taken;
         taken
     }
 
-    /// Returns the number of external triggers that wait.
+    /// Returns the number of external triggers that wait for a decision.
     pub(super) fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Notes that `count` waiting triggers are decided.
+    /// Notes that `count` of the waiting triggers are decided.
     pub(super) fn settle(&mut self, count: u64) {
         self.pending -= count;
     }
 
-    /// Forgets the waiting triggers, because no more triggers are taken.
+    /// Drops the waiting triggers, because the run takes no more triggers.
     pub(super) fn forget(&mut self) {
         self.pending = 0;
     }
 
-    /// Returns true if triggers without a slot are inhibited in this turn.
+    /// Returns true if triggers without a free slot are inhibited in this turn, rather than
+    /// waiting.
     pub(super) fn inhibits(&self, now: Instant) -> bool {
         self.inhibited_at.is_none_or(|at| now == at || now >= at + INHIBIT_EVERY)
     }
@@ -135,13 +136,13 @@ impl Intake {
         self.inhibited_at = Some(now);
     }
 
-    /// Allows the next decision to inhibit at once.
+    /// Allows the next decision to inhibit triggers at once.
     pub(super) fn hurry(&mut self) {
         self.inhibited_at = None;
     }
 
-    /// Returns when the next trigger can be decided, if it happens at `due`: without a slot it
-    /// waits, to be inhibited together with others.
+    /// Returns the time at which the next trigger can be decided if it happens at `due`. Without a
+    /// free slot, the trigger waits so that it can be inhibited together with others.
     pub(super) fn next_decision(&self, due: Option<Instant>, has_slot: bool) -> Option<Instant> {
         let due = if self.pending > 0 { Some(Instant::ZERO) } else { due };
         let earliest = self.inhibited_at.filter(|_| !has_slot).map(|at| at + INHIBIT_EVERY);

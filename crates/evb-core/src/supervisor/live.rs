@@ -1,4 +1,4 @@
-//! The latest interim report of each peer, and the view of it for operators.
+//! The latest interim report of each peer, and its form for operators.
 
 use core::time::Duration;
 
@@ -10,83 +10,85 @@ use crate::{
     wire::control::{BuilderReport, LaneReport, Live, SourceReport},
 };
 
-/// The latest interim report of a peer's present incarnation.
+/// Latest interim report of a peer's present incarnation.
 #[derive(Clone, Debug)]
 pub(super) struct Latest<R> {
     counters: R,
     live: Live,
     at: Instant,
-    /// CPU cores that its process used on average since the report before.
+    /// CPU cores that the peer's process used on average since the previous report.
     processor: f64,
 }
 
-/// A source's latest interim report.
+/// Latest interim report of a source, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceLive {
-    /// Age of the report, s.
+    /// Age of the report, in seconds.
     pub age_s: f64,
-    /// Fragments pushed by readout.
+    /// Fragments that readout pushed.
     pub pushed: u64,
-    /// The payload of these fragments.
+    /// Payload bytes of the fragments that readout pushed.
     pub pushed_bytes: u64,
-    /// Fragments that it refused: too large, too far ahead of the run, or not as promised.
+    /// Fragments that the source refused from readout: too large, too far ahead of the run, or with
+    /// event id 0.
     pub refused: u64,
-    /// Lane bytes sent, resends included.
+    /// Lane bytes that the source sent, including repetitions.
     pub sent_bytes: u64,
-    /// Payload whose events are not decided yet.
+    /// Payload bytes of fragments whose events are not decided yet.
     pub backlog_bytes: u64,
-    /// Highest value of that payload.
+    /// Highest value of `backlog_bytes` so far.
     pub backlog_peak_bytes: u64,
     /// Fragments whose events are not decided yet.
     pub backlog_fragments: u64,
     /// Fragments that no sink has accepted yet.
     pub uncommitted: u64,
-    /// TCP segments that its kernel sent again.
+    /// TCP segments that the source's kernel sent again.
     pub tcp_retransmits: u64,
-    /// Lanes that were connected again.
+    /// Number of times that a lane of the source connected again.
     pub reconnects: u64,
-    /// Data that it sent again.
+    /// Lane ranges that the source sent again.
     pub resends: u64,
-    /// CPU cores that its process uses.
+    /// CPU cores that the source's process uses.
     pub processor_fraction: f64,
-    /// Memory of its process; 0 if unknown.
+    /// Memory of the source's process; 0 if unknown.
     pub memory_bytes: u64,
 }
 
-/// A builder's latest interim report.
+/// Latest interim report of a builder, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BuilderLive {
-    /// Age of the report, s.
+    /// Age of the report, in seconds.
     pub age_s: f64,
-    /// Events that its sink accepted.
+    /// Events that the builder's sink accepted.
     pub written: u64,
-    /// Events that its filter rejected.
+    /// Events that the builder's filter rejected.
     pub rejected: u64,
-    /// Payload of the events that its sink accepted.
+    /// Payload bytes of the events that the builder's sink accepted.
     pub payload_bytes: u64,
     /// Slots whose event lacks fragments.
     pub building: u32,
     /// Slots whose event waits for the sink.
     pub at_sink: u32,
-    /// Time since its sink last accepted an event, s.
+    /// Time since the builder's sink last accepted an event, in seconds; `None` if it has accepted
+    /// none.
     pub last_commit_age_s: Option<f64>,
-    /// Time from trigger to last fragment in this run so far.
+    /// Percentiles of the time from an event's trigger to its last fragment, in this run so far.
     pub latency_us: Option<LatencySurvey>,
     /// Fragments with a wrong checksum.
     pub crc_errors: u64,
-    /// Fragments that arrived after their event was over.
+    /// Fragments that arrived after their event had ended.
     pub late: u64,
     /// Fragments that arrived twice.
     pub duplicate: u64,
-    /// Free bytes on the disk of its sink.
+    /// Free bytes on the disk that the builder's sink writes to; `None` if unknown.
     pub sink_free_bytes: Option<u64>,
-    /// Size of that disk.
+    /// Size in bytes of the disk that the builder's sink writes to; `None` if unknown.
     pub sink_size_bytes: Option<u64>,
-    /// CPU cores that its process uses.
+    /// CPU cores that the builder's process uses.
     pub processor_fraction: f64,
-    /// Memory of its process; 0 if unknown.
+    /// Memory of the builder's process; 0 if unknown.
     pub memory_bytes: u64,
-    /// The histogram of latencies.
+    /// Histogram of the times from an event's trigger to its last fragment.
     #[serde(skip)]
     pub latencies: Latencies,
 }
@@ -94,23 +96,24 @@ pub struct BuilderLive {
 /// Percentiles of latencies, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencySurvey {
-    /// The median.
+    /// Median of the latencies.
     pub p50: u64,
-    /// The 99th percentile.
+    /// 99th percentile of the latencies.
     pub p99: u64,
-    /// The maximum.
+    /// Maximum of the latencies.
     pub max: u64,
 }
 
 impl LatencySurvey {
-    /// Returns the percentiles of a histogram; `None` if it is empty.
+    /// Returns the percentiles of a histogram; `None` if the histogram is empty.
     pub fn of(latencies: &Latencies) -> Option<Self> {
         let micros = |part| Some(latencies.quantile(part)?.as_micros() as u64);
         Some(Self { p50: micros(0.5)?, p99: micros(0.99)?, max: micros(1.0)? })
     }
 }
 
-/// Number of events for which a source was the last, and its total delay behind the others.
+/// Number of events to which a source contributed the last fragment, and the total delay of these
+/// fragments behind the previous ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lateness {
     pub(super) last: u64,
@@ -151,12 +154,12 @@ impl Latest<SourceReport> {
 }
 
 impl Latest<BuilderReport> {
-    /// Returns its report on lanes.
+    /// Returns the counters of the builder's lanes.
     pub(super) fn lanes(&self) -> &[LaneReport] {
         &self.counters.lanes
     }
 
-    /// Returns the payload that the sink accepted.
+    /// Returns the number of payload bytes that the builder's sink accepted.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes
     }

@@ -1,5 +1,5 @@
-//! [`Membership`]: peers that register, fall silent, return and leave, and the messages to others
-//! about that.
+//! [`Membership`]: handles peers that register, fall silent, return and leave, and tells the other
+//! peers.
 
 use core::time::Duration;
 
@@ -28,12 +28,12 @@ use crate::{
     },
 };
 
-/// Time after which a builder gets events even if not every source has confirmed its connection to
-/// it.
+/// Time after which a builder that joins gets events even if not every source has confirmed its
+/// connection to the builder.
 const CONNECTING: Duration = Duration::from_secs(1);
 
-/// The parts of the supervisor that change when a peer comes or goes. They may put off the end of a
-/// drain, and change the phase in no other way.
+/// The parts of the supervisor that change when a peer joins or leaves. Methods here may extend the
+/// time limit of a drain; they do not change the phase in any other way.
 #[derive(Debug)]
 pub(super) struct Membership<'a> {
     pub(super) plan: &'a RunPlan,
@@ -46,14 +46,14 @@ pub(super) struct Membership<'a> {
 }
 
 impl Membership<'_> {
-    /// Connects a peer that may take part; returns the reply to it.
+    /// Connects a peer that may take part in the run; returns the reply to the peer.
     pub(super) fn enter(&mut self, peer: Peer, seat: Seat, hello: &Hello, now: Instant) -> Welcome {
         let shared_clock = self.plan.shares_clock(&hello.boot_id);
         let connection = Connection { last_heard: now, echo: None, shared_clock };
         let incarnation = match seat {
             Seat::Source(index) => {
-                // It is unknown which messages the old connection delivered, so the source goes
-                // down before it comes up again.
+                // It is unknown which messages the old connection delivered, so the source first
+                // counts as down. Events that the source may not know are then closed for it.
                 if !(self.roster.source(index).goes_on(hello) && self.phase.is_recovering()) {
                     self.lower(index, "it registered again", now);
                 }
@@ -74,7 +74,8 @@ impl Membership<'_> {
         self.plan.welcome(incarnation, self.outbox.decided(), shared_clock)
     }
 
-    /// Offers a builder's free slots for assignment, if it gets events at all.
+    /// Offers the free slots of a builder for assignment, or none if the builder may not get events
+    /// now.
     pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
         let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
         let taken = self.books.outstanding(index);
@@ -92,16 +93,16 @@ impl Membership<'_> {
         }
         self.books.begin_incarnation(index);
         if self.phase.is_gathering() {
-            // All sources must first connect lanes to it.
+            // The run begins only when all sources have connected lanes to this builder.
             return self.roster.forget_ready();
         }
-        // It gets events once lanes to it are connected.
+        // The builder gets events when the sources have connected lanes to it.
         self.roster.begin_joining(index, now);
         self.pulse.find_builder();
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Sends a peer that joins during the run the messages that follow the roster
+    /// Sends a peer that joins during the run the messages that must follow the roster
     /// (docs/reference/protocol.md RUN-21, RUN-22).
     fn tell_newcomer(&mut self, seat: Seat) {
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
@@ -121,8 +122,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Tells sources the builders of all outstanding events, because they may have missed
-    /// assignments.
+    /// Tells sources the builders of all outstanding events, because the sources may have missed
+    /// earlier messages.
     pub(super) fn send_holdings(&mut self, to: &SourceSet) {
         if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
             return;
@@ -139,8 +140,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Sends a builder a heartbeat and checks that it is not silent; returns true if its
-    /// incarnation has just ended.
+    /// Sends a builder a heartbeat, and checks whether the builder is silent. Returns true if the
+    /// builder's incarnation has just ended.
     /// Requirements: docs/reference/protocol.md RUN-15, RUN-22.
     pub(super) fn beat_builder(&mut self, index: BuilderIndex, watch: bool, now: Instant) -> bool {
         let seat = self.roster.builder(index);
@@ -167,7 +168,8 @@ impl Membership<'_> {
         false
     }
 
-    /// Expects fragments of a source from the next roster version on, if it is ready.
+    /// Marks a source as up if it is ready: events expect its fragments from the next roster
+    /// version on.
     pub(super) fn raise(&mut self, index: SourceIndex, now: Instant) {
         if !self.phase.is_triggering() || !self.roster.can_rise(index) {
             return;
@@ -181,8 +183,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Expects no fragments of a source from the next roster version on (docs/reference/protocol.md
-    /// RUN-14).
+    /// Marks a source as down: events do not expect its fragments from the next roster version on
+    /// (docs/reference/protocol.md RUN-14).
     pub(super) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) {
         if !self.roster.is_up(index) {
             return;
@@ -202,15 +204,15 @@ impl Membership<'_> {
         self.publish_roster(now);
     }
 
-    /// Ends a builder's incarnation and gives its events to others (docs/reference/protocol.md
-    /// RUN-22).
+    /// Ends a builder's incarnation and makes its events available to other builders
+    /// (docs/reference/protocol.md RUN-22).
     pub(super) fn end_incarnation(&mut self, index: BuilderIndex, cause: &str, now: Instant) {
         self.outbox.close_batches();
         let silent = self.roster.end_incarnation(index);
         let seat = self.roster.builder(index);
         let (id, is_leaving) = (seat.id, seat.leaving != Leaving::No);
-        // Other peers may report before the two leases of an absent builder are over. Its end is
-        // then noticed here, even if it had no events.
+        // While peers report, the two leases of an absent builder may still run. For this reason,
+        // the report mentions the end of a builder even if the builder had no events.
         let is_missed = self.phase.is_reporting() && seat.report.is_none();
         self.assigner.set_slots(index, 0, now);
         if silent {
@@ -237,7 +239,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Lets a run without builders wait for one, and longer if only the network may have failed.
+    /// Sets the time limit of a run without builders, which is longer if only the network may have
+    /// failed.
     fn note_absence_of_builders(&mut self, silent: bool, now: Instant) {
         if self.roster.lacks_builders() {
             let until = now + self.plan.absence_limit(silent);
@@ -246,13 +249,13 @@ impl Membership<'_> {
         }
     }
 
-    /// Sends a new roster version to all peers, after all decisions of the old one.
+    /// Sends a new roster version to all peers, after all decisions under the previous version.
     pub(super) fn publish_roster(&mut self, now: Instant) {
         self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
     }
 
-    /// Gives builders their slots once all sources have confirmed their connections, or had time
-    /// to.
+    /// Offers the slots of joining builders once all sources have confirmed their connections to
+    /// them, or have had enough time for that.
     pub(super) fn check_joining(&mut self, now: Instant) {
         let connected = self.roster.reaches_all();
         for index in self.roster.builders().positions() {
@@ -265,7 +268,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Lets one more builder register.
+    /// Permits one more builder to register.
     pub(super) fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         if !self.phase.is_gathering() && !self.phase.is_triggering() {
             return Err(ChangeError::NotRunning);
@@ -290,7 +293,7 @@ impl Membership<'_> {
         Ok(())
     }
 
-    /// Gives a builder no more events, so that it leaves when it has none left.
+    /// Gives a builder no new events, so that the builder leaves when its last event is settled.
     pub(super) fn remove_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         let gathering = self.phase.is_gathering();
         if !gathering && !self.phase.is_triggering() {
@@ -300,7 +303,7 @@ impl Membership<'_> {
         let index = self.roster.builder_index(id).filter(|index| member(self.roster.builder(*index)));
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
         let is_alive = self.roster.builder(index).is_alive();
-        // During the run, a dead builder does not count as the one that stays.
+        // During the run, a dead builder does not count as a remaining builder.
         let lives = |seat: &BuilderSeat| seat.is_alive() || undo::is_undone(Fix::C33dca9c);
         let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || lives(seat));
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
@@ -316,7 +319,7 @@ impl Membership<'_> {
         Ok(())
     }
 
-    /// Asks builders that are to leave for their report, once they have no events left.
+    /// Requests the report of each builder that has to leave and has no events left.
     pub(super) fn dismiss_builders(&mut self) {
         for index in self.roster.builders().positions() {
             let seat = self.roster.builder(index);
@@ -331,7 +334,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Lets a builder leave that has reported; lanes to it end.
+    /// Removes a builder that has sent its report from the run; the lanes to it end.
     pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         let end = RunEnd { exit_code: 0, verdict: "the builder has left the run".to_owned() };
@@ -359,7 +362,8 @@ impl Membership<'_> {
         self.outbox.journal(What::Membership(what), now);
     }
 
-    /// Notes that a peer is alive; returns `None` if it has no connection here any more.
+    /// Notes that a message of a peer arrived; returns `None` if the peer has no connection any
+    /// more.
     pub(super) fn heard(&mut self, peer: Peer, now: Instant) -> Option<Seat> {
         let seat = self.roster.seat(peer)?;
         let was_silent = self.roster.hear(seat, now)?;
@@ -374,7 +378,7 @@ impl Membership<'_> {
         Some(seat)
     }
 
-    /// Adds a seat for a new builder.
+    /// Adds a seat for a new builder to all parts.
     pub(super) fn make_seat(&mut self, id: BuilderId) {
         self.roster.add_builder(id);
         self.books.add_builder();

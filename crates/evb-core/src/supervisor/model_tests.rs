@@ -1,5 +1,6 @@
-//! Any sequence of inputs from peers and operators, sensible or not: slots hold, every event has
-//! one verdict, the ledger closes, and the journal leads to the same state.
+//! A model test: after any sequence of inputs from peers and operators, valid or not, no builder
+//! has more events than slots, every event has one verdict, the ledger closes, and the journal
+//! leads to the same state.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +69,7 @@ fn peer(index: usize) -> Peer {
     EVERYBODY[index]
 }
 
-/// The state that peers know, from the outputs alone.
+/// The state that the peers know, computed from the outputs alone.
 #[derive(Default)]
 struct World {
     decided: u64,
@@ -81,7 +82,7 @@ struct World {
 
 impl World {
     fn take(&mut self, output: Output, slots: usize) -> Result<(), TestCaseError> {
-        prop_assert!(self.ended.is_none(), "something comes after the end");
+        prop_assert!(self.ended.is_none(), "an output follows the end");
         let (to, message) = match output {
             Output::Send { to, message } => (to, message.message),
             Output::Journal(entry) => {
@@ -203,7 +204,7 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
 
 fn steer(core: &mut SupervisorCore, what: u8, now: Instant) {
     let builder = crate::id::BuilderId::new;
-    // Whether it can be is the machine's business.
+    // The change may be refused; the state machine decides that.
     let _ = match what {
         0 => core.pause(now),
         1 => core.resume(now),
@@ -213,14 +214,15 @@ fn steer(core: &mut SupervisorCore, what: u8, now: Instant) {
     };
 }
 
-/// Checks that the journal leads to the same state, entry by entry and as a snapshot.
+/// Checks that both the entries of the journal and a snapshot lead to the same state.
 fn check_journal(
     core: &SupervisorCore,
     plan: &RunPlan,
     world: &World,
     now: Instant,
 ) -> Result<(), TestCaseError> {
-    // Who leaves when the books are closed leaves nothing to be written down.
+    // While peers report and after the end of the run, the journal no longer records peers that
+    // leave.
     if matches!(core.phase, Phase::Reporting { .. } | Phase::Ended) {
         return Ok(());
     }
@@ -229,7 +231,7 @@ fn check_journal(
     let by_totals = recovered(plan, &core.snapshot(now), later);
     let state = |next: SupervisorCore| {
         let mut entries = next.snapshot(later);
-        // Entries tell it as it was decided, totals as it was.
+        // Entries contain the time of the first decision, and totals that of the first trigger.
         for entry in &mut entries {
             if let Some(What::Totals(totals)) = &mut entry.what {
                 totals.first_trigger_ns = 0;
@@ -286,7 +288,7 @@ proptest! {
         let mut now = Instant::from_nanos(5);
         let mut core = SupervisorCore::new(plan.clone(), 3, now).unwrap();
         let mut world = World::default();
-        // Most sequences should get somewhere, so they begin with a running run.
+        // The sequences begin with a running run, so that most of them reach interesting states.
         let opening = (0..4).map(Step::Register).chain((0..2).map(Step::Ready));
         for step in opening.chain(steps) {
             apply(&mut core, &mut world, step, &mut now);
@@ -302,7 +304,7 @@ proptest! {
             core.handle_timeout(now);
         }
         let report = world.ended.as_ref();
-        prop_assert!(report.is_some(), "the run does not end");
+        prop_assert!(report.is_some(), "the run did not end");
         let report = report.unwrap();
         prop_assert_eq!(report.events.open(), Some(0));
         prop_assert!(!report.problems.iter().any(|problem| problem.contains(LEDGER_OPEN)));

@@ -1,5 +1,6 @@
-//! [`Nonsense`]: the reason why a journal entry is refused. An entry's checksum proves that it is
-//! intact, not that it makes sense, so every number is checked before it is used.
+//! [`Nonsense`]: the reason why a journal entry is refused. The checksum of an entry proves that
+//! the entry is undamaged, not that its content is valid; so every number is checked before it is
+//! used.
 
 use super::journal::What;
 use crate::{
@@ -8,25 +9,25 @@ use crate::{
     wire::{control::MalformedMessage, journal::Entry},
 };
 
-/// A limit that no run's counts reach: at 1 MHz it takes 142 years. Sums of thousands of counts
-/// below it do not overflow.
+/// Upper limit of counts, which no run reaches: at 1 MHz, it takes 142 years. Sums of thousands of
+/// counts below the limit do not overflow.
 pub(super) const BEYOND_ALL_RUNS: u64 = 1 << 52;
 
-/// The same limit for 32-bit counts: incarnations and roster versions.
+/// Upper limit of 32-bit counts: incarnations and roster versions.
 const TOO_OFTEN: u32 = 1 << 31;
 
-/// The longest text that is read from the journal, in bytes; it becomes part of reports and
-/// verdicts.
+/// Longest text that is read from the journal, in bytes. Texts from the journal become part of
+/// reports and verdicts.
 const MAX_TEXT: usize = 1 << 14;
 
-/// The longest `host:port` that is passed on.
+/// Longest `host:port` of a builder, in bytes.
 pub(super) const MAX_LISTEN: usize = 300;
 
-/// The earliest time in use: zero in [`Totals`](crate::wire::journal::Totals) means that something
-/// has not happened.
+/// Earliest time that is used for an occurrence: in [`Totals`](crate::wire::journal::Totals), zero
+/// means that it has not happened.
 pub(super) const EARLIEST: Instant = Instant::from_nanos(1);
 
-/// The reason why an entry is refused.
+/// The reason why a journal entry is refused.
 #[derive(Debug)]
 pub(super) struct Nonsense(pub(super) String);
 
@@ -40,7 +41,8 @@ pub(super) fn nonsense<T>(problem: impl Into<String>) -> Result<T, Nonsense> {
     Err(Nonsense(problem.into()))
 }
 
-/// Returns a number of events or the like, if a run can have that many.
+/// Returns `value` if a run can have that many events, or that many of anything else that is
+/// counted.
 pub(super) fn count(value: u64) -> Result<u64, Nonsense> {
     if value < BEYOND_ALL_RUNS {
         Ok(value)
@@ -49,12 +51,12 @@ pub(super) fn count(value: u64) -> Result<u64, Nonsense> {
     }
 }
 
-/// Returns the sum of these counts.
+/// Returns the sum of `counts`, if each of them and the sum are possible.
 pub(super) fn total(counts: impl IntoIterator<Item = u64>) -> Result<u64, Nonsense> {
     counts.into_iter().try_fold(0, |sum, value| count(sum + count(value)?))
 }
 
-/// Returns the number of an incarnation or of a roster version.
+/// Returns the number of an incarnation or of a roster version, if it is possible.
 pub(super) fn ordinal(number: u32) -> Result<u32, Nonsense> {
     if number < TOO_OFTEN {
         Ok(number)
@@ -63,23 +65,23 @@ pub(super) fn ordinal(number: u32) -> Result<u32, Nonsense> {
     }
 }
 
-/// Returns an epoch that can have successors.
+/// Returns the epoch with that number, if there is room for later epochs.
 pub(super) fn epoch(number: u64) -> Result<Epoch, Nonsense> {
     let room = number.checked_add(BEYOND_ALL_RUNS).is_some();
     if room { Ok(Epoch::new(number)) } else { nonsense("the epoch is larger than any possible one") }
 }
 
-/// Returns the id of a builder, whether it takes part in the run or not.
+/// Returns the id of a builder, which need not take part in the run.
 pub(super) fn builder_id(number: u32) -> Result<BuilderId, Nonsense> {
     u16::try_from(number).map(BuilderId::new).or_else(|_| nonsense("a builder id is above 65535"))
 }
 
-/// Returns a text, shortened for reports.
+/// Returns the text, shortened to at most `MAX_TEXT` bytes.
 pub(super) fn text(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
-/// Returns a builder's address.
+/// Returns a builder's address, if its length is possible.
 pub(super) fn listen(address: &str) -> Result<String, Nonsense> {
     if address.len() <= MAX_LISTEN {
         Ok(address.to_owned())
@@ -88,7 +90,7 @@ pub(super) fn listen(address: &str) -> Result<String, Nonsense> {
     }
 }
 
-/// Returns an entry's content and time.
+/// Returns the content and the time of an entry, if the time is possible.
 pub(super) fn content(entry: &Entry) -> Result<(&What, Instant), Nonsense> {
     let Some(what) = &entry.what else { return nonsense("the entry is empty, or of a later version") };
     if entry.at_ns >= 1 << 62 {

@@ -1,5 +1,5 @@
-//! [`Outbox`]: the outputs that wait to be journaled and sent. Decisions and assignments of one
-//! turn travel together.
+//! [`Outbox`]: the outputs that wait to be written to the journal and sent. Decisions and
+//! assignments of one turn are sent together.
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +23,9 @@ use crate::{
     },
 };
 
-/// Finished outputs in order, and the batches that are being filled. A batch is closed before any
-/// output that must follow it, and when it has the maximum length of a message.
+/// Finished outputs in order, and the batches of decisions and assignments that are being filled. A
+/// batch is closed before any output that must follow it, and when its messages have reached the
+/// maximum length.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     queue: VecDeque<Output>,
@@ -32,18 +33,18 @@ pub(super) struct Outbox {
     decided: u64,
     batch: u64,
     assignments: Per<BuilderIndex, Batch>,
-    /// The sources that receive decisions, and the roster version that names them.
+    /// Sources that receive decisions under `roster_version`.
     up: SourceSet,
     roster_version: u32,
-    /// The epoch of assignments from now on; at least the plan's.
+    /// Epoch of the next assignments, not below the epoch of the plan.
     epoch: Epoch,
-    /// `None` if no journal is kept.
+    /// Facts for the next journal entry; `None` if no journal is kept.
     unwritten: Option<Unwritten>,
-    /// The time at which the journal stalled.
+    /// Time since which the journal cannot be written; `None` while it can be written.
     stalled: Option<Instant>,
-    /// The time of the last decision.
+    /// Time of the last decision.
     decided_at: Instant,
-    /// True after the end: nothing follows it.
+    /// True after [`Output::Ended`], which is the last output.
     ended: bool,
 }
 
@@ -54,10 +55,10 @@ struct Batch {
     last: (EventId, u64),
 }
 
-/// The facts that the journal needs about the decisions in the batch.
+/// Facts about the decisions in the batch that only the journal needs.
 #[derive(Clone, Debug, Default)]
 struct Unwritten {
-    /// Trigger times of the assigned events.
+    /// Trigger times of the assigned events in the batch.
     triggered: Vec<u64>,
     blames: Blames,
 }
@@ -80,19 +81,19 @@ impl Outbox {
         }
     }
 
-    /// Adds a builder.
+    /// Adds an empty batch for a new builder.
     pub(super) fn add_builder(&mut self, builder: BuilderId) {
         self.assignments.push(Batch { builder, ..Batch::default() });
     }
 
-    /// Sends decisions from now on to these sources, by that roster version; earlier decisions go
-    /// to the previous ones.
+    /// Sends later decisions to the sources `up`, under that roster version. Earlier decisions are
+    /// still sent to the previous sources.
     pub(super) fn address(&mut self, up: SourceSet, roster_version: u32) {
         self.close_batches();
         (self.up, self.roster_version) = (up, roster_version);
     }
 
-    /// Returns the sources that receive decisions, and the roster version that names them.
+    /// Returns the sources that receive decisions, and the roster version of the decisions.
     pub(super) fn addressed(&self) -> (SourceSet, u32) {
         (self.up, self.roster_version)
     }
@@ -101,24 +102,25 @@ impl Outbox {
         self.epoch
     }
 
-    /// Distinguishes assignments from now on from all earlier ones.
+    /// Raises the epoch, so that later assignments can be distinguished from all earlier ones.
     pub(super) fn raise_epoch(&mut self, now: Instant) {
         self.epoch = Epoch::new(self.epoch.number() + 1);
         self.journal(What::Epoch(self.epoch.number()), now);
     }
 
-    /// Takes an epoch from the journal.
+    /// Restores an epoch from the journal.
     pub(super) fn recall_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch.max(self.epoch);
     }
 
-    /// Continues after the last decision of another supervisor.
+    /// Restores the highest event id with a decision, so that decisions continue after those of
+    /// another supervisor.
     pub(super) fn recall(&mut self, decided: u64) {
         self.decided = decided;
         self.decisions.first = decided + 1;
     }
 
-    /// Keeps a journal from now on.
+    /// Begins to keep a journal.
     pub(super) fn keep_journal(&mut self) {
         self.unwritten = Some(Unwritten::default());
     }
@@ -128,21 +130,22 @@ impl Outbox {
         self.unwritten = None;
     }
 
-    /// Puts an entry before all messages that follow, if a journal is kept.
+    /// Queues a journal entry, which will be written before any later message is sent; does nothing
+    /// if no journal is kept.
     pub(super) fn journal(&mut self, what: What, at: Instant) {
         if self.unwritten.is_some() {
             self.push(Output::Journal(Box::new(Entry { at_ns: at.as_nanos(), what: Some(what) })));
         }
     }
 
-    /// Notes that the journal is stalled.
+    /// Notes that the journal cannot be written at present.
     pub(super) fn stall(&mut self, now: Instant) {
         if self.unwritten.is_some() {
             self.stalled.get_or_insert(now);
         }
     }
 
-    /// Notes that the journal takes entries again; returns for how long it was stalled.
+    /// Notes that the journal can be written again; returns the duration of the interruption.
     pub(super) fn go_on(&mut self, now: Instant) -> Option<Duration> {
         self.stalled.take().map(|since| now.since(since))
     }
@@ -151,12 +154,12 @@ impl Outbox {
         self.stalled.is_some()
     }
 
-    /// Returns the highest event id with a decision.
+    /// Returns the highest event id for which there is a decision.
     pub(super) fn decided(&self) -> u64 {
         self.decided
     }
 
-    /// Decides the next events, at most as many as fit the batch; returns their number.
+    /// Decides up to `count` events, as many as fit into the batch; returns their number.
     fn decide(&mut self, count: u64, verdict: Verdict, now: Instant) -> u64 {
         self.decided_at = now;
         let count = count.min(MAX_BATCH - self.batch);
@@ -166,14 +169,14 @@ impl Outbox {
         count
     }
 
-    /// Makes room for a decision.
+    /// Closes the batch if it is full, so that another decision fits.
     pub(super) fn make_room(&mut self) {
         if self.batch >= MAX_BATCH {
             self.close_batches();
         }
     }
 
-    /// Assigns the next event; returns its id.
+    /// Assigns the next event to a builder; returns the event's id.
     pub(super) fn assign(&mut self, builder: BuilderIndex, triggered_ns: u64, now: Instant) -> u64 {
         let batch = &mut self.assignments[builder];
         let verdict = Verdict::Assigned(batch.builder);
@@ -186,25 +189,27 @@ impl Outbox {
         self.decided
     }
 
-    /// Inhibits up to `count` triggers; returns their number.
+    /// Inhibits up to `count` triggers; returns the number of inhibited triggers.
     pub(super) fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.decide(count, Verdict::Inhibited, now)
     }
 
-    /// Returns the causes of dead time that are not in the journal yet, to add to them.
+    /// Returns the causes of dead time for the next journal entry, so that the caller can add
+    /// causes; `None` if no journal is kept.
     pub(super) fn blames(&mut self) -> Option<&mut Blames> {
         self.unwritten.as_mut().map(|unwritten| &mut unwritten.blames)
     }
 
-    /// Closes the batches, unless the journal is stalled: decisions made meanwhile go into as few
-    /// entries as possible.
+    /// Closes the batches, unless the journal cannot be written. Decisions made during such an
+    /// interruption are collected into as few entries as possible.
     pub(super) fn close_batches_if_written(&mut self) {
         if self.stalled.is_none() {
             self.close_batches();
         }
     }
 
-    /// Closes the batches: decisions to the sources that are up, assignments to their builders.
+    /// Closes the batches: queues the decisions for the sources that are up, and the assignments
+    /// for their builders.
     pub(super) fn close_batches(&mut self) {
         if self.batch == 0 {
             return;
@@ -219,8 +224,8 @@ impl Outbox {
             let entry = Entry { at_ns: self.decided_at.as_nanos(), what: Some(What::Decided(what)) };
             self.queue.push_back(Output::Journal(Box::new(entry)));
         }
-        // An assignment must take a builder's slot before a fragment can arrive, so assignments
-        // leave first.
+        // An assignment must take a builder's slot before a fragment of the event arrives, so
+        // assignments are sent before decisions.
         for batch in self.assignments.iter_mut().filter(|batch| !batch.message.events.is_empty()) {
             let capacity = batch.message.events.len();
             let fresh = Assignments {
@@ -244,19 +249,19 @@ impl Outbox {
         }
     }
 
-    /// Sends a message after all decisions so far.
+    /// Queues a message that has to follow all decisions so far.
     pub(super) fn send(&mut self, to: Recipients, message: Message) {
         self.close_batches();
         self.push(send(to, message));
     }
 
-    /// Sends a message that depends on no decision, and may overtake decisions.
+    /// Queues a message that depends on no decision, so that it may be sent before them.
     pub(super) fn send_ahead(&mut self, to: Recipients, message: Message) {
         self.close_batches_if_written();
         self.push(send(to, message));
     }
 
-    /// Queues an output after all others; nothing follows [`Output::Ended`].
+    /// Queues an output after all others; ignores it after [`Output::Ended`].
     pub(super) fn push(&mut self, output: Output) {
         if !self.ended {
             self.ended = matches!(output, Output::Ended(_));

@@ -1,4 +1,4 @@
-//! [`Output`] and [`Progress`]: the outputs of the supervisor's machine.
+//! [`Output`] and [`Progress`]: the outputs of the supervisor's state machine.
 
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -12,11 +12,11 @@ use crate::{
 pub enum Recipients {
     /// All registered and connected peers.
     Everyone,
-    /// These sources, by their positions in the roster.
+    /// The sources in the set, by their positions in the roster.
     Sources(SourceSet),
-    /// One source.
+    /// A single source.
     Source(SourceId),
-    /// One builder.
+    /// A single builder.
     Builder(BuilderId),
 }
 
@@ -24,26 +24,27 @@ pub enum Recipients {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "it is rare, never kept, and boxed would cost an allocation each"
+    reason = "most outputs are messages, and a box would cost an allocation for each"
 )]
 pub enum Output {
-    /// Send a message. Messages to one peer keep their order.
+    /// Send a message. The messages to one peer must keep their order.
     Send {
-        /// The recipients; a peer without a connection misses the message.
+        /// Recipients of the message; a peer without a connection does not get it.
         to: Recipients,
-        /// The message.
+        /// The message to send.
         message: Control,
     },
-    /// Close the peer's connection, which the machine already counts as gone.
+    /// Close the peer's connection, which the supervisor already treats as closed.
     Drop {
-        /// The peer whose connection to close.
+        /// The peer whose connection is to be closed.
         peer: Peer,
-        /// The reason for the log.
+        /// Reason for the log.
         reason: String,
     },
-    /// Write this entry before anything that follows is sent; only if the plan requires a journal.
+    /// Write this journal entry before sending any later message. The supervisor returns journal
+    /// entries only if the plan requires a journal.
     Journal(Box<Entry>),
-    /// The ledger is closed. Flush all connections, and end.
+    /// The ledger is closed. Send all remaining messages, and end.
     Ended(Box<RunReport>),
 }
 
@@ -53,31 +54,31 @@ pub enum RunState {
     /// Waiting for peers to register and to connect their lanes.
     #[default]
     Configured,
-    /// Triggers are taken.
+    /// The run takes triggers.
     Running,
-    /// Triggers are not taken; everything else goes on.
+    /// The run takes no triggers until it is resumed; everything else continues.
     Paused,
-    /// A restarted supervisor waits for the peers of its run.
+    /// A restarted supervisor waits for the peers of its run to register again.
     Recovering,
-    /// No more triggers are taken; outstanding events are settled.
+    /// The run takes no more triggers, and outstanding events are settled.
     Stopping,
     /// The ledger is closed.
     Ended,
 }
 
-/// A summary of the run that is cheap to obtain.
+/// A short summary of the run, which costs little to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// The state of the run.
+    /// State of the run.
     pub state: RunState,
-    /// Time since the run began.
+    /// Counts of the run's events so far.
     pub events: EventCounts,
-    /// Events assigned and not settled.
+    /// Events that are assigned and not settled.
     pub outstanding: u64,
     /// Connected sources whose fragments are expected.
     pub sources_up: u32,
     /// Builders that get events.
     pub builders_up: u32,
-    /// True if all peers are registered and all lanes connected.
+    /// True if all peers are registered and all lanes are connected.
     pub ready: bool,
 }

@@ -1,14 +1,14 @@
-//! [`Outstanding`]: the builder of each outstanding event. This is a hash table of our own: its
-//! size depends on the number of slots, not on the ids, and a multiplication spreads dense ids more
-//! evenly than a random hash would.
+//! [`Outstanding`]: a hash table with the builder of each outstanding event. This custom table is
+//! used for two reasons: its size depends on the number of slots and not on the ids, and a
+//! multiplication as hash function spreads consecutive ids more evenly than a random hash would.
 
 #[cfg(test)]
 mod tests;
 
 use crate::index::BuilderIndex;
 
-/// The events that are assigned and not settled. The table uses linear probing and is at most half
-/// full; it grows to the number of slots, and allocates nothing after that.
+/// The outstanding events (assigned and not settled). The table uses linear probing and is at most
+/// half full. The table grows until it has room for all slots, and then allocates no more memory.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
     places: Vec<Place>,
@@ -16,20 +16,20 @@ pub(super) struct Outstanding {
     count: usize,
 }
 
-/// An event with everything needed to assign it again. Event 0 does not exist: it marks a free
-/// place.
+/// An entry of the table: an event with all data that is needed to assign it again. Event id 0 does
+/// not exist, so it marks a free entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) event: u64,
-    /// The trigger time by the supervisor's clock.
+    /// Trigger time on the supervisor's clock.
     pub(super) triggered_ns: u64,
-    /// The roster version that names the sources with fragments of the event.
+    /// Roster version that determines which sources the event expects.
     pub(super) version: u32,
-    /// The answer that the builder must give before sources are told that it has the event; 0 if it
-    /// has.
+    /// Number of the confirmation that the builder must send before sources are told that it has
+    /// the event; 0 if it has confirmed.
     pub(super) answer: u32,
-    /// The event's builder; `None` while the event is unassigned: its builder is gone, and no other
-    /// has a slot yet.
+    /// The event's builder. The builder is `None` while the event is unassigned, because the
+    /// previous builder is gone and no other builder has a slot yet.
     pub(super) builder: Option<BuilderIndex>,
 }
 
@@ -46,7 +46,7 @@ impl Outstanding {
         self.count == 0
     }
 
-    /// Adds an event that is not in the table.
+    /// Adds an event, which must not be in the table.
     pub(super) fn insert(&mut self, new: Place) {
         debug_assert!(new.event != 0, "event ids start at 1");
         if (self.count + 1) * 2 > self.places.len() {
@@ -60,7 +60,7 @@ impl Outstanding {
         self.count += 1;
     }
 
-    /// Takes out an event, if that builder has it.
+    /// Removes an event if it is assigned to that builder; returns false otherwise.
     pub(super) fn take(&mut self, event: u64, builder: Option<BuilderIndex>) -> bool {
         let Some(at) = self.find(event).filter(|at| self.place(*at).builder == builder) else { return false };
         self.close_gap(at);
@@ -68,13 +68,13 @@ impl Outstanding {
         true
     }
 
-    /// Returns an event's place, if it is in the table.
+    /// Returns the entry of an event; `None` if the event is not in the table.
     pub(super) fn get(&self, event: u64) -> Option<Place> {
         self.find(event).map(|at| self.place(at))
     }
 
-    /// Gives an event in the table to that builder, which is to confirm it with that answer;
-    /// returns its new place.
+    /// Assigns an event in the table to another builder, which has to confirm it by the number
+    /// `answer`. Returns the new entry.
     pub(super) fn hand_over(
         &mut self,
         event: u64,
@@ -87,8 +87,8 @@ impl Outstanding {
         Some(*place)
     }
 
-    /// Notes that the builder has slots for all events up to that answer; returns true if any event
-    /// waited for it.
+    /// Notes that the builder has confirmed its slots by the number `answer`. Returns true if any
+    /// of its events waited for that confirmation.
     pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
         let mut any = false;
         for place in self.places.iter_mut().filter(|place| place.event != 0 && place.builder == Some(builder))
@@ -101,26 +101,26 @@ impl Outstanding {
         any
     }
 
-    /// Returns all events in no particular order.
+    /// Returns the entries of all events, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
         self.places.iter().filter(|place| place.event != 0)
     }
 
-    /// Moves all trigger times to a clock that is `nanos` ahead.
+    /// Converts all trigger times to a clock that is `nanos` ahead of the present one.
     pub(super) fn shift_times(&mut self, nanos: i64) {
         for place in self.places.iter_mut().filter(|place| place.event != 0) {
             place.triggered_ns = place.triggered_ns.saturating_add_signed(nanos);
         }
     }
 
-    /// Returns a builder's events in ascending order.
+    /// Returns the events of a builder, or the unassigned events for `None`, in ascending order.
     pub(super) fn of(&self, builder: Option<BuilderIndex>) -> Vec<Place> {
         let mut places: Vec<Place> = self.iter().filter(|place| place.builder == builder).copied().collect();
         places.sort_unstable_by_key(|place| place.event);
         places
     }
 
-    /// Takes out all events of a builder.
+    /// Removes all events of a builder.
     pub(super) fn take_all(&mut self, builder: BuilderIndex) {
         let places = core::mem::take(&mut self.places);
         self.places = vec![Place::default(); places.len()];
@@ -132,15 +132,15 @@ impl Outstanding {
         }
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         assert_eq!(self.iter().count(), self.count);
-        assert!(self.count * 2 <= self.places.len(), "at most half full");
+        assert!(self.count * 2 <= self.places.len(), "the table is at most half full");
         for place in self.iter() {
-            assert_eq!(self.get(place.event).as_ref(), Some(place), "an event is found, and once: {place:?}");
+            assert_eq!(self.get(place.event).as_ref(), Some(place), "each event has one entry: {place:?}");
         }
     }
 
@@ -158,8 +158,8 @@ impl Outstanding {
         }
     }
 
-    /// Returns the first place to probe by Fibonacci hashing (Knuth, vol. 3, 6.4): neighbouring ids
-    /// lie far apart, so clusters stay short.
+    /// Returns the index of the first entry to probe, by Fibonacci hashing (Knuth, vol. 3, 6.4).
+    /// Consecutive ids are spread over the table, so clusters stay short.
     fn first_probe(&self, event: u64) -> u64 {
         event.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) & self.mask
     }
@@ -168,8 +168,8 @@ impl Outstanding {
         self.places[at as usize]
     }
 
-    /// Moves later events of the same cluster up, so that none becomes unreachable (Knuth, vol. 3,
-    /// 6.4, algorithm R).
+    /// Moves later entries of the same cluster into the gap, so that all of them stay reachable
+    /// (Knuth, vol. 3, 6.4, algorithm R).
     fn close_gap(&mut self, mut gap: u64) {
         let mut at = gap;
         loop {

@@ -1,4 +1,4 @@
-//! Inputs from peers: they register, fall silent, report and leave.
+//! Inputs from peers: they register, become ready, report and disconnect, or send nothing.
 
 use super::{
     ChangeError, Output, Recipients, SupervisorCore, admission::Admission, roster::Seat, seats::Leaving,
@@ -11,11 +11,12 @@ use crate::{
 };
 
 impl SupervisorCore {
-    /// Registers a peer that wants to take part. On success the driver connects it before it polls
-    /// again; an older connection of the peer is closed without further notice.
+    /// Registers a peer that wants to take part in the run. If the result is `Ok`, the driver must
+    /// connect the peer before it polls again; it closes an older connection of the peer without
+    /// further notice.
     ///
     /// # Errors
-    /// The refusal to be sent, with a reason for people.
+    /// Returns the refusal to send to the peer, with a reason for people.
     pub fn register(&mut self, hello: &Hello, now: Instant) -> Result<Welcome, Refusal> {
         let (plan, roster, phase, started) = (&self.plan, &self.roster, self.phase, self.books.is_started());
         let (peer, seat) = Admission { plan, roster, phase, started }.check(hello, now)?;
@@ -37,22 +38,22 @@ impl SupervisorCore {
         self.check_recovered(now);
     }
 
-    /// Notes that the peer's connection is gone; the cause is for the log.
+    /// Notes that the peer's connection is gone; `cause` is for the log.
     pub fn handle_disconnect(&mut self, peer: Peer, cause: &str, now: Instant) {
         let Some(seat) = self.roster.seat(peer).filter(|seat| self.roster.disconnect(*seat, cause)) else {
             return;
         };
         match seat {
             Seat::Source(index) => self.membership().lower(index, cause, now),
-            // The builder keeps its events until it can no longer write (docs/reference/protocol.md
-            // RUN-22).
+            // The builder keeps its events until its lease no longer permits it to write them
+            // (docs/reference/protocol.md RUN-22).
             Seat::Builder(index) => self.membership().offer_slots(index, now),
         }
         tracing::warn!(%peer, cause, "lost the connection to a peer");
         self.close_if_all_reported(now);
     }
 
-    /// Ends the connection of a peer that breaks the protocol.
+    /// Closes the connection of a peer that breaks the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
         self.problem(format!("{peer} was dropped: {reason}"), now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
@@ -64,12 +65,12 @@ impl SupervisorCore {
 
     /// Sends heartbeats and checks for silent peers (docs/reference/protocol.md CTRL-5).
     pub(super) fn beat(&mut self, now: Instant) {
-        // If this heartbeat is late, messages of the peers are still unread, and their silence is
-        // our fault.
+        // If the supervisor sends its heartbeat late, messages from peers are still unread. The
+        // peers' silence is then the fault of the supervisor, so all peers count as heard.
         if self.pulse.beat(now) > self.plan.down_after / 2 {
             self.roster.hear_everybody(now);
         }
-        // Before the run begins, peers wait in silence for each other.
+        // Before the run begins, peers are not checked for silence.
         let watch = !self.phase.is_gathering() && !self.phase.is_recovering();
         for index in self.roster.sources().positions() {
             let seat = self.roster.source(index);
@@ -130,25 +131,28 @@ impl SupervisorCore {
         }
     }
 
-    /// Tells one peer that the run is over for it, so that it closes its connection.
+    /// Tells one peer that the run has ended for it, so that the peer closes its connection.
     pub(super) fn let_go(&mut self, seat: Seat) {
         let verdict = "the peer left before the run began".to_owned();
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }
 
-    /// Lets one more builder register, even while the run goes on.
+    /// Permits one more builder to register. That is possible during the run, too.
     ///
     /// # Errors
-    /// [`ChangeError`]: it takes part already, there are too many, or the run is over.
+    /// Returns [`ChangeError`] if the builder is part of the run already, the run has too many
+    /// builders, or the run takes no more triggers.
     pub fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         self.membership().add_builder(id, now)
     }
 
-    /// Gives the builder no more events. When it has none left, it reports and leaves.
+    /// Gives the builder no new events. When the builder's last event is settled, the builder
+    /// reports and leaves.
     ///
     /// # Errors
-    /// [`ChangeError`]: it takes no part, it is the last one, or the run is over.
+    /// Returns [`ChangeError`] if the builder is not part of the run, it is the last one, or the
+    /// run takes no more triggers.
     pub fn remove_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         self.membership().remove_builder(id, now)
     }

@@ -1,4 +1,4 @@
-//! [`Phase`]: the phase of the run, and its time limit.
+//! [`Phase`]: the phase of a run, and the phase's time limit.
 
 use core::time::Duration;
 
@@ -6,22 +6,22 @@ use crate::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Waits for peers to register and to connect their lanes.
+    /// The supervisor waits for peers to register and to connect their lanes.
     Gathering {
         until: Instant,
     },
     Running {
         until: Option<Instant>,
     },
-    /// Waits for the peers of a run that another supervisor began.
+    /// The supervisor continues another supervisor's run, and waits for the peers of that run.
     Recovering {
         until: Instant,
     },
-    /// Takes no more triggers, and settles what is outstanding.
+    /// The run takes no more triggers, and its outstanding events are settled.
     Draining {
         until: Instant,
     },
-    /// Waits for final reports.
+    /// The supervisor waits for the final reports of peers.
     Reporting {
         until: Instant,
     },
@@ -49,29 +49,30 @@ impl Phase {
         matches!(self, Self::Reporting { .. })
     }
 
-    /// Returns true if triggers may come: now, or when peers are back.
+    /// Returns true if the run may take triggers, now or after recovery.
     pub(super) fn is_triggering(self) -> bool {
         self.is_running() || self.is_recovering()
     }
 
-    /// Returns true if events are assigned or settled, or will be.
+    /// Returns true if events are assigned or settled in this phase, or will be after recovery.
     pub(super) fn is_under_way(self) -> bool {
         self.is_triggering() || self.is_draining()
     }
 
-    /// Returns true if builders may be given events: new ones, or those of a lost builder.
+    /// Returns true if builders may get events in this phase: new events, or those of a lost
+    /// builder.
     pub(super) fn is_settling(self) -> bool {
         self.is_running() || self.is_draining()
     }
 
-    /// Puts off the drain's end at least to that time.
+    /// Extends the time limit of a drain so that it does not end before `at_least`.
     pub(super) fn drain_until(&mut self, at_least: Instant) {
         if let Self::Draining { until } = self {
             *until = at_least.max(*until);
         }
     }
 
-    /// Puts off the phase's time limit; the run's duration does not change.
+    /// Extends the time limit of the phase by `time`. The duration of a run is not extended.
     pub(super) fn put_off(&mut self, time: Duration) {
         match self {
             Self::Gathering { until }

@@ -1,5 +1,5 @@
-//! Transitions between phases: the run begins, resumes after a restart of the supervisor, drains,
-//! reports, and ends.
+//! Transitions between the phases of a run: it begins, continues after a restart of the supervisor,
+//! drains, waits for reports, and ends.
 
 use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
 use crate::{
@@ -42,7 +42,7 @@ impl SupervisorCore {
         self.failure(problem, now);
     }
 
-    /// Takes no more triggers, settles outstanding events, and ends the run.
+    /// Ends the run: takes no more triggers, settles the outstanding events, and closes the ledger.
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } => {
@@ -50,7 +50,8 @@ impl SupervisorCore {
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),
-            // Builders that do not return are replaced first, which may take longer than a drain.
+            // Before the drain, builders that do not return must be replaced, which may take longer
+            // than a drain.
             Phase::Recovering { .. } if undo::is_undone(Fix::F1e823b) => self.begin_draining(cause, now),
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
@@ -64,7 +65,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Takes no more triggers; the drain begins when the run resumes.
+    /// Takes no more triggers; the drain begins when the recovery is complete.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
             tracing::info!(run = %self.plan.run, cause, "the run stops when its peers are back");
@@ -88,14 +89,15 @@ impl SupervisorCore {
         }
     }
 
-    /// Puts off the end of the drain after progress: a slow sink must not cost events.
+    /// Extends the time limit of the drain after progress, so that a slow sink costs no events.
     pub(super) fn prolong_drain(&mut self, now: Instant) {
         if !undo::is_undone(Fix::C33dca9c) {
             self.phase.drain_until(now + self.plan.drain_time());
         }
     }
 
-    /// Ends a drain that took too long: outstanding events are lost, and their builder is named.
+    /// Ends a drain that took too long. The outstanding events are lost, and the report names their
+    /// builders.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
         self.dispatch().lose_unassigned("no builder had a slot for them before the run ended", now);
@@ -112,7 +114,8 @@ impl SupervisorCore {
         self.outbox.send(Recipients::Everyone, Message::Finish(Finish {}));
         self.phase = Phase::Reporting { until: now + self.plan.report_timeout };
         if !self.books.is_started() {
-            // Nothing was counted, and peers that never saw a roster have no report to give.
+            // A run that never started has no counts, and peers that never received a roster have
+            // no report.
             return self.close_ledger(now);
         }
         self.close_if_all_reported(now);
@@ -131,7 +134,7 @@ impl SupervisorCore {
         self.outbox.push(Output::Ended(Box::new(report)));
     }
 
-    /// Resumes a recovered run as soon as all its peers are back.
+    /// Continues a recovered run as soon as all its peers have registered again.
     pub(super) fn check_recovered(&mut self, now: Instant) {
         if self.phase.is_recovering() && self.roster.is_back() {
             self.go_on(now);
@@ -160,7 +163,7 @@ impl SupervisorCore {
         }
         self.roster.hear_everybody(now);
         if self.roster.lacks_builders() {
-            // It is unknown whether the builders are dead or cut off.
+            // It is unknown whether the builders have died or only the network has failed.
             self.pulse.lose_builders(now + self.plan.absence_limit(true));
         }
         self.membership().offer_all_slots(now);
@@ -174,14 +177,14 @@ impl SupervisorCore {
         }
     }
 
-    /// Decides the external triggers that came before the run changes its state.
+    /// Decides the external triggers that arrived before a change of the run's state.
     pub(super) fn settle_pending(&mut self, now: Instant) {
         self.intake.hurry();
         let taken = self.dispatch().take_pending(now);
         self.drain_if_over(taken, now);
     }
 
-    /// Ends triggers when all events of the run are assigned.
+    /// Ends the run's triggers if all events of the run are assigned.
     pub(super) fn drain_if_over(&mut self, taken: Taken, now: Instant) {
         if taken.is_break() {
             self.begin_draining("all events of the run are assigned", now);

@@ -1,4 +1,4 @@
-//! [`RunPlan`]: the plan of a run.
+//! [`RunPlan`]: the configuration of a run.
 
 use core::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::{
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome},
 };
 
-/// The choice of the builder that gets the next event.
+/// Rule by which the builder of the next event is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AssignmentPolicy {
-    /// Builders in turn, skipping those without a free slot.
+    /// Builders take turns; a builder without a free slot is skipped.
     #[default]
     RoundRobin,
     /// The builder with the most free slots.
     LeastLoaded,
 }
 
-/// The treatment of events while a source is away.
+/// Rule for events that are triggered while a source is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceLoss {
-    /// Events are built without the source, and are incomplete if they lack its fragments.
+    /// Events are built without the source; they are incomplete if an expected fragment is missing.
     #[default]
     Incomplete,
     /// Events wait until the source is back.
@@ -33,64 +33,66 @@ pub enum SourceLoss {
 /// The plan of a run: its peers, its trigger, its length, and its time limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunPlan {
-    /// The run number for operators.
+    /// Run number for operators.
     pub run: RunNumber,
-    /// The run's epoch, which is new at every start of a supervisor.
+    /// Epoch of the run, which is new at every start of a run.
     pub epoch: Epoch,
-    /// The supervisor's boot id, which is equal on hosts that share its clock; empty if unknown.
+    /// Boot id of the supervisor's host; peers with the same boot id share its clock. Empty if
+    /// unknown.
     pub boot_id: String,
-    /// The sources that must register; ascending, at most [`MAX_SOURCES`].
+    /// Sources that must register; ascending, at most [`MAX_SOURCES`].
     pub sources: Vec<SourceId>,
-    /// The builders that must register; ascending.
+    /// Builders that must register; ascending.
     pub builders: Vec<BuilderId>,
-    /// The kind of trigger.
+    /// Kind of trigger.
     pub trigger: TriggerKind,
-    /// The choice of the builder that gets the next event.
+    /// Rule by which the builder of the next event is chosen.
     pub policy: AssignmentPolicy,
-    /// Number of consecutive events that go to one builder while it has slots.
+    /// Number of consecutive events that go to one builder, as long as it has free slots.
     pub run_length: u32,
-    /// Events outstanding per builder. The default of 16 suits events of unknown size; where the
-    /// size is known, [`Self::usual_slots`] has the number that keeps a builder busy.
+    /// Events outstanding per builder. The default of 16 suits events of unknown size; for a known
+    /// size, [`Self::usual_slots`] returns the number that keeps a builder busy.
     pub slots: u32,
-    /// Time that builders wait for fragments that are not announced.
+    /// Time for which builders wait for fragments that have not been announced.
     pub deadline: Duration,
-    /// Time that sources keep fragments without a decision.
+    /// Time for which sources keep fragments without a decision.
     pub orphan_timeout: Duration,
-    /// Longest time between two messages of either side of a control connection.
+    /// Longest time between two messages in either direction of a control connection.
     pub heartbeat: Duration,
-    /// Time between interim reports of sources and builders; zero for none.
+    /// Time between interim reports of sources and builders; zero for no interim reports.
     pub report_period: Duration,
-    /// Silence after which a source is down and a builder gets no more events.
+    /// Time of silence after which a source counts as down, and a builder gets no more events.
     pub down_after: Duration,
     /// Time without any source or any builder after which the run fails.
     pub give_up_after: Duration,
-    /// The treatment of events while a source is away.
+    /// Rule for events that are triggered while a source is away.
     pub on_source_loss: SourceLoss,
-    /// Validity of a builder's lease. A builder gives events to its sink only for this long after a
-    /// heartbeat of its own that was answered; after two leases of silence, its events are given to
-    /// others.
+    /// Validity of a builder's lease. A builder gives events to its sink only for this time after
+    /// it sent a heartbeat that the supervisor answered. After two leases of silence, the
+    /// supervisor gives the builder's events to other builders.
     pub lease: Duration,
     /// Time for which peers that have lost the supervisor try to reach it.
     pub patience: Duration,
-    /// True if a journal is kept; its entries come out as
-    /// [`Output::Journal`](super::Output::Journal).
+    /// True if a journal is kept; [`Output::Journal`](super::Output::Journal) then carries its
+    /// entries.
     pub journal: bool,
-    /// Time that all peers together may take to register and connect their lanes.
+    /// Time within which all peers must register and connect their lanes.
     pub start_timeout: Duration,
-    /// Time beyond the deadline for which the run waits for outstanding events at its end.
+    /// Time beyond `deadline` for which the run waits for progress of outstanding events at its
+    /// end.
     pub drain_grace: Duration,
-    /// Time that peers may take for their final report at the end of the run.
+    /// Time for which the supervisor waits for the peers' final reports at the end of the run.
     pub report_timeout: Duration,
-    /// Number of assigned events after which the run ends.
+    /// Number of assigned events after which the run ends; `None` for no limit.
     pub events: Option<u64>,
-    /// Time from the first possible trigger after which the run ends.
+    /// Duration of the run from the first possible trigger; `None` for no limit.
     pub duration: Option<Duration>,
-    /// True if the run waits for [`SupervisorCore::begin`](super::SupervisorCore::begin), without a
-    /// time limit, when all peers are ready.
+    /// True if the run waits for [`SupervisorCore::begin`](super::SupervisorCore::begin) when all
+    /// peers are ready. That wait has no time limit.
     pub hold: bool,
 }
 
-/// The reason why a plan cannot be carried out: an error in the configuration.
+/// Reason why a run with this plan is impossible: an error in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The run has no source.
@@ -99,26 +101,28 @@ pub enum PlanError {
     /// The run has no builder.
     #[error("the run has no builder; configure at least one")]
     NoBuilder,
-    /// The run has too many sources: per-event sets have a fixed size.
+    /// The run has too many sources. Sets of sources, which are kept for each event, have a fixed
+    /// size.
     #[error("the run has {count} sources; at most {MAX_SOURCES} are possible")]
     TooManySources {
         /// Number of configured sources.
         count: usize,
     },
-    /// The run has too many builders: sources hold a lane to each builder, in sets of a fixed size.
+    /// The run has too many builders. Each source keeps a lane to each builder, in sets of a fixed
+    /// size.
     #[error("the run has {count} builders; at most {MAX_BUILDERS} are possible")]
     TooManyBuilders {
         /// Number of configured builders.
         count: usize,
     },
-    /// The builders have too many slots: they set up all slots before the first event.
+    /// The builders have too many slots. Builders allocate all slots before the first event.
     #[error("`slots` is {slots}; at most {MAX_SLOTS} are possible")]
     TooManySlots {
         /// Number of configured slots.
         slots: u32,
     },
-    /// All slots together are too many: sources are told of all outstanding events when a builder
-    /// is lost.
+    /// All builders together have too many slots. The limit exists because one message tells
+    /// sources of all outstanding events when a builder is lost.
     #[error(
         "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events; use fewer `slots` or builders"
     )]
@@ -128,24 +132,25 @@ pub enum PlanError {
         /// Number of configured builders.
         builders: usize,
     },
-    /// The ids of a role are not ascending, or not unique.
+    /// The ids of the sources or of the builders are not ascending, or not unique.
     #[error("the ids of the {role}s must be ascending and different; {id} is not")]
     Order {
-        /// The role: source or builder.
+        /// Name of the role: source or builder.
         role: &'static str,
-        /// The first id out of order.
+        /// First id that is out of order.
         id: u16,
     },
-    /// A value must be above zero.
+    /// A value is zero that must be above zero.
     #[error("`{key}` must be above zero")]
     Zero {
-        /// The name of the value.
+        /// Name of the value.
         key: &'static str,
     },
 }
 
 impl RunPlan {
-    /// Creates a plan with the default policy and times: as fast as possible, until it is stopped.
+    /// Creates a plan with default values. Triggers come as fast as slots become free, until the
+    /// run is stopped.
     pub fn new(run: RunNumber, epoch: Epoch, sources: Vec<SourceId>, builders: Vec<BuilderId>) -> Self {
         Self {
             run,
@@ -177,9 +182,9 @@ impl RunPlan {
     }
 
     /// Returns the number of slots that keeps a builder busy when triggers come as fast as
-    /// possible: events of the size `event` that fill the bytes `under_way` towards it, one that
-    /// arrives, and one at the sink. Larger events need fewer slots, and with fewer slots more of
-    /// the bytes stay in processor caches.
+    /// possible: as many events of the size `event` as fill the `under_way` bytes that are being
+    /// transferred to the builder, one event that is complete soon, and one at the sink. Larger
+    /// events need fewer slots, and with fewer slots more of the bytes stay in processor caches.
     ///
     /// ```
     /// use evb_core::{supervisor::RunPlan, units::Bytes};
@@ -194,10 +199,10 @@ impl RunPlan {
         u32::try_from(slots).unwrap_or(MOST_SLOTS)
     }
 
-    /// Checks that the plan can be carried out.
+    /// Checks the plan for contradictions and against the limits.
     ///
     /// # Errors
-    /// The first fault of the plan.
+    /// Returns the first error in the plan.
     pub fn check(&self) -> Result<(), PlanError> {
         if self.sources.is_empty() {
             return Err(PlanError::NoSource);
@@ -235,42 +240,45 @@ impl RunPlan {
     }
 }
 
-/// The fewest usual slots: one event that arrives, one at the sink, and two under way.
+/// Least result of [`RunPlan::usual_slots`]: one event that is complete soon, one at the sink, and
+/// two that are being transferred.
 const FEWEST_SLOTS: u32 = 4;
 
-/// The most usual slots; more would only add to the wait in queues.
+/// Highest result of [`RunPlan::usual_slots`]; more slots would only lengthen the wait in queues.
 pub const MOST_SLOTS: u32 = 256;
 
-/// Events beyond those under way: one that arrives, and one at the sink.
+/// Slots in addition to those for events that are being transferred: one event that is complete
+/// soon, and one at the sink.
 pub const SLOTS_BESIDE: u64 = 2;
 
-/// Batches into which a builder's slots are divided: while one is free, the other keeps its lanes
-/// busy.
+/// Number of batches into which a builder's slots are divided. While the slots of one batch become
+/// free, the events of the other batch keep the lanes busy.
 const BATCHES_IN_SLOTS: u32 = 2;
 
 impl RunPlan {
-    /// Returns twice the time for which a builder may give events to its sink after a heartbeat.
+    /// Returns the duration of two leases. After that much silence, a builder has certainly stopped
+    /// writing.
     pub(super) fn two_leases(&self) -> Duration {
         self.lease.saturating_mul(2)
     }
 
-    /// Returns the time that the run waits for a source or a builder when none is left: longer if
-    /// only the network may have failed.
+    /// Returns the time for which a run without any source or any builder waits for one to return.
+    /// The time is longer if only the network may have failed.
     pub(super) fn absence_limit(&self, silent: bool) -> Duration {
         if silent { self.patience.max(self.give_up_after) } else { self.give_up_after }
     }
 
-    /// Returns the time for which the run waits for outstanding events at its end.
+    /// Returns the time for which the run waits for progress of outstanding events at its end.
     pub(super) fn drain_time(&self) -> Duration {
         self.deadline + self.drain_grace
     }
 
-    /// Returns true if a host shares the supervisor's clock.
+    /// Returns true if the host with that boot id shares the supervisor's clock.
     pub(super) fn shares_clock(&self, boot_id: &str) -> bool {
         !boot_id.is_empty() && boot_id == self.boot_id
     }
 
-    /// Returns the reply to a peer that registers.
+    /// Returns the reply to a peer that is admitted.
     pub(super) fn welcome(&self, incarnation: u32, decided: u64, shared_clock: bool) -> Welcome {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let parameters = RunParameters {
@@ -293,15 +301,15 @@ impl RunPlan {
         }
     }
 
-    /// Returns true if the slots of that many builders hold no more events than sources can be told
-    /// of.
+    /// Returns true if the slots of that many builders are no more than the events of which one
+    /// message can tell sources.
     pub(super) const fn fits(&self, builders: usize) -> bool {
         builders.saturating_mul(self.slots as usize) <= MAX_OUTSTANDING
     }
 
-    /// Returns the number of a builder's slots that become free at once. If free slots are the
-    /// trigger, no trigger waits for a slot, so decisions and announcements can come once for a
-    /// batch of events.
+    /// Returns the number of a builder's slots that are offered at once. If free slots are the
+    /// trigger, no trigger waits for a slot; so slots can be offered in batches, which saves
+    /// messages for decisions and announcements.
     pub(super) fn slots_at_a_time(&self) -> u32 {
         match self.trigger {
             TriggerKind::AsFastAsPossible => (self.slots / BATCHES_IN_SLOTS).max(1),
@@ -310,7 +318,7 @@ impl RunPlan {
     }
 }
 
-/// Returns the same trigger at another rate; `None` if it has no rate.
+/// Returns the same kind of trigger at another rate; `None` if this kind has no rate.
 pub(super) fn with_rate(trigger: TriggerKind, rate: Frequency) -> Option<TriggerKind> {
     match trigger {
         TriggerKind::Periodic { .. } => Some(TriggerKind::Periodic { rate }),

@@ -1,5 +1,5 @@
-//! [`Pulse`]: the times of heartbeats and checks for silent peers, and the limits of a run without
-//! sources or builders.
+//! [`Pulse`]: the schedule of heartbeats and of checks for silent peers, and the time limits of a
+//! run without sources or builders.
 
 #[cfg(test)]
 mod tests;
@@ -8,14 +8,14 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The times of heartbeats, and the limits of a run without any source or any builder.
+/// Schedule of heartbeats, and time limits of a run without any source or any builder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pulse {
     every: Duration,
     next: Instant,
-    /// The time since which no source is up, and the limit of that time.
+    /// Time since which no source is up, and the limit for that state; `None` while a source is up.
     no_source_since: Option<(Instant, Duration)>,
-    /// The time at which a run without builders fails; `None` while there is a builder.
+    /// Time at which a run without builders fails; `None` while there is a builder.
     give_up_builders: Option<Instant>,
 }
 
@@ -24,7 +24,7 @@ impl Pulse {
         Self { every, next: now + every, no_source_since: None, give_up_builders: None }
     }
 
-    /// Sends the first heartbeat of a restarted supervisor at once.
+    /// Makes a heartbeat due at once, for a supervisor that has restarted.
     pub(super) fn restart(&mut self, now: Instant) {
         self.next = now;
     }
@@ -37,7 +37,7 @@ impl Pulse {
         now >= self.next
     }
 
-    /// Begins the next interval; returns the lateness of this heartbeat.
+    /// Begins the next interval; returns by how much this heartbeat was late.
     pub(super) fn beat(&mut self, now: Instant) -> Duration {
         let late = now.since(self.next);
         self.next = now + self.every;
@@ -52,7 +52,7 @@ impl Pulse {
         self.no_source_since = None;
     }
 
-    /// Returns true if no source has been up for too long.
+    /// Returns true if the run has been without a source for too long.
     pub(super) fn lacks_sources(&self, now: Instant) -> bool {
         self.no_source_since.is_some_and(|(since, limit)| now.since(since) >= limit)
     }
@@ -65,12 +65,13 @@ impl Pulse {
         self.give_up_builders = None;
     }
 
-    /// Returns true if there has been no builder for too long.
+    /// Returns true if the run has been without a builder for too long.
     pub(super) fn lacks_builders(&self, now: Instant) -> bool {
         self.give_up_builders.is_some_and(|at| now >= at)
     }
 
-    /// Puts off the limits by a time that does not count.
+    /// Extends the time limits of a run without sources or builders by `time`, during which the run
+    /// could not make progress.
     pub(super) fn put_off(&mut self, time: Duration) {
         if let Some((since, _)) = &mut self.no_source_since {
             *since += time;

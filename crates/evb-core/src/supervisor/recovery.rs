@@ -1,4 +1,4 @@
-//! Recovery of a run from the journal of another supervisor.
+//! [`Recovery`]: continues a run from the journal of another supervisor.
 
 mod reading;
 #[cfg(test)]
@@ -10,38 +10,39 @@ use super::{PlanError, RunPlan, SupervisorCore, journal::What, nonsense::Nonsens
 use crate::{id::RunNumber, time::Instant, wire::journal::Entry};
 use reading::Reading;
 
-/// The reason why a run cannot be recovered from a journal.
+/// Reason why a run cannot be recovered from a journal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
-    /// The journal has no entries: start a new run.
+    /// The journal has no entries. Start a new run.
     #[error("the journal has no entry")]
     Empty,
-    /// The journal lacks its first entry.
+    /// The first entry of the journal is missing.
     #[error("the first entry of the journal is not the beginning of a run")]
     NoBeginning,
-    /// The run is over: start a new one.
+    /// The run in the journal has ended. Start a new run.
     #[error("run {0} is over")]
     Over(RunNumber),
-    /// The journal is of a run with other sources.
+    /// The journal belongs to a run with other sources.
     #[error("the journal is of run {0}, whose sources are not the ones that are configured now")]
     OtherSources(RunNumber),
-    /// An entry contradicts those before it: it is damaged, or of another version.
+    /// An entry contradicts the entries before it. The entry is damaged, or was written by another
+    /// version of evb.
     #[error("entry {number} of the journal is damaged or of another version: {problem}")]
     Senseless {
-        /// Number of the entry, from 1.
+        /// Number of the entry, counted from 1.
         number: usize,
-        /// The fault of the entry.
+        /// Description of the contradiction.
         problem: String,
     },
-    /// The plan cannot be carried out.
+    /// The present plan is impossible.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
 
-/// Returns the run in these entries, if it is not over.
+/// Returns the number of the run that these entries describe; `None` if that run has ended.
 ///
 /// # Errors
-/// The error that the iterator returned.
+/// Returns the error that the iterator returned.
 pub fn unfinished<E>(entries: impl IntoIterator<Item = Result<Entry, E>>) -> Result<Option<RunNumber>, E> {
     let (mut run, mut over) = (None, false);
     for (index, entry) in entries.into_iter().enumerate() {
@@ -54,20 +55,20 @@ pub fn unfinished<E>(entries: impl IntoIterator<Item = Result<Entry, E>>) -> Res
     Ok(run.filter(|_| !over))
 }
 
-/// The recovery of a run from its journal. Its number, epoch, builders and seed are the journal's,
-/// and so are changes by operators during the run; the rest is the plan's. Entries are read one
-/// after the other, and none is kept.
+/// Recovery of a run from its journal. Number, epoch, builders and seed of the run come from the
+/// journal, and so do changes by operators during the run; everything else comes from the plan.
+/// Entries are read one after the other, and none is kept.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     state: State,
-    /// Number of entries so far.
+    /// Number of entries that have been read.
     number: usize,
     run: Option<RunNumber>,
     over: bool,
 }
 
-/// The progress of reading. A fault is kept to the end, because it does not matter if the run is
-/// over.
+/// The progress of reading. A fault is reported only at the end, because it does not matter if the
+/// run has ended.
 #[derive(Clone, Debug)]
 enum State {
     Empty(Box<RunPlan>),
@@ -76,12 +77,12 @@ enum State {
 }
 
 impl Recovery {
-    /// Creates a recovery that has read nothing yet.
+    /// Creates a recovery that has read no entry.
     pub fn new(plan: RunPlan) -> Self {
         Self { state: State::Empty(Box::new(plan)), number: 0, run: None, over: false }
     }
 
-    /// Takes the next entry.
+    /// Reads the next entry.
     pub fn read(&mut self, entry: &Entry) {
         self.number += 1;
         let senseless = |Nonsense(problem)| RecoverError::Senseless { number: self.number, problem };
@@ -104,11 +105,11 @@ impl Recovery {
         self.state = State::Faulty(fault);
     }
 
-    /// Ends the reading. The supervisor waits at most two leases for its peers to return; those
-    /// that have not are then taken for lost.
+    /// Ends the reading and returns the supervisor. The supervisor waits for the peers of the run
+    /// for two leases at most, and then treats those that have not returned as lost.
     ///
     /// # Errors
-    /// [`RecoverError`]: there is no run to resume.
+    /// Returns [`RecoverError`] if the journal contains no run that can be continued.
     pub fn finish(self, now: Instant) -> Result<SupervisorCore, RecoverError> {
         if let Some(run) = self.run.filter(|_| self.over) {
             return Err(RecoverError::Over(run));

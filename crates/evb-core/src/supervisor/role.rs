@@ -1,5 +1,5 @@
-//! [`SupervisorRole`]: the supervisor's machine with its journal. An output that depends on an
-//! entry leaves once the entry is written.
+//! [`SupervisorRole`]: the supervisor's state machine together with its journal. The role holds
+//! back an output until the journal entries that the output depends on are written.
 
 mod held;
 #[cfg(test)]
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// Time for which a run stands still when its journal cannot be written, before it goes on without
-/// one.
+/// Time for which a run waits when its journal cannot be written. After that, the run continues
+/// without a journal.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time that a write of the journal may take before the run stands still and inhibits triggers on
-/// account of the disk.
+/// Time that a write of the journal may take. If a write takes longer, triggers are inhibited, and
+/// the disk is named as the cause.
 pub const JOURNAL_STALL: Duration = Duration::from_millis(100);
 
 /// Time from a failed write of the journal to the next attempt.
@@ -35,66 +35,70 @@ pub const JOURNAL_RETRY: Duration = Duration::from_millis(100);
 
 /// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "most are messages, and boxed each would cost an allocation")]
+#[expect(clippy::large_enum_variant, reason = "most are messages; a box would cost each an allocation")]
 pub enum SupervisorOutput {
-    /// Send a message. Messages to one peer keep their order.
+    /// Send a message. The messages to one peer must keep their order.
     Send {
-        /// The recipients; a peer without a connection misses the message.
+        /// Recipients of the message; a peer without a connection does not get it.
         to: Recipients,
-        /// The message.
+        /// The message to send.
         message: Control,
     },
-    /// Connect a registered peer: its welcome is the first message that it receives.
+    /// Connect a registered peer. The first message that the peer receives must be its welcome.
     Connect(Peer),
-    /// Confirm the request of that number to the caller; see [`SupervisorRole::confirm`].
+    /// Confirm the operator's request with that number to its caller; see
+    /// [`SupervisorRole::confirm`].
     Confirmed(u64),
-    /// Close a peer's connection, even one that waits for [`Self::Connect`].
+    /// Close a peer's connection; if the peer still waits for [`Self::Connect`], close that
+    /// connection, too.
     Drop {
-        /// The peer whose connection to close.
+        /// The peer whose connection is to be closed.
         peer: Peer,
-        /// The reason for the log.
+        /// Reason for the log.
         reason: String,
     },
-    /// Write an entry.
+    /// Write an entry to the journal.
     Journal(Box<Entry>),
-    /// Remove the journal, because it is no longer true.
-    /// [`SupervisorRole::handle_journal_abandoned`] follows.
+    /// Remove the journal, because the run continues without it and it would become wrong. Call
+    /// [`SupervisorRole::handle_journal_abandoned`] afterwards.
     AbandonJournal,
-    /// The ledger is closed. Flush all connections, and end.
+    /// The ledger is closed. Send all remaining messages, and end.
     Ended(Box<RunReport>),
 }
 
-/// The machine's view of the journal.
+/// State of the journal as far as the supervisor knows it.
 #[derive(Clone, Debug)]
 struct Journal {
     /// The journal's name for operators.
     name: String,
-    /// The time since which it cannot be written, and the reason.
+    /// Time since which the journal cannot be written, and the reason; `None` while it can be
+    /// written.
     fails: Option<(Instant, String)>,
 }
 
-/// The supervisor's whole part in a run.
+/// State machine of a supervisor process, with its journal.
 ///
-/// Law: after inputs that share one `now`, call [`poll`](Self::poll) until `None`, pass the
-/// journal's state to [`handle_journal`](Self::handle_journal), and poll once more.
+/// After all inputs that share one `now`, call [`poll`](Self::poll) until it returns `None`, pass
+/// the journal's state to [`handle_journal`](Self::handle_journal), and call `poll` until `None`
+/// again.
 #[derive(Clone, Debug)]
 pub struct SupervisorRole {
     core: SupervisorCore,
-    /// Outputs that depend on no entry.
+    /// Outputs that depend on no journal entry, or whose entries are written.
     ready: VecDeque<SupervisorOutput>,
     held: Held,
     journal: Option<Journal>,
-    /// The highest announced trigger that was taken.
+    /// Highest number of an announced trigger that was taken.
     announced: u64,
-    /// Announcements of earlier triggers that did not arrive.
+    /// Number of triggers whose own announcement did not arrive.
     unannounced: u64,
 }
 
 impl SupervisorRole {
-    /// Creates the role of a machine that keeps the journal of that name, if any.
+    /// Creates the role from a state machine. `journal` is the name of the journal, if one is kept.
     pub fn new(core: SupervisorCore, journal: Option<String>) -> Self {
         Self {
-            // A recovered run has taken these triggers already.
+            // A recovered run has taken all triggers up to this number.
             announced: core.decided().number(),
             core,
             ready: VecDeque::new(),
@@ -104,32 +108,32 @@ impl SupervisorRole {
         }
     }
 
-    /// Returns the machine for inspection.
+    /// Returns the state machine for inspection.
     pub fn core(&self) -> &SupervisorCore {
         &self.core
     }
 
-    /// Returns the machine for requests of operators: triggers, pauses, changes of builders, the
-    /// run's end.
+    /// Returns the state machine for requests of operators: triggers, pauses, changes of builders,
+    /// and the end of the run.
     pub fn run_mut(&mut self) -> &mut SupervisorCore {
         &mut self.core
     }
 
-    /// Registers a peer that said hello; [`SupervisorOutput::Connect`] follows when the journal
-    /// permits.
+    /// Registers a peer that sent a `Hello`. [`SupervisorOutput::Connect`] follows when the
+    /// necessary journal entries are written.
     ///
     /// # Errors
-    /// The refusal to send to the peer.
+    /// Returns the refusal to send to the peer.
     pub fn register(&mut self, hello: &Hello, now: Instant) -> Result<(Peer, Welcome), Refusal> {
         let welcome = self.core.register(hello, now)?;
-        // The machine admits no hello without a sender.
+        // The call of `register` has refused a `Hello` without a sender.
         let peer = hello.from_peer().unwrap_or(Peer::Supervisor);
         self.held.drop_peer(peer);
         self.held.push(SupervisorOutput::Connect(peer));
         Ok((peer, welcome))
     }
 
-    /// Takes in a message of a registered peer.
+    /// Handles a message of a registered peer.
     pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
         self.core.handle_message(peer, message, now);
     }
@@ -139,8 +143,8 @@ impl SupervisorRole {
         self.core.handle_disconnect(peer, reason, now);
     }
 
-    /// Takes external triggers: a number of them, or all up to an announced one, including those
-    /// whose announcements did not arrive.
+    /// Takes external triggers: either a number of triggers, or all triggers up to the announced
+    /// number. An announced number includes triggers whose announcements were lost.
     pub fn handle_trigger(&mut self, asked: Asked, now: Instant) {
         let number = match asked {
             Asked::Count(count) => {
@@ -162,13 +166,14 @@ impl SupervisorRole {
         }
     }
 
-    /// Lets [`SupervisorOutput::Confirmed`] follow when all changes so far are written, so that a
-    /// confirmed change survives a crash. A disk that hangs does not delay the confirmation.
+    /// Confirms a request of an operator: [`SupervisorOutput::Confirmed`] with that number follows
+    /// when all changes so far are in the journal, so that a confirmed change survives a crash.
+    /// While the disk does not respond, requests are confirmed without waiting for it.
     pub fn confirm(&mut self, number: u64) {
         self.held.push(SupervisorOutput::Confirmed(number));
     }
 
-    /// Notes whether the run has to wait for the journal's disk.
+    /// Notes whether a slow write of the journal has to stop decisions at present.
     pub fn set_stalled(&mut self, is_stalled: bool, now: Instant) {
         if is_stalled {
             self.core.stall_journal(now);
@@ -178,8 +183,8 @@ impl SupervisorRole {
         }
     }
 
-    /// Ends a turn: all its outputs depend on the first `added` entries, of which `written` are
-    /// written.
+    /// Ends a turn. All outputs of the turn depend on the first `added` entries of the journal, of
+    /// which `written` are on disk.
     pub fn handle_journal(&mut self, added: u64, written: u64) {
         self.held.seal(added);
         while let Some(output) = self.held.pop(written) {
@@ -187,7 +192,7 @@ impl SupervisorRole {
         }
     }
 
-    /// Notes that entries were written.
+    /// Notes that entries were written to the journal.
     pub fn handle_journal_written(&mut self) {
         if let Some(Journal { name, fails }) = &mut self.journal
             && fails.take().is_some()
@@ -196,7 +201,8 @@ impl SupervisorRole {
         }
     }
 
-    /// Notes that entries were not written, and why: the driver tries again, but not for ever.
+    /// Notes that entries could not be written, and the reason. The driver tries again until
+    /// [`SupervisorOutput::AbandonJournal`] follows.
     pub fn handle_journal_failure(&mut self, error: String, now: Instant) {
         let Some(Journal { name, fails }) = &mut self.journal else { return };
         if fails.is_none() {
@@ -208,7 +214,8 @@ impl SupervisorRole {
         }
     }
 
-    /// Notes that the journal is gone, and the result of removing it: the run goes on without one.
+    /// Notes that the driver has given up the journal, and the result of removing it. The run
+    /// continues without a journal.
     pub fn handle_journal_abandoned(&mut self, removed: Result<(), String>) {
         let Some(Journal { name, fails }) = self.journal.take() else { return };
         let error = fails.map_or_else(|| "the journal's thread ended".to_owned(), |(_, error)| error);
@@ -219,7 +226,7 @@ impl SupervisorRole {
         }
         tracing::warn!("{problem}");
         self.core.abandon_journal(problem);
-        // No output depends on the journal any more.
+        // Without a journal, no output has to wait for an entry.
         self.held.free();
     }
 
@@ -230,7 +237,7 @@ impl SupervisorRole {
         }
         while let Some(output) = self.core.poll(now) {
             match output {
-                // A heartbeat depends on no entry, and peers wait for it.
+                // A heartbeat depends on no entry, and peers wait for it, so it is sent at once.
                 Output::Send { to, message: message @ Control { message: Some(Message::Heartbeat(_)) } } => {
                     return Some(SupervisorOutput::Send { to, message });
                 }
@@ -250,30 +257,29 @@ impl SupervisorRole {
         None
     }
 
-    /// Notes that time passed.
+    /// Handles the passage of time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.next_timeout().is_some_and(|due| due <= now) {
             self.core.handle_timeout(now);
         }
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.core.next_timeout()
     }
 
-    /// Checks what always holds, for tests and the simulator.
+    /// Checks the invariants, for tests and the simulator.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         self.core.invariants();
     }
 
-    /// Returns the report with the facts that only the role knows.
+    /// Adds to the final report the facts that only this role knows.
     fn closed(&self, mut report: Box<RunReport>) -> Box<RunReport> {
         if self.unannounced > 0 {
-            // Events that were lost by it, if any, are in the report's problems already.
             report.remarks.push(format!(
                 "{} trigger announcements did not arrive; their triggers were taken with the next announcement",
                 self.unannounced

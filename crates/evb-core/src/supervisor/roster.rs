@@ -1,4 +1,4 @@
-//! [`Roster`]: the peers that take part, those that are up, and the sources that events expect.
+//! [`Roster`]: the peers of a run, the sources that are up, and the sources that events expect.
 
 mod presence;
 mod recall;
@@ -25,21 +25,22 @@ use crate::{
     },
 };
 
-/// The peers of the run and their presence. Seats are changed only here.
+/// The peers of the run and their presence. Only this module changes seats.
 #[derive(Clone, Debug)]
 pub(super) struct Roster {
     sources: Per<SourceIndex, SourceSeat>,
     builders: Per<BuilderIndex, BuilderSeat>,
-    /// Sources that are connected and send.
+    /// Sources that are connected and not silent.
     up: SourceSet,
-    /// Sources that are away, but that events wait for.
+    /// Sources that are down and for which events wait.
     awaited: SourceSet,
     version: u32,
-    /// The sources whose fragments events expect, by version, for versions of outstanding events.
+    /// For each roster version under which outstanding events were assigned, the sources that these
+    /// events expect.
     expected: BTreeMap<u32, SourceSet>,
 }
 
-/// A peer's place in the roster.
+/// A peer's position in the roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seat {
     Source(SourceIndex),
@@ -47,7 +48,7 @@ pub(super) enum Seat {
 }
 
 impl Seat {
-    /// Returns the builder's position, if the seat is a builder's.
+    /// Returns the builder's position; `None` for a source.
     pub(super) fn builder(self) -> Option<BuilderIndex> {
         match self {
             Self::Builder(index) => Some(index),
@@ -57,7 +58,7 @@ impl Seat {
 }
 
 impl Roster {
-    /// Creates a roster to which no peer has come yet.
+    /// Creates a roster in which no peer has registered.
     pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             sources: plan.sources.iter().map(|id| SourceSeat::new(*id)).collect(),
@@ -69,7 +70,7 @@ impl Roster {
         }
     }
 
-    /// Adds a builder.
+    /// Adds a seat for a builder.
     pub(super) fn add_builder(&mut self, id: BuilderId) {
         self.builders.push(BuilderSeat::new(id));
     }
@@ -106,7 +107,7 @@ impl Roster {
         }
     }
 
-    /// Returns the recipient of a message to that seat.
+    /// Returns the recipient of messages to the peer of that seat.
     pub(super) fn recipient(&self, seat: Seat) -> Recipients {
         match seat {
             Seat::Source(index) => Recipients::Source(self.sources[index].id),
@@ -118,7 +119,7 @@ impl Roster {
         self.version
     }
 
-    /// Returns the sources that are connected and send.
+    /// Returns the sources that are connected and not silent.
     pub(super) fn up(&self) -> &SourceSet {
         &self.up
     }
@@ -127,17 +128,17 @@ impl Roster {
         self.up.contains(index.get())
     }
 
-    /// Returns the sources that are away, but that events wait for.
+    /// Returns the sources that are down and for which events wait.
     pub(super) fn awaited(&self) -> &SourceSet {
         &self.awaited
     }
 
-    /// Returns the sources that outstanding events expect, by version.
+    /// Returns the sources that outstanding events expect, by roster version.
     pub(super) fn expected(&self) -> &BTreeMap<u32, SourceSet> {
         &self.expected
     }
 
-    /// Returns the sources that the events of a roster version expect.
+    /// Returns the sources that events assigned under that roster version expect.
     pub(super) fn expected_by(&self, version: u32) -> SourceSet {
         self.expected.get(&version).copied().unwrap_or_default()
     }
@@ -147,7 +148,7 @@ impl Roster {
         set.iter().map(SourceIndex::new)
     }
 
-    /// Returns the set of one source.
+    /// Returns the set that contains only that source.
     pub(super) fn only(index: SourceIndex) -> SourceSet {
         [index.get()].into_iter().collect()
     }
@@ -163,14 +164,14 @@ impl Roster {
         sources.chain(self.builders.iter().map(|seat| Peer::Builder(seat.id))).collect()
     }
 
-    /// Returns the peers that have not registered, or have left.
+    /// Returns the peers that are not connected, because they have not registered or have left.
     pub(super) fn absent(&self) -> Vec<Peer> {
         let sources = self.sources.iter().filter(|seat| seat.connection.is_none());
         let builders = self.builders.iter().filter(|seat| seat.connection.is_none() && seat.is_member());
         sources.map(|seat| Peer::Source(seat.id)).chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
     }
 
-    /// Returns the sources that are registered, but not connected to all builders.
+    /// Returns the sources that have registered, but have not connected lanes to all builders.
     pub(super) fn unconnected(&self) -> Vec<Peer> {
         let waiting = self.sources.iter().filter(|seat| seat.connection.is_some() && !seat.ready);
         waiting.map(|seat| Peer::Source(seat.id)).collect()
@@ -181,23 +182,23 @@ impl Roster {
             && self.builders.iter().all(|seat| seat.connection.is_some() || !seat.is_member())
     }
 
-    /// Returns true if every peer is registered and all lanes are connected.
+    /// Returns true if every peer has registered and all lanes are connected.
     pub(super) fn is_ready(&self) -> bool {
         self.is_complete() && self.sources.iter().all(SourceSeat::is_ready)
     }
 
-    /// Returns true if all peers that took part are back.
+    /// Returns true if all peers of the run before the restart are back, with their lanes.
     pub(super) fn is_back(&self) -> bool {
         Self::positions(&self.up).all(|index| self.sources[index].is_ready())
             && self.builders.iter().all(|seat| !seat.is_alive() || seat.connection.is_some())
     }
 
-    /// Returns true if no builder's incarnation may build any more.
+    /// Returns true if the run has no builder that may build events.
     pub(super) fn lacks_builders(&self) -> bool {
         !self.builders.iter().any(BuilderSeat::is_alive)
     }
 
-    /// Returns true if some builder gets events.
+    /// Returns true if at least one builder gets events.
     pub(super) fn has_active_builder(&self) -> bool {
         self.builders.iter().any(BuilderSeat::is_active)
     }
@@ -208,24 +209,24 @@ impl Roster {
         connected.map(|(index, _)| index).collect()
     }
 
-    /// Returns true if all sources that are up have confirmed that they reach all builders.
+    /// Returns true if all sources that are up have confirmed their lanes to all builders.
     pub(super) fn reaches_all(&self) -> bool {
         Self::positions(&self.up).all(|index| self.sources[index].reaches_all)
     }
 
-    /// Returns the cause of dead time at each active builder, if it has one.
+    /// Returns the causes of dead time: for each active builder the peer at fault, if there is one.
     pub(super) fn culprits(&self, slots: u32) -> Vec<Cause> {
         let active = self.builders.iter().filter(|seat| seat.is_active());
         active.filter_map(|seat| self.culprit(seat, slots)).collect()
     }
 
-    /// Returns the peer that holds at least half of a builder's slots: its sink, or a source that
-    /// events wait for at least twice as often as for others. If they wait for all alike, the
-    /// network is full, and no peer is to blame.
+    /// Returns the peer that occupies at least half of a builder's slots: the builder's sink, or a
+    /// source. A source counts if at least twice as many events wait for it as for the median of
+    /// the other sources. If events wait for all sources alike, the network is full, and no peer is
+    /// at fault.
     ///
-    /// A peer that stands out at one builder is to blame for the dead time of all. Other builders
-    /// have no free slot either, but they build as many events as they can, and would otherwise
-    /// have had fewer.
+    /// A peer that is at fault at one builder causes the dead time at all builders: the others have
+    /// no free slot either, but only because they got the events that this builder could not take.
     fn culprit(&self, seat: &BuilderSeat, slots: u32) -> Option<Cause> {
         let (load, half) = (seat.load, slots.div_ceil(2).max(1));
         if load.at_sink >= half {
@@ -236,7 +237,7 @@ impl Roster {
         slowest.filter(|id| self.source_index(*id).is_some()).map(Cause::Source)
     }
 
-    /// Connects a source, which has been told decisions up to `decided`.
+    /// Notes that a source has connected. The source knows all decisions up to event `decided`.
     pub(super) fn connect_source(
         &mut self,
         index: SourceIndex,
@@ -256,7 +257,7 @@ impl Roster {
         seat.max_fragment = hello.max_fragment;
     }
 
-    /// Connects a builder; returns false if it is another process than before.
+    /// Notes that a builder has connected; returns false if it is another process than before.
     pub(super) fn connect_builder(
         &mut self,
         index: BuilderIndex,
@@ -273,26 +274,26 @@ impl Roster {
             seat.begin_incarnation();
         }
         if seat.leaving == Leaving::Finishing && !undo::is_undone(Fix::C33dca9c) {
-            // It is unknown whether the builder received the request to report, so it is asked
-            // again.
+            // It is unknown whether the builder received the request to report, so the request is
+            // repeated.
             seat.leaving = Leaving::Asked;
         }
         goes_on
     }
 
-    /// Requires all sources to confirm their lanes again, because a builder has come that they do
-    /// not know.
+    /// Requires all sources to confirm their lanes again, as they do not know a new builder.
     pub(super) fn forget_ready(&mut self) {
         self.sources.iter_mut().for_each(|seat| seat.ready = false);
     }
 
-    /// Notes that a source's lanes to all builders are connected.
+    /// Notes that a source has connected lanes to all builders.
     pub(super) fn set_ready(&mut self, index: SourceIndex) {
         let seat = &mut self.sources[index];
         (seat.ready, seat.reaches_all) = (true, true);
     }
 
-    /// Lets a builder that joins during the run wait for events until lanes to it are connected.
+    /// Notes that a builder joins during the run. The builder gets no events until the sources have
+    /// connected lanes to it.
     pub(super) fn begin_joining(&mut self, index: BuilderIndex, now: Instant) {
         self.builders[index].joining = Some(now);
         self.sources.iter_mut().for_each(|seat| seat.reaches_all = false);
@@ -302,7 +303,8 @@ impl Roster {
         self.builders[index].joining = None;
     }
 
-    /// Puts off the time limit for connecting to new builders by a time that does not count.
+    /// Extends the time limit for connecting lanes to new builders by `time`, during which the run
+    /// could not make progress.
     pub(super) fn put_off_joining(&mut self, time: core::time::Duration) {
         self.builders.iter_mut().filter_map(|seat| seat.joining.as_mut()).for_each(|since| *since += time);
     }
@@ -311,7 +313,7 @@ impl Roster {
         self.builders[index].leaving = leaving;
     }
 
-    /// Bars a builder that broke the protocol: it may register again, but not continue.
+    /// Notes that a builder broke the protocol; only a new incarnation of it may register.
     pub(super) fn bar(&mut self, index: BuilderIndex) {
         self.builders[index].barred = true;
     }
@@ -320,11 +322,10 @@ impl Roster {
         self.builders[index].suspended = true;
     }
 
-    /// Keeps a peer's final report, or replaces its interim report (docs/reference/protocol.md
-    /// RUN-37).
+    /// Stores a peer's interim or final report (docs/reference/protocol.md RUN-37).
     ///
     /// # Errors
-    /// The reason why it cannot be that peer's report.
+    /// Returns the reason why the report is invalid for that peer.
     pub(super) fn keep_report(
         &mut self,
         seat: Seat,
@@ -357,8 +358,8 @@ impl Roster {
         Ok(())
     }
 
-    /// Returns true if all peers have reported that still can. A peer that has just lost its
-    /// connection may return and report.
+    /// Returns true if all peers have reported that still can report. A peer that lost its
+    /// connection less than `patience` ago may still return and report.
     pub(super) fn has_reported(&self, patience: core::time::Duration, now: Instant) -> bool {
         let gone = |connected: bool, heard: Instant| !connected && now.since(heard) >= patience;
         let sources = self.sources.iter().all(|seat| {
@@ -370,7 +371,7 @@ impl Roster {
         sources && builders
     }
 
-    /// Returns the journal's entry on a peer that has registered.
+    /// Returns the journal entry for a peer that has registered.
     pub(super) fn registered(&self, seat: Seat) -> Registered {
         let mut what = Registered::default();
         match seat {
@@ -390,17 +391,17 @@ impl Roster {
         what
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         let all = SourceSet::first(self.sources.len());
         assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
         for seat in self.builders.iter() {
             assert!(
                 seat.connection.is_none() || seat.incarnation > 0,
-                "who is connected has registered: {seat:?}"
+                "a connected builder has registered: {seat:?}"
             );
         }
     }

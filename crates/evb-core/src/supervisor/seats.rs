@@ -1,4 +1,4 @@
-//! The supervisor's knowledge of each peer.
+//! The supervisor's state of each source and builder.
 
 use core::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::{
     wire::control::{BuilderReport, Heartbeat, Hello, Load, Message, SourceReport},
 };
 
-/// A live connection to a peer.
+/// An open connection to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
     pub(super) last_heard: Instant,
-    /// The sender's time in the peer's last heartbeat, and the time of its arrival.
+    /// Sending time in the peer's last heartbeat, on the peer's clock, and the time of its arrival.
     pub(super) echo: Option<(u64, Instant)>,
-    /// True if its host shares our clock.
+    /// True if the peer's host shares the supervisor's clock.
     pub(super) shared_clock: bool,
 }
 
 impl Connection {
-    /// Returns the next heartbeat to the peer, with the peer's own last time, so that clocks can be
-    /// compared.
+    /// Returns the next heartbeat to the peer. The heartbeat contains the sending time of the
+    /// peer's last heartbeat, so that the peer can compare the clocks.
     pub(super) fn heartbeat(&self, now: Instant) -> Message {
         let (echo_ns, echo_delay_ns) = self.echo.map_or((0, 0), |(sent_ns, came)| {
             (sent_ns, u64::try_from(now.since(came).as_nanos()).unwrap_or(u64::MAX))
@@ -30,21 +30,22 @@ impl Connection {
     }
 }
 
-/// A source of the run.
+/// State of a source of the run.
 #[derive(Clone, Debug)]
 pub(super) struct SourceSeat {
     pub(super) id: SourceId,
-    /// The incarnation of its process, from 1; 0 if it never registered.
+    /// Incarnation of the source's process, from 1; 0 if the source has never registered.
     pub(super) incarnation: u32,
     pub(super) connection: Option<Connection>,
-    /// The time at which it was last heard, while it is not connected.
+    /// Time of the last message from the source, while it is not connected.
     pub(super) last_heard: Instant,
-    /// True if it has confirmed its connection to all builders since the last one came.
+    /// True if the source has connected lanes to all builders, including the builder that joined
+    /// last.
     pub(super) reaches_all: bool,
-    /// True if its lanes are connected.
+    /// True if the source has confirmed that its lanes are connected.
     pub(super) ready: bool,
     pub(super) max_fragment: u64,
-    /// The last event whose decision it was told; used while it is down.
+    /// Highest event id up to which the source knows the decisions; used while the source is down.
     pub(super) told: u64,
     pub(super) down: Option<Down>,
     pub(super) down_time: Duration,
@@ -54,24 +55,26 @@ pub(super) struct SourceSeat {
     pub(super) latest: Option<Latest<SourceReport>>,
 }
 
-/// The absence of a source.
+/// An absence of a source: the time for which it is down.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Down {
     pub(super) since: Instant,
-    /// Number of events assigned before it; `None` if events wait for the source, so that none are
-    /// assigned without it.
+    /// Number of events assigned before the absence; `None` if events wait for the source, so that
+    /// no event is assigned without it.
     pub(super) assigned: Option<u64>,
 }
 
 impl Down {
-    /// Returns the number of events assigned without it, out of `assigned` in all.
+    /// Returns the number of events assigned without the source, if `assigned` events have been
+    /// assigned in total.
     pub(super) fn events_without(&self, assigned: u64) -> u64 {
         self.assigned.map_or(0, |then| assigned.saturating_sub(then))
     }
 }
 
 impl SourceSeat {
-    /// Ends its absence, because it is back or the run is over, after `assigned` events in all.
+    /// Ends the source's absence, because it is up again or the run has ended. `assigned` is the
+    /// total number of assigned events.
     pub(super) fn end_absence(&mut self, assigned: u64, now: Instant) {
         if let Some(down) = self.down.take() {
             self.down_time += now.since(down.since);
@@ -80,45 +83,49 @@ impl SourceSeat {
     }
 }
 
-/// A builder of the run.
+/// State of a builder of the run.
 #[derive(Clone, Debug)]
 pub(super) struct BuilderSeat {
     pub(super) id: BuilderId,
-    /// The incarnation of its process, from 1; 0 if it never registered.
+    /// Incarnation of the builder's process, from 1; 0 if the builder has never registered.
     pub(super) incarnation: u32,
     pub(super) connection: Option<Connection>,
-    /// While it is not connected: the time at which it was last heard, and why it left.
+    /// Time of the last message from the builder, while it is not connected.
     pub(super) last_heard: Instant,
     pub(super) parting: String,
-    /// True if its incarnation has ended: others have its events, and its messages come too late.
+    /// True if the builder's incarnation has ended: other builders have its events, and its
+    /// messages are ignored.
     pub(super) over: bool,
-    /// True if it broke the protocol: it may register again, but not continue.
+    /// True if the builder broke the protocol. The builder may register again only as a new
+    /// incarnation.
     pub(super) barred: bool,
-    /// The time since which sources connect to it; it gets no events before they have.
+    /// Time since which sources connect lanes to the builder, which gets no events before that is
+    /// done.
     pub(super) joining: Option<Instant>,
-    /// The progress of its departure.
+    /// Progress of the builder's departure from the run.
     pub(super) leaving: Leaving,
-    /// True if it gets no events because it is silent.
+    /// True if the builder gets no events because it is silent.
     pub(super) suspended: bool,
     pub(super) listen: String,
-    /// Payload that the sinks of its earlier incarnations accepted, if they reported it.
+    /// Payload bytes that the sinks of the builder's earlier incarnations accepted, as far as they
+    /// were reported.
     pub(super) past_payload_bytes: u64,
-    /// The state of its slots, by its last report.
+    /// Load of the builder's slots according to its latest heartbeat.
     pub(super) load: Load,
     pub(super) shared_clock: bool,
     pub(super) report: Option<BuilderReport>,
     pub(super) latest: Option<Latest<BuilderReport>>,
 }
 
-/// The progress of a builder's departure from the run.
+/// Progress of a builder's departure from the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Leaving {
     /// The builder stays.
     #[default]
     No,
-    /// The builder gets no more events.
+    /// The builder was asked to leave, and gets no more events.
     Asked,
-    /// The builder has no events left, and is to report.
+    /// The builder has no events left, and was asked for its report.
     Finishing,
     /// The builder has left.
     Gone,
@@ -148,7 +155,7 @@ impl SourceSeat {
         self.connection.is_some() && self.ready
     }
 
-    /// Returns true if the peer is the process that had the seat before.
+    /// Returns true if the greeting comes from the process that holds this seat.
     pub(super) fn goes_on(&self, hello: &Hello) -> bool {
         self.incarnation != 0 && hello.incarnation == self.incarnation
     }
@@ -176,7 +183,7 @@ impl BuilderSeat {
         }
     }
 
-    /// Gives the seat to another process.
+    /// Begins the next incarnation, for another process of the builder.
     pub(super) fn begin_incarnation(&mut self) {
         self.past_payload_bytes = self.payload_so_far();
         (self.report, self.latest) = (None, None);
@@ -185,34 +192,37 @@ impl BuilderSeat {
         self.incarnation += 1;
     }
 
-    /// Returns the payload that its sinks accepted, in all its incarnations, if they reported it.
+    /// Returns the payload bytes that the sinks of all incarnations of the builder accepted, as far
+    /// as they were reported.
     pub(super) fn payload_so_far(&self) -> u64 {
         let latest = self.latest.as_ref().map_or(0, Latest::payload_bytes);
         let own = self.report.as_ref().map_or(latest, |report| report.payload_bytes);
         self.past_payload_bytes.saturating_add(own)
     }
 
-    /// Returns true if the peer is the process that had the seat before, and may continue.
+    /// Returns true if the greeting comes from the process that holds this seat, and that process
+    /// may continue.
     pub(super) fn goes_on(&self, hello: &Hello) -> bool {
         self.incarnation != 0 && hello.incarnation == self.incarnation && !self.over && !self.barred
     }
 
-    /// Returns the time at which it was last heard.
+    /// Returns the time of the last message from the builder.
     pub(super) fn heard_at(&self) -> Instant {
         self.connection.map_or(self.last_heard, |connection| connection.last_heard)
     }
 
-    /// Returns true if it gets events.
+    /// Returns true if the builder may get events.
     pub(super) fn is_active(&self) -> bool {
         self.connection.is_some() && !self.suspended && self.joining.is_none() && self.leaving == Leaving::No
     }
 
-    /// Returns true if its incarnation may build and write, and continue when it returns.
+    /// Returns true if the builder's present incarnation may build and write events, also after a
+    /// lost connection.
     pub(super) fn is_alive(&self) -> bool {
         self.incarnation > 0 && !self.over
     }
 
-    /// Returns true if it takes part, or is to.
+    /// Returns true if the builder takes part in the run, or is configured to.
     pub(super) fn is_member(&self) -> bool {
         self.leaving != Leaving::Gone
     }

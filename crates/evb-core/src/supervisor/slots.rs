@@ -1,5 +1,5 @@
-//! [`Slots`]: the free slots of builders, the choice of the next builder, and the time without any
-//! free slot.
+//! [`Slots`]: keeps the free slots of builders, chooses the builder of the next event, and measures
+//! the time without free slots.
 
 #[cfg(test)]
 mod tests;
@@ -17,23 +17,23 @@ use crate::{
 pub(super) struct Slots {
     policy: AssignmentPolicy,
     run_length: u32,
-    /// Free slots per builder; zero for one that gets no events.
+    /// Number of free slots of each builder; zero for a builder that gets no events.
     free: Per<BuilderIndex, u32>,
     total: u32,
-    /// Number of slots given back that become free together.
+    /// Number of returned slots that become free together.
     batch: u32,
-    /// Slots given back that are not free yet, per builder.
+    /// Number of returned slots of each builder that are not free yet.
     resting: Per<BuilderIndex, u32>,
-    /// The builder that got the last event, and the remaining number of its consecutive events.
+    /// Builder that got the last event.
     last: BuilderIndex,
     run_left: u32,
     all_busy: BusyTime,
     busy: Per<BuilderIndex, BusyTime>,
-    /// True if no more triggers come.
+    /// True if no more triggers will come.
     closed: bool,
 }
 
-/// A sum of the times during which a condition held.
+/// Total time for which a condition held.
 #[derive(Clone, Copy, Debug, Default)]
 struct BusyTime {
     since: Option<Instant>,
@@ -53,10 +53,9 @@ impl BusyTime {
 }
 
 impl Slots {
-    /// Creates slots for that many builders, none of which has a free slot yet. Slots given back
-    /// become free `batch` at a time: a decision that takes all of them then covers about as many
-    /// events in one message. `batch` is at most the number of a builder's slots, or none would
-    /// become free again.
+    /// Creates the slots of that many builders; no builder has a free slot yet. Returned slots
+    /// become free `batch` at a time, so that one message can assign that many events. `batch` must
+    /// be at most the number of a builder's slots; otherwise no slot would become free again.
     pub(super) fn new(builders: usize, policy: AssignmentPolicy, run_length: u32, batch: u32) -> Self {
         Self {
             policy,
@@ -90,7 +89,7 @@ impl Slots {
         self.total
     }
 
-    /// Sets the number of a builder's free slots.
+    /// Sets the number of free slots of a builder.
     pub(super) fn set(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
         let place = &mut self.free[builder];
         self.total = self.total - *place + free;
@@ -99,7 +98,7 @@ impl Slots {
         self.note(builder, now);
     }
 
-    /// Takes a slot for the next event; returns `None` if there is none.
+    /// Takes a free slot for the next event; returns its builder, or `None` if no slot is free.
     pub(super) fn take(&mut self, now: Instant) -> Option<BuilderIndex> {
         if self.total == 0 {
             return None;
@@ -120,7 +119,7 @@ impl Slots {
         Some(chosen)
     }
 
-    /// Gives a slot back.
+    /// Returns a slot to the builder; it becomes free with the other slots of its batch.
     pub(super) fn give(&mut self, builder: BuilderIndex, now: Instant) {
         self.resting[builder] += 1;
         if self.resting[builder] < self.batch {
@@ -134,13 +133,13 @@ impl Slots {
         }
     }
 
-    /// Notes that events begin: earlier time without a free slot does not count as busy.
+    /// Notes that events can now be assigned: time before this does not count as busy.
     pub(super) fn open(&mut self) {
         self.all_busy = BusyTime::default();
         self.busy.iter_mut().for_each(|busy| *busy = BusyTime::default());
     }
 
-    /// Notes that no more events come: time from now on does not count as busy.
+    /// Notes that no more events will be assigned: time after this does not count as busy.
     pub(super) fn close(&mut self, now: Instant) {
         self.closed = true;
         self.all_busy.end(now);
@@ -152,30 +151,32 @@ impl Slots {
         self.all_busy.total
     }
 
-    /// Returns the time for which that builder had no free slot.
+    /// Returns the time for which `builder` had no free slot.
     pub(super) fn busy(&self, builder: BuilderIndex) -> Duration {
         self.busy[builder].total
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         assert_eq!(self.free.iter().sum::<u32>(), self.total, "{self:?}");
         assert!(
             self.resting.iter().all(|resting| *resting < self.batch),
-            "a batch that rests is free: {self:?}"
+            "fewer returned slots wait than a batch has: {self:?}"
         );
     }
 
-    /// Returns a builder with a free slot, in turn after the last one; there is one.
+    /// Returns the builder for the next event; at least one builder must have a free slot. Builders
+    /// are considered in turn after the last one chosen.
     fn choose(&self) -> BuilderIndex {
         let (count, next) = (self.free.len(), self.last.get() + 1);
         let mut in_turn = (next..count).chain(0..next.min(count)).map(BuilderIndex::new);
         match self.policy {
             AssignmentPolicy::RoundRobin => in_turn.find(|at| self.free[*at] > 0),
-            // `max_by_key` prefers the last of equals, but in turn the first is right.
+            // Of equal values, `max_by_key` returns the last one, and the first builder in turn is
+            // wanted; so the order is reversed.
             AssignmentPolicy::LeastLoaded => in_turn.rev().max_by_key(|at| self.free[*at]),
         }
         .unwrap_or(self.last)

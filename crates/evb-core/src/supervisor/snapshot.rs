@@ -1,5 +1,5 @@
-//! A snapshot of the run's state, which replaces the entries that led to it so that a journal does
-//! not grow without limit.
+//! A snapshot of the run's state. A snapshot replaces the journal entries that led to the state, so
+//! that a journal does not grow without limit.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Returns the first entry, which identifies the run.
+/// Returns the first entry of a journal, which identifies the run.
 pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
     Begun {
         run: plan.run.number(),
@@ -28,7 +28,8 @@ pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
     }
 }
 
-/// Returns entries that replace all earlier ones of this machine.
+/// Returns entries that describe the present state of the supervisor and replace all earlier
+/// entries.
 pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     let SupervisorCore { plan, intake, books, outbox, .. } = core;
     let mut whats = vec![
@@ -88,7 +89,8 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     }
 }
 
-/// Returns a source's totals. Its down time is added up, and a reader counts on from here.
+/// Returns a source's totals. The totals include the present absence of the source up to `now`; a
+/// supervisor that reads the totals counts the rest of the absence.
 fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> SourceTotals {
     let seat = roster.source(index);
     let (down, without) = seat

@@ -1,5 +1,6 @@
-//! Stalled journals. Peers are told nothing that is not written, so nothing new is decided
-//! meanwhile, and no time limit runs out for peers that could not be told.
+//! Tests of a journal that cannot be written for a while. Peers are told nothing that is not in the
+//! journal; so nothing new is decided in that time, and no time limit ends for peers that could not
+//! be told.
 
 use core::time::Duration;
 
@@ -31,7 +32,7 @@ fn while_nothing_is_written_down_nothing_is_decided_and_heartbeats_go_on() {
     assert_eq!(beats, stage.sent.len());
     let to_one = |(to, _): &&(Recipients, Message)| *to == stage.sent[0].0;
     assert!(stage.sent.iter().filter(to_one).count() > 20, "{beats}");
-    assert_eq!(stage.journal, [], "as few entries as possible wait for the disk");
+    assert_eq!(stage.journal, [], "no entry waits for the disk");
     let causes = stage.core.books.dead_time().causes();
     assert_eq!((causes[0].cause.as_str(), causes[0].inhibited), ("the journal's disk", 500));
     stage.core.journal_goes_on(stage.now);
@@ -48,7 +49,7 @@ fn no_time_runs_out_for_those_who_could_not_be_told() {
     stage.poll();
     stage.core.stall_journal(stage.now);
     stage.pass(Duration::from_secs(600), &EVERYBODY);
-    assert_eq!(stage.core.progress().events.lost, 0, "it is not given up meanwhile");
+    assert_eq!(stage.core.progress().events.lost, 0, "time limits are suspended");
     stage.core.journal_goes_on(stage.now);
     stage.pass(Duration::from_millis(200), &EVERYBODY);
     let whose = if stage.assigned(1).is_empty() { builder(2) } else { builder(1) };

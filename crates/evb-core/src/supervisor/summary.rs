@@ -1,4 +1,5 @@
-//! The closed ledger: the supervisor's own counts, checked against the peers' reports.
+//! Computes the report of a run from the supervisor's own counts, which are compared with the
+//! peers' reports.
 
 use core::time::Duration;
 
@@ -15,19 +16,19 @@ use crate::{
     wire::control::{BuilderReport, DatagramReport, LaneReport},
 };
 
-/// The parts of the supervisor that make up the ledger.
+/// The parts of the supervisor from which the report is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Summary<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) roster: &'a Roster,
     pub(super) assigner: &'a Assigner,
     pub(super) books: &'a Books,
-    /// The time at which all events were settled.
+    /// Time at which all events were settled.
     pub(super) drained: Instant,
 }
 
 impl<'a> Summary<'a> {
-    /// Returns the closed ledger.
+    /// Returns the report of the run.
     pub(super) fn report(&self) -> RunReport {
         let (plan, roster, books, times) = (self.plan, self.roster, self.books, self.books.times());
         let triggering = between(times.started, times.last_trigger_possible);
@@ -73,13 +74,13 @@ impl<'a> Summary<'a> {
         report
     }
 
-    /// Returns the builders' final reports.
+    /// Returns the final reports of the builders.
     fn reports(&self) -> impl Iterator<Item = &'a BuilderReport> + use<'a> {
         self.roster.builders().iter().filter_map(|seat| seat.report.as_ref())
     }
 
-    /// Returns the counts of connections refused at the builders' ports; the driver adds those of
-    /// the supervisor's own port.
+    /// Returns the counts of connections refused at the builders' ports. The driver adds the counts
+    /// of the supervisor's own port.
     fn refusal_counts(&self) -> RefusalCounts {
         let mut counts = RefusalCounts::default();
         self.reports().filter_map(|report| report.refusals.as_ref()).for_each(|report| counts.add(report));
@@ -196,7 +197,8 @@ impl<'a> Summary<'a> {
             latency.add(&report.latency_us, report.latency_max_us);
         }
         let grant_path = own.map(GrantPath::of).unwrap_or_default();
-        // A builder without a report has written the events that the ledger has of it.
+        // If a builder sent no report, its written events are those that it completed according to
+        // the ledger.
         let accepted = self.books.present(index).accepted();
         let written = own.map_or(accepted, |report| report.written);
         let payload_bytes = own.map_or(0, |report| report.payload_bytes);
@@ -220,7 +222,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Returns all problems of the run, including those of the ledger itself.
+    /// Returns all problems of the run, including contradictions in the ledger itself.
     fn problems(&self, report: &RunReport) -> Vec<String> {
         let mut problems = self.books.findings().sentences();
         if report.events.open() != Some(0) {
@@ -260,7 +262,7 @@ impl<'a> Summary<'a> {
         problems
     }
 
-    /// Returns the incidents that cost no event.
+    /// Returns the incidents of the run that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
         let sources =
             report.sources.iter().filter(|source| source.down_s > 0.0 && source.events_without == 0);

@@ -1,4 +1,4 @@
-//! [`Survey`]: the state of all peers, for operators.
+//! [`Survey`]: the state of a run and of all its peers, for operators.
 
 use serde::Serialize;
 
@@ -18,32 +18,33 @@ use crate::{
     time::Instant,
 };
 
-/// The state of a run and all its peers.
+/// State of a run and of all its peers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
-    /// The run number.
+    /// Run number.
     pub run: u32,
-    /// Its epoch.
+    /// Epoch of the run.
     pub epoch: u64,
-    /// Time since the run began, s; zero before.
+    /// Time since the run began, in seconds; zero before it began.
     pub running_s: f64,
     /// Outcomes of the triggers so far.
     pub events: EventCounts,
-    /// Events assigned and not settled.
+    /// Events that are assigned and not settled.
     pub outstanding: u64,
-    /// Inhibited triggers by their cause, the largest first.
+    /// Counts of inhibited triggers by cause, in descending order.
     #[serde(rename = "dead_time_causes")]
     pub dead_time: Vec<DeadTimeCause>,
-    /// Time from trigger to last fragment so far, at all builders.
+    /// Percentiles of the time from an event's trigger to its last fragment, over all builders so
+    /// far.
     pub latency_us: Option<LatencySurvey>,
-    /// Payload that sinks accepted so far.
+    /// Payload bytes that sinks have accepted so far.
     pub payload_bytes: u64,
-    /// The histogram of latencies at all builders.
+    /// Histogram of the times from an event's trigger to its last fragment, over all builders.
     #[serde(skip)]
     pub latencies: Latencies,
-    /// Every source.
+    /// State of every source.
     pub sources: Vec<SourceSurvey>,
-    /// Every builder.
+    /// State of every builder.
     pub builders: Vec<BuilderSurvey>,
 }
 
@@ -55,59 +56,59 @@ pub enum Presence {
     Absent,
     /// The peer is registered, but its lanes are not all connected.
     Connecting,
-    /// The peer takes part.
+    /// The peer takes part in the run.
     Up,
-    /// The peer is registered, but silent.
+    /// The peer is registered, but sends no messages.
     Silent,
 }
 
-/// A source of the run.
+/// State of a source of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SourceSurvey {
-    /// The source's id.
+    /// Id of the source.
     pub id: u16,
-    /// The source's presence.
+    /// Presence of the source.
     pub presence: Presence,
-    /// The incarnation of its process, from 1; 0 if it never registered.
+    /// Incarnation of the source's process, from 1; 0 if the source has never registered.
     pub incarnation: u32,
-    /// Events that were closed without it.
+    /// Events that were closed without the source's fragment.
     pub missing: u64,
-    /// Events for which its fragment was the last.
+    /// Events to which the source contributed the last fragment.
     pub last: u64,
-    /// Mean delay of these fragments behind the ones before, µs.
+    /// Mean delay of these last fragments behind the event's previous fragment, µs.
     pub last_by_us: f64,
-    /// The source's latest interim report.
+    /// Latest interim report of the source.
     pub live: Option<SourceLive>,
 }
 
-/// A builder of the run.
+/// State of a builder of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BuilderSurvey {
-    /// The builder's id.
+    /// Id of the builder.
     pub id: u16,
-    /// The builder's presence.
+    /// Presence of the builder.
     pub presence: Presence,
-    /// The incarnation of its process, from 1; 0 if it never registered.
+    /// Incarnation of the builder's process, from 1; 0 if the builder has never registered.
     pub incarnation: u32,
-    /// The address at which sources reach it; empty before it has registered.
+    /// Address at which sources reach the builder; empty before the builder has registered.
     pub listen: String,
-    /// Its slots.
+    /// Number of the builder's slots.
     pub slots: u32,
-    /// Number of taken slots.
+    /// Number of slots that are taken.
     pub outstanding: u64,
-    /// Number of slots whose events wait for its sink, by its latest report.
+    /// Number of slots whose events wait for the builder's sink, according to its latest heartbeat.
     pub at_sink: u32,
-    /// Events built with every expected source.
+    /// Events that the builder built with every expected source.
     pub complete: u64,
-    /// Events built with sources missing.
+    /// Events that the builder built with sources missing.
     pub incomplete: u64,
-    /// Events lost by it or with it.
+    /// Events that the builder reported as lost, or that were lost when it died.
     pub lost: u64,
-    /// The builder's latest interim report.
+    /// Latest interim report of the builder.
     pub live: Option<BuilderLive>,
 }
 
-/// Returns the state of the run and all its peers.
+/// Returns the state of the run and of all its peers.
 pub(super) fn survey(
     plan: &RunPlan,
     roster: &Roster,
@@ -183,7 +184,7 @@ fn builder(
     }
 }
 
-/// Returns the lateness of each source, at all builders together.
+/// Returns for each source how often and by how much it was last, summed over all builders.
 fn lateness(roster: &Roster) -> Per<SourceIndex, Lateness> {
     let mut all: Per<_, Lateness> = roster.sources().iter().map(|_| Lateness::default()).collect();
     let lanes = roster.builders().iter().filter_map(|seat| seat.latest.as_ref());

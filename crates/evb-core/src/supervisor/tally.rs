@@ -1,9 +1,9 @@
-//! [`BuilderTally`]: the outcomes of a builder's events.
+//! [`BuilderTally`]: counts of a builder's events by outcome.
 
 use super::nonsense::{Nonsense, count, nonsense, total};
 use crate::wire::journal::BuilderCounts;
 
-/// The outcomes of a builder's events, as the supervisor counts them.
+/// Counts of a builder's events by outcome, as the supervisor counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BuilderTally {
     pub(super) assigned: u64,
@@ -12,27 +12,28 @@ pub(super) struct BuilderTally {
     pub(super) rejected: u64,
     /// Events that the builder reported as lost.
     pub(super) lost: u64,
-    /// Events given to another builder.
+    /// Events that were given to another builder.
     pub(super) moved: u64,
-    /// Events lost with the builder, or never settled.
+    /// Events that were lost when the builder died, or that it never settled.
     pub(super) lost_with_it: u64,
-    /// Completions of events that it did not have.
+    /// Completions that the builder sent for events that it did not have.
     pub(super) faults: u64,
 }
 
 impl BuilderTally {
-    /// Returns the number of its outstanding events.
+    /// Returns the number of the builder's outstanding events.
     pub(super) fn outstanding(&self) -> u64 {
         let settled = self.complete + self.incomplete + self.rejected + self.all_lost();
         self.assigned - settled - self.moved
     }
 
-    /// Returns the number of events in the ledger that its sinks accepted.
+    /// Returns the number of events that the builder's sinks accepted, according to the ledger.
     pub(super) fn accepted(&self) -> u64 {
         self.complete + self.incomplete
     }
 
-    /// Returns the number of events lost by it or with it.
+    /// Returns the number of events that the builder reported as lost, or that were lost when it
+    /// died.
     pub(super) fn all_lost(&self) -> u64 {
         self.lost + self.lost_with_it
     }
@@ -50,7 +51,7 @@ impl BuilderTally {
         }
     }
 
-    /// Returns the counts for the journal.
+    /// Returns the counts as a message for the journal.
     pub(super) fn message(&self) -> BuilderCounts {
         let Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } = *self;
         BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults }

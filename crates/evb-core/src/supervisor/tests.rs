@@ -31,7 +31,7 @@ pub(super) const fn builder(id: u16) -> Peer {
     Peer::Builder(BuilderId::new(id))
 }
 
-/// Two sources (3 and 5) and two builders (1 and 2) with two slots each.
+/// Returns a plan with sources 3 and 5, and with builders 1 and 2, which have two slots each.
 pub(super) fn plan(trigger: TriggerKind) -> RunPlan {
     RunPlan {
         slots: 2,
@@ -51,7 +51,7 @@ pub(super) fn hello(peer: Peer) -> Hello {
     Hello { listen, max_fragment: 1000, boot_id: "here".to_owned(), ..Hello::new(peer, SUPERVISOR) }
 }
 
-/// Returns the machine that another supervisor recovers from a journal.
+/// Returns the supervisor that is recovered from a journal.
 pub(super) fn recovered(
     plan: &RunPlan,
     journal: &[Entry],
@@ -66,15 +66,15 @@ pub(super) fn control(message: Message) -> Control {
     Control { message: Some(message) }
 }
 
-/// First event, number of events, verdict.
+/// A run of equal verdicts: first event, number of events, verdict.
 pub(super) type Run = (u64, u32, Verdict);
 
-/// The machine, a clock, and the outputs so far.
+/// A test bench: the supervisor, a clock, and the outputs so far.
 pub(super) struct Stage {
     pub(super) core: SupervisorCore,
     pub(super) now: Instant,
     pub(super) sent: Vec<(Recipients, Message)>,
-    /// Builder, and number of its completions in the ledger.
+    /// Recipient and number of each confirmation of completions.
     pub(super) accounted: Vec<(Recipients, u64)>,
     pub(super) dropped: Vec<Peer>,
     pub(super) completed: BTreeMap<Peer, u64>,
@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Starts a run with all peers registered and ready; messages up to there are discarded.
+    /// Starts a run with all peers registered and ready; earlier messages are discarded.
     pub(super) fn running(plan: RunPlan) -> Self {
         let mut stage = Self::new(plan);
         for peer in EVERYBODY {
@@ -117,7 +117,7 @@ impl Stage {
         welcome
     }
 
-    /// Returns a supervisor recovered from that journal, before any peer has registered.
+    /// Returns the supervisor that is recovered from that journal. No peer has registered with it.
     pub(super) fn followed_by(&self, plan: &RunPlan, journal: Vec<Entry>) -> Self {
         let core = recovered(plan, &journal, self.now).unwrap();
         let completed = self.completed.clone();
@@ -126,7 +126,7 @@ impl Stage {
         next
     }
 
-    /// Lets all peers return to the supervisor.
+    /// Makes all peers register again.
     pub(super) fn with_everybody(mut self) -> Self {
         for peer in EVERYBODY {
             self.core.register(&Hello { incarnation: 1, ..hello(peer) }, self.now).unwrap();
@@ -157,7 +157,7 @@ impl Stage {
         }
     }
 
-    /// Lets time pass; these peers send heartbeats.
+    /// Advances the time by `duration`, during which the peers in `alive` send heartbeats.
     pub(super) fn pass(&mut self, duration: Duration, alive: &[Peer]) {
         let end = self.now + duration;
         while self.now < end {
@@ -175,7 +175,7 @@ impl Stage {
         self.poll();
     }
 
-    /// Returns the number of a builder's earlier completions, by its own count.
+    /// Returns the number of completions that a builder has sent before, and adds `more` to it.
     fn before(&mut self, peer: Peer, more: u64) -> u64 {
         let count = self.completed.entry(peer).or_default();
         *count += more;
@@ -263,7 +263,7 @@ pub(super) fn complete(count: u64) -> BuilderReport {
     BuilderReport { complete: count, written: count, ..BuilderReport::default() }
 }
 
-/// The peers in [`Stage::running`].
+/// All peers of the run in [`Stage::running`].
 pub(super) const EVERYBODY: [Peer; 4] = [source(3), source(5), builder(1), builder(2)];
 
 const BOTH: [usize; 2] = [0, 1];
@@ -281,7 +281,7 @@ fn a_run_from_registration_to_a_closed_ledger() {
     let mut stage = Stage::new(RunPlan { events: Some(5), ..plan(TriggerKind::AsFastAsPossible) });
     for peer in [source(5), builder(2), source(3)] {
         stage.register(peer);
-        assert!(stage.sent.is_empty(), "nobody is told a roster before it is complete");
+        assert!(stage.sent.is_empty(), "a roster is sent only when it is complete");
     }
     let welcome = stage.register(builder(1));
     assert_eq!((welcome.epoch, welcome.run, welcome.incarnation), (99, 7, 1));
@@ -296,7 +296,7 @@ fn a_run_from_registration_to_a_closed_ledger() {
     assert_eq!(rosters[0].builders[1].listen, "127.0.0.1:7102");
 
     stage.says(source(3), Message::Ready(Ready {}));
-    assert!(stage.sent.is_empty(), "triggers wait for the lanes of every source");
+    assert!(stage.sent.is_empty(), "triggers wait for all lanes");
     stage.says(source(5), Message::Ready(Ready {}));
     assert_eq!(
         stage.verdicts(),
@@ -307,7 +307,7 @@ fn a_run_from_registration_to_a_closed_ledger() {
 
     stage.completes(builder(2), &[4, 2]);
     assert_eq!(stage.assigned(1), []);
-    assert_eq!(stage.assigned(2), [(1, 5)], "the freed slot, and no more events than asked");
+    assert_eq!(stage.assigned(2), [(1, 5)], "the last event gets the freed slot");
     assert!(matches!(stage.sent.last(), Some((Recipients::Everyone, Message::Stop(_)))));
     stage.completes(builder(1), &[1, 3]);
     assert!(stage.report.is_none());
@@ -324,7 +324,7 @@ fn a_run_from_registration_to_a_closed_ledger() {
     );
 }
 
-/// docs/reference/protocol.md RUN-20.
+/// Repeated completions count once (docs/reference/protocol.md RUN-20).
 #[test]
 fn completions_that_come_again_count_once() {
     let mut stage = Stage::running(plan(TriggerKind::External));
@@ -342,12 +342,12 @@ fn completions_that_come_again_count_once() {
     stage.trigger(1);
     stage.says(builder(1), completions(0, &[3, 1, 5]));
     assert_eq!(stage.accounted.last(), Some(&(to_first, 3)));
-    assert_eq!(stage.core.progress().events.complete, 3, "two of them were known");
+    assert_eq!(stage.core.progress().events.complete, 3, "two completions were known");
     stage.says(builder(1), completions(4, &[2]));
-    assert_eq!(stage.dropped, [builder(1)], "what is missing cannot be made up");
+    assert_eq!(stage.dropped, [builder(1)], "a gap closes the connection");
 }
 
-/// docs/reference/protocol.md CONN-10, CONN-17.
+/// A process replaces only its own connection (docs/reference/protocol.md CONN-10, CONN-17).
 #[test]
 fn a_process_that_comes_again_replaces_its_own_connection_and_no_other() {
     let mut stage = Stage::running(plan(TriggerKind::External));
@@ -356,7 +356,7 @@ fn a_process_that_comes_again_replaces_its_own_connection_and_no_other() {
     assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason, Reason::DuplicateId);
     let again = Hello { incarnation: 1, ..hello(source(3)) };
     let welcome = stage.core.register(&again, stage.now).unwrap();
-    assert_eq!(welcome.incarnation, 1, "at once, though the old connection still speaks");
+    assert_eq!(welcome.incarnation, 1, "the old connection is replaced at once");
     stage.core.handle_disconnect(source(3), "gone", stage.now);
     assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap().incarnation, 2);
     stage.poll();
@@ -387,7 +387,7 @@ fn triggers_in_excess_are_inhibited_together_and_a_free_slot_takes_one() {
     for _ in 0..3 {
         stage.now += Duration::from_micros(200);
         stage.trigger(1);
-        assert!(stage.verdicts().is_empty(), "it waits for others");
+        assert!(stage.verdicts().is_empty(), "the trigger waits for others");
         assert_eq!(stage.core.next_timeout(), Some(told + Duration::from_millis(10)));
     }
     stage.completes(builder(1), &[3]);
@@ -402,7 +402,7 @@ fn triggers_in_excess_are_inhibited_together_and_a_free_slot_takes_one() {
     stage.trigger(1);
     stage.core.stop("test", stage.now);
     stage.poll();
-    assert_eq!(stage.verdicts(), [(both(), vec![(9, 1, Verdict::Inhibited)])], "none is forgotten");
+    assert_eq!(stage.verdicts(), [(both(), vec![(9, 1, Verdict::Inhibited)])], "no trigger is forgotten");
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn a_silent_source_is_down_until_it_speaks_again() {
 
     stage.says(source(5), Message::Heartbeat(Heartbeat::default()));
     let gap = (Recipients::Source(SourceId::new(5)), vec![(1, 2, Verdict::Closed)]);
-    assert_eq!(stage.verdicts(), [gap], "what was decided without it is closed for it");
+    assert_eq!(stage.verdicts(), [gap], "events decided meanwhile are closed");
     assert_eq!((stage.rosters()[0].version, stage.core.progress().sources_up), (3, 2));
     stage.trigger(1);
     assert_eq!(stage.assigned(1), [(3, 3)]);
@@ -449,7 +449,7 @@ fn a_source_that_comes_back_waits_for_its_lanes() {
     stage.trigger(1);
     let welcome = stage.register(source(3));
     assert_eq!(welcome.parameters.unwrap().decided, 2);
-    assert_eq!(stage.rosters().last().unwrap().up, [5], "registered, but not yet expected");
+    assert_eq!(stage.rosters().last().unwrap().up, [5], "source 3 is not expected yet");
     stage.trigger(1);
     stage.sent.clear();
     stage.says(source(3), Message::Ready(Ready {}));
@@ -680,8 +680,8 @@ fn triggers_of_a_late_last_turn_are_not_forgotten() {
     assert_eq!(stage.core.progress().events.triggered, 100_000);
 }
 
-/// Seed 23 of the whole-system simulator: excess triggers that waited for others kept the run from
-/// ending in time, and its timer stayed due.
+/// The whole-system simulator found this case with seed 23: excess triggers, which waited to be
+/// inhibited together, kept the run from ending in time, and the run's timer stayed due.
 #[test]
 fn triggers_in_excess_are_decided_at_the_very_end() {
     let rate = Frequency::from_hertz(1e3).unwrap();
@@ -694,7 +694,7 @@ fn triggers_in_excess_are_decided_at_the_very_end() {
         stage.core.handle_timeout(stage.now);
         stage.poll();
         turns += 1;
-        assert!(turns < 200, "it spins at {}", stage.now);
+        assert!(turns < 200, "the timer stays due at {}", stage.now);
     }
     assert_eq!((stage.now, stage.core.progress().events.triggered), (end, 25));
 }
@@ -723,7 +723,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     assert!(!stage.core.progress().ready);
     stage.says(source(5), Message::Ready(Ready {}));
     assert_eq!((stage.core.progress().state, stage.core.progress().ready), (RunState::Configured, true));
-    assert_eq!(stage.core.trigger(1, stage.now), 0, "it has not begun");
+    assert_eq!(stage.core.trigger(1, stage.now), 0, "the run has not begun");
     stage.core.begin(stage.now).unwrap();
     assert_eq!(stage.core.progress().state, RunState::Running);
     stage.trigger(1);

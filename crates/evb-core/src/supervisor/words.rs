@@ -1,13 +1,13 @@
-//! Peers and their messages in words, for logs and reasons.
+//! Names of peers and messages for log lines and reasons.
 
 use crate::{id::Peer, wire::control::Message};
 
-/// Returns a peer's text without control characters, and short enough for a log line.
+/// Returns a text from a peer without control characters, shortened to fit a log line.
 pub(super) fn short(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Returns the word for a peer's role.
+/// Returns the name of a peer's role.
 pub(super) fn role(peer: Peer) -> &'static str {
     match peer {
         Peer::Supervisor => "supervisor",
@@ -16,7 +16,7 @@ pub(super) fn role(peer: Peer) -> &'static str {
     }
 }
 
-/// Returns the words for a message's kind.
+/// Returns the name of a message's kind.
 pub(super) fn kind(message: &Message) -> &'static str {
     match message {
         Message::Roster(_) => "a roster",

@@ -1,55 +1,55 @@
-//! Trigger messages over the network: numbered datagrams, or counts as text
+//! Trigger messages over the network: announcements of numbered triggers, or counts as text
 //! (docs/reference/triggers.md).
 
 #[cfg(test)]
 mod tests;
 
-/// The length of an announcement.
+/// Length of an announcement in bytes.
 pub const LENGTH: usize = 20;
 
 const MAGIC: [u8; 4] = *b"evbt";
 
-/// The longest line that is read as a count, in bytes.
+/// Length of the longest line that is read as a count, in bytes.
 pub const MAX_LINE: usize = 20;
 
-/// The most triggers that one message may request, or skip.
+/// Most triggers that one message may request, by a count or by its number.
 pub const MAX_COUNT: u64 = 1 << 20;
 
-/// The announcement of a trigger that has happened. The numbers of a run are dense and begin with
-/// 1: they are the event ids, so that a listener that missed some knows which.
+/// Announcement of a trigger that has happened. Trigger numbers count from 1 without gaps and are
+/// the event ids; so a receiver that missed announcements knows which ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// The trigger number.
+    /// Number of the trigger.
     pub number: u64,
-    /// The time of sending by the sender's clock, ns.
+    /// Time at which the announcement was sent, on the sender's clock, ns.
     pub sent_ns: u64,
 }
 
 /// The request in a trigger message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// That many triggers, now.
+    /// A number of triggers that happen now.
     Count(u64),
-    /// All triggers up to this one.
+    /// All triggers up to the announced one.
     Announced(Announcement),
 }
 
-/// The reason why bytes are not a trigger message: the sender's fault.
+/// Reason why bytes are not a trigger message. The sender made a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerMessageError {
     /// The bytes are neither a number nor an announcement.
     #[error("the message is neither an announcement (`evbt`, number, time) nor a number as text")]
     Form,
-    /// The message requests too many triggers at once.
+    /// The message requests more than [`MAX_COUNT`] triggers at once.
     #[error("the message asks for more than {MAX_COUNT} triggers")]
     Count,
-    /// Trigger numbers begin with 1.
+    /// The announcement has trigger number 0, but numbers begin with 1.
     #[error("trigger numbers begin with 1")]
     Zero,
 }
 
 impl Announcement {
-    /// Returns the datagram: `evbt`, number, time; both u64, little-endian.
+    /// Returns the datagram: the text `evbt`, then number and time, both as u64, little-endian.
     pub fn encode(self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -65,10 +65,10 @@ impl Announcement {
     }
 }
 
-/// Reads a line without its end: a decimal count; an empty line is one trigger.
+/// Reads a line without its end: a decimal count of triggers. An empty line counts as one trigger.
 ///
 /// # Errors
-/// [`TriggerMessageError`].
+/// Returns [`TriggerMessageError`] if the line is not a count, or the count is too large.
 pub fn parse_line(line: &[u8]) -> Result<u64, TriggerMessageError> {
     let text = str::from_utf8(line).map_err(|_| TriggerMessageError::Form)?.trim();
     if text.is_empty() {
@@ -80,10 +80,10 @@ pub fn parse_line(line: &[u8]) -> Result<u64, TriggerMessageError> {
     text.parse().ok().filter(|count| *count <= MAX_COUNT).ok_or(TriggerMessageError::Count)
 }
 
-/// Reads a datagram: an [`Announcement`], or a count as text.
+/// Reads a datagram: either an [`Announcement`], or a count as text.
 ///
 /// # Errors
-/// [`TriggerMessageError`].
+/// Returns [`TriggerMessageError`] if the datagram is neither, or its number is out of range.
 pub fn parse_datagram(bytes: &[u8]) -> Result<Asked, TriggerMessageError> {
     match Announcement::decode(bytes) {
         Some(Announcement { number: 0, .. }) => Err(TriggerMessageError::Zero),

@@ -1,10 +1,12 @@
-//! Normal distributions that are clipped at zero but keep the requested mean.
+//! Normal distributions whose negative values are set to zero, with the centre moved so that the
+//! mean stays as requested.
 
-/// Number of sigmas beyond which a normal distribution has less than 10⁻¹⁸ of its weight.
+/// Number of standard deviations beyond which a normal distribution has less than 10⁻¹⁸ of its
+/// weight.
 const EDGE: f64 = 9.0;
 
-/// Returns the centre of the normal distribution for which max(0, x) has that mean, by bisection on
-/// E\[max(0, x)\], which grows with the centre.
+/// Returns the centre of the normal distribution for which max(0, x) has the mean `mean`. The
+/// centre is found by bisection on E\[max(0, x)\], which grows with the centre.
 pub(super) fn centre(mean: f64, sigma: f64) -> f64 {
     if sigma <= 0.0 || mean >= EDGE * sigma {
         return mean;
@@ -21,8 +23,8 @@ pub(super) fn centre(mean: f64, sigma: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Returns E\[max(0, x)\] for x normal with that centre and sigma, by Simpson's rule over the part
-/// above zero.
+/// Returns E\[max(0, x)\] for a normally distributed x with that centre and standard deviation, by
+/// Simpson's rule over the part above zero.
 fn clipped_mean(centre: f64, sigma: f64) -> f64 {
     const STEPS: u32 = 512;
     let from = (-centre / sigma).max(-EDGE);

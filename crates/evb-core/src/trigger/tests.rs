@@ -11,7 +11,7 @@ fn hertz(rate: f64) -> Frequency {
 
 const START: Instant = Instant::from_nanos(1_000_000_007);
 
-/// Mean and standard deviation of the intervals of `count` triggers, nanoseconds.
+/// Returns mean and standard deviation of the intervals of `count` triggers, in nanoseconds.
 fn statistics(kind: TriggerKind, count: u32) -> (f64, f64) {
     let mut trigger = Trigger::new(kind, 42, START);
     let (mut last, mut sum, mut squares) = (START, 0.0, 0.0);
@@ -87,8 +87,8 @@ fn others_are_never_due() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// However irregularly the clock is polled, it returns the same triggers, each not before its
-    /// time.
+    /// However irregularly the trigger times are polled, the triggers are the same, and none is
+    /// returned before its time.
     #[test]
     fn looking_does_not_change_the_times(rate in 1.0..1e6f64, seed: u64, kind in 0..4, steps in prop::collection::vec(0u64..5_000_000, 1..40)) {
         let rate = hertz(rate);

@@ -1,38 +1,38 @@
-//! Parsing of quantities.
+//! Parsing of quantities with units.
 
 use core::{str::FromStr, time::Duration};
 
 use super::{Bytes, Frequency, Rate};
 
-/// Reason for which a quantity could not be read, with the text and a correct example.
+/// Reason for which a text is not a quantity, with the text and a correct example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The number has no unit.
     #[error("`{given}` has no unit; write for example {example}")]
     Bare {
-        /// The text as given.
+        /// Text that was given.
         given: String,
-        /// A text that can be read.
+        /// Example of a correct text.
         example: &'static str,
     },
-    /// The unit does not belong to this quantity.
+    /// The unit is not one of the units of the expected quantity.
     #[error("`{unit}` is not a unit of {quantity}; one of: {units}")]
     UnknownUnit {
-        /// The unit as given.
+        /// Unit in the text.
         unit: String,
-        /// The quantity to be read.
+        /// Name of the expected quantity.
         quantity: &'static str,
-        /// The units that can be read.
+        /// Units of the expected quantity.
         units: String,
     },
     /// The number is missing, negative, not finite, too large, or a fraction of a byte.
     #[error("`{given}` is not a {quantity}; write for example {example}")]
     NotANumber {
-        /// The text as given.
+        /// Text that was given.
         given: String,
-        /// The quantity to be read.
+        /// Name of the expected quantity.
         quantity: &'static str,
-        /// A text that can be read.
+        /// Example of a correct text.
         example: &'static str,
     },
 }
@@ -101,7 +101,7 @@ const DURATION: Quantity = Quantity {
 };
 
 impl Quantity {
-    /// Reads a number and multiplies it by its unit.
+    /// Reads a number with its unit, and returns the value in the base unit of the quantity.
     fn read(&self, text: &str) -> Result<f64, UnitError> {
         let text = text.trim();
         let split = text
@@ -138,7 +138,8 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let bytes = BYTES.read(text)?;
-        // A fraction of a byte is a mistake, unless it is the remainder of a larger unit.
+        // A fraction of a byte is an error, unless it comes from a fraction of a larger unit, such
+        // as 0.3 KiB.
         let number = text.trim_end().strip_suffix('B').map(str::trim_end);
         let is_in_bytes = number.is_some_and(|number| number.ends_with(|c: char| !c.is_alphabetic()));
         if bytes.fract() != 0.0 && (is_in_bytes || bytes < 1.0) {
@@ -169,7 +170,7 @@ impl FromStr for Frequency {
     }
 }
 
-/// Reads a time such as `"2 s"` or `"50 ms"`.
+/// Reads a duration such as `"2 s"` or `"50 ms"`.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     DURATION.read(text).map(|nanos| Duration::from_nanos(nanos.round() as u64))
 }

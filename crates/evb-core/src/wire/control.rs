@@ -1,6 +1,6 @@
-//! Handshakes and control messages, and the checked conversion of their numbers to our types. A
-//! message on the wire is its length (u32, little-endian, at most [`MAX_MESSAGE`]) and its Protobuf
-//! bytes.
+//! Handshakes and control messages, and the checked conversion of their numbers to the types of
+//! this crate. On the wire, a message is its length (u32, little-endian, at most [`MAX_MESSAGE`]),
+//! then its Protobuf bytes.
 
 mod messages;
 mod parts;
@@ -10,52 +10,52 @@ use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
 pub use messages::*;
 pub use parts::UnreadableMessage;
 
-/// The longest control message that is read; a longer length closes the connection unread
-/// (docs/reference/protocol.md CTRL-2).
+/// Length of the longest control message in bytes. A peer that states a larger length is
+/// disconnected before its message is read (docs/reference/protocol.md CTRL-2).
 pub const MAX_MESSAGE: usize = 4 << 20;
 
-/// The longest handshake message (docs/reference/protocol.md CONN-4).
+/// Length of the longest handshake message in bytes (docs/reference/protocol.md CONN-4).
 pub const MAX_HELLO: usize = 4 << 10;
 
-/// The most events that one [`Decisions`] or [`Assignments`] may cover: it bounds what a receiver
-/// has to remember (docs/reference/protocol.md RUN-7).
+/// Most events that one [`Decisions`] or [`Assignments`] may cover. The limit bounds the memory
+/// that a receiver needs for one message (docs/reference/protocol.md RUN-7).
 pub const MAX_BATCH: u64 = 1 << 16;
 
-/// The most exceptions in one [`Completions`]. With [`MAX_CAUSE`], it keeps the message below
-/// [`MAX_MESSAGE`] (docs/reference/protocol.md RUN-13).
+/// Most exceptions in one [`Completions`]. This limit and [`MAX_CAUSE`] together keep the message
+/// below [`MAX_MESSAGE`] (docs/reference/protocol.md RUN-13).
 pub const MAX_EXCEPTIONS: usize = 1024;
-/// The longest cause of one exception, in characters.
+/// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
 
-/// The most slots that a supervisor may request of a builder: it bounds what a builder sets up
-/// (docs/reference/protocol.md CONN-12).
+/// Most slots that a supervisor may request of a builder. The limit bounds the memory that a
+/// builder allocates (docs/reference/protocol.md CONN-12).
 pub const MAX_SLOTS: u32 = 1 << 16;
 
-/// The most events of a run under construction, in the slots of all its builders: a source is told
-/// of that many at once, and remembers them (docs/reference/protocol.md RUN-21).
+/// Most outstanding events of a run, in the slots of all its builders. One message tells a source
+/// of all of them, and the source remembers them (docs/reference/protocol.md RUN-21).
 pub const MAX_OUTSTANDING: usize = 1 << 20;
 
-/// The most builders of a run (docs/reference/protocol.md RUN-3).
+/// Most builders of a run (docs/reference/protocol.md RUN-3).
 pub const MAX_BUILDERS: usize = crate::set::MAX_SOURCES;
 
 /// The supervisor's decision about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The trigger came while no slot was free; the event is not built.
+    /// No slot was free when the trigger came, so the event is not built.
     Inhibited,
-    /// The event ended without this source, and waits for it no longer.
+    /// The event has ended without this source, and does not wait for its fragment.
     Closed,
-    /// That builder builds the event.
+    /// The named builder builds the event.
     Assigned(BuilderId),
 }
 
-/// A control message with invalid numbers: the peer's fault.
+/// A control message with invalid numbers. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {message}: {problem}")]
 pub struct MalformedMessage {
-    /// The name of the message.
+    /// Name of the message.
     pub message: &'static str,
-    /// The fault of the message.
+    /// Description of what is wrong with the message.
     pub problem: &'static str,
 }
 
@@ -78,12 +78,12 @@ impl Verdict {
 }
 
 impl Decisions {
-    /// Creates decisions from `first` on, with no events yet.
+    /// Creates decisions that begin with event `first` and cover no event yet.
     pub fn starting(first: EventId) -> Self {
         Self { first: first.number(), runs: Vec::new() }
     }
 
-    /// Adds the verdict on the next `count` events.
+    /// Adds the same verdict for the next `count` events.
     pub fn extend(&mut self, count: u32, verdict: Verdict) {
         let number = verdict.number();
         match self.runs.as_mut_slice() {
@@ -92,8 +92,8 @@ impl Decisions {
         }
     }
 
-    /// Returns each run of equal verdicts: first event, count, verdict (docs/reference/protocol.md
-    /// RUN-6).
+    /// Returns each series of equal verdicts as first event, count, and verdict
+    /// (docs/reference/protocol.md RUN-6).
     pub fn verdicts(&self) -> Result<Vec<(EventId, u32, Verdict)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Decisions", problem };
         if self.first == 0 {
@@ -121,7 +121,7 @@ impl Decisions {
 }
 
 impl Assignments {
-    /// Returns the events and their trigger times, in ns of the supervisor's clock
+    /// Returns the events and their trigger times, in ns on the supervisor's clock
     /// (docs/reference/protocol.md RUN-8).
     pub fn events(&self) -> Result<Vec<(EventId, u64)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Assignments", problem };
@@ -143,7 +143,8 @@ impl Assignments {
             .collect()
     }
 
-    /// Adds an event. Differences wrap, so that any order can be encoded.
+    /// Adds an event. The differences to the previous event wrap around, so that any order can be
+    /// encoded.
     pub fn add(&mut self, last: &mut (EventId, u64), event: EventId, triggered_ns: u64) {
         self.events.push(event.number().wrapping_sub(last.0.number()));
         self.triggered_ns.push(triggered_ns.wrapping_sub(last.1));
@@ -152,24 +153,24 @@ impl Assignments {
 }
 
 impl Completions {
-    /// Adds a complete event after `last` (the one added before; 0 at first).
+    /// Adds a complete event. `last` is the event that was added before, 0 at first.
     pub fn add(&mut self, last: &mut EventId, event: EventId) {
         let step = event.number().wrapping_sub(last.number()) as i64;
         self.complete.push(((step << 1) ^ (step >> 63)) as u64);
         *last = event;
     }
 
-    /// Returns the number of the builder's completions including these.
+    /// Returns the number of the builder's completions up to and including those in this message.
     pub fn end(&self) -> u64 {
         self.before.saturating_add((self.complete.len() + self.exceptions.len()) as u64)
     }
 
-    /// Returns the number of events in this message.
+    /// Returns the number of completions in this message.
     pub fn count(&self) -> usize {
         self.complete.len() + self.exceptions.len()
     }
 
-    /// Returns all completions except the first `known` ones.
+    /// Returns this message without its first `known` completions.
     #[must_use]
     pub fn without(self, known: usize) -> Self {
         if known == 0 {
@@ -183,7 +184,7 @@ impl Completions {
         rest
     }
 
-    /// Returns the complete events.
+    /// Returns the ids of the complete events.
     pub fn events(&self) -> impl Iterator<Item = EventId> {
         let mut event = 0u64;
         self.complete.iter().map(move |code| {
@@ -195,8 +196,8 @@ impl Completions {
 }
 
 impl Holdings {
-    /// Returns each builder with the events that it has; `None` stands for events that no builder
-    /// has yet (docs/reference/protocol.md RUN-35).
+    /// Returns each builder with its events. The entry with `None` contains the events that have no
+    /// builder yet (docs/reference/protocol.md RUN-35).
     pub fn assignments(
         &self,
     ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
@@ -230,8 +231,8 @@ impl Holding {
 }
 
 impl Accounted {
-    /// Returns the answer to a message when all its completions are in the ledger; `None` if it has
-    /// none.
+    /// Returns the supervisor's answer to a builder's message, once all completions in it are in
+    /// the ledger; `None` if the message is not a [`Completions`].
     pub fn of(message: &Control) -> Option<Self> {
         match &message.message {
             Some(Message::Completions(completions)) => Some(Self { completions: completions.end() }),
@@ -241,7 +242,7 @@ impl Accounted {
 }
 
 impl Hello {
-    /// Creates a greeting from one peer to another.
+    /// Creates a greeting from the peer `from` to the peer `to`.
     pub fn new(from: Peer, to: Peer) -> Self {
         let ((role, id), (to_role, to_id)) = (numbers(from), numbers(to));
         Self { role, id, to_role, to_id, ..Self::default() }
@@ -252,24 +253,24 @@ impl Hello {
         peer(self.role, self.id)
     }
 
-    /// Returns the peer that the sender wants to reach.
+    /// Returns the peer for which the greeting is meant.
     pub fn to_peer(&self) -> Option<Peer> {
         peer(self.to_role, self.to_id)
     }
 
-    /// Returns the epoch that the sender expects, if it has one.
+    /// Returns the epoch that the sender expects; `None` if the sender does not know it yet.
     pub fn known_epoch(&self) -> Option<Epoch> {
         (self.epoch != 0).then(|| Epoch::new(self.epoch))
     }
 
-    /// Returns the run that the sender expects, if it has one.
+    /// Returns the run that the sender expects; `None` if the sender does not know it yet.
     pub fn known_run(&self) -> Option<RunNumber> {
         (self.run != 0).then(|| RunNumber::new(self.run))
     }
 }
 
 impl Welcome {
-    /// Returns the parameters that the supervisor sets, if they are possible
+    /// Returns the run parameters that the supervisor sets, if they are valid
     /// (docs/reference/protocol.md CONN-12).
     pub fn checked_parameters(&self) -> Result<RunParameters, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
@@ -289,7 +290,7 @@ impl Welcome {
         Ok(parameters)
     }
 
-    /// Returns a builder's state of our lane, if the builder is in our run and epoch
+    /// Returns the builder's state of the lane, if the builder belongs to that run and epoch
     /// (docs/reference/protocol.md CONN-13).
     pub fn checked_lane(&self, run: RunNumber, epoch: Epoch) -> Result<LaneState, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
@@ -299,7 +300,7 @@ impl Welcome {
         self.lane.map_or_else(|| fault("the state of the lane is missing"), Ok)
     }
 
-    /// Returns the number of a lane's connection, which its datagrams carry
+    /// Returns the number of a lane's connection, which the lane's datagrams carry
     /// (docs/reference/protocol.md UDP-1).
     pub fn checked_connection(&self) -> Result<u32, MalformedMessage> {
         let fault = MalformedMessage {
@@ -311,7 +312,7 @@ impl Welcome {
 }
 
 impl Refusal {
-    /// Creates a refusal with words for the log.
+    /// Creates a refusal with a reason code and a text for people.
     pub fn because(reason: Reason, detail: impl Into<String>) -> Self {
         Self { reason, detail: detail.into() }
     }

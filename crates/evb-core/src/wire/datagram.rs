@@ -1,5 +1,6 @@
 //! Datagrams of lanes over UDP: a header of 40 bytes, then lane bytes or lane records
-//! (docs/reference/protocol.md, section "Lanes over datagrams"). The header's fields by offset:
+//! (docs/reference/protocol.md, section "Lanes over datagrams"). The fields of the header, by
+//! offset:
 //!
 //! ```text
 //! 0  magic 0xeb, u8             16  source u16        28  heard u32
@@ -11,89 +12,95 @@
 
 use crate::id::{BuilderId, Epoch, SourceId};
 
-/// Length of every datagram's header.
+/// Length of a datagram's header.
 pub const DATAGRAM_HEADER: usize = 40;
-/// The first byte: not ASCII, and equal to the last byte of the preamble's magic.
+/// First byte of every datagram. The byte is not ASCII, and equals the last byte of the preamble's
+/// magic.
 pub const DATAGRAM_MAGIC: u8 = 0xeb;
-/// The version of this format.
+/// Version of the datagram format.
 pub const DATAGRAM_VERSION: u8 = 1;
-/// Size of the headers of IPv4 (RFC 791, without options) and UDP (RFC 768).
+/// Length of the headers of IPv4 (RFC 791, without options) and UDP (RFC 768).
 pub const IPV4_UDP: usize = 28;
-/// Size of the headers of IPv6 (RFC 8200, without extensions) and UDP.
+/// Length of the headers of IPv6 (RFC 8200, without extensions) and UDP.
 pub const IPV6_UDP: usize = 48;
-/// The smallest packet that every IPv6 path carries (RFC 8200 §5); nearly all IPv4 paths do.
+/// Largest packet size that every IPv6 path supports (RFC 8200 §5); nearly all IPv4 paths support
+/// it, too.
 pub const MIN_MTU: usize = 1280;
 
 const CHECKSUM: core::ops::Range<usize> = 4..8;
 
-/// The number of a transmission of lane bytes: 0 for the first, otherwise the number of the request
-/// that it answers.
+/// Number that identifies a transmission of lane bytes: 0 for the first transmission, otherwise the
+/// number of the request that the transmission answers.
 pub type Request = u16;
 
-/// The identity of one connection of a lane, which every datagram of it carries
+/// Identity of one connection of a lane. All datagrams of that connection carry it
 /// (docs/reference/protocol.md UDP-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Association {
-    /// The run's epoch.
+    /// Epoch of the run.
     pub epoch: Epoch,
-    /// The source of the lane.
+    /// Source of the lane.
     pub source: SourceId,
-    /// The builder of the lane.
+    /// Builder of the lane.
     pub builder: BuilderId,
-    /// The number of the lane's connection, which the builder drew when it accepted.
+    /// Random number that the builder chose for the lane's connection when it accepted the
+    /// connection.
     pub connection: u32,
 }
 
-/// The content of a datagram.
+/// Kind of a datagram's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramKind {
     /// Lane bytes.
     Data,
     /// Whole lane records.
     Records,
-    /// A probe: padding to find out if a packet of that size arrives.
+    /// A probe: padding, to find out if a packet of that size arrives.
     Probe,
-    /// The reply to a probe; the offset says how many bytes arrived.
+    /// The reply to a probe; the `offset` field contains the number of bytes that arrived.
     ProbeReply,
 }
 
-/// A datagram's header.
+/// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// The kind of the body.
+    /// Kind of the datagram's body.
     pub kind: DatagramKind,
-    /// For data: 0 if these bytes are sent for the first time, otherwise the number of the request
+    /// For data: 0 if the bytes are sent for the first time, otherwise the number of the request
     /// that they answer.
     pub request: u16,
-    /// The connection that the datagram belongs to.
+    /// Connection that the datagram belongs to.
     pub association: Association,
-    /// The sender's count of datagrams on this connection; wraps around.
+    /// Sequence number: the sender's count of its datagrams on this connection, which wraps around.
     pub sequence: u32,
-    /// The highest sequence of the other side that the sender has handled; 0 for none.
+    /// Highest sequence number of the other side's datagrams that the sender has handled; 0 for
+    /// none.
     pub heard: u32,
-    /// For data: lane offset of the first byte.
+    /// For data: lane offset of the first byte. For a reply to a probe: number of bytes that
+    /// arrived.
     pub offset: u64,
 }
 
-/// The reason why bytes are not an intact datagram of ours.
+/// Reason why bytes are not an undamaged datagram of evb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramError {
-    /// The datagram is too short, or another protocol's.
+    /// The datagram is too short, or belongs to another protocol.
     #[error("{length} bytes that are not a datagram of evb")]
     Foreign {
         /// Length of the datagram.
         length: usize,
     },
-    /// The datagram is of another version, or of an unknown kind.
+    /// The datagram has another format version, or an unknown kind.
     #[error("datagram of version and kind {0:#04x}, which this version does not know")]
     Version(u8),
-    /// The datagram was damaged on the way.
+    /// The datagram was damaged in the network.
     #[error("datagram with a wrong checksum: damaged on the way")]
     Checksum,
 }
 
 impl DatagramHeader {
-    /// Returns the header's bytes, with the checksum over them and over the body that will follow.
+    /// Returns the bytes of the header, with a checksum over the header and over `body`, which must
+    /// follow it.
     pub fn seal<'a>(&self, body: impl IntoIterator<Item = &'a [u8]>) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = self.encode();
         let checksum = checksum(&bytes, body);
@@ -101,8 +108,8 @@ impl DatagramHeader {
         bytes
     }
 
-    /// Returns the header's bytes without a checksum, for a datagram that ends in a tag
-    /// (docs/reference/protocol.md SEC-10).
+    /// Returns the bytes of the header without a checksum, for a datagram that is protected by a
+    /// tag instead (docs/reference/protocol.md SEC-10).
     #[inline]
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
@@ -119,10 +126,10 @@ impl DatagramHeader {
         bytes
     }
 
-    /// Reads an intact datagram as header and body (docs/reference/protocol.md UDP-2).
+    /// Checks a datagram and splits it into header and body (docs/reference/protocol.md UDP-2).
     ///
     /// # Errors
-    /// [`DatagramError`]; drop the datagram.
+    /// Returns [`DatagramError`]; then drop the datagram.
     pub fn open(datagram: &[u8]) -> Result<(Self, &[u8]), DatagramError> {
         let opened = Self::decode(datagram)?;
         let Some((header, body)) = datagram.split_first_chunk::<DATAGRAM_HEADER>() else { return Ok(opened) };
@@ -134,11 +141,11 @@ impl DatagramHeader {
         Ok(opened)
     }
 
-    /// Reads a datagram that a tag protects: the checksum is ignored (docs/reference/protocol.md
-    /// SEC-10).
+    /// Splits a datagram into header and body, without a check of the checksum, for datagrams that
+    /// are protected by a tag instead (docs/reference/protocol.md SEC-10).
     ///
     /// # Errors
-    /// [`DatagramError`]; drop the datagram.
+    /// Returns [`DatagramError`]; then drop the datagram.
     pub fn decode(datagram: &[u8]) -> Result<(Self, &[u8]), DatagramError> {
         let foreign = DatagramError::Foreign { length: datagram.len() };
         let (header, body) = datagram.split_first_chunk::<DATAGRAM_HEADER>().ok_or(foreign)?;
@@ -167,13 +174,14 @@ impl DatagramHeader {
 }
 
 impl DatagramHeader {
-    /// Returns true for the bytes of a header of a probe or its reply, and the sequence.
+    /// Returns the sequence number in the bytes of a header, and before it true if the datagram is
+    /// a probe or a reply to a probe.
     pub const fn number(bytes: &[u8; DATAGRAM_HEADER]) -> (bool, u32) {
         let is_probe = bytes[1] & 0x0f >= DatagramKind::Probe.number();
         (is_probe, u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]))
     }
 
-    /// Blanks the checksum of a whole datagram before its tag is computed.
+    /// Sets the checksum of a whole datagram to zero, before its tag is computed.
     pub fn blank_checksum(datagram: &mut [u8]) {
         datagram.get_mut(CHECKSUM).unwrap_or_default().fill(0);
     }
@@ -195,14 +203,14 @@ impl DatagramKind {
     }
 }
 
-/// Returns true if `a` was counted after `b`: sequences wrap around (RFC 1982;
+/// Returns true if sequence number `a` is later than `b`. Sequence numbers wrap around (RFC 1982;
 /// docs/reference/protocol.md UDP-6).
 pub const fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// Returns the CRC-32C (Castagnoli, RFC 3720 §B.4) of the header with zeros for the checksum, then
-/// the body.
+/// Returns the CRC-32C (Castagnoli, RFC 3720 §B.4) of the header, with zeros in place of the
+/// checksum, and of the body.
 fn checksum<'a>(header: &[u8; DATAGRAM_HEADER], body: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(header);

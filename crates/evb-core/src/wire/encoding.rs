@@ -1,13 +1,13 @@
-//! The Protobuf form of messages, which no other module depends on. `proto/` is its specification;
-//! the macros below declare a message as a plain structure, each field with its number there, and
-//! `encoding/tests.rs` checks that the two agree.
+//! Protobuf encoding of messages; no other module depends on the Protobuf library. `proto/`
+//! contains the specification. The macros below declare a message as a plain structure with the
+//! field numbers of the specification, and `encoding/tests.rs` checks that both agree.
 
 use bytes::{Buf, BufMut};
 use prost::encoding::{self, DecodeContext, WireType};
 
 pub use prost::DecodeError;
 
-/// A message that can be encoded as bytes.
+/// A message that can be encoded as bytes and decoded.
 pub trait Encoding: Sized {
     /// Returns the length of the encoded message.
     fn encoded_len(&self) -> usize;
@@ -15,13 +15,13 @@ pub trait Encoding: Sized {
     /// Appends the encoded message.
     fn encode(&self, into: &mut impl BufMut);
 
-    /// Reads a message that fills these bytes.
+    /// Decodes a message that occupies all of `bytes`.
     ///
     /// # Errors
-    /// The bytes are not such a message.
+    /// Returns an error if the bytes are not such a message.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
 
-    /// Appends the message after its length, as messages go over the wire
+    /// Appends the length of the encoded message and the message, as on a connection
     /// (docs/reference/protocol.md CTRL-1).
     fn encode_framed(&self, into: &mut impl BufMut) {
         into.put_u32_le(self.encoded_len() as u32);
@@ -50,16 +50,16 @@ impl<M: prost::Message + Default> Encoding for M {
     }
 }
 
-/// A field of a message, by its type.
+/// Encoding of a message's field, implemented for each type of field.
 pub(super) trait Field {
-    /// Returns true if the field has no bytes on the wire.
+    /// Returns true if the field has its default value, which is not encoded.
     fn is_absent(&self) -> bool;
 
     fn put(&self, number: u32, into: &mut impl BufMut);
 
     fn length(&self, number: u32) -> usize;
 
-    /// Returns true if the field of this number on the wire belongs to this field.
+    /// Returns true if a field with `number` on the wire is this field, whose own number is `own`.
     fn takes(own: u32, number: u32) -> bool {
         own == number
     }
@@ -73,12 +73,12 @@ pub(super) trait Field {
     ) -> Result<(), DecodeError>;
 }
 
-/// A message that is a field of another one.
+/// A message that can be a field of another message.
 pub(super) trait Part: prost::Message + Default {}
 
 impl<P: Part> Part for Box<P> {}
 
-/// The functions of a field that `prost::encoding` has.
+/// Implements those functions of [`Field`] that `prost::encoding` provides.
 macro_rules! coded {
     ($codec:ident: $put:ident, $length:ident, $merge:ident) => {
         fn put(&self, number: u32, into: &mut impl BufMut) {
@@ -169,9 +169,9 @@ impl<P: Part> Field for Option<P> {
     }
 }
 
-/// Declares structures that are messages: each field with its number, in the order in which they
-/// are written. An `Option` of a choice has no number of its own, and says 0. The leading
-/// attributes apply to all structures.
+/// Declares structures that are messages: each field with its number, in the order in which the
+/// fields are encoded. A field with an `Option` of a choice has no number of its own, and is
+/// declared with 0. The leading attribute applies to all structures.
 macro_rules! messages {
     ($all:meta; $($(#[$attribute:meta])* pub struct $name:ident { $($field:ident: $type:ty = $number:literal),* $(,)? })*) => {
         $(
@@ -223,7 +223,8 @@ macro_rules! messages {
     };
 }
 
-/// Declares enumerations whose variants are one field of a message, each with its number there.
+/// Declares enumerations for `oneof` fields: each variant is one possible field of the message,
+/// with its number.
 macro_rules! choices {
     ($all:meta; $($(#[$attribute:meta])* pub enum $name:ident { $($variant:ident($type:ty) = $number:literal),* $(,)? })*) => {
         $(
@@ -264,7 +265,8 @@ macro_rules! choices {
                 ) -> Result<(), prost::DecodeError> {
                     match number {
                         $($number => {
-                            // A repeated message is merged.
+                            // If the same variant occurs again, its fields are merged, as Protobuf
+                            // requires.
                             let mut part = match self.take() {
                                 Some($name::$variant(part)) => part,
                                 _ => Default::default(),
@@ -285,7 +287,8 @@ macro_rules! choices {
     };
 }
 
-/// Declares enumerations that are numbers on the wire. An unknown number becomes the first variant.
+/// Declares enumerations that are encoded as numbers. An unknown number is decoded as the first
+/// variant.
 macro_rules! enumerations {
     ($($(#[$attribute:meta])* pub enum $name:ident { $first:ident = 0, $($variant:ident = $number:literal),* $(,)? })*) => {
         $(

@@ -1,5 +1,5 @@
-//! The entries of a supervisor's journal as plain structures. `proto/journal.proto` documents the
-//! fields.
+//! The entries of a supervisor's journal as plain structures. The fields of the structures are
+//! documented in `proto/journal.proto`.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
 use super::{
@@ -23,7 +23,8 @@ choices! {
 
 messages! {
     allow(missing_docs);
-    /// A time and a change: recovery of whole entries behind a damaged one relies on both.
+    /// An entry of the journal: a time and a change. After a damaged entry, the reader looks for
+    /// entries with both, to find out if the journal continues.
     pub struct Entry { at_ns: u64 = 1, what: Option<What> = 0 }
     pub struct Begun {
         run: u32 = 1, epoch: u64 = 2, seed: u64 = 3, sources: Vec<u32> = 4, builders: Vec<u32> = 5,
@@ -34,8 +35,9 @@ messages! {
     }
     #[derive(Copy)]
     pub struct Started {}
-    /// The run goes on with another supervisor. Earlier times move to its clock: unchanged if the
-    /// boot is the same, otherwise so that the last entry happens now.
+    /// Another supervisor continues the run. Earlier times are converted to its clock: they stay
+    /// unchanged if the boot id is the same; otherwise they are shifted so that the last entry
+    /// happens now.
     pub struct Resumed { boot_id: String = 1 }
     pub struct RosterChange { version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3 }
     pub struct Decided {
@@ -44,15 +46,15 @@ messages! {
     }
     #[derive(Copy)]
     pub struct Blame { cause: u32 = 1, id: u32 = 2, inhibited: u64 = 3 }
-    /// The builder that took over unassigned events.
+    /// A builder that took over unassigned events, and these events.
     pub struct Reassigned { builder: u32 = 1, events: Vec<u64> = 2 }
-    /// New completions.
+    /// Completions of a builder that are new in the ledger.
     pub struct Accounted { builder: u32 = 1, completions: Option<control::Completions> = 2 }
     pub struct Lost { events: Vec<u64> = 1, cause: String = 2 }
     #[derive(Copy)]
     pub struct Membership { builder: u32 = 1, change: Change = 2 }
     pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
-    /// The state that replaces all earlier entries.
+    /// The state of the run, which replaces all earlier entries.
     pub struct Totals {
         triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,
         expectations: Vec<Expectation> = 5, sources: Vec<SourceTotals> = 6, builders: Vec<BuilderTotals> = 7,

@@ -1,80 +1,83 @@
-//! The first 8 bytes that either side sends on any connection: magic, protocol version, kind of
-//! connection, and the protection of the following bytes.
+//! The first 8 bytes that each side of a connection sends: magic, protocol version, kind of
+//! connection, and protection of the following bytes.
 
-/// Length of the preamble.
+/// Length of the preamble in bytes.
 pub const PREAMBLE_LENGTH: usize = 8;
 
-/// `evb`, and a byte that no text protocol sends (docs/reference/protocol.md CONN-1).
+/// First four bytes of the preamble: `evb`, and a byte that no text protocol sends
+/// (docs/reference/protocol.md CONN-1).
 pub const MAGIC: [u8; 4] = [b'e', b'v', b'b', 0xEB];
 
-/// The version of all of `docs/reference/protocol.md`; peers of different versions refuse each
-/// other (docs/reference/protocol.md CONN-2).
+/// Version of the protocol in `docs/reference/protocol.md`. Peers with different versions refuse
+/// each other (docs/reference/protocol.md CONN-2).
 pub const PROTOCOL_VERSION: u16 = 1;
 
-/// The purpose of a connection (docs/reference/protocol.md CONN-3).
+/// Kind of a connection (docs/reference/protocol.md CONN-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionKind {
-    /// A source or builder connects to the supervisor.
+    /// Connection of a source or builder to the supervisor.
     Control,
-    /// A source connects to a builder.
+    /// Connection of a source to a builder.
     Lane,
 }
 
-/// The protection of the bytes after the preamble (docs/reference/protocol.md SEC-1).
+/// Protection of the bytes after the preamble (docs/reference/protocol.md SEC-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
-    /// No protection.
+    /// The bytes are not protected.
     Clear,
-    /// `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` and its derived keys.
+    /// Encryption or authentication by `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` and keys derived
+    /// from it.
     Noise,
 }
 
-/// The reason why a preamble is refused.
+/// Reason why a preamble is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreambleError {
-    /// The bytes are of another protocol.
+    /// The bytes belong to another protocol.
     #[error("not an evb peer: it began with {0:02x?}")]
     Foreign([u8; PREAMBLE_LENGTH]),
-    /// The peer is an evb of another protocol version.
+    /// The peer is evb with another protocol version.
     #[error(
         "the peer speaks protocol version {theirs}, this is version {PROTOCOL_VERSION}: install the same release on both"
     )]
     Version {
-        /// The peer's version.
+        /// Protocol version of the peer.
         theirs: u16,
     },
-    /// The peer wants another kind of port, such as a source at the supervisor's.
+    /// The peer wants another kind of connection than this port serves; for example, a source
+    /// connects to the supervisor's port to open a lane.
     #[error(
         "wrong port: the peer wants kind {wanted}, which this port does not serve; check the addresses in the configuration"
     )]
     Kind {
-        /// The kind it asked for.
+        /// Number of the kind of connection that the peer wants.
         wanted: u8,
     },
-    /// The peer uses a protection that this version does not know.
+    /// The peer uses a protection that this version of evb does not know.
     #[error(
         "the peer protects its connection by method {0}, which this version does not know: install the same release on both"
     )]
     Protection(u8),
 }
 
-/// Returns the preamble of an unprotected connection of this kind.
+/// Returns the preamble of an unprotected connection of that kind.
 pub fn preamble(kind: ConnectionKind) -> [u8; PREAMBLE_LENGTH] {
     protected_preamble(kind, Spoken::Clear)
 }
 
-/// Returns the preamble of a connection of this kind with that protection.
+/// Returns the preamble of a connection of that kind, with that protection.
 pub fn protected_preamble(kind: ConnectionKind, spoken: Spoken) -> [u8; PREAMBLE_LENGTH] {
     let [v0, v1] = PROTOCOL_VERSION.to_le_bytes();
     let [m0, m1, m2, m3] = MAGIC;
     [m0, m1, m2, m3, v0, v1, kind.number(), spoken.number()]
 }
 
-/// Checks a peer's preamble against the kind that this side serves, and returns the peer's
-/// protection.
+/// Checks a peer's preamble against the kind of connection that this port serves, and returns the
+/// peer's protection.
 ///
 /// # Errors
-/// [`PreambleError`]: another protocol, version, kind of connection, or protection.
+/// Returns [`PreambleError`] if protocol, version, kind of connection, or protection is unexpected.
 pub fn check_preamble(bytes: [u8; PREAMBLE_LENGTH], kind: ConnectionKind) -> Result<Spoken, PreambleError> {
     let [m0, m1, m2, m3, v0, v1, wanted, spoken] = bytes;
     if [m0, m1, m2, m3] != MAGIC {

@@ -1,5 +1,5 @@
-//! Lane records: fixed, little-endian, 16 bytes of header each (docs/reference/protocol.md, section
-//! "Lane records").
+//! Lane records: binary, little-endian, with a header of 16 bytes each (docs/reference/protocol.md,
+//! section "Lane records").
 //!
 //! ```text
 //! offset 0      1      2        4         8                 16
@@ -25,21 +25,21 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{fragment::Timestamp, id::EventId};
 
-/// Length of every record's header.
+/// Length of a record's header in bytes.
 pub const RECORD_HEADER: usize = 16;
-/// Length of one announcement.
+/// Length of one announcement in bytes.
 pub const ANNOUNCEMENT: usize = 24;
-/// Length of one committed range.
+/// Length of one range of a commit or request, in bytes.
 pub const COMMIT_RANGE: usize = 16;
-/// Most announcements in one record.
+/// Most announcements in one ANNOUNCE record.
 pub const MAX_ANNOUNCEMENTS: usize = 1024;
-/// Most ranges in one commit.
+/// Most ranges in one COMMIT record.
 pub const MAX_COMMIT_RANGES: usize = 64;
-/// Most ranges in one request to send again.
+/// Most ranges in one RESEND record.
 pub const MAX_RESEND_RANGES: usize = 32;
-/// Most lane bytes in one data record.
+/// Most lane bytes in one DATA record.
 pub const MAX_DATA: u32 = 4 << 20;
-/// Length of the header before each payload in the lane: event id and checksum.
+/// Length of the header before each payload in the lane, in bytes: event id and checksum.
 pub const FRAGMENT_HEADER: u64 = 16;
 
 const KIND_ANNOUNCE: u8 = 1;
@@ -50,100 +50,102 @@ const KIND_RESEND: u8 = 5;
 const KIND_ANNOUNCED: u8 = 6;
 const KIND_REANNOUNCE: u8 = 7;
 
-/// A fragment that is ready to be sent.
+/// Announcement of a fragment that the source is ready to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// The fragment's event.
+    /// Event of the fragment.
     pub event: EventId,
-    /// The detector's timestamp.
+    /// The detector's own timestamp of the fragment.
     pub timestamp: Timestamp,
     /// Length of the payload in bytes.
     pub length: u32,
 }
 
-/// A record's header, checked.
+/// Header of a record, after it was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordHeader {
-    /// Announcements follow; the first fragment begins at `offset`.
+    /// Announcements follow. The first announced fragment begins at `offset`.
     Announce {
         /// Number of announcements.
         count: u16,
-        /// Lane offset of the first fragment.
+        /// Lane offset at which the first fragment begins.
         offset: u64,
     },
-    /// Lane bytes follow.
+    /// Lane bytes follow the header.
     Data {
         /// Number of lane bytes.
         length: u32,
         /// Lane offset of the first byte.
         offset: u64,
     },
-    /// The source may send up to `end`.
+    /// The builder permits the source to send up to `end`.
     Grant {
-        /// Lane offset of the end.
+        /// Lane offset up to which the source may send.
         end: u64,
     },
-    /// The source may forget everything below `offset` and in the ranges that follow.
+    /// The builder permits the source to forget everything below `offset`, and the ranges that
+    /// follow.
     Commit {
         /// Number of ranges.
         count: u16,
-        /// Lane offset.
+        /// Lane offset below which the source may forget everything.
         offset: u64,
     },
-    /// The source is to send the ranges that follow again. Only over datagrams.
+    /// The builder requests that the source send the ranges that follow again. Used only over
+    /// datagrams.
     Resend {
         /// Number of ranges.
         count: u16,
-        /// The number by which datagrams refer to this request; not 0.
+        /// Number by which datagrams refer to this request; not 0.
         request: u16,
     },
-    /// The builder knows the announcements up to `offset`. Only over datagrams.
+    /// The builder knows the announcements up to `offset`. Used only over datagrams.
     Announced {
-        /// Lane offset.
+        /// Lane offset up to which the builder knows the announcements.
         offset: u64,
     },
-    /// The builder lacks announcements from `offset` on. Only over datagrams.
+    /// The builder lacks the announcements from `offset` on. Used only over datagrams.
     Reannounce {
-        /// Lane offset.
+        /// Lane offset from which on the builder lacks announcements.
         offset: u64,
     },
 }
 
-/// The reason why bytes are not a record: the peer's fault, and the end of the connection.
+/// Reason why bytes are not a record. The peer is at fault, and the receiver closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// The kind is unknown.
+    /// The kind of record is unknown.
     #[error("unknown lane record kind {0}")]
     Kind(u8),
-    /// This version does not know the flags.
+    /// The flags are not 0; this version of evb knows no flags.
     #[error("lane record flags {0:#x} are not defined")]
     Flags(u8),
-    /// Count and length contradict each other, or exceed the limit.
+    /// Number of items and length of the body contradict each other, or exceed the limit.
     #[error("lane record of kind {kind} claims {count} items in {length} bytes")]
     Length {
         /// Kind of the record.
         kind: u8,
-        /// Claimed items.
+        /// Number of items that the header states.
         count: u16,
-        /// Claimed bytes.
+        /// Length of the body that the header states.
         length: u32,
     },
-    /// A record is longer than the datagram that carries it.
+    /// A record is longer than the rest of the datagram that carries it.
     #[error("a lane record is cut off")]
     Truncated,
-    /// A range ends before it begins.
+    /// A range in a commit or request is empty, or ends before it begins.
     #[error("range {start}..{end} is not a range")]
     Range {
-        /// Claimed start.
+        /// Start of the range, as the peer stated it.
         start: u64,
-        /// Claimed end.
+        /// End of the range, as the peer stated it.
         end: u64,
     },
 }
 
 impl RecordHeader {
-    /// Reads a header; all its lengths are within the limits (docs/reference/protocol.md LANE-1,
-    /// LANE-2).
+    /// Decodes a header, and checks its lengths against the limits (docs/reference/protocol.md
+    /// LANE-1, LANE-2).
     pub fn decode(bytes: [u8; RECORD_HEADER]) -> Result<Self, RecordError> {
         let [kind, flags, c0, c1, l0, l1, l2, l3, offset @ ..] = bytes;
         let count = u16::from_le_bytes([c0, c1]);
@@ -176,7 +178,7 @@ impl RecordHeader {
         if consistent { Ok(header) } else { Err(RecordError::Length { kind, count, length }) }
     }
 
-    /// Returns the header's bytes.
+    /// Returns the bytes of the header.
     pub fn encode(self) -> [u8; RECORD_HEADER] {
         let (kind, count, length, offset) = match self {
             Self::Announce { count, offset } => (KIND_ANNOUNCE, count, items(count, ANNOUNCEMENT), offset),
@@ -197,7 +199,8 @@ impl RecordHeader {
         bytes
     }
 
-    /// Returns the length of the body, if it is fixed. Data is streamed, and does not count here.
+    /// Returns the length of the record's body; 0 for a DATA record, whose body is read piece by
+    /// piece.
     pub fn body(self) -> usize {
         match self {
             Self::Announce { count, .. } => usize::from(count) * ANNOUNCEMENT,
@@ -208,7 +211,7 @@ impl RecordHeader {
 }
 
 impl Announcement {
-    /// Appends the 24 bytes of the announcement.
+    /// Appends the announcement as 24 bytes.
     pub fn encode(self, into: &mut BytesMut) {
         into.put_u64_le(self.event.number());
         into.put_u64_le(self.timestamp.ticks());
@@ -216,7 +219,7 @@ impl Announcement {
         into.put_u32_le(0);
     }
 
-    /// Reads the 24 bytes.
+    /// Decodes an announcement from its 24 bytes.
     pub fn decode(bytes: &[u8; ANNOUNCEMENT]) -> Self {
         let [e0, e1, e2, e3, e4, e5, e6, e7, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3, ..] = *bytes;
         Self {
@@ -226,13 +229,14 @@ impl Announcement {
         }
     }
 
-    /// Returns the length of the fragment in the lane.
+    /// Returns the number of lane bytes of the fragment: header and payload.
     pub const fn lane_length(&self) -> u64 {
         FRAGMENT_HEADER + self.length as u64
     }
 }
 
-/// Takes the next record, and its body, off the front of a datagram's body; `None` at the end.
+/// Removes the first record from the front of a datagram's body, and returns its header and body;
+/// `None` at the end.
 pub fn next_record<'a>(body: &mut &'a [u8]) -> Result<Option<(RecordHeader, &'a [u8])>, RecordError> {
     if body.is_empty() {
         return Ok(None);
@@ -244,13 +248,14 @@ pub fn next_record<'a>(body: &mut &'a [u8]) -> Result<Option<(RecordHeader, &'a 
     Ok(Some((header, items)))
 }
 
-/// Appends a commit record; ranges beyond [`MAX_COMMIT_RANGES`] wait for the next one.
+/// Appends a COMMIT record. Ranges beyond [`MAX_COMMIT_RANGES`] are left out; a later commit has to
+/// state them.
 pub fn encode_commit(offset: u64, ranges: &[Range<u64>], into: &mut BytesMut) {
     let ranges = &ranges[..ranges.len().min(MAX_COMMIT_RANGES)];
     put_ranges(RecordHeader::Commit { count: ranges.len() as u16, offset }, ranges, into);
 }
 
-/// Appends a request to resend `ranges`, at most [`MAX_RESEND_RANGES`] of them.
+/// Appends a RESEND record that requests `ranges`, at most [`MAX_RESEND_RANGES`] of them.
 pub fn encode_resend(request: u16, ranges: &[Range<u64>], into: &mut BytesMut) {
     let ranges = &ranges[..ranges.len().min(MAX_RESEND_RANGES)];
     put_ranges(RecordHeader::Resend { count: ranges.len() as u16, request }, ranges, into);
@@ -264,13 +269,13 @@ fn put_ranges(header: RecordHeader, ranges: &[Range<u64>], into: &mut BytesMut) 
     }
 }
 
-/// Reads one range of a commit or of a request.
+/// Decodes one range of a commit or request.
 pub fn decode_range(bytes: &[u8; COMMIT_RANGE]) -> Result<Range<u64>, RecordError> {
     let (start, end) = two_u64(bytes);
     if start < end { Ok(start..end) } else { Err(RecordError::Range { start, end }) }
 }
 
-/// Returns the header of a payload in the lane.
+/// Returns the bytes of the header before a payload in the lane.
 pub fn encode_fragment_header(event: EventId, checksum: crate::fragment::Checksum) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&event.number().to_le_bytes());
@@ -278,7 +283,7 @@ pub fn encode_fragment_header(event: EventId, checksum: crate::fragment::Checksu
     bytes
 }
 
-/// Reads the header of a payload in the lane.
+/// Decodes the header before a payload in the lane.
 pub fn decode_fragment_header(bytes: &[u8; 16]) -> (EventId, crate::fragment::Checksum) {
     let (event, checksum) = two_u64(bytes);
     (EventId::new(event), crate::fragment::Checksum::from_number(checksum))

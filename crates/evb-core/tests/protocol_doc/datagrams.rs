@@ -1,5 +1,5 @@
-//! The datagrams of the page: a source and a builder replay its example, in which one segment is
-//! lost.
+//! Tests of the datagrams in docs/reference/protocol.md: a source and a builder replay the example,
+//! in which one segment is lost.
 
 use core::ops::Range;
 use std::{io::IoSlice, time::Duration};
@@ -31,7 +31,7 @@ const BUILDER: BuilderId = BuilderId::new(1);
 const ASSOCIATION: Association =
     Association { epoch: EPOCH, source: SOURCE, builder: BUILDER, connection: 0x0a1b_2c3d };
 
-/// A policy that grants every request, losses first.
+/// A policy that grants everything at once, lost bytes first.
 #[derive(Debug, Default)]
 struct GrantAll(GrantCounters);
 
@@ -140,7 +140,7 @@ fn probe_reply(probe: &[u8]) -> Vec<u8> {
     DatagramHeader { kind, offset: probe.len() as u64, ..header }.seal([]).to_vec()
 }
 
-/// Returns the next datagram of records of the source.
+/// Returns the source's next datagram with records.
 fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
     let wants = core::iter::from_fn(|| source.poll(now));
     assert_eq!(wants.filter(|output| matches!(output, source::Output::Announce(_))).count(), 1);
@@ -149,7 +149,7 @@ fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
     datagram.to_vec()
 }
 
-/// Returns the next bytes that the source may send, at most `limit` of them.
+/// Returns a datagram with the next bytes that the source may send, at most `limit` bytes.
 fn segment(source: &mut SourceCore, limit: u64) -> Vec<u8> {
     let Taken { range, request } = source.take(LaneIndex::new(0), limit).unwrap();
     let sealing = source.sealing(LaneIndex::new(0), request).unwrap();
@@ -170,7 +170,7 @@ fn deliver(builder: &mut BuilderCore<GrantAll>, datagram: &[u8], now: Instant) -
     }
 }
 
-/// Returns the next datagram of the builder.
+/// Returns the builder's next datagram.
 fn answer(builder: &mut BuilderCore<GrantAll>, now: Instant) -> Vec<u8> {
     builder.handle_timeout(now);
     while let Some(output) = builder.poll(now) {
@@ -190,7 +190,7 @@ fn hear(source: &mut SourceCore, datagram: &[u8], now: Instant) -> Result<(), Da
     source.handle_datagram(LaneIndex::new(0), &header, body, now)
 }
 
-/// Returns the records and segments of the example, by the names on the page.
+/// Returns the datagrams of the example, by their names on the page.
 pub(crate) fn encoded() -> [(&'static str, Vec<u8>); 6] {
     let (mut source, mut builder) = (a_source(), a_builder());
     let announced = announce(&mut source, at(0));

@@ -23,7 +23,7 @@ pub(super) struct Answer {
 /// The content of an answer.
 #[derive(Debug)]
 enum Body {
-    /// JSON that is rendered for this answer alone.
+    /// JSON that is rendered for a single request.
     Value(Value),
     /// Text that was rendered once for all clients, and its content type.
     Rendered(Bytes, &'static str),
@@ -45,7 +45,7 @@ impl Answer {
         Self { status: StatusCode::CONFLICT, body: Body::Value(json!(refusal)) }
     }
 
-    /// Returns the answer to a request that is itself invalid.
+    /// Returns the answer to an invalid request.
     pub(super) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
         let body = json!({ "refused_by": "the control interface", "reason": reason, "remedy": remedy });
         Self { status, body: Body::Value(body) }

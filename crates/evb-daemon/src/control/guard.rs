@@ -1,5 +1,6 @@
-//! The check of requests. A web page in a browser on this machine is foreign, although its requests
-//! come from loopback: it is recognised by its headers.
+//! The check that every HTTP request to run control must pass. A web page in a browser on this
+//! machine is foreign, although its requests come from loopback: the check recognises such a page
+//! by the headers of its requests.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,7 @@ use super::{answer::Answer, token::Token};
 pub(super) struct Guard {
     token: Option<Token>,
     viewers: Viewers,
-    /// The listening host and the other names of this host, in lower case.
+    /// The host of the listening address and the other names of this host, in lower case.
     names: Vec<String>,
 }
 
@@ -24,19 +25,19 @@ pub(super) struct Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Access {
-    /// All commands.
+    /// The request may give all commands.
     Operator,
-    /// Reading.
+    /// The request may only read.
     Viewer,
 }
 
 /// The clients that may read without the token that commands need.
 pub(super) enum Viewers {
-    /// No clients.
+    /// No client may read without the token for commands.
     None,
-    /// All clients.
+    /// All clients may read.
     Anyone,
-    /// Clients with this other token.
+    /// Clients with the given second token may read.
     With(Token),
 }
 
@@ -68,7 +69,7 @@ impl Guard {
         let is_json = text(headers, &CONTENT_TYPE).is_some_and(|kind| {
             kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
         });
-        // Pages of other sites can send other types without a preflight request.
+        // Pages of other sites can send other content types without a preflight request.
         if (method == Method::POST || method == Method::PUT) && !is_json {
             return Err(Answer::turned_away(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -97,15 +98,15 @@ impl Guard {
         }
     }
 
-    /// Checks that the request names this host and comes from no other site, which is enough for
-    /// the page's own files.
+    /// Checks that the request names this host and does not come from a page of another site. This
+    /// check is enough for the files of the web page.
     ///
     /// # Errors
     /// The answer to a request that is turned away.
     pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Answer> {
         let host = text(headers, &HOST).unwrap_or_default();
         if !self.is_ours(host) {
-            // Another domain resolves to this host: DNS rebinding.
+            // The request names another domain that resolves to this host: DNS rebinding.
             let reason = format!("the host `{}` is not this one", short(host));
             return Err(forbidden(
                 &reason,
@@ -130,7 +131,7 @@ impl Guard {
     }
 }
 
-/// Returns the host without port and brackets.
+/// Returns the host in `authority` without port and brackets.
 fn host_of(authority: &str) -> Option<&str> {
     match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map(|(host, _)| host),
@@ -139,7 +140,7 @@ fn host_of(authority: &str) -> Option<&str> {
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    // A value that is not text counts as a foreign one.
+    // A header value that is not text counts as foreign.
     headers.get(name).map(|value| value.to_str().unwrap_or("?"))
 }
 

@@ -1,4 +1,4 @@
-//! Connections of run control. They are few and short, and none can keep the others waiting.
+//! Connections of run control. Connections are few and short, and none can keep the others waiting.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,13 +23,14 @@ use super::{
     routes,
 };
 
-/// The most connections at a time. For one more, the oldest idle one is closed.
+/// Limit of the number of open connections. For one more connection, the oldest idle connection is
+/// closed.
 const CONNECTIONS: usize = 32;
 
-/// Time for the head of a request, as much for its body, and between two requests.
+/// Time limit for the head of a request, for its body, and for the pause between two requests.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time after which a connection is closed in any case.
+/// Time after which a connection is closed even if it is active.
 const LIFE: Duration = Duration::from_secs(60);
 
 /// Length of the longest body of a request, in bytes.
@@ -70,12 +71,12 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
                 let (desk, busy) = (Arc::clone(&desk), Busy::default());
                 let own = busy.clone();
                 let connection = tokio::spawn(async move {
-                    // A failed connection concerns only its client.
+                    // The outcome is ignored: a failed connection concerns only its client.
                     let _ = timeout(LIFE, converse(stream, peer, desk, own)).await;
                 });
                 places.take(CONNECTIONS, connection.abort_handle(), busy);
             }
-            // The process is out of descriptors, or the client has gone.
+            // No file descriptor is free, or the client has closed the connection.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
@@ -100,7 +101,7 @@ async fn converse(
         .await
 }
 
-/// Serves a file of the page or an answer.
+/// Answers one request with a file of the page or an answer of run control.
 async fn serve_one(
     desk: &Desk,
     peer: SocketAddr,

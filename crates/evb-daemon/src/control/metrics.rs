@@ -1,8 +1,8 @@
-//! The status for Prometheus: OpenMetrics, or the older text format for clients that do not ask for
-//! OpenMetrics.
+//! The status for Prometheus, in OpenMetrics, or in the older text format for clients that do not
+//! ask for OpenMetrics.
 //!
-//! Totals continue over the runs of a process, so that events just before the end of a run are
-//! still in them afterwards. Values that peers report start again from zero with each run and each
+//! Totals continue over the runs of a process, so that events just before the end of a run still
+//! count afterwards. Values that peers report start again from zero with each run and each
 //! incarnation of a peer, as counters of a restarted process do. No metric has the run number or
 //! the lane as a label: 256 × 256 lanes would make 65 536 series.
 
@@ -25,10 +25,10 @@ use prometheus_client::{
 
 /// Content type of the answer in OpenMetrics.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of the answer in the older format.
+/// Content type of the answer in the older text format.
 pub(super) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Number of buckets of latencies, which reach to 17 s.
+/// Number of buckets of latency histograms, which reach up to 17 s.
 const OCTAVES: usize = 23;
 
 const STATES: [State; 6] =
@@ -44,8 +44,8 @@ pub(super) fn render(status: Status) -> String {
     text
 }
 
-/// Converts metrics to the older format, in which the name of a counter ends in `_total` in its
-/// type line, too.
+/// Converts metrics to the older text format, in which the name of a counter ends in `_total` in
+/// its type line, too.
 pub(super) fn in_plain_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let counters: HashSet<&str> = open_metrics
@@ -173,8 +173,8 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("outstanding_events", "Events that were assigned and not settled.", outstanding)
 }
 
-/// Counts problems by severity and subject. Their texts hold numbers that change, and each change
-/// would make a new series.
+/// Counts problems by severity and subject. Texts of problems contain numbers that change, and as a
+/// label each change would make a new series.
 fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result {
     let mut counts: BTreeMap<(Severity, &str), u32> = BTreeMap::new();
     for problem in problems {
@@ -207,13 +207,13 @@ fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     };
     let help = "1 where a source or builder takes part, else 0.";
     families.gauges("peer_up", help, peers().map(|(labels, presence, _)| (labels, up(presence))))?;
-    let help = "Which life of its process this is, from 1.";
+    let help = "Number of the peer's incarnation, from 1.";
     families.gauges("peer_incarnation", help, peers().map(|(labels, _, life)| (labels, f64::from(life))))
 }
 
 /// A counter of a peer: its name, its meaning and its value; `None` before the first report.
 type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
-/// A gauge of a peer, in the same form.
+/// A gauge of a peer: its name, its meaning and its value; `None` before the first report.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
 const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
@@ -221,7 +221,7 @@ const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
     ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
     ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
-    ("source_refused_fragments", "Fragments of readout that it did not take.", |of| {
+    ("source_refused_fragments", "Fragments of readout that the source refused.", |of| {
         Some(of.live.as_ref()?.refused)
     }),
     ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
@@ -247,7 +247,7 @@ const SOURCE_GAUGES: [Gauge<SourceSurvey>; 5] = [
 const BUILDER_COUNTERS: [Counter<BuilderSurvey>; 8] = [
     ("builder_complete_events", "Events built with every expected source.", |of| Some(of.complete)),
     ("builder_incomplete_events", "Events built with sources missing.", |of| Some(of.incomplete)),
-    ("builder_lost_events", "Events lost by it or with it.", |of| Some(of.lost)),
+    ("builder_lost_events", "Events lost by the builder or with it.", |of| Some(of.lost)),
     ("builder_written_events", "Events that its sink accepted.", |of| Some(of.live.as_ref()?.written)),
     ("builder_payload_bytes", "Payload that its sink accepted.", |of| Some(of.live.as_ref()?.payload_bytes)),
     ("builder_crc_errors", "Fragments with a wrong checksum.", |of| Some(of.live.as_ref()?.crc_errors)),
@@ -278,8 +278,8 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     for (name, help, value) in SOURCE_COUNTERS {
         families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
-    // Whole nanoseconds are counted, because a rounding error of the mean could make the value
-    // fall, which would look like a counter that was reset.
+    // Total lateness is rounded to whole nanoseconds. Otherwise a rounding error of the mean could
+    // make the value fall, which would look like a counter that was reset.
     let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;
     let late = sources.iter().map(|of| (label(of), late(of)));
     families.counters("source_late_seconds", "How long events waited for this source alone.", late)?;

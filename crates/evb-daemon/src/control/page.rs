@@ -1,6 +1,6 @@
-//! The page that a browser shows: static files in the binary, nothing from elsewhere. The files
-//! hold no secret and need no token. The page gets its data by the same requests as any other
-//! client.
+//! The web page of run control: static files in the binary, which load nothing from other servers.
+//! The files hold no secret and need no token. The page gets its data by the same requests as any
+//! other client.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,8 +12,8 @@ use hyper::{
     },
 };
 
-/// Content security policy: the browser may load, run and ask only this server, and runs nothing
-/// that stands within the text of a page.
+/// Content security policy: the browser may load, run and contact only this server, and ignores
+/// scripts and styles inside the text of a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -25,7 +25,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
-/// A file of the page.
+/// A file of the web page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asset {
     content_type: &'static str,
@@ -57,14 +57,14 @@ assets! {
     "/page/uPlot.txt": "uPlot.txt", TEXT;
 }
 
-/// Returns the file at this path.
+/// Returns the file for the path of a request.
 pub(super) fn asset(path: &str) -> Option<Asset> {
     ASSETS.iter().find(|(known, _)| *known == path).map(|(_, asset)| *asset)
 }
 
 impl Asset {
-    /// Makes a response that the browser does not keep, because the next evbd at this address may
-    /// be another version.
+    /// Makes a response that the browser does not store, because the next evbd at this address may
+    /// have another version.
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::from(self.bytes));
         let headers = [

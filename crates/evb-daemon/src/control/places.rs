@@ -1,5 +1,5 @@
-//! [`Places`]: the limit on connections, and the choice of the connection to close when it is
-//! reached.
+//! [`Places`]: limits the number of connections, and chooses the connection to close when the limit
+//! is reached.
 
 use std::sync::{
     Arc, Mutex,
@@ -8,9 +8,9 @@ use std::sync::{
 
 use tokio::task::AbortHandle;
 
-/// The open connections, oldest first. A new connection displaces one that is not being served just
-/// now, be it slow to ask, slow to read or silent between two requests. So a command always gets
-/// in.
+/// The open connections, oldest first. A new connection displaces an idle one, which is slow to
+/// send its request, slow to read, or silent between two requests. So a command always finds a
+/// place.
 #[derive(Default)]
 pub(super) struct Places {
     taken: Mutex<Vec<(AbortHandle, Busy)>>,
@@ -31,8 +31,8 @@ impl Busy {
 }
 
 impl Places {
-    /// Gives a connection a place. If there are more than `most`, closes the oldest one that is not
-    /// busy. If all are busy, closes the new one and returns false.
+    /// Gives a connection a place. If there are more than `most` connections, closes the oldest one
+    /// that is not busy. If all connections are busy, closes the new one and returns false.
     pub(super) fn take(&self, most: usize, own: AbortHandle, busy: Busy) -> bool {
         let Ok(mut taken) = self.taken.lock() else { return false };
         taken.retain(|(connection, _)| !connection.is_finished());

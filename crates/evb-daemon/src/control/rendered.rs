@@ -1,4 +1,5 @@
-//! Answers that many clients ask for, rendered at most twice a second for any number of clients.
+//! Answers that many clients ask for. Each answer is rendered at most twice a second for any number
+//! of clients.
 
 use std::{
     collections::VecDeque,
@@ -15,13 +16,13 @@ use tokio::sync::Mutex;
 
 use super::{guard::Access, metrics};
 
-/// Age from which an answer is rendered again.
+/// Age from which an answer must be rendered again.
 const AGE: Duration = Duration::from_millis(500);
 
-/// The most samples that are kept, as many as the leader keeps.
+/// Limit of the number of samples that are kept, the same as that of the leader.
 const SAMPLES: usize = 3600;
 
-/// The last rendering of answers that are asked for again and again.
+/// The latest rendering of answers that clients request often.
 pub(super) struct Rendered {
     lead: RunControl,
     host: String,
@@ -34,7 +35,7 @@ struct Pages {
     shown: Watch<Shown>,
     at: Option<Instant>,
     status: Status,
-    /// Rendered on the first request; `None` after the status has changed.
+    /// Status for operators, rendered on the first request; `None` after the status has changed.
     operator: Option<Bytes>,
     viewer: Option<Bytes>,
     open_metrics: Option<Bytes>,
@@ -89,7 +90,7 @@ impl Rendered {
         }
     }
 
-    /// Discards what is rendered, because a command was given.
+    /// Discards the rendered answers, because a command was given.
     pub(super) async fn forget(&self) {
         self.pages.lock().await.at = None;
     }
@@ -109,7 +110,7 @@ impl Rendered {
         Ok(place.get_or_insert_with(render).clone())
     }
 
-    /// Returns the metrics.
+    /// Returns the metrics in the requested format.
     pub(super) async fn metrics(&self, format: MetricsFormat) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
@@ -126,7 +127,8 @@ impl Rendered {
 
     async fn refresh(&self, pages: &mut Pages) -> Result<(), Refusal> {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
-        // It also has changed when the leader is gone; the request to it will tell.
+        // `has_changed` is also true when the leader has ended; then the request for the status
+        // fails.
         if is_old || pages.shown.has_changed() {
             pages.shown.see();
             pages.status = self.lead.status().await?;

@@ -13,7 +13,7 @@ use super::{
     rendered::{MetricsFormat, Rendered},
 };
 
-/// A run to begin, with the operator's remarks.
+/// Request to begin a run, with the operator's remarks.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NewRun {
@@ -21,21 +21,21 @@ struct NewRun {
     kind: String,
 }
 
-/// A builder to add.
+/// Request to add a builder.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewBuilder {
     id: u16,
 }
 
-/// A new trigger rate.
+/// Request to set the trigger rate.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRate {
     rate: String,
 }
 
-/// Answers requests that many clients make; `None` for other requests.
+/// Answers the requests that many clients make; returns `None` for other requests.
 pub(super) async fn look(rendered: &Rendered, access: Access, head: &Parts) -> Option<Answer> {
     Some(match head.uri.path() {
         "/v1/status" => Answer::rendered(rendered.status(access).await, JSON),
@@ -67,7 +67,7 @@ fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
     })
 }
 
-/// Carries out a command.
+/// Carries out a command of run control.
 pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body: &[u8]) -> Answer {
     let Some(what) = path.strip_prefix("/v1/") else { return unknown(path) };
     if method == Method::POST
@@ -126,8 +126,8 @@ fn parse<'b, T: Deserialize<'b>>(body: &'b [u8], example: &str) -> Result<T, Ans
     })
 }
 
-/// Returns the remarks for a run that is to begin. Other commands have none, and their bodies are
-/// not read.
+/// Returns the operator's remarks for a run that is to begin. Other commands have no remarks, and
+/// their bodies are ignored.
 fn parse_run(command: Command, body: &[u8]) -> Result<Annotation, Answer> {
     if command != Command::Start || body.trim_ascii().is_empty() {
         return Ok(Annotation::default());

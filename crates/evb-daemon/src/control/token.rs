@@ -1,4 +1,4 @@
-//! The secret that a request must carry.
+//! The secret token that a request must carry.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use subtle::ConstantTimeEq as _;
 
-/// Lengths of tokens: the shortest that is safe, and the longest that is accepted.
+/// Permitted lengths of tokens: the shortest that is safe, and the longest that is accepted.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=512;
 
 /// A secret, which is never shown.
@@ -27,7 +27,7 @@ pub(crate) enum TokenError {
         /// Error of the operating system.
         reason: io::Error,
     },
-    /// Others may read or change the file.
+    /// Other users may read or change the file.
     #[error("the token file {path} has mode {mode:04o}, so others may read it: `chmod 600 {path}`")]
     Open {
         /// Path of the file.
@@ -50,7 +50,8 @@ impl Token {
     pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
         let unreadable = |reason| TokenError::Unreadable { path: path.to_owned(), reason };
         let file = File::open(path).map_err(unreadable)?;
-        // The permissions of the open file are read: another file may have its name by now.
+        // The permissions of the open file are checked, because its path may name another file by
+        // now.
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o7777;
         if mode & 0o077 != 0 {
             return Err(TokenError::Open { path: path.to_owned(), mode });
@@ -69,7 +70,7 @@ impl Token {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
-    /// Returns the value of the request header.
+    /// Returns the value of the `Authorization` header of a request with this token.
     pub(crate) fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
     }

@@ -1,4 +1,4 @@
-//! The client of run control: one request, one answer.
+//! The client of run control: sends one request and receives one answer.
 
 use std::{io, path::Path, time::Duration};
 
@@ -16,8 +16,8 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::control::Token;
 
-/// Time limit of an answer. It may take some seconds, because a start waits for the last sources
-/// and builders.
+/// Time limit of an answer. An answer may take some seconds, because a start waits for missing
+/// sources and builders.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Length of the longest answer that is read, in bytes.
@@ -31,7 +31,7 @@ pub(super) enum AskError {
     Operator(String),
     /// No connection to the address was possible.
     #[error(
-        "no run control at {address}: {reason}; is evbd running there with a section [control] or --control? --url or --config say where it is"
+        "no run control at {address}: {reason}; is evbd running there with a section [control] or --control? --url or --config give its address"
     )]
     Unreachable {
         /// Address of run control.
@@ -39,7 +39,7 @@ pub(super) enum AskError {
         /// Error of the operating system.
         reason: io::Error,
     },
-    /// The peer is no evbd, or it closed the connection before its answer.
+    /// The process at the address is not evbd, or it closed the connection before its answer.
     #[error("run control at {address} gave no answer: {reason}")]
     NoAnswer {
         /// Address of run control.
@@ -47,7 +47,7 @@ pub(super) enum AskError {
         /// Description of the failure.
         reason: String,
     },
-    /// The daemon refused.
+    /// The daemon refused the command.
     #[error("refused")]
     Refused {
         /// True if state or circumstances forbid the command; false if the request was invalid.
@@ -57,14 +57,14 @@ pub(super) enum AskError {
     },
 }
 
-/// A client of one daemon.
+/// A client for the run control of one daemon.
 pub(super) struct Client {
     address: Endpoint,
     token: Option<Token>,
     runtime: tokio::runtime::Runtime,
 }
 
-/// Returns the address in a URL.
+/// Returns the host and port in a URL.
 pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
     let rest = url.strip_prefix("http://").unwrap_or(url);
     let authority = rest.strip_suffix("/v1").unwrap_or(rest).trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! Formats answers for people.
+//! Formats the daemon's answers as text for people.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The claim of one process on a configuration whose addresses are all on loopback: its system
-//! belongs to one host, and there to one process.
+//! The claim of one process on a configuration whose addresses are all on loopback: such a system
+//! belongs to one host, and on that host to one process.
 
 #[cfg(test)]
 mod tests;
@@ -11,22 +11,22 @@ use std::{
 
 use super::RunError;
 
-/// The claim of one process on the system of a configuration that is on loopback. It ends with the
-/// process.
+/// The claim of one process on the system of a configuration whose addresses are all on loopback.
+/// The claim ends with the process.
 #[derive(Debug)]
 pub(super) struct Claim {
     /// Configuration file, locked unless its file system has no locks.
     _file: Option<File>,
 }
 
-/// Claims the system of this configuration for this process. A second process that shares the file
-/// gets an error, on this host or on another one: with loopback addresses alone, each host could
-/// run a system of its own.
+/// Claims the system of this configuration for this process. A second process that uses the same
+/// file gets an error, on this host or on another host: with loopback addresses alone, each host
+/// could run a system of its own.
 ///
 /// # Errors
-/// [`RunError::Taken`]: another process has claimed it.
+/// [`RunError::Taken`]: another process has claimed the system.
 pub(super) fn claim(path: &Path) -> Result<Claim, RunError> {
-    // A pipe has been read to its end, and opening it again would block.
+    // If the configuration came through a pipe, opening the pipe again would block.
     if !path.is_file() {
         return Ok(Claim { _file: None });
     }

@@ -29,19 +29,20 @@ pub(super) use supervisor::{is_urgent, supervisor};
 use super::RunError;
 use crate::inputs;
 
-/// State that the roles of a process share, run after run.
+/// State that all roles of a process share, run after run.
 #[derive(Clone, Default)]
 pub(super) struct Shared {
-    /// Executor that keeps paces; `None` if nothing is paced.
+    /// Executor that keeps paces; `None` if no lane is paced.
     pub(super) executor: Option<Arc<Choice>>,
-    /// Time for which sources and builders poll before they sleep; `None`: they sleep at once.
+    /// Time for which sources and builders poll before they sleep; `None`: sources and builders
+    /// sleep at once.
     pub(super) busy_poll: Option<Duration>,
-    /// Counters of the turns of their loops, for the watchdog.
+    /// Counters of the turns of the roles' event loops, for the watchdog.
     pub(super) turn_counters: TurnCounters,
 }
 
 impl Shared {
-    /// Tests that this host can do what the configuration asks of the hosted roles.
+    /// Tests that this host can do what the configuration requires of the hosted roles.
     pub(super) fn prove(
         config: &Config,
         hosted: &[Peer],
@@ -78,8 +79,9 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
     }
 }
 
-/// Joins a builder. Files that it has under the run's number may be of this very run, which it then
-/// continues; only the supervisor can tell.
+/// Starts a builder and waits until it has joined the run. Earlier files of the builder under the
+/// run's number may be of this very run, which the builder then continues; only the supervisor can
+/// tell.
 async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) -> Result<Builder, RunError> {
     let security = security(config)?;
     let connect = async |life| {
@@ -94,7 +96,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
     };
     let earlier = sink::earlier_files(config, entry)?;
     let joined = match (connect(earlier.as_ref().map(|files| files.life)).await, earlier) {
-        // The run under way has another number, so that its files have other names.
+        // The run under way has another number, so its files will have other names.
         (Err(error), Some(_)) if refusal_of(&error) == Some(Reason::Run) => connect(None).await,
         (Err(error), Some(files)) if refusal_of(&error) == Some(Reason::Epoch) => {
             return Err(files.in_the_way());
@@ -116,7 +118,7 @@ fn supervisor_address(config: &Config) -> String {
     config.supervisor.listen.to_string()
 }
 
-/// Returns the rule by which peers are admitted; reads the key.
+/// Returns the rule by which peers are admitted; reads the key file.
 pub(super) fn security(config: &Config) -> Result<Security, RunError> {
     config.security.load().map_err(|error| RunError::Operator(error.to_string()))
 }
@@ -175,8 +177,8 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     }
 }
 
-/// Returns the longest time that data may queue on its way to this builder. Without a stated port
-/// buffer, the budget bounds what the path holds.
+/// Returns the longest time that data may wait in queues on the way to the given builder. If the
+/// configuration does not state the port's buffer, the budget bounds the data on the way.
 fn queue(config: &Config, entry: &BuilderEntry) -> Duration {
     let Some(link) = config.network.link_rate else { return Duration::ZERO };
     let held = config.network.port_buffer.unwrap_or(entry.budget);
@@ -196,7 +198,7 @@ fn lane_options(config: &Config) -> LaneOptions {
     }
 }
 
-/// Returns the marking of the supervisor's connections.
+/// Returns the traffic class of the supervisor's connections.
 fn control_class(config: &Config) -> TrafficClass {
     let class = config.shaping.classes.as_ref().map(|classes| classes.control);
     class.map_or_else(TrafficClass::default, |class| TrafficClass {
@@ -210,7 +212,7 @@ fn mtu(config: &Config) -> u32 {
 }
 
 /// Returns the filters in front of the sink: the content check of generated fragments, then the
-/// configured one.
+/// configured filter.
 fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
     let mut filters: Vec<Box<dyn Filter>> = Vec::new();
     let generated = inputs::generated(&config.sources);
@@ -225,5 +227,5 @@ fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
     filters
 }
 
-/// Run number where none is configured or found.
+/// Run number if none is configured or found.
 pub(super) const FIRST_RUN: RunNumber = RunNumber::new(1);

@@ -19,7 +19,7 @@ use crate::{
     service::Service,
 };
 
-/// Leads runs until a signal comes. Returns the exit code of the run that the signal ended, or 0.
+/// Leads runs until a signal arrives. Returns the exit code of the run that the signal ended, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
     first: (Arc<Config>, Origin),
@@ -44,7 +44,7 @@ pub(super) async fn run(
     if !arguments.quiet {
         eprintln!("{}", invitation(&server.address().to_string(), &arguments.config));
     }
-    // Starts to show states before any command can be given.
+    // The task starts before any command can be given, so that it shows every state.
     let shown = (!arguments.quiet).then(|| tokio::spawn(show(lead.clone())));
     lead.configure().await.map_err(not_configured)?;
     let code = tokio::select! {
@@ -57,8 +57,8 @@ pub(super) async fn run(
     Ok(code)
 }
 
-/// Returns a line with the address of the page, and with the command to ask there; the usual
-/// address needs no option.
+/// Returns a line with the address of the web page, and with the command that shows the status
+/// there; the usual address needs no option.
 fn invitation(address: &str, config: &Path) -> String {
     let reach = if address == ControlConfig::USUAL {
         String::new()
@@ -68,8 +68,9 @@ fn invitation(address: &str, config: &Path) -> String {
     format!("run control at http://{address}: open it in a browser, or try `evbd ctl{reach} status`")
 }
 
-/// Turns a refusal into the error that tells a service manager whether to try again. A wrong file
-/// stays wrong; an address or a journal that another process still holds may become free.
+/// Turns a refusal into the error that tells a service manager whether to try again. A wrong
+/// configuration file stays wrong; an address or a journal that another process still holds may
+/// become free.
 fn not_configured(refusal: Refusal) -> RunError {
     match refusal.refused_by == THE_CONFIGURATION {
         true => RunError::Operator(refusal.to_string()),
@@ -85,7 +86,8 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
         () = signals.next() => {}
         _ = watch.wait_for(|_| false) => {}
         () = async {
-            // An error means that leading has ended, which the other branch sees.
+            // An error means that the leader has ended, which the second branch of the `select!`
+            // notices.
             if hosting.wait_for(|shown| shown.is_hosting).await.is_some() {
                 service.ready();
             }
@@ -95,11 +97,11 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
     service.stopping();
     let was_running =
         !matches!(watch.latest().state, State::Unconfigured | State::Configured | State::Failed);
-    // An error means that leading is over already.
+    // An error means that the leader has ended already.
     let _ = lead.close("interrupted by a signal").await;
     tokio::select! {
         () = async { while watch.next().await.is_some() {} } => {}
-        // The second signal ends the process in there.
+        // A second signal ends the process inside `signals.next()`.
         () = signals.next() => {}
     }
     let code = watch.latest().last_run.as_ref().map_or(0, |report| report.exit_code);
@@ -124,7 +126,7 @@ async fn line(lead: RunControl) -> String {
     line
 }
 
-/// Prints a line for each change of state.
+/// Prints a line for each change of the system's state.
 async fn show(lead: RunControl) {
     let mut shown = lead.watch();
     let mut before = (State::Unconfigured, None);

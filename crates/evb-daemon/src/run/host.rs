@@ -28,7 +28,8 @@ use super::{
 };
 use crate::service::Service;
 
-/// Runs a whole system in this process, without progress or signals, and returns its closed ledger.
+/// Runs a whole system in this process, without progress display or signals, and returns the closed
+/// ledger.
 pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::all(&config);
@@ -46,7 +47,7 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     }
 }
 
-/// Raises the priority of this thread, which is the supervisor's.
+/// Raises the priority of the current thread, which is the supervisor's.
 fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
@@ -60,7 +61,7 @@ fn take_precedence() {
 pub(super) enum Ended {
     /// The closed ledger, in the process that hosted the supervisor.
     Closed(Box<RunReport>),
-    /// The counters of the process's roles, if it hosted only others.
+    /// The counters of the process's roles, in a process without the supervisor.
     Part(Vec<(Peer, RunOutcome)>),
 }
 
@@ -74,12 +75,12 @@ impl Ended {
     }
 }
 
-/// The roles of this process.
+/// The roles of one run that this process hosts.
 pub(super) struct Host {
     supervisor: Option<(SupervisorHandle, tokio::task::JoinHandle<Result<RunReport, RunError>>)>,
     peers: JoinSet<Result<Role, RunError>>,
     joined: Vec<Role>,
-    /// Number of events of the run, if it is configured.
+    /// Configured number of events of the run, if any.
     events: Option<u64>,
 }
 
@@ -99,8 +100,8 @@ impl Host {
             })
             .await
             .map_err(|error| fault(&error))?;
-            // Other roles of the process would inherit the priority, so that only a supervisor
-            // alone takes it.
+            // Other roles of the process would inherit the priority, so only a process with nothing
+            // but the supervisor takes precedence.
             if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {
                 take_precedence();
             }
@@ -146,7 +147,7 @@ impl Host {
         ended
     }
 
-    /// Returns a function that describes the run in a line.
+    /// Returns a function that describes the run's progress in a line.
     pub(super) fn look(&self) -> impl Fn() -> String + use<> {
         let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
         move || match &progress {
@@ -163,7 +164,8 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for the end of the run. If a role fails in the middle of the run, the others go on.
+    /// Waits for the end of the run. If a role fails in the middle of the run, the other roles go
+    /// on.
     pub(super) async fn outcome(&mut self) -> Result<Ended, RunError> {
         let Some((handle, run)) = &mut self.supervisor else {
             let (parts, failures) = finished(&self.joined).await;
@@ -183,13 +185,14 @@ impl Host {
         Ok(Ended::Closed(Box::new(report)))
     }
 
-    /// Asks for the end of the run. Returns false if no role of this process has joined one.
+    /// Asks for the end of the run. Returns false if no role of this process has joined a run.
     pub(super) async fn stop(&self, cause: &str) -> bool {
         match &self.supervisor {
             // An error means that the run is over already.
             Some((handle, _)) => drop(handle.request_run_end(cause).await),
             None if self.joined.is_empty() => return false,
-            // One request would do during a run, but before it begins each role asks for itself.
+            // During a run, one request is enough; before the run begins, each role must ask for
+            // itself.
             None => self.joined.iter().for_each(|role| role.stop(cause)),
         }
         true
@@ -209,8 +212,8 @@ async fn finished(roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
     (parts, failures)
 }
 
-/// Waits until a role fails before the run `has_begun`: the others would wait for that role
-/// forever.
+/// Waits until a role fails before the run `has_begun`; in this case, the other roles would wait
+/// for the failed role forever.
 async fn fails_before(has_begun: impl Fn() -> bool, roles: &[Role]) -> RunError {
     let mut ends: Vec<_> = roles.iter().map(|role| (role.peer(), Box::pin(role.finished()))).collect();
     poll_fn(|cx| {

@@ -1,4 +1,5 @@
-//! A process of sources and builders that join run after run, led by another process.
+//! A process with sources and builders only, which join run after run under the supervisor of
+//! another process.
 
 use std::{future::ready, sync::Arc, time::Duration};
 
@@ -18,13 +19,14 @@ use super::{
 };
 use crate::service::Service;
 
-/// Time for which a supervisor may be away: practically without limit.
+/// Time for which the supervisor may be unreachable: practically without limit.
 const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
-/// Pause after a failed run, so that a lasting cause does not keep a core and the log busy.
+/// Pause after a failed run, so that a lasting cause of failure does not use up a core and fill the
+/// log.
 const RESPITE: Duration = Duration::from_secs(1);
 
-/// The hosted roles, by the last valid configuration.
+/// The hosted roles, according to the last valid configuration.
 struct Part {
     config: Arc<Config>,
     hosted: Vec<Peer>,
@@ -44,7 +46,7 @@ impl Part {
         Ok(Self { config, hosted, shared })
     }
 
-    /// Reads the file again, which may have changed. An invalid one leaves everything as it was.
+    /// Reads the configuration file again, which may have changed. An invalid file has no effect.
     fn renew(&mut self, arguments: &RunArguments) {
         let renewed = match check::admit(&arguments.config, machine_memory()) {
             Ok(admitted) => {
@@ -62,7 +64,7 @@ impl Part {
     }
 }
 
-/// Joins run after run until a signal comes. Returns the exit code of the run that the signal
+/// Joins run after run until a signal arrives. Returns the exit code of the run that the signal
 /// ended, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
@@ -115,15 +117,15 @@ async fn take_part(
             Err(error) => Err(error),
         };
         let code = match &ended {
-            // When all hosts are told to end at once, the supervisor closes a run that had not
-            // begun.
+            // If all hosts are stopped at once, the supervisor closes a run that has not begun;
+            // this is not a failure.
             Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot write the summary");
                 1
             }),
             Ok(Ended::Closed(report)) => report.exit_code,
-            // Before the run began, leaving ends the connection, which is no failure.
+            // Leaving before the run has begun ends the connection, which is not a failure.
             Err(_) if stopping => 0,
             Err(error) => {
                 tracing::warn!(%error, "this process could not take part in the run to its end; it joins the next one");

@@ -1,5 +1,5 @@
-//! A check, before anything starts, that the files exist that the roles of this process need. Each
-//! missing one is reported with its line in the configuration.
+//! Checks, before any role starts, that the files exist that the roles of this process need. Each
+//! missing file is reported with its line in the configuration.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,9 @@ use evb_config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severit
 use evb_core::id::Peer;
 use rustix::fs::Access;
 
-/// Returns the files and directories that these roles need and do not have. Creates nothing,
-/// because a sink must make its directory itself, so that it survives a power cut.
+/// Returns the files and directories that the hosted roles need and that do not exist. The check
+/// creates no directory, because a sink must make its directory itself, so that the directory
+/// survives a power cut.
 pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
     let mut look = Look { origin, list: Vec::new() };
     if let Err(error) = config.security.load() {
@@ -49,7 +50,8 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn at_replay(&mut self, path: &Path, format: ReplayFormat, id: u16) {
-        // A pipe is not opened, because its writer would see its reader leave.
+        // A pipe is not opened, because its writer would get a broken pipe when the check closes
+        // it.
         let readable = fs::metadata(path).and_then(|what| match format {
             ReplayFormat::Km3net { .. } if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             _ if what.is_file() || what.is_dir() => File::open(path).map(drop),
@@ -75,7 +77,7 @@ impl Look<'_> {
 
     fn at_journal(&mut self, path: Option<&Path>) {
         let Some(path) = path else { return };
-        // A link is followed: the journal is made where it leads.
+        // The journal may be a symbolic link: its file is created at the target of the link.
         let led = fs::read_link(path).ok().and_then(|to| Some(path.parent()?.join(to)));
         let path = led.as_deref().unwrap_or(path);
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -102,8 +104,8 @@ impl Look<'_> {
     }
 }
 
-/// Succeeds if the kernel lets this user make files there. The kernel knows permissions, exceptions
-/// from them, and read-only mounts.
+/// Succeeds if the kernel lets this user create files in `directory`. The kernel considers
+/// permissions, privileges, and read-only mounts.
 fn writable(directory: &Path) -> io::Result<()> {
     if !fs::metadata(directory)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());

@@ -1,4 +1,4 @@
-//! The progress line on a terminal.
+//! The progress line of a run on a terminal.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time between redraws of the line.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Shows the run's progress until it is aborted. Draws nothing without a terminal.
+/// Shows the run's progress until this task is aborted. Draws nothing without a terminal.
 pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     let bar = ProgressBar::with_draw_target(events, ProgressDrawTarget::stderr());
     let template = match events {
@@ -19,7 +19,7 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    // Clears the line when the task is aborted, so that the table stands alone.
+    // The guard clears the progress line when the task is aborted, before the table is printed.
     let _clear = Clear(bar.clone());
     let mut ticks = tokio::time::interval(INTERVAL);
     let mut before = 0;
@@ -35,7 +35,7 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     }
 }
 
-/// Returns the run as a line, for readers that look now and then.
+/// Returns the run's progress as a line, for occasional readers such as a service manager.
 pub(super) fn line(now: &Progress) -> String {
     let events = &now.events;
     format!(

@@ -31,18 +31,18 @@ impl FromStr for RoleArgument {
 /// The choice of the roles that a process hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hosting {
-    /// All roles.
+    /// All roles of the configuration.
     All,
-    /// Roles given by name.
+    /// The roles named on the command line.
     Named(Vec<RoleArgument>),
-    /// Roles whose addresses are this host's.
+    /// The roles whose addresses belong to this host.
     Here,
 }
 
-/// Returns the roles that this process hosts.
+/// Returns the roles that this process is to host.
 ///
 /// # Errors
-/// [`RunError::Operator`]: a named role does not exist, or no role is this host's.
+/// [`RunError::Operator`]: a named role does not exist, or no role belongs to this host.
 /// [`RunError::Refused`]: the configuration does not tell where roles are.
 pub(super) fn hosted(hosting: &Hosting, config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     match hosting {

@@ -1,10 +1,10 @@
-//! SIGINT and SIGTERM: the first one drains the run, the second one ends the process.
+//! SIGINT and SIGTERM: the first signal drains the run, the second signal ends the process.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Exit code of a process that left before its ledger was closed, as a shell counts SIGINT.
+/// Exit code of a process that ended before its ledger was closed: 130, as a shell reports SIGINT.
 const LEFT: i32 = 130;
 
 pub(super) struct Signals {
@@ -19,7 +19,7 @@ impl Signals {
         Ok(Self { interrupt, terminate, seen: 0 })
     }
 
-    /// Waits for the first signal; a second one ends the process at once.
+    /// Waits for a signal; the second signal ends the process at once.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,4 +1,4 @@
-//! The results of a run: a table for people, JSON for machines.
+//! The results of a run: a table for people, JSON for programs.
 
 mod part;
 #[cfg(test)]
@@ -18,9 +18,9 @@ use evb_host::here::host_name;
 
 use super::{RunError, host::Ended};
 
-/// Placeholder of the run number in a path.
+/// Placeholder for the run number in the path of a summary.
 const RUN: &str = "{run}";
-/// Placeholder of this host's name: hosts that share a directory have a file each.
+/// Placeholder for this host's name: with it, hosts that share a directory write separate files.
 const HOST: &str = "{host}";
 
 /// The destinations of summaries: standard output and a file.
@@ -49,7 +49,7 @@ impl Publisher {
         }
     }
 
-    /// Prints and writes the results that this process has of its run; returns the exit code of the
+    /// Prints and writes the results of the run that this process has; returns the exit code of the
     /// run.
     pub(super) fn publish_end(&self, ended: &Ended) -> Result<u8, RunError> {
         match ended {
@@ -72,7 +72,7 @@ impl Publisher {
 
     fn say(&self, words: &str) {
         if !self.quiet {
-            // A closed output must not fail the run.
+            // Closed standard output must not fail the run.
             let _ = std::io::stdout().lock().write_all(words.as_bytes());
         }
     }
@@ -196,7 +196,7 @@ fn grant_path(report: &RunReport) -> Option<String> {
     (max > 0).then(|| format!("p50 {p50}, p99 {p99} (grant to first byte){of_these}"))
 }
 
-/// Describes how precisely rates were kept, if any were.
+/// Describes how precisely rates were kept, if any rates were kept.
 fn pacing(report: &RunReport) -> Option<String> {
     let late = report.sources.iter().map(|source| source.pacing).reduce(PacingSummary::worse)?;
     let [p50, p99, max] = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);

@@ -21,13 +21,13 @@ use evb_core::{
     ledger::RunReport,
 };
 
-/// The system that the file describes. It is read again at every `configure`.
+/// The system that a configuration file describes. Every `configure` reads the file again.
 pub(super) struct FromFile {
     path: PathBuf,
     hosting: Hosting,
-    /// Configuration in force; the first one was read before anything started.
+    /// Configuration in force; the first configuration was read before any role started.
     config: Arc<Config>,
-    /// Origin of the first configuration, until that is in force.
+    /// Origin of the first configuration, until that configuration is in force.
     fresh: Option<Origin>,
     hosted: Vec<Peer>,
     shared: Shared,
@@ -59,7 +59,7 @@ impl FromFile {
         Ok((Arc::new(admitted.config), admitted.origin))
     }
 
-    /// Returns a source or builder of this process on its way into a run.
+    /// Returns the future of a source or builder of this process that joins a run.
     fn joining(&self, peer: Peer) -> Joining {
         let (config, shared) = (Arc::clone(&self.config), self.shared.clone());
         Box::pin(async move {
@@ -75,7 +75,7 @@ impl FromFile {
     }
 }
 
-/// The name of the configuration, as the refusing party, in refusals.
+/// Name of the configuration in refusals, as the party that refused.
 pub(super) const THE_CONFIGURATION: &str = "the configuration";
 
 fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {

@@ -5,8 +5,8 @@ mod tests;
 
 use evb_config::{Config, Endpoint, Input, SecurityMode, TriggerConfig, is_loopback};
 
-/// Returns sentences for the log about each listener that accepts peers from beyond this machine
-/// without a key.
+/// Returns sentences for the log about each listener that accepts peers of other machines without a
+/// key.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let mut said = Vec::new();
     let is_open = |listen: &Endpoint| !is_loopback(&listen.host);

@@ -12,7 +12,8 @@ fn who_has_no_turn_for_too_long_hangs_and_may_come_back() {
     assert_eq!(watch.look(turns(2, 1), at(90)), Ok(()));
     assert_eq!(watch.look(turns(3, 1), at(120)), Err(vec!["b".to_owned()]));
     assert_eq!(watch.look(turns(4, 2), at(200)), Ok(()));
-    // A loop that has ended does not hang, and one of the same name starts from the beginning.
+    // A loop that has ended does not count as hanging, and a new loop of the same name starts
+    // afresh.
     assert_eq!(watch.look(vec![("a".to_owned(), 5)], at(500)), Ok(()));
     assert_eq!(watch.look(turns(6, 2), at(600)), Ok(()));
 }

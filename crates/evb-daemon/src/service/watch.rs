@@ -1,11 +1,11 @@
-//! Detection of loops that hang.
+//! Detection of event loops that hang.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// The last known turn of each loop.
+/// For each loop, the last number of turns and the time at which the number changed.
 #[derive(Debug)]
 pub(super) struct Watch {
     patience: Duration,

@@ -1,14 +1,15 @@
-//! A progress bar on a terminal, for files that take a while.
+//! A progress bar on a terminal for reading large files.
 
 use std::{fs, path::PathBuf};
 
 use evb_core::units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Size below which files are read before a user has noticed a bar.
+/// Size below which files are read before a user would notice a progress bar.
 const SHORT: Bytes = Bytes::mib(256);
 
-/// Returns a bar for the progress through the files at these paths; a hidden one if they are short.
+/// Returns a bar for the progress through the files at the given paths. The bar is hidden if the
+/// files are short.
 pub(super) fn over(paths: &[PathBuf]) -> ProgressBar {
     let files = paths.iter().filter_map(|path| evb_file::files_at(path).ok()).flatten();
     let total: u64 = files.filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();

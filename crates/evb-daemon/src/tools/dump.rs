@@ -18,13 +18,13 @@ use super::{nothing_done, print};
 /// Arguments of `evbd dump`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DumpArguments {
-    /// Event files, or directories of them.
+    /// Event files, or directories that contain event files.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Print a line for each fragment, too.
     #[arg(long, conflicts_with = "event")]
     fragments: bool,
-    /// Print only this event, with its fragments.
+    /// Print only the event with this id, and its fragments.
     #[arg(long, value_name = "N")]
     event: Option<EventId>,
     /// Print the payloads of the event given by `--event` in hexadecimal.
@@ -32,8 +32,8 @@ pub(crate) struct DumpArguments {
     hex: bool,
 }
 
-/// Runs the command. Returns 0 if all was shown, 1 if the event was not found or a file cannot be
-/// read, 2 if there are no files.
+/// Runs `evbd dump`. Returns 0 if everything was shown, 1 if the event was not found or a file
+/// cannot be read, 2 if there are no files.
 pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
     let files = match files(&arguments.paths) {
         Ok(files) => files,
@@ -87,7 +87,7 @@ fn one(files: &[PathBuf], event: EventId, payloads: bool, out: &mut dyn Write) -
     Ok(ExitCode::FAILURE)
 }
 
-/// Reports a damaged file among the output of intact ones.
+/// Reports a damaged file in the middle of the output for intact files.
 fn told(error: &ReadError, out: &mut dyn Write) -> io::Result<ExitCode> {
     writeln!(out, "! {error}")?;
     Ok(ExitCode::FAILURE)

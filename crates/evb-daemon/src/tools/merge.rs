@@ -14,18 +14,18 @@ use super::{bar, nothing_done, print};
 /// Arguments of `evbd merge`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct MergeArguments {
-    /// The event files of one run, or directories of them.
+    /// Event files of one run, or directories that contain them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The directory for the merged files; it must have no files of that run.
+    /// Directory for the merged files; it must not contain files of the same run.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The size at which the next file is begun, for example "2 GB".
+    /// Size at which a new merged file is begun, for example "2 GB".
     #[arg(long, value_name = "SIZE")]
     rotate: Option<Bytes>,
 }
 
-/// Runs the command. Returns 0 if every event of the files is in the merged ones, 1 if something
+/// Runs `evbd merge`. Returns 0 if every event of the files is in the merged ones, 1 if an event
 /// was damaged, double or could not be written, 2 if there is nothing to merge.
 pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     let mut options = WriterOptions::default();

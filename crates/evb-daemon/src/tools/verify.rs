@@ -11,23 +11,23 @@ use super::{bar, nothing_done, print};
 /// Arguments of `evbd verify`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct VerifyArguments {
-    /// Event files, or directories of them.
+    /// Event files, or directories that contain event files.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Number of events that each run must have. Without it, missing event ids are reported but do
-    /// not count as errors, because inhibited triggers leave such gaps, too.
+    /// Number of events that each run must have. Without this option, missing event ids are
+    /// reported but do not count as errors, because inhibited triggers leave such gaps, too.
     #[arg(long, value_name = "N")]
     events: Option<u64>,
-    /// All files must be of this run.
+    /// Run number that all files must have.
     #[arg(long, value_name = "N")]
     run: Option<RunNumber>,
-    /// Print JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command. Returns 0 if every event is complete, there once and undamaged, 1 if not, 2 if
-/// there is nothing to verify.
+/// Runs `evbd verify`. Returns 0 if every event is complete, present once and undamaged, 1 if not,
+/// 2 if there is nothing to verify.
 pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
     let options = VerifyOptions { run: arguments.run, expected: arguments.events };
     let bar = bar::over(&arguments.paths);
@@ -44,11 +44,11 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         }
         Ok(ExitCode::SUCCESS)
     });
-    // A reader that has closed the pipe still gets the verdict as exit code.
+    // A reader that has closed the pipe still gets the verdict as the exit code.
     if report.is_clean() { printed } else { ExitCode::FAILURE }
 }
 
-/// Returns the report as JSON, with the verdict on each run and on all.
+/// Returns the report as JSON, with the verdict on each run and on all runs.
 pub(super) fn json(report: &VerifyReport) -> Value {
     let mut value = serde_json::to_value(report).unwrap_or_default();
     value["clean"] = report.is_clean().into();

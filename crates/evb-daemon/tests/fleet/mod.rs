@@ -1,5 +1,5 @@
-//! A system of evbd processes on loopback, one per role, as it runs over many machines.
-#![allow(dead_code)] // not every test needs all of it
+//! A system of evbd processes on loopback, one per role, as in a system of many machines.
+#![allow(dead_code)] // not every test program uses every function
 
 #[path = "../ports/mod.rs"]
 mod ports;
@@ -18,11 +18,11 @@ use serde_json::Value;
 pub(crate) struct Plan {
     pub(crate) sources: u16,
     pub(crate) builders: u16,
-    /// Within `[run]`.
+    /// Text for section `[run]`.
     pub(crate) run: &'static str,
-    /// Within `[supervisor]`.
+    /// Text for section `[supervisor]`.
     pub(crate) supervisor: &'static str,
-    /// Within `[shaping]`.
+    /// Text for section `[shaping]`.
     pub(crate) shaping: &'static str,
     pub(crate) size: &'static str,
     pub(crate) files: bool,
@@ -42,7 +42,7 @@ impl Default for Plan {
     }
 }
 
-/// The processes; those that still live at the end are killed.
+/// The processes of a system; processes that still run at the end are killed.
 pub(crate) struct Fleet {
     dir: tempfile::TempDir,
     roles: Vec<(String, Child)>,
@@ -50,7 +50,7 @@ pub(crate) struct Fleet {
 
 impl Plan {
     fn text(&self, out: &str) -> String {
-        // Bound together, so that they differ.
+        // The ports are reserved together, so that they differ.
         let count = usize::from(self.builders) + 1;
         let ports = ports::free_ports(count);
         let (run, supervisor, shaping) = (self.run, self.supervisor, self.shaping);
@@ -75,7 +75,7 @@ impl Plan {
         text
     }
 
-    /// Returns all roles of the plan but these.
+    /// Returns all roles of the plan except those in `absent`.
     pub(crate) fn roles_but(&self, absent: &[&str]) -> Vec<String> {
         let builders = (1..=self.builders).map(|id| format!("builder:{id}"));
         let sources = (1..=self.sources).map(|id| format!("source:{id}"));
@@ -109,7 +109,7 @@ impl Fleet {
         self.roles.push((role.to_owned(), command.spawn().expect("evbd starts")));
     }
 
-    /// Starts a role once more whose process has ended.
+    /// Starts a role again whose process has ended.
     pub(crate) fn launch_again(&mut self, role: &str) {
         self.roles.retain(|(name, _)| name != role);
         self.launch(role);
@@ -124,12 +124,12 @@ impl Fleet {
         self.dir.path().join(format!("{}.{kind}", role.replace(':', "_")))
     }
 
-    /// Returns what a role wrote to standard error.
+    /// Returns the text that a role wrote to standard error.
     pub(crate) fn log(&self, role: &str) -> String {
         std::fs::read_to_string(self.path(role, "log")).unwrap_or_default()
     }
 
-    /// Sends a role's process a signal, by its name.
+    /// Sends a signal, given by its name, to a role's process.
     pub(crate) fn signal(&self, role: &str, signal: &str) {
         let (_, child) = self.roles.iter().find(|(name, _)| name == role).expect("that role runs");
         let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
@@ -141,7 +141,7 @@ impl Fleet {
         let until = Instant::now() + limit;
         loop {
             let (_, child) = self.roles.iter_mut().find(|(name, _)| name == role).expect("that role runs");
-            if let Some(status) = child.try_wait().expect("it is ours") {
+            if let Some(status) = child.try_wait().expect("our own process") {
                 return ExitStatus::code(&status);
             }
             assert!(Instant::now() < until, "{role} is still there after {limit:?}: {}", self.log(role));
@@ -156,7 +156,7 @@ impl Fleet {
         serde_json::from_slice(&text).expect("JSON")
     }
 
-    /// Waits until every role has ended, with these codes.
+    /// Waits until every role has ended with the exit code `code`.
     pub(crate) fn all_end(&mut self, code: i32, limit: Duration) {
         let roles: Vec<String> = self.roles.iter().map(|(role, _)| role.clone()).collect();
         for role in roles {
@@ -168,25 +168,25 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         for (_, child) in &mut self.roles {
-            // The process may have ended already.
+            // An error means that the process has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Returns a number of a summary, by its path.
+/// Returns a number of a summary, given its JSON pointer.
 pub(crate) fn number(summary: &Value, pointer: &str) -> f64 {
     let value = summary.pointer(pointer).and_then(Value::as_f64);
     value.unwrap_or_else(|| panic!("no {pointer} in {summary:#}"))
 }
 
-/// Returns the problems of the ledger.
+/// Returns the problems in the summary of a run.
 pub(crate) fn problems(summary: &Value) -> String {
     summary["problems"].to_string()
 }
 
-/// triggered = inhibited + complete + incomplete + lost + rejected.
+/// Asserts that triggered = inhibited + complete + incomplete + lost + rejected.
 pub(crate) fn assert_closed(summary: &Value) {
     let of = |key: &str| number(summary, &format!("/events/{key}"));
     let settled = of("inhibited") + of("complete") + of("incomplete") + of("lost") + of("rejected");

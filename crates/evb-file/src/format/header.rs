@@ -16,9 +16,9 @@ const MERGED: u16 = 1;
 pub struct FileHeader {
     /// The run.
     pub run: RunNumber,
-    /// The epoch in which the file was begun; later records may belong to a later one.
+    /// The epoch in which the file was begun; its records may belong to later epochs.
     pub epoch: Epoch,
-    /// The builder of the events; `None` in a merged file, which has those of all builders.
+    /// The builder of the events; `None` in a merged file, which has the events of all builders.
     pub builder: Option<BuilderId>,
     /// The number of the file within its run and builder: 0, 1, 2, …
     pub sequence: u32,
@@ -31,10 +31,10 @@ pub struct FileHeader {
     pub creator: String,
 }
 
-/// The reason why a file header cannot be used.
+/// The reason why a file header is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFlaw {
-    /// The file is of another kind.
+    /// The file is not an event file.
     #[error("it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)")]
     Magic,
     /// The file has a later version of the format.
@@ -53,7 +53,7 @@ pub enum HeaderFlaw {
 }
 
 impl FileHeader {
-    /// Returns the header's bytes, and the tag that binds the rest of the file to them.
+    /// Returns the header's bytes, and the tag that ties the rest of the file to this header.
     pub(crate) fn encode(&self) -> (Vec<u8>, FileTag) {
         let creator = &self.creator.as_bytes()[..self.creator.floor_char_boundary(MAX_CREATOR)];
         let mut out = Vec::with_capacity(HEADER_PREFIX + 2 * self.sources.len() + creator.len() + 16);
@@ -82,7 +82,7 @@ impl FileHeader {
         (out, FileTag(checksum))
     }
 
-    /// Returns the length of the header that begins with these bytes, at most [`MAX_HEADER`].
+    /// Returns the length of the header whose first bytes are `prefix`, at most [`MAX_HEADER`].
     pub(crate) fn length(prefix: &[u8]) -> Result<u64, HeaderFlaw> {
         let mut fields = Fields(prefix);
         match fields.array() {

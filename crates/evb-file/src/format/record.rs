@@ -10,12 +10,12 @@ use evb_core::{
 
 use super::{Fields, FileTag, Flaw, MAX_RECORD, MAX_SOURCES, RECORD_MAGIC, aligned, pad};
 
-/// The size of a head before its tables, in bytes.
+/// The size of a record head up to its tables of fragments and missing sources, in bytes.
 pub(crate) const RECORD_PREFIX: usize = 56;
 const FRAGMENT_ENTRY: u64 = 24;
 const INCOMPLETE: u16 = 1;
 
-/// The description of one fragment in a record's head.
+/// The entry of one fragment in a record's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentEntry {
     /// The fragment's source.
@@ -28,8 +28,7 @@ pub struct FragmentEntry {
     pub checksum: Checksum,
 }
 
-/// One record as its head describes it, checked against the head's checksum. The payloads are still
-/// on disk.
+/// The content of a record's head, after its checksum was verified. The payloads are not in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The offset of the record in the file, in bytes.
@@ -48,13 +47,14 @@ pub struct Record {
     pub builder: BuilderId,
     /// The time of the trigger, on the builder's clock.
     pub triggered: Instant,
-    /// Sources that were expected and did not contribute.
+    /// Sources that were expected to contribute a fragment and did not.
     pub missing: Vec<SourceId>,
-    /// The fragments, in the order of their payloads.
+    /// The descriptions of the fragments, in the order of their payloads in the record.
     pub fragments: Vec<FragmentEntry>,
 }
 
-/// Returns the size of a head with this many fragments and missing sources.
+/// Returns the size of the record head of an event with the given numbers of fragments and missing
+/// sources.
 pub(crate) const fn head_size(fragments: usize, missing: usize) -> u64 {
     RECORD_PREFIX as u64 + FRAGMENT_ENTRY * fragments as u64 + aligned(2 * missing as u64) + 8
 }
@@ -74,8 +74,8 @@ pub(crate) fn record_size(event: &Event) -> Option<u64> {
     (whole <= MAX_RECORD).then_some(whole)
 }
 
-/// Appends the head of an event's record to `out`; `length` is that of the whole record, from
-/// [`record_size`].
+/// Appends the head of an event's record to `out`; `length` is the length of the whole record, as
+/// [`record_size`] returns it.
 pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Vec<u8>) {
     let start = out.len();
     let fragments = event.fragments();
@@ -108,8 +108,8 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Ve
     out.extend_from_slice(&sealed.to_le_bytes());
 }
 
-/// The part of a head that gives the length of the rest. No checksum covers it yet, so it only
-/// bounds the amount to read.
+/// The beginning of a record head, which gives the length of the head and of the record. The
+/// checksum of the head is not verified yet, so the lengths only bound the amount to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prefix {
     pub(crate) head_length: u64,
@@ -152,7 +152,7 @@ impl Prefix {
         if self.length > available { Err(Flaw::PastEnd) } else { Ok(self) }
     }
 
-    /// Reads the whole head from its `head_length` bytes.
+    /// Decodes the whole head of a record from its `head_length` bytes, and verifies the checksum.
     pub(crate) fn record(self, offset: u64, head: &[u8], tag: FileTag) -> Result<Record, Flaw> {
         let (content, stored) = head.split_last_chunk().ok_or(Flaw::Lengths)?;
         if tag.seal(Checksum::of(content)) != u64::from_le_bytes(*stored) {
@@ -168,7 +168,7 @@ impl Prefix {
         Ok(record)
     }
 
-    /// Reads the record and its flags.
+    /// Decodes the rest of the head, and returns the record with its flags.
     fn tables(self, offset: u64, content: &[u8]) -> Option<(Record, u16)> {
         let mut fields = Fields(content.get(16..)?);
         let event = EventId::new(fields.u64()?);

@@ -36,7 +36,7 @@ fn find(bytes: &[u8]) -> (Footer, fs::File) {
 
 #[test]
 fn index_is_found_sorted_and_searchable_in_pieces() {
-    // 10 000 entries need more than one piece of writing and of reading.
+    // An index of 10 000 entries is written and read in several pieces.
     for count in [0, 1, 10_000] {
         let bytes = encoded(count, 80);
         assert_eq!(bytes.len() as u64, 80 + index_size(count as usize));
@@ -78,7 +78,7 @@ fn an_index_of_another_file_is_not_believed() {
 
 #[test]
 fn an_index_beyond_the_limit_is_not_believed() {
-    // The file is sparse: it claims more entries than a reader allocates memory for.
+    // The sparse file ends with the trailer of an index with more than `MAX_RECORDS` entries.
     let bytes = encoded(0, 0);
     let file = tempfile::tempfile().unwrap();
     let length = index_size(MAX_RECORDS + 1);

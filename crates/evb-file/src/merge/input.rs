@@ -1,4 +1,5 @@
-//! One input file of a merge: its events in order. The file is open only as long as necessary.
+//! One input file of a merge, read in the order of event ids. The file is open only as long as
+//! necessary.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +11,26 @@ use crate::{
     reader::EventFile,
 };
 
-/// The number of index entries in memory.
+/// The largest number of index entries of a file that are held in memory.
 const PIECE: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
-    /// The open file, from the first event read to the last.
+    /// The open file; `None` before its first event is read, and after its last.
     file: Option<EventFile>,
-    /// A piece of the index.
+    /// The part of the file's index that is in memory.
     entries: Vec<IndexEntry>,
-    /// The position of the next entry in the piece.
+    /// The position of the next event's entry in `entries`.
     place: usize,
-    /// The position of the piece in the index.
+    /// The position of the first of `entries` in the whole index.
     piece: usize,
 }
 
 impl Input {
-    /// Surveys a file, and returns it open so that the caller can look at its header.
+    /// Opens a file and reads its first index entry. A file without an intact index is scanned, and
+    /// `damaged` is called for each damage found. The open file is returned too, so that the caller
+    /// can read its header.
     pub(super) fn survey(
         path: &Path,
         mut damaged: impl FnMut(String),
@@ -42,18 +45,18 @@ impl Input {
         Ok((Self { path: path.to_owned(), file: None, entries, place: 0, piece: 0 }, file))
     }
 
-    /// Returns the entry of the next event.
+    /// Returns the index entry of the file's next event.
     pub(super) fn next(&self) -> Option<&IndexEntry> {
         self.entries.get(self.place)
     }
 
-    /// Reads the next event.
+    /// Reads the next event of the file.
     pub(super) fn read(&mut self) -> Result<Event, ReadError> {
         let entry = self.entries[self.place];
         self.open()?.event_at(entry)
     }
 
-    /// Advances to the following event.
+    /// Advances to the event after the current one, and closes the file at its end.
     pub(super) fn advance(&mut self) -> Result<(), ReadError> {
         self.place += 1;
         if self.place == self.entries.len() {

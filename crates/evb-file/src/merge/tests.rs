@@ -38,7 +38,8 @@ proptest! {
         window in 1usize..20,
     ) {
         let dir = tempfile::tempdir().unwrap();
-        // The order is roughly right, as builders write: it is shuffled within windows.
+        // The events are almost in the order of their ids, as builders write them: only the order
+        // within each window is random.
         let mut roughly: Vec<u64> = (1..=60).collect();
         for chunk in roughly.chunks_mut(window) {
             chunk.sort_by_key(|id| order.iter().position(|other| other == id));

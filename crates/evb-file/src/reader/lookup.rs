@@ -1,4 +1,4 @@
-//! Finds single events, through the index on disk or one made by a scan.
+//! Finds single events, with the index on disk or with an index made by scanning the file.
 
 use evb_core::{
     event::Event,
@@ -12,24 +12,26 @@ use crate::{
 };
 
 impl EventFile {
-    /// Reads the event with this id; if the file has it in several epochs, the one of the highest.
+    /// Reads the event with the given id; of copies from several epochs, the one of the highest
+    /// epoch.
     pub fn event(&self, event: EventId) -> Result<Option<Event>, ReadError> {
         self.find(event, Epoch::new(u64::MAX))?.map(|entry| self.event_at(entry)).transpose()
     }
 
-    /// Reads the event with this id in this epoch.
+    /// Reads the copy of an event that was built in the given epoch; `None` if the file has no such
+    /// copy.
     pub fn event_in_epoch(&self, event: EventId, epoch: Epoch) -> Result<Option<Event>, ReadError> {
         let entry = self.find(event, epoch)?.filter(|entry| entry.epoch == epoch);
         entry.map(|entry| self.event_at(entry)).transpose()
     }
 
-    /// Returns the number of index entries. A file without an index is scanned first.
+    /// Returns the number of index entries. A file without an intact index is scanned first.
     pub fn index_len(&self) -> Result<usize, ReadError> {
         Ok(self.scanned()?.map_or(self.footer.records, <[IndexEntry]>::len))
     }
 
-    /// Returns at most `count` index entries from `place` on, in the order of event id, epoch,
-    /// offset. Reading the index in such pieces bounds the memory.
+    /// Returns at most `count` index entries from position `place` on, in the order of event id,
+    /// epoch, offset. A caller that reads the index piece by piece needs little memory.
     pub fn index_entries(&self, place: usize, count: usize) -> Result<Vec<IndexEntry>, ReadError> {
         if let Some(entries) = self.scanned()? {
             return Ok(entries.iter().skip(place).take(count).copied().collect());
@@ -41,7 +43,7 @@ impl EventFile {
         Ok(entries)
     }
 
-    /// Finds the last entry of this event whose epoch is at most this one.
+    /// Finds the index entry of an event's copy with the highest epoch that is at most `epoch`.
     fn find(&self, event: EventId, epoch: Epoch) -> Result<Option<IndexEntry>, ReadError> {
         let entry = |place| -> Result<IndexEntry, ReadError> {
             match self.scanned()? {
@@ -75,7 +77,8 @@ impl EventFile {
             match record {
                 Ok(record) => entries.push(IndexEntry::of(&record)),
                 Err(error @ ReadError::File(_)) => return Err(error),
-                // Damage is reported when the records are walked; the index has what can be read.
+                // Damage is no error of a lookup: the scanned index has all intact records, and
+                // iterating over the file reports the damage.
                 Err(_) => {}
             }
         }

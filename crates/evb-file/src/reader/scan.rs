@@ -1,4 +1,4 @@
-//! Walks a file record by record, and finds the next record after damage.
+//! Iterates over a file record by record, and finds the next intact record after damage.
 
 use std::io;
 
@@ -30,27 +30,29 @@ pub(super) fn record_at(
     Ok(prefix.record(offset, head, tag))
 }
 
-/// The part of an index that stands at some offset.
+/// The result of looking for an index at an offset where no valid record begins.
 enum IndexHere {
     No,
-    /// The file's index, whole or torn: the records end here.
+    /// The file's index begins at the offset, whole or torn, so the records end there.
     Ends,
-    /// The mark of an index, with other content behind it.
+    /// The magic number of an index is at the offset, but the bytes after it do not match the
+    /// records.
     Wrong,
 }
 
 /// An iterator over the heads of a file's records, made by [`EventFile::records`]. For a file
-/// without a usable index it keeps 24 bytes for each record, 24 MiB at most, to distinguish the
-/// rest of the index from damage.
+/// without an intact index, the iterator keeps 24 bytes for each record, 24 MiB at most, to tell a
+/// partly written index from damage.
 #[derive(Debug)]
 pub struct Records<'f> {
     file: &'f EventFile,
     window: Window<'f>,
-    /// The offset at which the next record should begin; `None` at the end.
+    /// The offset at which the next record should begin; `None` after the last record.
     next: Option<u64>,
-    /// The records so far, if the file has no usable index.
+    /// The index entries of the records returned so far, if the file has no intact index.
     entries: Vec<IndexEntry>,
-    /// True if every record so far began where the one before it ends.
+    /// True if no damage was found so far, so that `entries` has every record of the file up to the
+    /// present position.
     unbroken: bool,
 }
 
@@ -81,20 +83,22 @@ impl<'f> Records<'f> {
 
     fn keep(&mut self, record: &Record) {
         let is_wanted = self.unbroken && self.file.footer.state != IndexState::Present;
-        // With one record more than an index can hold, no index can match these records.
+        // One entry more than an index can hold is enough to know that no index matches the
+        // records.
         if is_wanted && self.entries.len() <= MAX_RECORDS {
             self.entries.push(IndexEntry::of(record));
         }
     }
 
-    /// Returns the part of an index that stands at `offset`, where there is no record.
+    /// Looks for the file's index at `offset`, where no valid record begins.
     fn index_at(&mut self, offset: u64) -> io::Result<IndexHere> {
         let (state, length) = (self.file.footer.state, self.file.length);
         let bytes = self.window.up_to(offset, 16)?;
         let (fills, may_be_torn) =
             (begins_index(bytes, offset, length), may_begin_torn_index(bytes, length - offset));
         Ok(match state {
-            // `records_end` is where the index begins.
+            // With an intact index, the iteration ends where the index begins and never reads the
+            // index itself.
             IndexState::Present => IndexHere::No,
             IndexState::Damaged if offset == self.file.footer.offset || fills => IndexHere::Ends,
             _ if !bytes.starts_with(&INDEX_MAGIC) => IndexHere::No,
@@ -109,14 +113,15 @@ impl<'f> Records<'f> {
         Ok(entries.len() <= MAX_RECORDS && is_torn_index(window, (offset, file.length), entries, file.tag)?)
     }
 
-    /// Returns the damage at `offset`, and sets the place at which reading continues.
+    /// Returns the error that describes the damage at `offset`, and sets the offset at which
+    /// reading continues.
     fn damage(&mut self, offset: u64, flaw: Flaw) -> io::Result<ReadError> {
         let found = self.resume(offset + ALIGNMENT)?;
         let end = found.unwrap_or_else(|| self.file.records_end());
         let (path, length) = (self.file.path.clone(), Bytes::new(end - offset));
         (self.next, self.unbroken) = (found, false);
-        // If there is no index and nothing whole follows, the damage is the tail that a killed
-        // writer leaves.
+        // If the file has no index and no intact record follows, a killed writer left the damaged
+        // bytes as a torn tail.
         let has_none = self.file.footer.state == IndexState::Absent && flaw != Flaw::Index;
         let torn = found.is_none() && has_none;
         Ok(if torn {
@@ -127,7 +132,7 @@ impl<'f> Records<'f> {
         })
     }
 
-    /// Returns the event of the torn record, if its head is intact.
+    /// Returns the event of a torn record, if the record's head is intact.
     fn event_of_torn(&mut self, offset: u64) -> io::Result<Option<EventId>> {
         let record = record_at(&mut self.window, offset, u64::MAX, self.file.tag)?;
         Ok(record.ok().map(|record| record.event))
@@ -162,7 +167,8 @@ impl<'f> Records<'f> {
         Ok(None)
     }
 
-    /// Checks the payloads of a record that this walk has just returned, through the same window.
+    /// Verifies the payloads of the record that the iterator has just returned, with the bytes that
+    /// are already in the window.
     pub(crate) fn check(&mut self, record: &Record) -> Result<(), ReadError> {
         self.file.check(record, &mut self.window)
     }

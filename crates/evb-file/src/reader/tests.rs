@@ -25,7 +25,7 @@ fn one_file(dir: &Path, events: &[Event]) -> PathBuf {
     write(dir, BUILDER, NEVER, events).remove(0)
 }
 
-/// Returns the readable events, and the errors between them.
+/// Returns the readable events of a file, and the errors found between them.
 fn all(path: &Path) -> (Vec<Event>, Vec<ReadError>) {
     let file = EventFile::open(path).unwrap();
     let (mut events, mut errors) = (Vec::new(), Vec::new());
@@ -42,7 +42,7 @@ fn poke(path: &Path, offset: u64, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
 }
 
-/// Returns these bytes with another one at `place`.
+/// Returns a copy of `bytes` in which the byte at `place` is replaced.
 fn with(bytes: &[u8], place: usize, byte: u8) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[place] = byte;
@@ -169,8 +169,9 @@ fn all_whole_records_before_a_torn_tail_are_read() {
         let whole = ends.iter().filter(|end| **end <= length).count();
         assert_eq!(read, events[..whole], "length {length}");
         let boundary = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(begin);
-        // Once the magic number of the index is complete, the tail is no torn record; the first
-        // three bytes are the same for both.
+        // A record and an index begin with the same three bytes. If at least four bytes of the
+        // index were written, the reader therefore does not take the tail of the file for a torn
+        // record.
         if length == boundary || length >= footer + 4 {
             assert!(errors.is_empty(), "length {length}: {errors:?}");
         } else {
@@ -182,8 +183,8 @@ fn all_whole_records_before_a_torn_tail_are_read() {
     }
 }
 
-/// Returns the bytes of a closed file with two events, the offset of its last record, and that of
-/// its index.
+/// Returns the bytes of a closed file with two events, the offset of the last record, and the
+/// offset of the index.
 fn closed_file(dir: &Path) -> (Vec<u8>, usize, usize) {
     let path = one_file(dir, &[event(1, 13), event(2, 21)]);
     let file = EventFile::open(&path).unwrap();
@@ -224,7 +225,8 @@ fn nothing_behind_the_records_passes_for_an_index_that_is_not_theirs() {
 fn records_behind_an_index_that_is_not_theirs_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let (mut bytes, last, _) = closed_file(dir.path());
-    // The first of two records now looks like an index, and the second is still there.
+    // The first of two records now begins with the magic number of an index, and the second record
+    // is intact.
     let first = EventFile::open(dir.path().join("run000001_b01_0000.evb")).unwrap().header_length as usize;
     bytes[first + 3] = b'I';
     let path = dir.path().join("overwritten.evb");
@@ -286,8 +288,8 @@ fn reading_goes_on_after_a_damaged_region_of_any_size() {
     let events: Vec<Event> = (1..=300).map(|id| event(id, 1000)).collect();
     let path = one_file(dir.path(), &events);
     for path in [without_index(&path), path] {
-        // The garbage of 200 kB begins with the magic number of a record, and is larger than one
-        // window.
+        // The 200 kB of garbage begin with the magic number of a record, and are larger than one
+        // read of the file.
         poke(&path, 10_003, &b"EVBREVBI".repeat(25_000));
         let (read, errors) = all(&path);
         assert!(matches!(&errors[..], [ReadError::Damaged { .. }, ..]) && errors.len() <= 2, "{errors:?}");

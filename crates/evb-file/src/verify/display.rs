@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 
 use super::{Listed, RunReport, VerifyReport};
 
-/// The number of findings of each kind that are spelled out.
+/// The largest number of findings of each kind that are printed; a count stands for the rest.
 const SHOWN: usize = 10;
 
 impl fmt::Display for VerifyReport {

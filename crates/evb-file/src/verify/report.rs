@@ -11,7 +11,7 @@ use evb_core::{
 use super::json;
 use crate::{index::IndexState, reader::EventFile};
 
-/// Findings of one kind: their number, and the first of them.
+/// A list of findings of one kind: their total number, and the details of the first ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Listed<T> {
@@ -28,7 +28,7 @@ impl<T> Default for Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// The number of findings that are kept.
+    /// The largest number of findings whose details are kept.
     pub const LIMIT: usize = 1000;
 
     pub(crate) fn add(&mut self, finding: T) {
@@ -39,11 +39,11 @@ impl<T> Listed<T> {
     }
 }
 
-/// The result of a verification, run by run.
+/// The result of a verification, with a report for each run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VerifyReport {
-    /// One report for each run, in the order of run numbers.
+    /// The reports of the runs, in the order of run numbers.
     pub runs: Vec<RunReport>,
     /// Files that could not be opened, or not read to their end.
     pub unreadable: Vec<Unreadable>,
@@ -56,55 +56,57 @@ impl VerifyReport {
     }
 }
 
-/// The findings of one run.
+/// The result of verifying one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RunReport {
     /// The run.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::run"))]
     pub run: RunNumber,
-    /// Its files.
+    /// The files of the run.
     pub files: Vec<FileReport>,
-    /// Intact records, with all copies of an event counted.
+    /// The number of intact records; every copy of an event counts.
     pub records: u64,
-    /// Different events among them.
+    /// The number of different events in all intact records.
     pub events: u64,
-    /// The number of events that there should be, if the caller knows it.
+    /// The expected number of events, if the caller has given it.
     pub expected: Option<u64>,
-    /// Events with all fragments.
+    /// The number of events with all fragments.
     pub complete: u64,
-    /// Events with missing sources; of several copies of an event, the one of the highest epoch
-    /// counts.
+    /// Events with missing sources. If there are several copies of an event, only the one of the
+    /// highest epoch counts.
     pub incomplete: Listed<IncompleteEvent>,
-    /// The highest event id.
+    /// The highest event id in the run's files.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub highest: EventId,
-    /// Event ids from 1 to the highest that no file has.
+    /// The number of event ids, from 1 to the highest, that are in no file.
     pub absent: u64,
-    /// The same event ids as ranges. Inhibited triggers leave gaps, so gaps are a defect only if
-    /// the number of expected events is known.
+    /// Ranges of event ids that are in no file. Inhibited triggers leave such gaps too, so a gap
+    /// alone is no defect. If the expected number of events is given, a wrong number is a defect.
     pub gaps: Listed<Gap>,
-    /// Copies beyond the first of an event in one epoch: a defect.
+    /// Second and later copies of an event in the same epoch: a defect.
     pub duplicates: Listed<Duplicate>,
-    /// Copies of an event that a later epoch built again: no defect, as they do not count.
+    /// Copies of events that were built again in a later epoch: no defect, as only the later copy
+    /// counts.
     pub superseded: Listed<Superseded>,
     /// Damaged records and indexes (CRC errors): a defect.
     pub damaged: Listed<Damage>,
-    /// Files that end inside a record: a defect, unless there is a whole record of the same event,
-    /// or as many events as expected.
+    /// Files that end inside a record. Such a torn tail is a defect unless another record of the
+    /// same event is whole, or the number of events is the expected one.
     pub torn_tails: Listed<TornTail>,
-    /// Files or records of another run, or of another builder than their file: a defect.
+    /// Files or records of another run, and records of another builder than their file: a defect.
     pub foreign: Listed<Foreign>,
     /// Files that were not closed: no defect, as all their records were read.
     pub without_index: Listed<NotClosed>,
-    /// The payloads of all intact records.
+    /// The total payload size of all intact records.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub payload: Bytes,
 }
 
 impl RunReport {
-    /// Returns true if every event is complete and there once, nothing is damaged, torn or foreign,
-    /// and the number of events is the expected one.
+    /// Returns true if every event is complete and has no duplicate, nothing is damaged or foreign,
+    /// and the number of events is the expected one. If no number is expected, the event of every
+    /// torn record must have a whole record too.
     pub fn is_clean(&self) -> bool {
         let defects = self.incomplete.total + self.duplicates.total + self.damaged.total + self.foreign.total;
         let is_all_there = match self.expected {
@@ -120,24 +122,24 @@ impl RunReport {
     }
 }
 
-/// One file of a run.
+/// The facts found about one file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FileReport {
     /// The path of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// The builder that wrote it; `None` for a merged file.
+    /// The builder that wrote the file; `None` for a merged file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::builder"))]
     pub builder: Option<BuilderId>,
     /// The number of the file within its run and builder.
     pub sequence: u32,
-    /// Its size.
+    /// The size of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub size: Bytes,
-    /// Records with an intact head.
+    /// The number of records with an intact head.
     pub records: u64,
-    /// The state of its index.
+    /// The state of the file's index.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::index"))]
     pub index: IndexState,
 }
@@ -162,10 +164,10 @@ pub struct IncompleteEvent {
     /// The event.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub event: EventId,
-    /// The epoch in which it was built.
+    /// The epoch in which the event was built.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::epoch"))]
     pub epoch: Epoch,
-    /// The sources that did not contribute.
+    /// The sources that did not contribute a fragment to the event.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::sources"))]
     pub missing: Vec<SourceId>,
 }
@@ -189,22 +191,22 @@ pub struct Duplicate {
     /// The event.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub event: EventId,
-    /// The epoch of both copies.
+    /// The epoch in which both copies of the event were built.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::epoch"))]
     pub epoch: Epoch,
 }
 
-/// A copy of an event that does not count, because a later epoch built it again.
+/// A copy of an event that does not count, because the event was built again in a later epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Superseded {
     /// The event.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub event: EventId,
-    /// The epoch of this copy.
+    /// The epoch of the copy that does not count.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::epoch"))]
     pub epoch: Epoch,
-    /// The epoch that counts.
+    /// The epoch of the copy that counts.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::epoch"))]
     pub by: Epoch,
 }
@@ -218,7 +220,7 @@ pub struct Damage {
     pub path: PathBuf,
     /// The offset of the damaged record; 0 for an index.
     pub offset: u64,
-    /// The record's event, if its head is intact.
+    /// The event of the damaged record, if the record's head is intact.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
     pub event: Option<EventId>,
     /// The kind of damage, in words.
@@ -232,16 +234,16 @@ pub struct TornTail {
     /// The file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// The end of the last whole record, in bytes.
+    /// The offset at which the last whole record ends, in bytes.
     pub offset: u64,
-    /// The number of bytes behind it.
+    /// The number of bytes after the end of the last whole record.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub length: Bytes,
-    /// The event of the torn record, if its head is intact.
+    /// The event of the torn record, if the record's head is intact.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
     pub event: Option<EventId>,
-    /// True if there is a whole record of the same event: the torn one was never acknowledged, and
-    /// the event was built again.
+    /// True if a whole record of the same event exists. If a whole record exists, the torn record
+    /// was never acknowledged, and the event was built again.
     pub elsewhere: bool,
 }
 
@@ -252,7 +254,7 @@ pub struct Foreign {
     /// The file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// The run of the file (by its header or its name) or of the record.
+    /// The run that the file's header or name states, or the run of the foreign record.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::run"))]
     pub run: RunNumber,
     /// The record's event; `None` if the whole file is foreign.

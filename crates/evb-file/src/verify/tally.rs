@@ -1,4 +1,4 @@
-//! Counts the events of a run, and selects the copy of each that counts.
+//! Counts the events of a run, and selects for each event the copy that counts.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use evb_core::id::{Epoch, EventId};
 use super::{Duplicate, Gap, IncompleteEvent, Listed, RunReport, Superseded};
 use crate::format::Record;
 
-/// One copy of an event: 24 bytes.
+/// The facts kept about one copy of an event, in 24 bytes.
 #[derive(Clone, Copy, Debug)]
 struct EventCopy {
     event: EventId,
@@ -19,7 +19,7 @@ struct EventCopy {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     copies: Vec<EventCopy>,
-    /// The missing sources of as many incomplete copies as a report lists.
+    /// The missing sources of the first incomplete copies, at most as many as a report lists.
     incomplete: Vec<IncompleteEvent>,
 }
 
@@ -33,9 +33,9 @@ impl Tally {
         }
     }
 
-    /// Fills in what depends on all files of the run.
+    /// Fills in the parts of the report that need the records of all files of the run.
     pub(super) fn finish(mut self, report: &mut RunReport) {
-        // Of each event, the copy that counts comes first.
+        // After the sort, the copy of an event that counts comes before its other copies.
         self.copies.sort_unstable_by_key(|copy| (copy.event, Reverse((copy.epoch, copy.complete))));
         let mut before = EventId::default();
         for copies in self.copies.chunk_by(|a, b| a.event == b.event) {

@@ -32,7 +32,8 @@ fn events(ids: impl IntoIterator<Item = u64>, builder: BuilderId) -> Vec<Event> 
     ids.into_iter().map(|id| event_of(id, id as usize * 10, EPOCH, builder)).collect()
 }
 
-/// Writes two builders' files with events 1 to 40.
+/// Writes files of two builders that hold the events 1 to 40, the odd ones in one builder's files
+/// and the even ones in the other's.
 fn clean_run(dir: &Path) -> Vec<PathBuf> {
     let mut files = write(dir, BUILDER, 2000, &events((1..=40).step_by(2), BUILDER));
     files.extend(write(dir, OTHER, u64::MAX, &events((2..=40).step_by(2), OTHER)));
@@ -155,7 +156,7 @@ fn crc_errors_are_found_in_heads_payloads_and_indexes() {
     }
 }
 
-/// Writes the file of a killed writer, with events 1 to 3.
+/// Writes events 1 to 3 to a file and leaves it as a killed writer would, without an index.
 fn killed_writer(dir: &Path) -> PathBuf {
     let mut writer = EventFileWriter::create(dir, identity(BUILDER), options(u64::MAX)).unwrap();
     for event in events(1..=3, BUILDER) {
@@ -257,7 +258,7 @@ fn runs_in_one_directory_are_verified_each_for_itself_unless_one_is_asked_for() 
     let options = VerifyOptions { run: Some(RUN), ..VerifyOptions::default() };
     let one = verify(&[dir.path().to_owned()], &options).unwrap();
     assert!(!one.is_clean());
-    // Both the file and its record count as foreign.
+    // The file counts as foreign, and so does its only record.
     assert_eq!((of_run(&one).foreign.total, of_run(&one).events), (2, 40));
 
     fs::rename(&path, dir.path().join("run000003_b01_0000.evb")).unwrap();
@@ -284,8 +285,8 @@ fn records_of_another_builder_than_their_file_are_foreign() {
 
 #[test]
 fn an_index_that_names_other_records_is_found() {
-    // The run has two files; the index of one is made for fewer records than it has, with a correct
-    // checksum.
+    // The index of one of the run's two files lists fewer records than the file has; its checksum
+    // is right.
     let dir = tempfile::tempdir().unwrap();
     let path = write(dir.path(), BUILDER, u64::MAX, &events(1..=3, BUILDER)).remove(0);
     let file = EventFile::open(&path).unwrap();
@@ -334,7 +335,7 @@ fn a_report_is_json_with_plain_numbers() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Compares with counts that are made in another way.
+    /// Compares the report with counts that the test computes independently.
     #[test]
     fn counts_are_right_for_any_mix(copies in prop::collection::vec((1u64..20, 0u64..3, any::<bool>()), 1..40)) {
         use std::collections::BTreeMap;

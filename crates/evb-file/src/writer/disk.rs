@@ -1,5 +1,5 @@
-//! The few operations that a writer needs from the file system, so that tests can let each of them
-//! fail.
+//! The file system operations that a writer needs, behind traits so that tests can make each of
+//! them fail.
 
 use std::{
     fmt::Debug,
@@ -8,13 +8,13 @@ use std::{
     path::Path,
 };
 
-/// The place where files are created.
+/// A file system in which the writer creates its files.
 pub(super) trait Disk: Debug + Send {
-    /// Creates a file; it is an error if it exists.
+    /// Creates a file. Returns an error if the file exists.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Storage>>;
-    /// Makes the names in a directory survive a power cut.
+    /// Syncs a directory, so that the names of files created in it survive a power cut.
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()>;
-    /// Removes a file that could not even be begun.
+    /// Removes a file whose header could not be written.
     fn remove(&mut self, path: &Path) -> io::Result<()>;
 }
 
@@ -22,21 +22,22 @@ pub(super) trait Disk: Debug + Send {
 pub(super) trait Storage: Debug + Send {
     /// Appends some of the bytes and returns their number.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
-    /// Cuts the file.
+    /// Truncates the file to the given length.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
-    /// Makes the content survive a power cut.
+    /// Syncs the file, so that its content survives a power cut.
     fn sync(&mut self) -> io::Result<()>;
-    /// Returns true if the file still has a name; bytes written into a file without one are lost.
+    /// Returns true if the file still has a name in a directory. Bytes written to a removed file
+    /// are lost.
     fn is_named(&self) -> io::Result<bool>;
 }
 
-/// The file system.
+/// The real file system.
 #[derive(Debug)]
 pub(super) struct LocalDisk;
 
 impl Disk for LocalDisk {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Storage>> {
-        // In append mode, the position follows when the file is cut.
+        // In append mode, writes go to the new end of the file after it was truncated.
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Box::new(file))
     }

@@ -1,4 +1,4 @@
-//! One file that is being written, and the boundary up to which it is committed.
+//! One file that is being written, and the offset up to which it is committed.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use crate::{
     index::{IndexEntry, index_size, write_index},
 };
 
-/// "No such file or directory", on every Unix.
+/// The error number for "No such file or directory" on every Unix.
 const ENOENT: i32 = 2;
 
 #[derive(Debug)]
@@ -27,18 +27,17 @@ pub(super) struct Output {
     storage: Box<dyn Storage>,
     tag: FileTag,
     staging: Staging,
-    /// The number of bytes that the kernel has.
+    /// The number of bytes that were passed to the kernel.
     handed_over: u64,
     entries: Vec<IndexEntry>,
-    /// Length and number of entries at the last commit.
+    /// The file's length and number of events at the last commit.
     committed: (u64, usize),
-    /// True if the file is longer than `handed_over`, because it could not be cut after a failed
-    /// write.
+    /// True if the file must be truncated to the last commit before anything else is written to it.
     torn: bool,
 }
 
 impl Output {
-    /// Creates the file with its header, or leaves nothing behind.
+    /// Creates the file and writes its header. If writing fails, the file is removed.
     pub(super) fn create(
         disk: &mut dyn Disk,
         path: PathBuf,
@@ -60,8 +59,8 @@ impl Output {
         match begun {
             Ok(()) => Ok(output),
             Err(error) => {
-                // The first error is the one to report; the next attempt to create the file finds a
-                // leftover.
+                // An error of the removal is ignored, because the error that came first is
+                // reported. If the file remains, the next attempt to create it fails.
                 let _ = disk.remove(&output.path);
                 Err(error)
             }
@@ -72,12 +71,12 @@ impl Output {
         &self.path
     }
 
-    /// Returns the length of the file once everything appended is written.
+    /// Returns the length that the file has once all appended events are written.
     pub(super) fn length(&self) -> u64 {
         self.handed_over + self.staging.len()
     }
 
-    /// Returns the number of events appended.
+    /// Returns the number of events appended to the file.
     pub(super) fn events(&self) -> usize {
         self.entries.len()
     }
@@ -90,7 +89,8 @@ impl Output {
         Bytes::new(self.committed.0)
     }
 
-    /// Stages or writes a record of this size.
+    /// Appends the record of an event, of the given size: copies a small record to the buffer, and
+    /// writes a large one directly.
     pub(super) fn append(&mut self, event: &Event, size: u64) -> Result<(), FileError> {
         self.mend()?;
         let offset = self.length();
@@ -108,7 +108,7 @@ impl Output {
         Ok(())
     }
 
-    /// Hands everything to the kernel, and to the disk if `fsync` asks for it.
+    /// Passes all appended events to the kernel, and syncs the file if `fsync` requires it.
     pub(super) fn commit(&mut self, fsync: FsyncPolicy) -> Result<(), FileError> {
         self.mend()?;
         self.hand_over()?;
@@ -120,7 +120,8 @@ impl Output {
         Ok(())
     }
 
-    /// Returns true if the file was removed, and everything committed to it is gone.
+    /// Returns true if the file was removed from its directory, so that all events committed to it
+    /// are lost.
     pub(super) fn is_removed(&self) -> bool {
         matches!(self.storage.is_named(), Ok(false))
     }
@@ -143,12 +144,14 @@ impl Output {
         Ok(Bytes::new(size))
     }
 
-    /// Discards everything since the last commit, on disk too, and returns the discarded events.
+    /// Discards all events appended since the last commit, truncates the file accordingly, and
+    /// returns the discarded events.
     pub(super) fn roll_back(&mut self) -> Vec<EventId> {
         self.staging.clear();
         self.handed_over = self.committed.0;
         self.torn = true;
-        // If this fails now, the next operation tries again before it adds anything.
+        // If truncating the file fails now, the next operation tries again before it writes
+        // anything.
         let _ = self.mend();
         self.entries.drain(self.committed.1..).map(|entry| entry.event).collect()
     }

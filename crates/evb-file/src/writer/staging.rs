@@ -1,4 +1,5 @@
-//! The buffer in which small records are gathered, and complete vectored writes.
+//! The buffer in which small records are gathered, and vectored writes that continue until all
+//! bytes are written.
 
 use std::io::{self, IoSlice};
 
@@ -7,16 +8,16 @@ use evb_core::event::Event;
 use super::disk::Storage;
 use crate::format::{FileTag, aligned, encode_head};
 
-/// Small records are gathered up to this size before they are written; it fits a core's
-/// second-level cache.
+/// The size of the buffer in which small records are gathered before they are written. A buffer of
+/// this size fits into the second-level cache of a processor core.
 pub(super) const STAGING: usize = 256 * 1024;
-/// The largest record that is copied. Beyond this size, the copy costs more than a system call per
-/// event.
+/// The largest record that is copied to the buffer. For a larger record, a copy would cost more
+/// than a system call of its own.
 pub(super) const COPIED: u64 = 32 * 1024;
-/// The number of slices that one `writev` takes (Linux: `UIO_MAXIOV`).
+/// The largest number of slices that one `writev` accepts (Linux: `UIO_MAXIOV`).
 const PIECES: usize = 1024;
 
-/// Bytes on their way to the file.
+/// The bytes of small records that are not written to the file yet.
 #[derive(Debug)]
 pub(super) struct Staging(Vec<u8>);
 
@@ -35,11 +36,11 @@ impl Staging {
 
     pub(super) fn clear(&mut self) {
         self.0.clear();
-        // A large head may have grown the buffer.
+        // The buffer may have grown beyond `STAGING` bytes to hold the head of a large record.
         self.0.shrink_to(STAGING);
     }
 
-    /// Copies a whole record.
+    /// Copies the record of an event, payloads included, to the buffer.
     pub(super) fn copy(&mut self, event: &Event, size: u64, tag: FileTag) {
         let start = self.0.len();
         encode_head(event, size, tag, &mut self.0);
@@ -53,14 +54,14 @@ impl Staging {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes everything staged.
+    /// Writes all buffered bytes to the file.
     pub(super) fn write(&mut self, storage: &mut dyn Storage) -> io::Result<()> {
         write_all(storage, &mut [IoSlice::new(&self.0)])?;
         self.clear();
         Ok(())
     }
 
-    /// Writes everything staged and then a record whose payloads are not copied.
+    /// Writes all buffered bytes and the record of an event, without copying the event's payloads.
     pub(super) fn write_with(
         &mut self,
         event: &Event,
@@ -81,9 +82,10 @@ impl Staging {
     }
 }
 
-/// Writes all bytes of all slices, or fails.
+/// Writes all bytes of all slices, with as many system calls as necessary.
 fn write_all(storage: &mut dyn Storage, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Drops empty slices in front, because a write of zero bytes would look like a full disk.
+    // `advance_slices` skips empty slices at the front: a write of only empty slices returns 0,
+    // which would be taken for a full disk.
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
         match storage.write_vectored(&slices[..slices.len().min(PIECES)]) {

@@ -27,11 +27,11 @@ use crate::{
     verify,
 };
 
-/// A file system with a limited number of bytes left.
+/// A file system that accepts only a limited number of further bytes.
 #[derive(Clone, Debug, Default)]
 struct FullDisk {
     left: Arc<AtomicU64>,
-    /// True if files can be neither cut nor synced.
+    /// True if files can be neither truncated nor synced.
     broken: Arc<AtomicBool>,
     syncs: Arc<AtomicU64>,
     synced: Arc<Mutex<Vec<PathBuf>>>,
@@ -90,7 +90,8 @@ fn writer_on(disk: &FullDisk, dir: &Path, options: WriterOptions) -> Result<Even
     EventFileWriter::begin(dir.to_owned(), identity(BUILDER), false, options, Box::new(disk.clone()))
 }
 
-/// Returns a writer whose commits survive a power cut, on a disk with room.
+/// Returns a writer whose commits survive a power cut, on a simulated disk with 1 MiB of free
+/// space.
 fn syncing(dir: &Path) -> (FullDisk, EventFileWriter) {
     let disk = FullDisk::default();
     disk.left.store(1 << 20, Relaxed);
@@ -176,7 +177,7 @@ fn a_builder_that_was_killed_goes_on_behind_its_files() {
     killed.append(&event(1, 1)).unwrap();
     killed.commit().unwrap();
     std::mem::forget(killed);
-    // This is the file of a writer that was killed before its first file had a header.
+    // The file ends inside its header, as if its writer had been killed just after creating it.
     fs::write(dir.path().join("run000001_b01_0001.evb"), b"\x89EVB").unwrap();
     let mut back = create();
     back.append(&event(2, 1)).unwrap();
@@ -288,12 +289,13 @@ fn fsync_reaches_file_and_directory_before_commit_returns() {
     writer.commit().unwrap();
     assert_eq!(disk.syncs.load(Relaxed), 3, "nothing to sync");
 
-    // After a failed fsync, the content of the disk is unknown: the event is not accepted, and may
-    // be appended again.
+    // After a failed fsync, the content of the disk is unknown, so the event is not accepted and
+    // may be appended again.
     writer.append(&event(2, 10)).unwrap();
     disk.broken.store(true, Relaxed);
     assert_eq!(writer.commit().unwrap_err().not_accepted(), [EventId::new(2)]);
-    // The file could not be cut either, so nothing is added to it until it can.
+    // The file could not be truncated either, so the writer accepts no event until truncating it
+    // succeeds.
     assert_eq!(writer.append(&event(3, 10)).unwrap_err().not_accepted(), [EventId::new(3)]);
     disk.broken.store(false, Relaxed);
     writer.append(&event(2, 10)).unwrap();
@@ -322,8 +324,8 @@ fn all_new_directories_survive_a_power_cut() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// The disk fills up at any byte, in records, headers and indexes, with small and large events;
-    /// each time the caller appends again what the error names, and what was never appended.
+    /// The disk becomes full at a random byte in a record, header or index, with small and large
+    /// events. Each time, the caller appends the events that the error names again, and goes on.
     #[test]
     fn a_full_disk_costs_nothing_but_time(
         gifts in prop::collection::vec(prop_oneof![1u64..3000, 1u64..150_000], 1..40),
@@ -354,7 +356,7 @@ proptest! {
                     .filter(|(place, event)| *place >= appended || refused.contains(&event.id))
                     .map(|(_, event)| event)
                     .collect();
-                // Everything in the files is whole at this point.
+                // `read_all` checks that all records in the files are whole after the failed write.
                 let _ = read_all(dir.path());
                 disk.left.store(gifts.next().unwrap_or(1_000_000), Relaxed);
             }

@@ -6,7 +6,7 @@ use evb_shaper::sums::windows_buffer;
 
 use super::facts::Demand;
 
-/// Returns the demands of `config` on a host that has the roles `here`.
+/// Returns the demands of `config` on a host that hosts the roles `here`.
 pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     let (network, shaping) = (&config.network, &config.shaping);
     let budgets = config.builders.iter().map(|builder| builder.budget);
@@ -17,7 +17,8 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::Window => Some(windows_buffer(sources, shaping.window, &config.cost())),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
-    // The most of its budget that a builder lets one lane hold when that lane is the only one.
+    // In the mode credit, a lane can hold this much of a builder's budget when no other lane is
+    // active.
     let lane_share = match shaping.mode {
         ShapingMode::Credit => Some((shaping.chunk * 2).max(budget / 4).min(budget)),
         ShapingMode::Window => Some(shaping.window),
@@ -48,7 +49,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     }
 }
 
-/// Returns the cores to which roles of this host are bound.
+/// Returns the cores to which the configuration binds roles of this host.
 fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = usize> + 'c {
     let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.core));
     let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.core));

@@ -1,4 +1,4 @@
-//! All facts that are read and measured before anything is judged.
+//! All facts about this host, which are read and measured before any verdict.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,31 +29,32 @@ use crate::{
     ethtool::{Coalescing, Line, Offloads, Pause, Rings},
 };
 
-/// The facts that verdicts follow from.
+/// The facts from which all verdicts follow.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// Demands of the configuration on this host; `None` without one.
+    /// Demands of the configuration on this host; `None` if no configuration was given.
     pub(super) demand: Option<Demand>,
     pub(super) clock: ClockFacts,
     pub(super) cores: CoreFacts,
     pub(super) sockets: SocketFacts,
     pub(super) devices: Vec<DeviceFacts>,
     pub(super) paths: Vec<PathFacts>,
-    /// Configured hosts without an address here, each with the reason.
+    /// Configured host names that cannot be resolved on this host, each with the reason.
     pub(super) unresolved: Vec<(String, String)>,
-    /// Time that two threads of this host take for a question and its answer.
+    /// Time in which a thread of this host wakes another thread by a message and receives its
+    /// answer.
     pub(super) turn: Fact<TurnFacts>,
 }
 
-/// The time of a question and its answer between two threads, whole and by stage.
+/// The time of a message and its answer between two threads, in total and by stage.
 #[derive(Clone, Debug)]
 pub(super) struct TurnFacts {
-    /// Time of the whole turn: two writes, two wake-ups.
+    /// Time of the whole exchange, which consists of two writes and two wake-ups.
     pub(super) whole: Lateness,
     pub(super) stages: Fact<StageFacts>,
 }
 
-/// The times of the stages of a turn, in order.
+/// The times of the stages of an exchange between two threads, in their order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StageFacts {
     pub(super) write: Lateness,
@@ -72,27 +73,27 @@ pub(super) struct Demand {
     /// Size of the largest IP packet.
     pub(super) mtu: Bytes,
     pub(super) mode: ShapingMode,
-    /// True if lanes are datagrams.
+    /// True if lanes use UDP datagrams.
     pub(super) by_datagrams: bool,
-    /// True if trains depart by the clock.
+    /// True if trains of packets are sent at departure times that a pace determines.
     pub(super) is_paced: bool,
-    /// Pace of the fastest lane.
+    /// Pace of the fastest lane, if lanes have paces.
     pub(super) pace: Option<Pace>,
-    /// Destinations of paced lanes: the builder's port, and the pace in the bytes of frames, which
+    /// Destinations of paced lanes: the builder's port, and the pace in bytes of L2 frames, which
     /// the kernel counts.
     pub(super) lanes: BTreeMap<BuilderId, (u16, Rate)>,
-    /// Offload that must work.
+    /// Offload that the configuration requires.
     pub(super) offload: Option<Offload>,
-    /// Bytes that all sources together may have under way to one builder, in buffer bytes; `None`:
-    /// not limited.
+    /// Buffer bytes that all sources together may have under way to one builder; `None`: not
+    /// limited.
     pub(super) under_way: Option<Bytes>,
     /// Bytes that one source may have under way to one builder; `None`: not limited.
     pub(super) lane_share: Option<Bytes>,
     pub(super) send_buffer: Option<Bytes>,
     pub(super) receive_buffer: Option<Bytes>,
-    /// Name of the congestion control, if the configuration asks for one.
+    /// Name of the congestion control that the configuration requests; `None`: no request.
     pub(super) congestion_control: Option<String>,
-    /// Cores to which roles of this host are bound.
+    /// Cores to which the configuration binds roles of this host.
     pub(super) cores: BTreeSet<usize>,
 }
 
@@ -120,24 +121,24 @@ pub(super) struct CoreFacts {
 pub(super) struct SocketFacts {
     pub(super) receive: Fact<Asked>,
     pub(super) send: Fact<Asked>,
-    /// Setting `net.core.rmem_max`.
+    /// Largest receive buffer that a program may set (`net.core.rmem_max`).
     pub(super) receive_most: Fact<Bytes>,
-    /// Setting `net.core.wmem_max`.
+    /// Largest send buffer that a program may set (`net.core.wmem_max`).
     pub(super) send_most: Fact<Bytes>,
-    /// Setting `net.ipv4.tcp_rmem`: least, default, most.
+    /// Least, default and largest receive buffer of TCP (`net.ipv4.tcp_rmem`).
     pub(super) tcp_receive: Fact<[u64; 3]>,
-    /// Setting `net.ipv4.tcp_wmem`: least, default, most.
+    /// Least, default and largest send buffer of TCP (`net.ipv4.tcp_wmem`).
     pub(super) tcp_send: Fact<[u64; 3]>,
-    /// Setting `net.ipv4.tcp_tso_rtt_log`.
+    /// Setting of TCP's automatic train sizes (`net.ipv4.tcp_tso_rtt_log`).
     pub(super) tso_rtt_log: Fact<u32>,
     pub(super) congestion: CongestionFacts,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct CongestionFacts {
-    /// Name of the congestion control that evb asks for.
+    /// Name of the congestion control that evb requests.
     pub(super) asked: String,
-    /// Name of the congestion control that its sockets get.
+    /// Name of the congestion control that evb's sockets actually get.
     pub(super) got: Fact<String>,
     pub(super) default: Fact<String>,
     pub(super) available: Fact<String>,
@@ -155,12 +156,12 @@ pub(super) struct DeviceFacts {
     pub(super) pause_counters: Fact<Vec<(String, u64)>>,
     pub(super) offloads: Fact<Offloads>,
     pub(super) qdiscs: Fact<Vec<Qdisc>>,
-    /// True if this kernel has `fq`.
+    /// True if this kernel has the queueing discipline `fq`.
     pub(super) fq_exists: Fact<bool>,
     pub(super) proofs: Fact<Vec<Proved>>,
 }
 
-/// The result of testing one mechanism for departure times.
+/// The result of the test of one mechanism that keeps departure times.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proved {
     pub(super) transport: Transport,
@@ -169,33 +170,33 @@ pub(super) struct Proved {
 
 #[derive(Clone, Debug)]
 pub(super) struct PathFacts {
-    /// Roles at the address: "builder 1, source 2".
+    /// Roles at the address, for example "builder 1, source 2".
     pub(super) who: String,
-    /// Address of the peer.
+    /// IP address of the peer.
     pub(super) address: IpAddr,
-    /// True if the address is this host's.
+    /// True if the address belongs to this host.
     pub(super) is_here: bool,
-    /// Device by which the address is reached.
+    /// Name of the device through which the address is reached.
     pub(super) device: Fact<String>,
-    /// MTU of the path as the kernel knows it.
+    /// MTU of the path according to the kernel.
     pub(super) mtu: Fact<u32>,
     pub(super) echoes: Fact<Echoes>,
-    /// Result of packets of the path's whole MTU, which are only sent to peers that answer small
-    /// ones.
+    /// Result of pings with the full MTU of the path; `None` for peers that do not answer small
+    /// pings.
     pub(super) full_size: Option<Fact<Echo>>,
 }
 
 impl PathFacts {
-    /// Returns true if the peer answers ping.
+    /// Returns true if the peer answers small pings.
     pub(super) fn answers(&self) -> bool {
         self.echoes.as_ref().is_ok_and(|echoes| echoes.times.is_some())
     }
 }
 
-/// Answers to small pings.
+/// The answers to small pings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Echoes {
     pub(super) sent: usize,
-    /// Times of the answers; `None` without any answer.
+    /// Round-trip times of the answers; `None` if there was no answer.
     pub(super) times: Option<Lateness>,
 }

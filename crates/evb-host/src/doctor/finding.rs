@@ -1,19 +1,20 @@
-//! A finding: a fact, the verdict on it for event building, the reason, and a remedy.
+//! A finding: a fact about the host, a verdict on its value for event building, the reason, and a
+//! remedy.
 
 use serde_json::{Value, json};
 
 use evb_net::host::Unavailable;
 
-/// The value of a fact for event building.
+/// The verdict on a fact's value for event building.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// Nothing needs to be done.
     Good,
-    /// The fact is unknown, or nothing follows from it.
+    /// The fact is unknown, or no verdict follows from it.
     Unknown,
-    /// evb works, and would work better after a change.
+    /// evb works with this fact, and would work better after a change.
     Better,
-    /// evb cannot keep its promises.
+    /// evb cannot work reliably because of this fact.
     Bad,
 }
 
@@ -34,18 +35,19 @@ impl Verdict {
 pub(super) enum Subject {
     /// The host as a whole.
     Host,
-    /// The sockets of the host.
+    /// The sockets of this host.
     Sockets,
     /// A network device.
     Device(String),
-    /// The path to a peer.
+    /// The network path to a peer.
     Path(String),
-    /// The configuration on this host.
+    /// The fit between this host and the configuration.
     Configuration,
 }
 
 impl Subject {
-    /// Returns the group under which people and machines find it.
+    /// Returns the name of the group that contains findings on this subject in the text and in
+    /// JSON.
     pub(super) fn group(&self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -56,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// Returns the device's or the peer's name.
+    /// Returns the name of the device or of the peer; `None` for other subjects.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::Device(name) | Self::Path(name) => Some(name),
@@ -65,29 +67,29 @@ impl Subject {
     }
 }
 
-/// A fact with its verdict, the reason and a remedy.
+/// A fact about the host, with its verdict, the reason and a remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// Subject of the fact.
+    /// Subject of the finding.
     pub(super) subject: Subject,
-    /// Name of the fact in all outputs.
+    /// Name of the fact, equal in text and JSON.
     pub(super) name: &'static str,
-    /// The fact in words for people.
+    /// The fact as text for people.
     pub(super) value: String,
-    /// The same fact for machines.
+    /// The fact as JSON for machines.
     pub(super) data: Value,
-    /// Value of the fact for event building.
+    /// Verdict on the fact's value for event building.
     pub(super) verdict: Verdict,
     /// Reason why the fact matters for event building.
     pub(super) why: String,
-    /// Command that improves the fact.
+    /// Shell command that improves the fact; `None` if no command can.
     pub(super) command: Option<String>,
     /// True if the fact could not be read.
     pub(super) unavailable: bool,
 }
 
 impl Finding {
-    /// Creates a finding without a verdict, with the reason why it matters.
+    /// Creates a finding without a verdict; `why` is the reason why the fact matters.
     pub(super) fn new(
         subject: Subject,
         name: &'static str,
@@ -117,22 +119,22 @@ impl Finding {
         Self { unavailable: true, ..Self::new(subject, name, value, why) }
     }
 
-    /// Adds the fact in its form for machines.
+    /// Adds the fact as JSON for machines.
     pub(super) fn data(self, data: Value) -> Self {
         Self { data, ..self }
     }
 
-    /// Gives the verdict that nothing needs to be done.
+    /// Sets the verdict that nothing needs to be done.
     pub(super) fn good(self) -> Self {
         Self { verdict: Verdict::Good, ..self }
     }
 
-    /// Gives the verdict that evb works, and would work better after `command`.
+    /// Sets the verdict that evb works, and would work better after `command`.
     pub(super) fn better(self, command: Option<String>) -> Self {
         Self { verdict: Verdict::Better, command, ..self }
     }
 
-    /// Gives the verdict that evb breaks a promise until `command` mends it.
+    /// Sets the verdict that evb cannot work reliably until `command` changes the fact.
     pub(super) fn bad(self, command: Option<String>) -> Self {
         Self { verdict: Verdict::Bad, command, ..self }
     }

@@ -1,4 +1,5 @@
-//! Reads and measures all facts. Takes a few seconds, and changes nothing.
+//! Reads and measures all facts about this host. The measurements take a few seconds and change no
+//! settings.
 
 mod paths;
 
@@ -25,24 +26,25 @@ use super::{
 };
 use crate::{cores, ethtool, kernel};
 
-/// Time for which timers are observed.
+/// Duration of the measurement of timer lateness.
 const WATCHED: Duration = Duration::from_millis(500);
-/// Number of turns between two threads.
+/// Number of message exchanges between two threads that are timed.
 const TURNS: usize = 500;
-/// The most devices that are examined.
+/// Largest number of devices that are examined.
 const MOST_DEVICES: usize = 16;
-/// Default socket buffer that is asked for: the budget of a builder if no switch sets a limit.
+/// Size of the socket buffers that are requested for the test if the configuration names none: the
+/// default budget of a builder without a known port buffer.
 const SOCKET_BUFFER: Bytes = Bytes::mib(8);
 
-/// Gathers all facts for these peers. Examines the named devices, or else those that lead to the
-/// peers.
+/// Reads and measures all facts for these peers. Examines the devices in `named`; if none are
+/// named, the devices that lead to the peers.
 ///
 /// # Errors
-/// A named device does not exist.
+/// A device in `named` does not exist.
 pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) -> Result<Facts, Unavailable> {
     let links = link::links()?;
     let chosen = devices(&links, peers, named)?;
-    // The lateness of timers is measured first, while this process does nothing else.
+    // The lateness of timers is measured first, before other measurements load this process.
     let clock = ClockFacts {
         lateness: clocks::timer_lateness(WATCHED),
         source: clocks::source(),
@@ -109,7 +111,7 @@ fn core_facts() -> CoreFacts {
 }
 
 fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
-    // The roles ask for cubic if the configuration names no congestion control.
+    // If the configuration names no congestion control, the roles request cubic.
     let congestion = demand.and_then(|demand| demand.congestion_control.clone());
     let asked = congestion.unwrap_or_else(|| "cubic".to_owned());
     let wanted = |given: Option<Bytes>| given.unwrap_or(SOCKET_BUFFER);
@@ -171,7 +173,7 @@ fn device(link: &Link, demand: Option<&Demand>, peers: &Peers, paths: &[PathFact
     }
 }
 
-/// Tests these offloads on the device, towards a peer that is reached through it.
+/// Tests these offloads on the device by sending packets to a peer that is reached through it.
 fn proofs(
     link: &Link,
     demand: Option<&Demand>,
@@ -187,10 +189,10 @@ fn proofs(
     let ends =
         best.map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from))).or(home);
     let Some((to, Some(from))) = ends else {
-        return Err(Unavailable::new("no peer is reached through it; name one with --peer"));
+        return Err(Unavailable::new("no peer is reached through this device; name one with --peer"));
     };
-    // A token bucket tells destinations apart, so that it is tested with the rate of a builder at
-    // the peer.
+    // A token bucket applies to a single destination, so that its test needs the port and the rate
+    // of a builder at the peer.
     let lane = best.and_then(|peer| {
         let lanes = &demand?.lanes;
         peer.roles.iter().find_map(|role| match role {
@@ -202,14 +204,15 @@ fn proofs(
     let proved: Vec<Proved> = offloads
         .iter()
         .map(|(transport, offload)| {
-            // Test packets go to the discard port. Only token buckets need the port of a lane.
+            // Test packets go to the discard port, except for token buckets, which are tested with
+            // a lane's port.
             let port = port.filter(|_| *offload == Offload::Tbf);
             let trial = Trial { port, rate, ..Trial::new(*transport, from, to) };
             Proved { transport: *transport, proof: prove(*offload, &trial) }
         })
         .collect();
-    // The control experiment: if packets sent at once are not seen to leave, the peer may be away,
-    // and the other results mean nothing.
+    // The test of the software executor is the control experiment. If no packets of the software
+    // executor are seen to leave, the peer may be down, and the other results mean nothing.
     let control = proved.iter().find(|proved| proved.proof.offload == Offload::Software);
     let by_datagram = |proved: &&Proved| proved.transport == Transport::Udp && proved.proof.p99.is_some();
     if let Some(control) = control

@@ -1,4 +1,5 @@
-//! Judges facts. Nothing is read or measured here: the same facts always give the same verdicts.
+//! Derives findings from facts. Nothing is read or measured here, so that the same facts always
+//! give the same verdicts.
 
 mod host;
 mod sockets;
@@ -12,7 +13,7 @@ mod tests;
 
 use super::{facts::Facts, finding::Finding};
 
-/// Returns all findings, in the order in which they are shown.
+/// Returns all findings in the order of the output.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = host::findings(facts);
     findings.extend(sockets::findings(facts));
@@ -26,13 +27,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns the data that `evbd check --path` reads, if the grant path was measured.
+/// Returns the JSON object that `evbd check --path` reads; `None` if the time from a grant to its
+/// data was not measured.
 pub(super) fn grant_path(findings: &[Finding]) -> Option<&serde_json::Value> {
     let found = findings.iter().find(|finding| finding.name == grant_path::NAME && !finding.unavailable)?;
     Some(&found.data)
 }
 
-/// Formats a time with three digits: `870 ns`, `23.4 µs`, `1.02 ms`.
+/// Formats a time with three significant digits: `870 ns`, `23.4 µs`, `1.02 ms`.
 fn brief(time: std::time::Duration) -> String {
     let nanos = time.as_nanos() as f64;
     let (value, unit) = match time.as_nanos() {

@@ -1,4 +1,4 @@
-//! The peers of this host, and the device by which it reaches each.
+//! The peers of this host, and the devices through which it reaches them.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use evb_net::host::{
 
 use crate::here::Locations;
 
-/// An address and the roles there.
+/// The address of a peer, with the roles at this address.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Peer {
     pub(super) roles: Vec<Role>,
@@ -23,12 +23,12 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Returns true if the address is this host's.
+    /// Returns true if the address belongs to this host.
     pub(super) fn is_here(&self) -> bool {
         self.route.as_ref().is_ok_and(|route| route.local)
     }
 
-    /// Returns the roles in a few words: "builder 1, source 2", or "source 1 and 21 more".
+    /// Returns a short list of the roles, such as "builder 1, source 2" or "source 1 and 21 more".
     pub(super) fn who(&self) -> String {
         match self.roles.as_slice() {
             [first, _, _, _, ..] => format!("{first} and {} more", self.roles.len() - 1),
@@ -38,19 +38,20 @@ impl Peer {
     }
 }
 
-/// The peers that concern this host.
+/// The peers and roles that concern this host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Peers {
-    /// Peers to reach: those of other hosts, and this host if its roles speak with each other.
+    /// Peers to test: those on other hosts, and this host itself if its roles communicate with each
+    /// other.
     pub(super) reached: Vec<Peer>,
-    /// Configured hosts without an address here, each with the reason.
+    /// Configured host names that cannot be resolved on this host, each with the reason.
     pub(super) unresolved: Vec<(String, String)>,
-    /// Roles of this host, as far as the configuration gives them addresses.
+    /// Roles of this host that the configuration's addresses and host names identify.
     pub(super) here: Vec<Role>,
 }
 
-/// Returns the peers in `config` and the named ones, by name resolution and the routes of this
-/// host.
+/// Returns the peers in `config` and the addresses in `named`, by name resolution and the routes of
+/// this host.
 pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     let mut found: BTreeMap<IpAddr, Vec<Role>> = named.iter().map(|address| (*address, Vec::new())).collect();
     let locations = config.map(Locations::of);
@@ -67,8 +68,8 @@ pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     Peers { reached: choose(all.collect(), named), unresolved, here }
 }
 
-/// Chooses the peers to reach. An address of this host matters only if a source and a builder of
-/// this host speak over it, or if there is no other host.
+/// Chooses the peers to test. An address of this host is tested only if a source and a builder of
+/// this host communicate over it, if the user named it, or if there is no other host.
 fn choose(all: Vec<Peer>, named: &[IpAddr]) -> Vec<Peer> {
     let (own, mut reached): (Vec<_>, Vec<_>) = all.into_iter().partition(Peer::is_here);
     let has = |wanted: fn(&Role) -> bool| own.iter().flat_map(|peer| &peer.roles).any(wanted);

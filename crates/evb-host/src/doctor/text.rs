@@ -1,15 +1,16 @@
-//! Formats findings as a page for people: grouped, aligned, with reasons and commands only where
-//! something is to be done.
+//! Formats findings as a page for people: grouped and aligned, with reasons and commands only where
+//! something should be changed.
 
 #[cfg(test)]
 mod tests;
 
 use super::finding::{Finding, Subject, Verdict};
 
-/// Number of peers beyond which those without problems are summed up.
+/// Number of peers that are always listed; of the further peers, only those with problems are
+/// listed.
 const MOST_PEERS: usize = 8;
 
-/// Returns the whole page.
+/// Formats all findings as a page.
 pub(super) fn page(findings: &[Finding]) -> String {
     let mut page = String::new();
     let mut peers = 0;
@@ -34,7 +35,7 @@ fn section(subject: &Subject, group: &[Finding]) -> String {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for finding in group {
         match rows.last_mut() {
-            // Facts that are missing for the same reason share a row.
+            // Facts that are unavailable for the same reason share a row.
             Some(row)
                 if finding.unavailable && row.finding.unavailable && row.finding.value == finding.value =>
             {
@@ -54,13 +55,14 @@ fn section(subject: &Subject, group: &[Finding]) -> String {
     rows.iter().fold(format!("\n{title}\n"), |page, row| page + &row.text())
 }
 
-/// A row, usually of one finding.
+/// A row of the page: usually one finding, or several facts that are unavailable for the same
+/// reason.
 struct Row<'f> {
     name: String,
     finding: &'f Finding,
 }
 
-/// Width of the names' column: that of the longest usual name.
+/// Width of the column with the facts' names, which fits the longest usual name.
 const NAME: usize = 18;
 
 impl Row<'_> {

@@ -13,7 +13,7 @@ fn an_unknown_speed_is_none() {
 
 #[test]
 fn features_are_bits_of_blocks() {
-    // Feature 33: the second block's second bit.
+    // Feature 33 is the second bit of the second block.
     let block = |available, active, never| [0, 0, 0, 0, available, 0, active, never];
     assert_eq!(feature(&block(2, 2, 0), 33), Some(Feature { on: true, fixed: false }));
     assert_eq!(feature(&block(2, 0, 0), 33), Some(Feature { on: false, fixed: false }));

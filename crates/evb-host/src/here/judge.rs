@@ -1,4 +1,4 @@
-//! Problems of hosting this host's roles, and the comparison of hosts for people and machines.
+//! Problems with the hosts of roles, and a comparison of all hosts for people and machines.
 
 use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Located, Locations};
 
-/// Number of hosts that are shown at most.
+/// Largest number of hosts in the comparison for people.
 const MOST_SHOWN: usize = 40;
 
-/// All roles of one host, as the configuration names it.
+/// All roles of one host of the configuration.
 struct OneHost<'a> {
     roles: Vec<Peer>,
     is_here: bool,
@@ -19,7 +19,7 @@ struct OneHost<'a> {
 }
 
 impl<'c> Locations<'c> {
-    /// Returns the problems with the places of roles, each with its line.
+    /// Returns the problems with the hosts of roles, each with its line in the configuration.
     pub fn problems(&self, origin: &Origin) -> Problems {
         let mut list = Vec::new();
         if !self.are_on_loopback() {
@@ -30,7 +30,8 @@ impl<'c> Locations<'c> {
         Problems::new(origin.clone(), list)
     }
 
-    /// Refuses roles whose host is unknown; those of one entry make one problem.
+    /// Refuses roles for which the configuration names no host; roles of the same entry give a
+    /// single problem.
     fn refuse_nowhere(&self, origin: &Origin, list: &mut Vec<Problem>) {
         let mut entries: BTreeMap<usize, Vec<&Located<'_>>> = BTreeMap::new();
         for located in self.list.iter().filter(|located| located.found.is_none()) {
@@ -49,7 +50,8 @@ impl<'c> Locations<'c> {
         }
     }
 
-    /// Refuses addresses that no other host can reach, in a system of several hosts.
+    /// Refuses loopback addresses in a system of several hosts, because other hosts cannot reach
+    /// them.
     fn refuse_loopback(&self, origin: &Origin, list: &mut Vec<Problem>) {
         let Some(other) = self.list.iter().find(|located| !located.is_on_loopback && located.found.is_some())
         else {
@@ -76,7 +78,7 @@ impl<'c> Locations<'c> {
         }
     }
 
-    /// Refuses names that both this host and another one have.
+    /// Refuses host names that resolve to addresses of this host and of another host.
     fn refuse_shared(&self, origin: &Origin, list: &mut Vec<Problem>) {
         for located in &self.list {
             let Some((mine, other)) = located.shared else { continue };
@@ -90,7 +92,7 @@ impl<'c> Locations<'c> {
         }
     }
 
-    /// Returns the message for a host without roles, with the addresses that were compared.
+    /// Returns the message for a host without roles; it lists the addresses that were compared.
     pub fn nobody_here(&self, file: &str) -> String {
         let mut words = format!("no role of {file} belongs to this host\n");
         let _ = writeln!(words, "  this host is {}: {}", self.own.name, self.own.addresses_in_words());
@@ -105,7 +107,8 @@ impl<'c> Locations<'c> {
         words + "  = help: " + &help
     }
 
-    /// Describes this host and all others, with their roles, for people.
+    /// Describes this host, and all hosts of the configuration with their roles, as text for
+    /// people.
     pub fn page(&self) -> String {
         let here = self.here();
         let roles = if here.is_empty() { "nothing".to_owned() } else { roles_in_words(&here) };
@@ -117,7 +120,8 @@ impl<'c> Locations<'c> {
         page + "\nHosts of the configuration\n" + &self.table("  ")
     }
 
-    /// Describes the same for machines.
+    /// Describes this host, and all hosts of the configuration with their roles, as JSON for
+    /// machines.
     pub fn json(&self) -> Value {
         let hosts: Vec<Value> = self
             .hosts()
@@ -141,7 +145,7 @@ impl<'c> Locations<'c> {
         })
     }
 
-    /// Returns the hosts in the order of their first roles.
+    /// Returns the hosts in the order of their first roles in the configuration.
     fn hosts(&self) -> Vec<(&'c str, OneHost<'_>)> {
         let mut hosts: Vec<(&str, OneHost<'_>)> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();

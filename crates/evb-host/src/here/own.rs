@@ -1,4 +1,4 @@
-//! This host: its name and its addresses.
+//! The name and the addresses of this host.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -8,18 +8,19 @@ use evb_net::host::{Fact, address, link};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OwnHost {
     pub(super) name: String,
-    /// Addresses with the names of their devices, beginning with those that other hosts can reach.
+    /// Addresses of this host with the names of their devices; the addresses that other hosts can
+    /// reach come first.
     pub(super) addresses: Fact<Vec<(IpAddr, String)>>,
 }
 
 impl OwnHost {
-    /// Reads them from the kernel.
+    /// Reads the name and the addresses of this host from the kernel.
     pub(super) fn read() -> Self {
         Self { name: host_name(), addresses: addresses() }
     }
 
-    /// Returns true if the name is this host's: equal in full, or equal up to the first dot if one
-    /// of them has no domain.
+    /// Returns true if the name is this host's name. Names are compared in full, or up to the first
+    /// dot if one of the two has no domain.
     pub(super) fn is_called(&self, name: &str) -> bool {
         let (own, name) = (self.name.trim_end_matches('.'), name.trim_end_matches('.'));
         let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -28,7 +29,7 @@ impl OwnHost {
             || ((is_short(own) || is_short(name)) && !own.is_empty() && first(own) == first(name))
     }
 
-    /// Returns the addresses as a line: `10.0.0.7 (eth0), 127.0.0.1 (lo)`.
+    /// Formats the addresses as a line of text: `10.0.0.7 (eth0), 127.0.0.1 (lo)`.
     pub(super) fn addresses_in_words(&self) -> String {
         match &self.addresses {
             Ok(addresses) => {
@@ -41,7 +42,7 @@ impl OwnHost {
     }
 }
 
-/// Returns the name of this host as the kernel has it.
+/// Returns this host's name according to the kernel.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

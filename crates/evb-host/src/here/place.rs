@@ -1,37 +1,38 @@
-//! The places of roles by the configuration.
+//! The hosts of roles according to the configuration.
 
 use evb_config::{Config, Input, SourceEntry, is_loopback, is_unspecified};
 use evb_core::id::Peer;
 
-/// The place of a role by the configuration.
+/// The host of a role according to the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place<'c> {
-    /// Role that is placed.
+    /// Role whose host the configuration gives.
     pub(super) role: Peer,
-    /// Key that gives the host, or could give it.
+    /// Configuration key that names the host, or that could name it.
     pub(super) key: &'static str,
-    /// Name or address; `None` if the configuration gives neither.
+    /// Name or address of the host; `None` if the configuration gives neither.
     pub(super) host: Option<&'c str>,
 }
 
-/// Key of a source that names a host without an address.
+/// Key of a source that names only its host and no address.
 pub(super) const SOURCE_HOST: &str = "source.host";
-/// Key of a source whose only hint is the address at which it takes fragments.
+/// Key of a source whose host follows only from the address at which the source takes fragments.
 const SOURCE_INPUT: &str = "source.input";
 
 impl Place<'_> {
-    /// Returns true if the place is a host without an address at which something is reached.
+    /// Returns true if the place is a host name or address at which no role listens
+    /// (`source.host`).
     pub(super) fn is_host_alone(&self) -> bool {
         self.key == SOURCE_HOST
     }
 
-    /// Returns true if the place is the address at which a source takes fragments.
+    /// Returns true if the place follows from the address at which a source takes fragments.
     pub(super) fn is_input(&self) -> bool {
         self.key == SOURCE_INPUT
     }
 }
 
-/// Returns the place of every role: the supervisor, the builders, the sources.
+/// Returns the places of all roles: the supervisor, the builders, the sources.
 pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
     let listener = |role, key, host| Place { role, key, host: Some(host) };
     let supervisor = listener(Peer::Supervisor, "supervisor.listen", config.supervisor.listen.host.as_str());
@@ -43,8 +44,8 @@ pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
     std::iter::once(supervisor).chain(builders).chain(sources).collect()
 }
 
-/// Returns the place of a source: the address that it sends from, the host that it names, or the
-/// address at which it takes fragments, if that is an address of one host alone.
+/// Returns the place of a source: the address from which it sends, else the host that it names,
+/// else the address at which it takes fragments, if this address identifies a single host.
 fn source(entry: &SourceEntry) -> Place<'_> {
     let role = Peer::Source(entry.id);
     if let Some(bind) = entry.bind.as_deref().filter(|bind| !is_unspecified(bind)) {

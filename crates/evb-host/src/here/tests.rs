@@ -15,8 +15,8 @@ fn builder(id: u16) -> Peer {
     Peer::Builder(BuilderId::new(id))
 }
 
-/// Returns a system with the supervisor and builder 1 at these hosts, and these sections of
-/// sources.
+/// Returns a configuration with the supervisor and builder 1 at these hosts, and with `sources`,
+/// the text of its source sections.
 fn system(supervisor: &str, built: &str, sources: &str) -> Loaded {
     let text = format!(
         "[supervisor]\nlisten = \"{supervisor}:7000\"\ntrigger = \"as-fast-as-possible\"\n[security]\nmode = \"none\"\n\
@@ -29,7 +29,7 @@ fn one_source(keys: &str) -> String {
     format!("[[source]]\nid = 1\n{keys}\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n")
 }
 
-/// Returns the host `daq1`, with addresses of several kinds.
+/// Returns the host `daq1` with addresses of several kinds: IPv4, IPv6 and loopback.
 fn own() -> OwnHost {
     let addresses = ["10.0.0.1", "192.168.7.1", "fd77::1", "127.0.0.1", "::1"];
     let named = addresses.iter().map(|text| (address(text), "eth0".to_owned()));
@@ -40,7 +40,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Stands in for the resolver.
+/// Replaces the resolver: returns the addresses of made-up host names.
 fn found(host: &str) -> Found {
     let names = BTreeMap::from([
         ("daq1", vec!["10.0.0.1", "fd77::1"]),
@@ -72,7 +72,7 @@ fn here(loaded: &Loaded) -> Vec<Peer> {
     locations.here()
 }
 
-/// Returns the problems as text; one of them must be on this line.
+/// Returns the problems as text; at least one problem must be on this line.
 fn wrong(loaded: &Loaded, line: usize) -> String {
     let problems = seen(loaded).problems(&loaded.origin);
     let lines: Vec<usize> = problems.iter().map(|problem| problems.line_of(problem)).collect();
@@ -88,10 +88,10 @@ fn roles_are_here_by_any_address_and_by_name() {
         (system("10.0.0.9", "192.168.7.1", &bound("fd77::1")), vec![builder(1), source(1)]),
         (system("daq2", "daq1", &one_source("host = \"daq1\"")), vec![builder(1), source(1)]),
         (system("daq2", "[fd77::1]", &one_source("host = \"daq3\"")), vec![builder(1)]),
-        // A host's own name needs no address, even if it cannot be resolved.
+        // This host's own name identifies this host even if the name cannot be resolved.
         (system("daq2", "daq3", &one_source("host = \"DAQ1.lab.example\"")), vec![source(1)]),
         (system("daq2", "daq3", &one_source("host = \"daq1.else.example\"")), vec![]),
-        // Debian's /etc/hosts gives a host's own name a loopback address.
+        // Debian's /etc/hosts maps a host's own name to a loopback address.
         (system("daq2", "daq3", &one_source("host = \"here-by-debian\"")), vec![source(1)]),
     ];
     for (loaded, expected) in cases {
@@ -111,12 +111,13 @@ fn a_source_is_where_it_takes_fragments() {
         assert!(said.contains("on which host source 1 runs") && said.contains("add host = "), "{said}");
         assert_eq!(here(&system("daq2", "daq3", &tcp(everywhere, "host = \"daq1\""))), [source(1)]);
     }
-    // The front end may be elsewhere, although all roles are on one host.
+    // The front ends that send to the source may be on other hosts, although all roles are on one
+    // host.
     assert_eq!(
         here(&system("127.0.0.1", "[::1]", &tcp("10.0.0.1", ""))),
         [SUPERVISOR, builder(1), source(1)]
     );
-    // An unspecified address does not tell one host from another.
+    // The unspecified address 0.0.0.0 does not identify a host.
     let bound = system("daq2", "daq3", &one_source("bind = \"0.0.0.0\"\nhost = \"daq1\""));
     assert_eq!(here(&bound), [source(1)]);
 }

@@ -13,6 +13,6 @@ fn names_are_whole_words() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_running_kernel_is_asked() {
-    // A kernel that lists its parts at all denies one that does not exist.
+    // A kernel whose features can be listed does not have a module with a made-up name.
     assert_ne!(has("sch_nosuchthing", "CONFIG_NET_SCH_NOSUCHTHING"), Ok(true));
 }

@@ -1,12 +1,13 @@
-//! Entry points of fuzz targets to the measurement's wire format, only with the feature `fuzzing`.
+//! Entry points for fuzz targets that decode the wire format of `evbd probe-buffer`; only with the
+//! feature `fuzzing`.
 
 use super::{
     sender::is_moderate,
     wire::{HEADER, Message, Numbered, RECORD},
 };
 
-/// Decodes a record of the control connection and encodes it again; `None` if it is invalid.
-/// Computes all times of an order that a sender would obey.
+/// Decodes a record of the control connection and encodes it again; `None` if the record is
+/// invalid. Also computes all sending times of an order that a sender would accept.
 pub fn record(bytes: &[u8; RECORD]) -> Option<[u8; RECORD]> {
     let message = Message::decode(bytes)?;
     if let Message::Order(order) = &message
@@ -17,7 +18,8 @@ pub fn record(bytes: &[u8; RECORD]) -> Option<[u8; RECORD]> {
     Some(message.encode())
 }
 
-/// Decodes the head of a datagram and encodes it again; `None` if it is too short or invalid.
+/// Decodes the header of a datagram and encodes it again; `None` if the datagram is too short or
+/// invalid.
 pub fn datagram(bytes: &[u8]) -> Option<[u8; HEADER]> {
     Numbered::decode(bytes).map(|numbered| numbered.encode())
 }

@@ -1,4 +1,4 @@
-//! `evbd probe-buffer listen`: gathers the senders, gives the orders, and notes when each datagram
+//! `evbd probe-buffer listen`: waits for the senders, orders bursts, and records when each datagram
 //! arrives.
 
 use std::{
@@ -21,71 +21,76 @@ use super::{
     wire::{MOST, Message, Numbered, Order, RECORD},
 };
 
-/// Time limit of a hello, so that a silent stranger does not delay the others.
+/// Time limit for a new connection's first message, so that a silent peer does not delay the
+/// senders.
 const HELLO: Duration = Duration::from_secs(2);
-/// Time limit of a sender's answer, beyond the length of its burst.
+/// Time limit for a sender's answer to an order, in addition to the duration of the burst.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Time from the order to the first datagram.
+/// Time from an order to its first datagram.
 const LEAD: Duration = Duration::from_millis(15);
-/// Time without datagrams after which missing ones count as lost.
+/// Time without an arriving datagram after which the missing datagrams count as lost.
 const SILENCE: Duration = Duration::from_millis(120);
-/// Number of datagrams ahead of a burst; the quickest of them counts.
+/// Number of datagrams that each sender sends ahead of a burst; the smallest of their delays
+/// counts.
 const AHEAD: u32 = 12;
-/// Number of pings to compare clocks; the quickest of them counts.
+/// Number of pings that compare the clocks of two hosts; the ping with the shortest round trip
+/// counts.
 const PINGS: u64 = 8;
-/// Receive buffer that is asked for, so that the host does not lose what the port carried.
+/// Size of the socket's receive buffer, large enough that this host does not lose datagrams that
+/// the port carried.
 const RECEIVE_BUFFER: Bytes = Bytes::mib(32);
-/// The most memory of a datagram in a socket, as a multiple of its length (`skb->truesize`). Half
-/// of the buffer is kept free.
+/// Memory that a datagram can take in a socket, as a multiple of its length (`skb->truesize`).
+/// `Listener::collect` counts only half of it.
 const IN_SOCKET: u64 = 6;
-/// Bytes of UDP's header with IPv4's, and with IPv6's.
+/// Bytes of the UDP and IPv4 headers.
 const V4: u64 = 28;
+/// Bytes of the UDP and IPv6 headers.
 const V6: u64 = 48;
 const ETHERNET: u64 = 14;
 
-/// The reason why the listener gave up.
+/// The reason why the listener ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListenError {
-    /// The address is not this host's, or is taken.
+    /// The address does not belong to this host, or its port is in use.
     #[error("cannot listen on {address}: {reason}; give an address of this host and a free port")]
     Bind { address: SocketAddr, reason: io::Error },
-    /// Too few senders came.
+    /// Too few senders connected within the time limit.
     #[error(
         "only {came} of {wanted} senders connected within {patience:?}; on each sender's host: evbd probe-buffer send {address} --bind ITS_ADDRESS"
     )]
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
-    /// A sender left.
+    /// A sender closed its connection, or the connection failed.
     #[error("sender {sender}, {address}: {reason}; its output says more")]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
-    /// A sender violated the protocol.
+    /// A sender sent a message that violates the protocol.
     #[error("sender {sender}, {address}, sent an unexpected answer; is it of this version?")]
     Confused { sender: usize, address: SocketAddr },
-    /// No datagram of a sender arrives, as if a firewall dropped them.
+    /// No datagram of a sender arrives, for example because a firewall drops them.
     #[error(
         "no datagram of sender {sender}, {address}, arrives: is UDP port {port} open on this host and on the way?"
     )]
     Closed { sender: usize, address: SocketAddr, port: u16 },
-    /// Datagrams are lost although no queue can form.
+    /// The path of a sender loses datagrams that are too far apart to form a queue.
     #[error(
         "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams without any other traffic, so the \
          cause is not a full buffer: look for errors on links and in hosts"
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
-    /// The socket failed.
+    /// The UDP socket returned an error.
     #[error("the UDP socket failed: {0}")]
     Socket(io::Error),
 }
 
-/// A sender and its connection.
+/// A sender, with its connection to the listener.
 #[derive(Debug)]
 struct Sender {
     control: TcpStream,
     address: SocketAddr,
-    /// Difference to add to the listener's clock to get the sender's.
+    /// Difference between the clocks: the sender's time minus the listener's, in nanoseconds.
     offset: i64,
 }
 
-/// The listening end: the senders, and the socket for their datagrams.
+/// The listening end: its connections to the senders, and the socket that receives their datagrams.
 pub(super) struct Listener<'p> {
     senders: Vec<Sender>,
     receiver: GapReceiver,
@@ -95,24 +100,25 @@ pub(super) struct Listener<'p> {
     burst: u32,
     until: Wall,
     progress: Option<&'p mut dyn FnMut(&str)>,
-    /// For each sender, the number of lost datagrams ahead of bursts, and the number of all.
+    /// For each sender, the number of lost and the number of all datagrams that it sent ahead of
+    /// bursts.
     ahead: Vec<(u64, u64)>,
 }
 
-/// The operator's settings.
+/// The operator's settings of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gathering {
     pub(super) address: SocketAddr,
     pub(super) senders: usize,
     pub(super) mtu: u16,
-    /// Time to wait for the senders.
+    /// Longest time to wait for the senders.
     pub(super) patience: Duration,
-    /// Time after which no further burst is begun.
+    /// Time after which no further burst is started.
     pub(super) time: Duration,
 }
 
 impl<'p> Listener<'p> {
-    /// Waits for all senders.
+    /// Waits until all senders have connected, and compares their clocks.
     pub(super) fn gather(
         wanted: Gathering,
         mut progress: Option<&'p mut dyn FnMut(&str)>,
@@ -175,8 +181,9 @@ impl<'p> Listener<'p> {
         Ok(())
     }
 
-    /// Measures the offset of a sender's clock by the quickest of some pings. That is precise
-    /// enough to start together; the results only use delays of datagrams.
+    /// Measures the offset of a sender's clock by the ping with the shortest round trip. The offset
+    /// only has to be precise enough for a common start of the senders; the results use only
+    /// differences between delays.
     fn compare_clocks(&mut self, sender: usize) -> Result<(), ListenError> {
         let mut best = u64::MAX;
         for nonce in 0..PINGS {
@@ -219,7 +226,7 @@ impl<'p> Listener<'p> {
         ListenError::Confused { sender: sender + 1, address: self.senders[sender].address }
     }
 
-    /// Tells the senders that the measurement is over, and the result.
+    /// Tells the senders the result and the end of the measurement.
     pub(super) fn end(mut self, found: Option<Bytes>) {
         let bytes = found.map_or(0, Bytes::count);
         for sender in 0..self.senders.len() {
@@ -228,13 +235,14 @@ impl<'p> Listener<'p> {
         }
     }
 
-    /// Notes arrivals until all datagrams have come, or no more do.
+    /// Records arrivals until all datagrams have arrived, or none arrives for the time [`SILENCE`].
     fn collect(&mut self, trace: &mut Trace, over: u64) -> Result<(), ListenError> {
         let mut missing: usize = trace.trains.iter().map(|train| train.received.len()).sum();
         let room = SockRef::from(&self.receiver).recv_buffer_size().unwrap_or(0) as u64;
         if missing as u64 * IN_SOCKET * trace.frame / 2 < room {
-            // The kernel notes the times of arrival. If all datagrams fit into the socket, this
-            // process sleeps, and takes no core from senders on the same machine.
+            // The kernel records the times of arrival. If all datagrams fit into the socket's
+            // buffer, this process sleeps during the burst, so that it takes no core from senders
+            // on the same machine.
             thread::sleep(Duration::from_nanos(over.saturating_sub(clock::now().as_nanos())));
         }
         let mut last = clock::now();
@@ -257,14 +265,15 @@ impl<'p> Listener<'p> {
                 *place = Some(receipt.at.as_nanos() as i64);
                 (missing, last) = (missing - 1, now);
             } else if now.as_nanos() > over && now.since(last) > SILENCE {
-                // Datagrams of strangers do not prolong the wait.
+                // Datagrams that do not belong to this burst do not prolong the wait.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Reads the times at which a sender has sent, as many as were ordered, and in order.
+    /// Reads the sending times of a sender's datagrams. The sender must report as many times as the
+    /// order has datagrams, in increasing order.
     fn times(&mut self, sender: usize, order: &Order, train: &mut Train) -> Result<(), ListenError> {
         let said = self.hear(sender)?;
         let Message::Sent { burst, count, errors } = said else { return Err(self.confused(sender)) };
@@ -282,7 +291,8 @@ impl<'p> Listener<'p> {
         if !train.sent.is_sorted() { Err(self.confused(sender)) } else { Ok(()) }
     }
 
-    /// Fails if a path loses datagrams ahead of the bursts, where no queue can form.
+    /// Returns an error if a sender's path loses datagrams ahead of bursts, which are too far apart
+    /// to form a queue.
     fn judge_path(&mut self, trace: &Trace) -> Result<(), ListenError> {
         for (sender, train) in trace.trains.iter().enumerate().filter(|(_, train)| train.ahead > 0) {
             let address = self.senders[sender].address;
@@ -332,8 +342,9 @@ impl Rig for Listener<'_> {
                 spacing: share.spacing,
             };
             if share.count > 0 {
-                // Datagrams ahead of the burst must not meet. The burst itself comes from all
-                // senders at once.
+                // Datagrams ahead of the burst must not meet in the port, so that each sender
+                // starts at another phase. All senders send their parts of the burst at the same
+                // time.
                 order.phase = ahead_spacing / parts * part;
                 part += 1;
                 (order.ahead, order.count) = (AHEAD, share.count.min(MOST - AHEAD));
@@ -373,7 +384,8 @@ fn read(control: &mut TcpStream, patience: Duration) -> io::Result<Option<Messag
     Ok(Message::decode(&record))
 }
 
-/// Fills `room` within `patience`. A peer that sends byte by byte gains no time.
+/// Fills `room` with received bytes; fails if this takes longer than `patience` in total, even if
+/// bytes arrive one by one.
 fn fill(control: &mut TcpStream, room: &mut [u8], patience: Duration) -> io::Result<()> {
     let until = Wall::now() + patience;
     let mut filled = 0;
@@ -393,8 +405,8 @@ fn fill(control: &mut TcpStream, room: &mut [u8], patience: Duration) -> io::Res
     Ok(())
 }
 
-/// Returns the number of datagrams that found no room in the socket of this port: the last column
-/// of /proc/net/udp.
+/// Returns the number of datagrams that the kernel dropped because the socket of this port was
+/// full: the last column of /proc/net/udp.
 fn socket_drops(local: SocketAddr) -> u64 {
     let file = if local.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
     drops_of_port(&fs::read_to_string(file).unwrap_or_default(), local.port())

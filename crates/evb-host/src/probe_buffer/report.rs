@@ -1,4 +1,4 @@
-//! The output of `evbd probe-buffer listen`: for people, and as JSON.
+//! The output of `evbd probe-buffer listen` for people and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::search::Finding;
 
-/// Returns the measured buffer in whole KiB, as the configuration takes it.
+/// Returns the measured buffer in whole KiB, the unit of the printed configuration line.
 pub(super) fn whole_kib(buffer: Bytes) -> u64 {
     buffer.count() / 1024
 }
 
-/// Formats the finding for people.
+/// Formats the result of the measurement for people.
 pub(super) fn text(finding: &Finding) -> String {
     let mut text = String::new();
     for (sender, link) in finding.links.iter().enumerate() {
@@ -76,7 +76,8 @@ fn not_reached(text: &mut String, finding: &Finding) {
     );
 }
 
-/// Describes the effect that the senders' own queues may have had on the result.
+/// Describes how much the senders' own queues may have falsified the result; `None` if they did
+/// not.
 fn blur(finding: &Finding) -> Option<String> {
     let [_, own, _] = finding.spread(|estimate| estimate.own_queue)?;
     let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
@@ -88,7 +89,7 @@ fn blur(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Describes a disagreement between the two ways to measure the buffer.
+/// Describes a disagreement between the two methods that measure the buffer; `None` if they agree.
 fn discord(finding: &Finding) -> Option<String> {
     let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
     let [_, delayed, _] = finding.by_delay()?;
@@ -98,7 +99,7 @@ fn discord(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Formats the finding for machines.
+/// Formats the result of the measurement as JSON.
 pub(super) fn json(finding: &Finding) -> Value {
     let bits = |rate: &Rate| rate.bits_per_second();
     let spread = |spread: Option<[f64; 3]>| {

@@ -1,87 +1,90 @@
-//! The order of the measurement: the rate of each sender's link, the rate of the port, the smallest
-//! burst that loses datagrams, and then repetitions of such an overload.
+//! The steps of the measurement: the rate of each sender's link, the rate of the port, the size of
+//! the smallest burst that loses datagrams, and repetitions of a slightly larger burst.
 
 use evb_core::units::{Bytes, Rate};
 
 use super::trace::{Estimate, Trace};
 
-/// The part of one sender in a burst.
+/// The part of a burst that one sender sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
-    /// Number of datagrams; with 0 the sender does not take part.
+    /// Number of datagrams; 0 if the sender does not take part.
     pub(super) count: u32,
-    /// Nanoseconds between datagrams; 0: as fast as possible.
+    /// Time between datagrams in nanoseconds; 0: as fast as possible.
     pub(super) spacing: u64,
 }
 
-/// The senders and the receiver: the network, or a model of it in tests.
+/// The senders, the network and the receiver; tests replace them by a model.
 pub(super) trait Rig {
     type Error;
 
-    /// Returns the bytes of every frame.
+    /// Returns the size of each L2 frame.
     fn frame(&self) -> Bytes;
 
     /// Returns the number of senders.
     fn senders(&self) -> usize;
 
-    /// Lets every sender send its share, all at the same time. Before it, each sends some datagrams
-    /// `ahead_spacing` nanoseconds apart, which find the network empty.
+    /// Lets all senders send their shares at the same time. Before its share, each sender sends
+    /// some datagrams `ahead_spacing` nanoseconds apart, far enough to find the network empty.
     fn burst(&mut self, shares: &[Share], ahead_spacing: u64) -> Result<Trace, Self::Error>;
 
-    /// Returns true if there is time for another burst.
+    /// Returns true if the time limit permits another burst.
     fn may_go_on(&self) -> bool;
 
-    /// Shows the progress to people.
+    /// Shows a progress message to people.
     fn say(&mut self, progress: &str);
 }
 
 /// The limits of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Size of the largest burst of all senders.
+    /// Largest size of a burst of all senders together.
     pub(super) burst: Bytes,
-    /// Number of bursts beyond the smallest that loses.
+    /// Number of repetitions with a burst larger than the smallest burst with a loss.
     pub(super) repeats: u32,
 }
 
 /// The result of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// Rate that each sender reached alone.
+    /// Rate that each sender reached when it sent alone.
     pub(super) links: Vec<Rate>,
-    /// Rate of the port, in L2 frames.
+    /// Rate of the port in bytes of L2 frames.
     pub(super) port: Rate,
-    /// Rate that the senders together offered in the overload.
+    /// Rate at which all senders together sent during the overload.
     pub(super) offered: Rate,
-    /// The largest burst without loss, below the smallest with one.
+    /// Size of the largest burst without a loss; never above the smallest burst with a loss.
     pub(super) largest_clean: Bytes,
-    /// The smallest burst with a loss.
+    /// Size of the smallest burst with a loss; `None` if no burst had a loss.
     pub(super) smallest_lossy: Option<Bytes>,
-    /// The most bytes that were seen waiting, by delay and rate.
+    /// Largest number of bytes that waited in the port, computed from a datagram's delay and the
+    /// port's rate.
     pub(super) most_waiting: Bytes,
-    /// Estimates, one for every burst with a loss.
+    /// Estimates of the buffer, one for each burst with a loss.
     pub(super) estimates: Vec<Estimate>,
     /// Number of bursts that do not count, because a host lost datagrams.
     pub(super) spoilt: u32,
-    /// Reason why no buffer was found.
+    /// Reason why the buffer could not be measured; `None` if it was.
     pub(super) not_reached: Option<&'static str>,
 }
 
-/// Number of datagrams of the first bursts, which measure the rates.
+/// Number of datagrams in each burst that measures a rate.
 const TRAIN: u32 = 200;
-/// Number of attempts to measure a rate, of which the best counts: a busy host may spoil some.
+/// Number of attempts to measure a rate; the best attempt counts, because a busy host may spoil the
+/// others.
 const TRIES: u32 = 3;
-/// Part of a sender's own rate at which its own queue stays empty.
+/// Part of a sender's own rate at which it sends, so that no queue forms in its own link.
 const BELOW: f64 = 0.95;
-/// First spacing of datagrams ahead of a burst, before any rate is known: 5 ms.
+/// Spacing of datagrams ahead of a burst before any rate is known: 5 ms, in nanoseconds.
 const FIRST_SPACING: u64 = 5_000_000;
-/// Ratio of the offered rate to the port's rate from which its queue grows.
+/// Smallest ratio of the offered rate to the port's rate that counts as an overload.
 const OVERLOAD: f64 = 1.05;
-/// Ratio of the sizes of successive bursts, until one loses.
+/// Ratio between the sizes of successive bursts while the first burst with a loss is searched.
 const GROWTH: f64 = 1.6;
-/// Ratio of the two bounds at which the search ends.
+/// Ratio between the smallest burst with a loss and the largest without, below which the search
+/// ends.
 const CLOSE: f64 = 1.06;
-/// Ratio of the repeated bursts to the smallest one that lost.
+/// Ratio between the size of the repeated bursts and the smallest burst with a loss.
 const BEYOND: f64 = 1.3;
 
 struct Search<'r, R: Rig> {
@@ -92,10 +95,10 @@ struct Search<'r, R: Rig> {
     finding: Finding,
 }
 
-/// Measures the buffer.
+/// Measures the usable buffer of the port.
 ///
 /// # Errors
-/// The errors of the rig.
+/// The rig reports an error.
 pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<Finding, R::Error> {
     let nothing = Rate::from_bits_per_second(0);
     let finding = Finding {
@@ -130,8 +133,8 @@ impl<R: Rig> Search<'_, R> {
         self.rig.frame().count() as f64
     }
 
-    /// Measures the rate of each sender alone, as fast as it can send: that of its own link or of
-    /// the port, whichever is slower.
+    /// Measures the rate of each sender when it sends alone and as fast as possible: the rate of
+    /// its own link or of the port, whichever is lower.
     fn links(&mut self) -> Result<(), R::Error> {
         let senders = self.rig.senders();
         for sender in 0..senders {
@@ -146,8 +149,8 @@ impl<R: Rig> Search<'_, R> {
             self.finding.links.push(bits(rate));
             self.rig.say(&format!("sender {} alone: {}", sender + 1, bits(rate)));
         }
-        // Datagrams ahead of a burst must not meet each other. Together they take a quarter of the
-        // slowest rate.
+        // Datagrams ahead of a burst must not meet in the port. The spacing of these datagrams is
+        // chosen so that all senders together use a quarter of the lowest measured rate.
         let slowest = self.links.iter().copied().fold(f64::INFINITY, f64::min).max(1.0);
         let spaced = 4.0 * senders as f64 * self.frame() / slowest * 1e9;
         self.ahead_spacing = (spaced as u64).clamp(500_000, 20_000_000);
@@ -157,7 +160,8 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// Measures the rate of the port: all send together, each below its own rate.
+    /// Measures the rate of the port while all senders send together, each slightly below its own
+    /// rate.
     fn overload(&mut self) -> Result<(), R::Error> {
         if self.finding.not_reached.is_some() {
             return Ok(());
@@ -178,7 +182,7 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// Sends larger and larger bursts until one loses.
+    /// Sends bursts of growing size until a burst loses datagrams.
     fn grow(&mut self, limits: Limits) -> Result<(), R::Error> {
         let most = limits.burst.count();
         let mut size = (8.0 * self.links.len() as f64 * self.frame()) as u64;
@@ -197,7 +201,8 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// Searches between the largest burst without loss and the smallest with one.
+    /// Searches for the smallest burst with a loss, between the largest burst without a loss and
+    /// the smallest known burst with a loss.
     fn narrow(&mut self) -> Result<(), R::Error> {
         while let Some(lossy) = self.finding.smallest_lossy {
             let clean = self.finding.largest_clean;
@@ -222,15 +227,15 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// Sends one burst of this size, and evaluates it.
+    /// Sends a burst of this size and evaluates the arrivals.
     fn try_burst(&mut self, size: u64) -> Result<(), R::Error> {
         let trace = self.send(size)?;
         let sent = Bytes::new(trace.bytes());
         if trace.host_drops > 0 || trace.errors() > 0 {
             self.finding.spoilt += 1;
             self.rig.say(&format!("burst of {sent}: a host lost datagrams, not the port"));
-            // No burst of this size stays free of losses in hosts, and larger ones would not
-            // either.
+            // If hosts lose datagrams in many bursts before the port does, smaller and larger
+            // bursts would not help.
             if self.finding.spoilt > 5 && self.finding.smallest_lossy.is_none() {
                 self.finding.not_reached = Some("a host loses datagrams before the port does");
                 self.finding.smallest_lossy = None;
@@ -246,7 +251,8 @@ impl<R: Rig> Search<'_, R> {
         }
         let smallest = self.finding.smallest_lossy.map_or(sent, |lossy| lossy.min(sent));
         self.finding.smallest_lossy = Some(smallest);
-        // A larger clean burst was luck, or this burst's loss was not the port's.
+        // If a larger burst had no loss, the port was lucky then or this loss was not the port's,
+        // so that the bound without loss is lowered.
         self.finding.largest_clean = self.finding.largest_clean.min(smallest);
         let estimate = trace.estimate(&self.links);
         if let Some(estimate) = estimate {
@@ -262,7 +268,8 @@ impl<R: Rig> Search<'_, R> {
         self.finding.most_waiting = self.finding.most_waiting.max(waiting);
     }
 
-    /// Sends a burst of this size: every sender below its own rate, and all until the same time.
+    /// Sends a burst of this size: every sender sends slightly below its own rate, and all senders
+    /// finish at the same time.
     fn send(&mut self, size: u64) -> Result<Trace, R::Error> {
         let all: f64 = self.links.iter().sum();
         let frame = self.frame();
@@ -280,34 +287,35 @@ fn bits(bytes_per_second: f64) -> Rate {
 }
 
 impl Finding {
-    /// Returns the estimates that count: those of bursts during which the senders' own links did
-    /// not queue, if there are at least three.
+    /// Returns the estimates that count: those of bursts during which no queue formed in the
+    /// senders' own links. If fewer than three estimates count, returns all estimates.
     pub(super) fn counting(&self) -> Vec<Estimate> {
         let sharp = |estimate: &&Estimate| estimate.own_queue <= estimate.counted * 0.05 + 3_028.0;
         let sharp: Vec<Estimate> = self.estimates.iter().filter(sharp).copied().collect();
         if sharp.len() >= 3 { sharp } else { self.estimates.clone() }
     }
 
-    /// Returns minimum, median and maximum of one number of the estimates that count.
+    /// Returns minimum, median and maximum of the quantity `of` over the estimates that count.
     pub(super) fn spread(&self, of: impl Fn(&Estimate) -> f64) -> Option<[f64; 3]> {
         let mut numbers: Vec<f64> = self.counting().iter().map(of).collect();
         numbers.sort_by(f64::total_cmp);
         Some([*numbers.first()?, *numbers.get(numbers.len() / 2)?, *numbers.last()?])
     }
 
-    /// Returns the median of the rate of the full port, in bytes per second.
+    /// Returns the median rate of the full port, in bytes per second.
     fn rate_when_full(&self) -> Option<f64> {
         self.spread(|estimate| estimate.rate).map(|[_, median, _]| median)
     }
 
-    /// Returns minimum, median and maximum of the buffer by the delay.
+    /// Returns minimum, median and maximum of the buffer size, computed from the delay of datagrams
+    /// in the full port.
     pub(super) fn by_delay(&self) -> Option<[f64; 3]> {
         let rate = self.rate_when_full()?;
         self.spread(|estimate| estimate.wait * rate)
     }
 
-    /// Returns the usable buffer: the smaller of the counted one and the one by the delay, by their
-    /// medians.
+    /// Returns the usable buffer: the smaller of the two medians that result from counted bytes and
+    /// from delays.
     pub(super) fn buffer(&self) -> Option<Bytes> {
         let [_, counted, _] = self.spread(|estimate| estimate.counted)?;
         let [_, delayed, _] = self.by_delay()?;

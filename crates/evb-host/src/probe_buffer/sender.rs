@@ -1,4 +1,4 @@
-//! `evbd probe-buffer send`: obeys the listener's orders, within limits of its own.
+//! `evbd probe-buffer send`: sends the datagrams that the listener orders, within fixed limits.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -13,24 +13,25 @@ use socket2::{Domain, Socket, Type};
 
 use super::wire::{HEADER, MOST, Message, Numbered, Order, RECORD};
 
-/// Time for which the listener is tried.
+/// Time for which connecting to the listener is retried.
 const CONNECT: Duration = Duration::from_secs(30);
-/// Time for which the listener may be silent, because other senders may still be missing.
+/// Longest time without a message from the listener, which may still be waiting for other senders.
 const SILENCE: Duration = Duration::from_secs(120);
-/// Time limit of a whole measurement.
+/// Longest duration of a whole measurement.
 const LONGEST: Duration = Duration::from_secs(300);
-/// The most bytes that a sender sends, whatever the orders.
+/// Largest number of bytes that a sender sends in total, even if the listener orders more.
 const MOST_BYTES: u64 = 1 << 30;
-/// Time within which an order must start, and within which it must end.
+/// Time within which an order must start, and longest duration of its datagrams.
 const SOON: Duration = Duration::from_secs(10);
-/// Bytes of the largest payload in a jumbo frame.
+/// Bytes of the largest UDP payload in a jumbo frame.
 const LARGEST: u16 = 8972;
-/// The most datagrams that are sent early to make up for a late one.
+/// Largest number of datagrams that are sent ahead of schedule after a late datagram.
 const CATCH_UP: u64 = 2;
-/// Usual lateness of the kernel's timers. The last part of each wait is spent awake.
+/// Usual lateness of the kernel's timers. The sender spends the last part of each wait in a busy
+/// loop of this length.
 const TIMER: Duration = Duration::from_micros(150);
 
-/// The reason why a sender ended early.
+/// The reason why a sender ended without completing the measurement.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
     /// The listener cannot be reached.
@@ -38,18 +39,19 @@ pub(super) enum SendError {
         "cannot reach {address}: {reason}; is `evbd probe-buffer listen` running there, and its port open?"
     )]
     Unreachable { address: SocketAddr, reason: io::Error },
-    /// The address is not this host's.
+    /// The address given by `--bind` does not belong to this host.
     #[error("cannot send from {address}: {reason}; --bind takes an address of this host")]
     Bind { address: IpAddr, reason: io::Error },
-    /// The connection failed.
+    /// The connection to the listener failed.
     #[error("the connection to the listener ended: {0}; the listener's output says why")]
     Gone(#[from] io::Error),
-    /// The peer is no listener, or of another version.
+    /// The peer is not a listener, or has another version.
     #[error("{0} is not an `evbd probe-buffer listen` of this version: {1}")]
     Stranger(SocketAddr, &'static str),
 }
 
-/// Sends until the listener has enough. Returns the listener's result, 0 for none.
+/// Sends datagrams as ordered until the listener ends the measurement. Returns the buffer that the
+/// listener measured; 0 if it measured none.
 pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, SendError> {
     let mut control = connect(listener, bind)?;
     control.set_nodelay(true)?;
@@ -58,14 +60,14 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
     control.write_all(&Message::Hello.encode())?;
     let stranger = |what| SendError::Stranger(listener, what);
     let Some(Message::Welcome { sender, port, payload, token }) = read(&mut control)? else {
-        return Err(stranger("it does not begin with a welcome"));
+        return Err(stranger("its first message is not a welcome"));
     };
     if !(HEADER as u16..=LARGEST).contains(&payload) {
         return Err(stranger("it asks for datagrams of an impossible size"));
     }
     let local = SocketAddr::new(control.local_addr()?.ip(), 0);
-    // Datagrams go only to the listener's own address, so that a listener cannot make senders flood
-    // a third host.
+    // The sender sends datagrams only to the IP address of the listener, so that a malicious
+    // listener cannot make senders flood a third host.
     let socket = UdpSocket::bind(local)?;
     socket.connect(SocketAddr::new(listener.ip(), port))?;
     let mut datagram = vec![0; usize::from(payload)];
@@ -122,7 +124,7 @@ fn read(control: &mut TcpStream) -> io::Result<Option<Message>> {
     Ok(Message::decode(&record))
 }
 
-/// Returns true if a measurement could need the order.
+/// Returns true if a real measurement could need an order of this size.
 pub(super) fn is_moderate(order: &Order) -> bool {
     let soon = SOON.as_nanos() as u64;
     let start = Instant::from_nanos(order.start).since(clock::now());
@@ -133,9 +135,10 @@ pub(super) fn is_moderate(order: &Order) -> bool {
         && order.spacing.checked_mul(u64::from(order.count)).is_some_and(|time| time <= soon)
 }
 
-/// Sends every datagram at its time. Datagrams behind a late one make up for at most [`CATCH_UP`]
-/// spacings, because more would queue in this host's own link. Returns the time of each after the
-/// start, and the number that the system refused.
+/// Sends every datagram at its scheduled time. After a late datagram, the following datagrams catch
+/// up at most [`CATCH_UP`] spacings, because more datagrams would queue in this host's own link.
+/// Returns the sending times relative to the start, and the number of datagrams that the operating
+/// system refused.
 fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) -> (Vec<u32>, u32) {
     let mut times = Vec::with_capacity(order.total() as usize);
     let (mut errors, mut next) = (0, 0);
@@ -144,8 +147,8 @@ fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) 
         let encoded = Numbered { index, ..head }.encode();
         datagram.iter_mut().zip(encoded).for_each(|(place, byte)| *place = byte);
         let now = wait_until(Instant::from_nanos(due));
-        // A datagram is refused if the socket's own queue is full, or if an earlier datagram caused
-        // an error.
+        // The operating system refuses a datagram if the socket's send buffer is full, or if an
+        // earlier datagram caused an error.
         if socket.send(datagram).is_err() {
             errors += 1;
         }
@@ -156,7 +159,8 @@ fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) 
     (times, errors)
 }
 
-/// Sleeps until shortly before `due`, stays awake for the rest, and returns the time.
+/// Sleeps until shortly before `due`, waits in a busy loop for the rest, and returns the present
+/// time.
 fn wait_until(due: Instant) -> Instant {
     loop {
         let now = clock::now();

@@ -17,19 +17,20 @@ use super::{
     *,
 };
 
-/// A model of a switch port as the lab has it, behind the senders' own links: a token bucket with a
-/// queue of a few packets.
+/// A model of the lab's switch port behind the senders' own links: a token bucket with a queue of a
+/// few packets.
 struct Model {
     senders: usize,
-    /// Rate of every sender's link and of the port, in bytes per second.
+    /// Rate of every sender's link in bytes per second.
     link: f64,
+    /// Rate of the port in bytes per second.
     port: f64,
-    /// Bytes that an idle port lets through at once.
+    /// Number of bytes that an idle port lets through at once.
     tokens: f64,
     limit: f64,
-    /// Longest delay of a receipt's time, in nanoseconds.
+    /// Longest delay between an arrival and its recorded time, in nanoseconds.
     late: u64,
-    /// Number of datagrams that a sender sends back to back where it should pace.
+    /// Number of datagrams that a sender sends back to back instead of evenly spaced.
     clumps: u64,
     host_drops: u64,
     rng: Rng,
@@ -55,8 +56,8 @@ impl Model {
         }
     }
 
-    /// Returns the time at which each datagram leaves its sender, in the model's time, and its
-    /// index.
+    /// Returns the times at which datagrams leave their sender, in the model's time, in the order
+    /// of their index.
     fn departures(&mut self, share: &Share, ahead_spacing: u64, phase: u64) -> Vec<i64> {
         let order = Order {
             burst: 1,
@@ -75,7 +76,7 @@ impl Model {
         (0..order.total()).map(due).collect()
     }
 
-    /// Passes every datagram through its sender's link and the port.
+    /// Passes every datagram through its sender's link and through the port.
     fn carry(&mut self, trains: &mut [Train]) {
         let mut entries: Vec<(i64, usize, usize)> = Vec::new();
         for (sender, train) in trains.iter_mut().enumerate() {
@@ -87,8 +88,8 @@ impl Model {
             train.received = vec![None; train.sent.len()];
         }
         entries.sort_unstable();
-        // The port is a fluid with a token bucket. `free` is the time at which the last accepted
-        // datagram has left.
+        // The port is modelled as a fluid with a token bucket. `free` is the time at which the last
+        // accepted datagram has left the port.
         let (mut free, mut tokens, mut before) = (0.0_f64, self.tokens, 0.0_f64);
         let mut left: std::collections::VecDeque<f64> = std::collections::VecDeque::new();
         for (at, sender, index) in entries {
@@ -135,7 +136,7 @@ impl Rig for Model {
         }
         self.carry(&mut trains);
         for (sender, train) in trains.iter_mut().enumerate() {
-            // Clocks of different hosts are independent.
+            // The clocks of different hosts differ by arbitrary offsets.
             let offset = 1_000_000_007 * (sender as i64 + 1);
             train.sent.iter_mut().for_each(|sent| *sent += offset);
         }
@@ -289,7 +290,7 @@ proptest! {
     }
 }
 
-/// Returns a free port.
+/// Returns a loopback address with a free port.
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -299,7 +300,8 @@ fn gathering(address: SocketAddr, senders: usize) -> Gathering {
     Gathering { address, senders, mtu: 1500, patience, time }
 }
 
-/// Runs both ends over loopback, where nothing overflows, while strangers connect.
+/// Runs both ends over loopback, where no buffer overflows, while other programs connect to the
+/// listener.
 #[test]
 fn loopback_is_not_reached() {
     let address = free_port();
@@ -334,7 +336,8 @@ fn a_sender_that_lies_ends_it_with_its_name() {
         };
         control.write_all(&Message::Hello.encode()).unwrap();
         for _ in 0..20 {
-            // The stranger claims, in answer to anything, to have sent four billion datagrams.
+            // The lying sender answers every message with the claim to have sent four billion
+            // datagrams.
             let lie = Message::Sent { burst: 1, count: u32::MAX, errors: 0 };
             let _ = control.write_all(&lie.encode());
         }

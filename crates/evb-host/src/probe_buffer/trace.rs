@@ -1,57 +1,59 @@
-//! The evaluation of one burst: pure arithmetic on the times at which datagrams left their senders
+//! The evaluation of one burst, computed only from the times at which datagrams left their senders
 //! and reached the listener.
 //!
-//! A sender's datagrams ahead of the burst find the port empty. The least time from its clock to
-//! the listener's, over those, is what every later datagram would need without a queue; the offset
-//! of the clocks and the delay of the path need not be known separately. Added to the time of
-//! sending, it gives the time of *entry*.
+//! A sender's datagrams ahead of the burst find the port empty. The smallest difference between
+//! their arrival times (listener's clock) and sending times (sender's clock) is the delay of a
+//! datagram without a queue, including the offset between the clocks; these two parts need not be
+//! known separately. A datagram's time of *entry* into the port is its sending time plus the delay
+//! without a queue.
 //!
-//! When the first lost datagram enters, the port is full, and holds what has entered and has not
-//! left: `buffer = entered − left`. Bytes that a token bucket lets through at once at the start
-//! have left, so that they do not count. The port serves at a constant rate while it has a queue,
-//! and the time of a receipt can only be late. So the bytes that have left are read from the
-//! straight line of that rate below all receipts, not from single ones.
+//! When the first lost datagram enters, the port is full. A full port holds the bytes that have
+//! entered and have not left: `buffer = entered − left`. Bytes that a token bucket lets through at
+//! once at the start have left, so that they do not count. The port sends at a constant rate while
+//! it has a queue, and the recorded time of an arrival can only be late. Therefore the bytes that
+//! have left are not read from single arrivals, but from the straight line with the port's rate
+//! that lies before all recorded arrivals.
 
-/// One sender's datagrams in a burst.
+/// The datagrams that one sender sends for a burst.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Train {
-    /// Number of datagrams ahead of the burst.
+    /// Number of datagrams that are sent ahead of the burst.
     pub(super) ahead: usize,
-    /// Times of sending by the sender's clock, in nanoseconds.
+    /// Sending times by the sender's clock, in nanoseconds.
     pub(super) sent: Vec<i64>,
-    /// Times of arrival by the listener's clock, in nanoseconds.
+    /// Arrival times by the listener's clock, in nanoseconds; `None` for a lost datagram.
     pub(super) received: Vec<Option<i64>>,
-    /// Number of datagrams that the sender's system refused.
+    /// Number of datagrams that the sender's operating system refused.
     pub(super) errors: u32,
 }
 
-/// A burst of all senders.
+/// The record of a burst from all senders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trace {
-    /// Bytes of every frame.
+    /// Size of each L2 frame in bytes.
     pub(super) frame: u64,
-    /// Datagrams by sender; empty if a sender did not take part.
+    /// Datagrams of each sender; empty if a sender did not take part.
     pub(super) trains: Vec<Train>,
-    /// Number of datagrams that found no room in the listener's socket.
+    /// Number of datagrams that the listener's host dropped because the socket was full.
     pub(super) host_drops: u64,
 }
 
-/// An estimate of the port from the first loss of a burst.
+/// An estimate of the port's buffer from the first loss of a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
-    /// Bytes that had entered and not left.
+    /// Bytes that had entered the port and had not left it at the time of the first loss.
     pub(super) counted: f64,
     /// Time that datagrams waited in the full port, in seconds.
     pub(super) wait: f64,
     /// Rate of the full port, in bytes per second.
     pub(super) rate: f64,
-    /// Bytes that waited in the senders' own links at that time.
+    /// Bytes that waited in the senders' own links at the time of the first loss.
     pub(super) own_queue: f64,
-    /// Bytes of the burst.
+    /// Size of the burst in bytes.
     pub(super) burst: u64,
 }
 
-/// A datagram of the burst in the listener's time.
+/// The times of a datagram's entry into the port and exit from it, by the listener's clock.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
     entered: i64,
@@ -59,7 +61,7 @@ struct Passage {
 }
 
 impl Trace {
-    /// Returns the bytes of the burst, without the datagrams ahead of it.
+    /// Returns the size of the burst in bytes, without the datagrams ahead of it.
     pub(super) fn bytes(&self) -> u64 {
         self.trains.iter().map(|train| train.sent.len().saturating_sub(train.ahead) as u64).sum::<u64>()
             * self.frame
@@ -70,21 +72,21 @@ impl Trace {
         self.trains.iter().map(|train| missing(train.received.get(train.ahead..))).sum()
     }
 
-    /// Returns the number of datagrams that senders' systems refused.
+    /// Returns the number of datagrams that the senders' operating systems refused.
     pub(super) fn errors(&self) -> u64 {
         self.trains.iter().map(|train| u64::from(train.errors)).sum()
     }
 
-    /// Returns the least time from a sender's clock to the listener's, over the datagrams ahead of
-    /// the burst.
+    /// Returns the smallest difference between arrival and sending time of a sender's datagrams
+    /// ahead of the burst.
     pub(super) fn least_delay(&self, sender: usize) -> Option<i64> {
         let train = self.trains.get(sender)?;
         let delays = train.sent.iter().zip(&train.received).take(train.ahead.max(1));
         delays.filter_map(|(sent, received)| Some((*received)? - sent)).min()
     }
 
-    /// Returns the rate of arrival in the later half of the burst, in bytes per second. A port's
-    /// first tokens are spent by then.
+    /// Returns the rate of arrival in the second half of the burst, in bytes per second. After the
+    /// first half, a port with a token bucket has no saved tokens left.
     pub(super) fn rate(&self) -> Option<f64> {
         let mut came: Vec<i64> = Vec::new();
         for train in &self.trains {
@@ -97,8 +99,8 @@ impl Trace {
         (seconds > 0.0).then(|| (later.len() - 1) as f64 * self.frame as f64 / seconds)
     }
 
-    /// Returns the rate that all senders together offered during the burst, in bytes per second. It
-    /// uses the times of entry, so that senders that did not send at the same time do not add up.
+    /// Returns the rate at which datagrams of all senders entered the port, in bytes per second.
+    /// The times of entry make the rate correct even if the senders did not send at the same time.
     pub(super) fn offered(&self) -> f64 {
         let passages = self.passages();
         let entries = passages.iter().map(|passage| passage.entered);
@@ -111,14 +113,14 @@ impl Trace {
         }
     }
 
-    /// Returns the longest wait of a datagram of the burst, in seconds.
+    /// Returns the longest time that a datagram of the burst waited in the port, in seconds.
     pub(super) fn longest_wait(&self) -> f64 {
         let waits = self.passages().into_iter().filter_map(|passage| Some(passage.left? - passage.entered));
         waits.max().unwrap_or(0).max(0) as f64 / 1e9
     }
 
-    /// Evaluates the first loss, if each sender's link carries `links` bytes a second. `None` if
-    /// nothing was lost, or too little arrived.
+    /// Estimates the buffer from the first loss, if each sender's link carries `links` bytes per
+    /// second. `None` if no datagram was lost, or if too few arrived.
     pub(super) fn estimate(&self, links: &[f64]) -> Option<Estimate> {
         let passages = self.passages();
         let full =
@@ -150,8 +152,8 @@ impl Trace {
         passages
     }
 
-    /// Returns the bytes that wait in the senders' links at this time, if each link carries
-    /// datagrams away at its rate.
+    /// Returns the bytes that wait in the senders' own links at the time `at`, if the links send at
+    /// the rates `links`.
     fn own_queue(&self, at: i64, links: &[f64]) -> f64 {
         let mut sum = 0.0;
         for (sender, train) in self.trains.iter().enumerate() {
@@ -163,7 +165,7 @@ impl Trace {
                 before = *sent;
             }
             let drained = at.saturating_sub(before.saturating_add(delay)) as f64 / 1e9 * link;
-            // The datagram that is just being sent does not wait.
+            // The datagram that the link is sending at this time does not count as waiting.
             sum += (queue - drained.max(0.0) - self.frame as f64).max(0.0);
         }
         sum
@@ -174,8 +176,8 @@ fn missing(received: Option<&[Option<i64>]>) -> u64 {
     received.unwrap_or_default().iter().filter(|came| came.is_none()).count() as u64
 }
 
-/// Returns the rate of the full port. Its content leaves it without a gap, so the arrivals during
-/// one waiting time show the rate.
+/// Returns the rate of the full port. The port sends its queue without gaps, so that the arrivals
+/// after the first loss, for as long as a datagram waits in the port, show its rate.
 fn rate_when_full(passages: &[Passage], full: i64, wait: i64, frame: f64) -> Option<f64> {
     let mut left: Vec<i64> = passages.iter().filter_map(|passage| passage.left).collect();
     left.retain(|time| (full..full.saturating_add(wait)).contains(time));
@@ -185,24 +187,25 @@ fn rate_when_full(passages: &[Passage], full: i64, wait: i64, frame: f64) -> Opt
     (left.len() >= 8 && seconds > 0.0).then(|| (left.len() - 1) as f64 * frame / seconds)
 }
 
-/// Returns the bytes that have left by this time, from the line of the port's rate that no receipt
-/// lies before.
+/// Returns the bytes that have left the port by the time `at`: the value of the straight line with
+/// the port's rate that lies before all arrivals.
 fn left_by(passages: &[Passage], at: i64, rate: f64, frame: f64) -> Option<f64> {
     let mut left: Vec<i64> = passages.iter().filter_map(|passage| passage.left).collect();
     left.sort_unstable();
-    // An error of the rate would tilt the line far from this time.
+    // Only arrivals near this time count, because an error of the rate would shift the line for
+    // distant arrivals.
     let reach = waits_when_full(passages, at).last().copied()?.max(1_000_000);
     let near = left.iter().enumerate().filter(|(_, time)| (**time - at).abs() <= reach);
     let behind = near.map(|(before, time)| (before + 1) as f64 * frame - (*time - at) as f64 / 1e9 * rate);
     let most = behind.fold(f64::NEG_INFINITY, f64::max);
-    // The line passes through the instants at which a packet has just left. In between, on average
-    // half a packet has not.
+    // The line gives the bytes at the instants at which a packet has just left. Between the
+    // departures of two packets, half a packet on average has not left.
     most.is_finite().then(|| (most - frame / 2.0).max(0.0))
 }
 
-/// Returns in order the waits of datagrams that entered at about the time of the first loss. Those
-/// within an eighth of the longest wait count: later, senders may have paused and the port may be
-/// less than full.
+/// Returns the sorted waiting times of datagrams that entered the port near the time of the first
+/// loss, within an eighth of the longest waiting time. For datagrams farther away, senders may have
+/// paused, and the port may have been less than full.
 fn waits_when_full(passages: &[Passage], full: i64) -> Vec<i64> {
     let waited = |passage: &Passage| Some((passage.entered, passage.left? - passage.entered));
     let mut through: Vec<(i64, i64)> = passages.iter().filter_map(waited).collect();
@@ -215,5 +218,5 @@ fn waits_when_full(passages: &[Passage], full: i64) -> Vec<i64> {
     waits
 }
 
-/// Number of datagrams around the first loss that count in any case.
+/// Smallest number of datagrams around the first loss that are evaluated.
 const NEAREST: usize = 4;

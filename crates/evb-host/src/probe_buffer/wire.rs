@@ -1,68 +1,71 @@
 //! The messages between the listener and the senders: fixed records over TCP, and numbered
 //! datagrams over UDP.
 //!
-//! Every record has the same length, so that nothing is allocated on a stranger's word. As many
-//! times follow a [`Message::Sent`] as the listener itself has ordered, or the sender is dropped.
+//! All records have the same length, so that the length of a message from an unknown peer never
+//! determines an allocation. After a [`Message::Sent`], the listener reads exactly as many times as
+//! it has ordered datagrams; a sender that announces another number is disconnected.
 
-/// Bytes of every record.
+/// Size of every record in bytes.
 pub(super) const RECORD: usize = 48;
-/// Constant in the hello, by which strangers are recognised.
+/// Magic number of the first message, by which the listener recognises senders.
 const MAGIC: u64 = u64::from_le_bytes(*b"EVBPROB1");
-/// Bytes of a datagram's head; the rest is padding.
+/// Size of a datagram's header in bytes; the rest of the datagram is padding.
 pub(super) const HEADER: usize = 24;
-/// The most datagrams of one train.
+/// Largest number of datagrams in the train of one sender.
 pub(super) const MOST: u32 = 65_536;
 
-/// A record of the control connection.
+/// A record on the control connection between sender and listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Sender to listener: the first message.
+    /// Sender to listener: the first message on the connection.
     Hello,
-    /// Listener to sender: its number, the port for datagrams, their payload's length, and the
-    /// token that they must carry.
+    /// Listener to sender: the sender's number, the UDP port for datagrams, the length of their
+    /// payload, and the token that they must carry.
     Welcome { sender: u16, port: u16, payload: u16, token: u64 },
-    /// Listener to sender: a request for the time.
+    /// Listener to sender: a request for the time of the sender's clock.
     Ping { nonce: u64 },
-    /// Sender to listener: the time by its monotonic clock.
+    /// Sender to listener: the time of the sender's monotonic clock.
     Pong { nonce: u64, nanos: u64 },
-    /// Listener to sender: datagrams to send.
+    /// Listener to sender: an order to send datagrams.
     Order(Order),
-    /// Sender to listener: the order is carried out, with `errors` refusals by the sender's system.
-    /// One time for each ordered datagram follows: nanoseconds after the start, 32 bits each.
+    /// Sender to listener: the order has been carried out, and the sender's operating system
+    /// refused `errors` datagrams. The sending time of each ordered datagram follows: nanoseconds
+    /// after the start, 32 bits each.
     Sent { burst: u32, count: u32, errors: u32 },
-    /// Listener to sender: the end, with the measured buffer, or 0 for none.
+    /// Listener to sender: the end of the measurement, with the measured buffer; 0 if there is
+    /// none.
     End { bytes: u64 },
 }
 
-/// The datagrams that one sender sends: a few far apart, which find the port empty, a pause, then
-/// the burst.
+/// An order for one sender: a few datagrams far apart, which find the port empty, then a pause,
+/// then the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     /// Number of the burst.
     pub(super) burst: u32,
-    /// Number of datagrams ahead of the burst.
+    /// Number of datagrams to send ahead of the burst.
     pub(super) ahead: u32,
-    /// Number of datagrams of the burst.
+    /// Number of datagrams in the burst.
     pub(super) count: u32,
-    /// Start by the sender's monotonic clock, in nanoseconds.
+    /// Start time by the sender's monotonic clock, in nanoseconds.
     pub(super) start: u64,
-    /// Time between datagrams ahead of the burst, in nanoseconds. A pause of four times that
-    /// follows them.
+    /// Time between datagrams ahead of the burst, in nanoseconds. A pause of four times this length
+    /// separates these datagrams from the burst.
     pub(super) ahead_spacing: u64,
-    /// Time from the start to the first datagram ahead, so that those of several senders do not
-    /// meet.
+    /// Time from the start to the first datagram ahead of the burst, in nanoseconds. The phase
+    /// differs between senders, so that their datagrams do not meet in the port.
     pub(super) phase: u64,
     /// Time between datagrams of the burst, in nanoseconds.
     pub(super) spacing: u64,
 }
 
 impl Order {
-    /// Returns the number of all datagrams.
+    /// Returns the number of all datagrams of the order.
     pub(super) fn total(&self) -> u32 {
         self.ahead.saturating_add(self.count)
     }
 
-    /// Returns the time of a datagram after the start, in nanoseconds.
+    /// Returns the scheduled sending time of a datagram, in nanoseconds after the start.
     pub(super) fn due(&self, index: u32) -> u64 {
         match index.checked_sub(self.ahead) {
             None => self.phase + u64::from(index) * self.ahead_spacing,
@@ -96,7 +99,7 @@ impl Message {
         record
     }
 
-    /// Decodes a record; `None` if it is invalid.
+    /// Decodes a record; `None` if the record is invalid.
     pub(super) fn decode(record: &[u8; RECORD]) -> Option<Self> {
         let small = |at: usize| word(record, at * 4);
         let large = |at: usize| long(record, 16 + at * 8);
@@ -122,7 +125,7 @@ impl Message {
     }
 }
 
-/// The head of a datagram.
+/// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbered {
     pub(super) sender: u16,

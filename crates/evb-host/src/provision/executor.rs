@@ -1,10 +1,11 @@
-//! The execution of a plan: runs `tc`, and leaves either the whole plan or the kernel's default.
+//! The execution of a plan with `tc`. Afterwards, the device has either the whole plan or the
+//! kernel's default.
 
 use std::{io, process::Command};
 
 use super::plan::{Plan, ROOT, quoted};
 
-/// A way to run `tc`; tests have a recorded one.
+/// A way to run `tc`; tests replace the program by a recorder.
 pub(crate) trait TrafficControl {
     /// Runs `tc` with these arguments and returns its output.
     ///
@@ -13,17 +14,17 @@ pub(crate) trait TrafficControl {
     fn run(&mut self, arguments: &[String]) -> Result<String, TcError>;
 }
 
-/// The `tc` of iproute2.
+/// The program `tc` of iproute2.
 #[derive(Debug, Default)]
 pub(crate) struct Iproute;
 
 /// The reason why a `tc` command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TcError {
-    /// The program cannot be run.
+    /// The program `tc` cannot be run.
     #[error("tc does not run: {0}; install iproute2")]
     Missing(io::Error),
-    /// The kernel or tc refused.
+    /// `tc` or the kernel refused a command.
     #[error("tc {command}: {said}{}", hint(.said))]
     Refused {
         /// Arguments of the command.
@@ -31,7 +32,7 @@ pub(crate) enum TcError {
         /// Message of tc.
         said: String,
     },
-    /// The output of tc has an unknown form.
+    /// The output of `tc` has an unknown form.
     #[error("tc {command}: its answer is not understood; iproute2 4.17 or later is needed")]
     Garbled {
         /// Arguments of the command.
@@ -39,7 +40,7 @@ pub(crate) enum TcError {
     },
 }
 
-/// Returns advice for known messages.
+/// Returns advice for known error messages of `tc`.
 fn hint(said: &str) -> &'static str {
     let hints = [
         ("Operation not permitted", "; run it as root, or with CAP_NET_ADMIN"),
@@ -64,14 +65,14 @@ impl TrafficControl for Iproute {
     }
 }
 
-/// The root qdisc of a device.
+/// The origin of a device's root qdisc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Root {
-    /// The kernel's own, by kind.
+    /// The kernel has set up its default qdisc of this kind.
     Default(String),
-    /// The one that evbd has set up.
+    /// evbd has set up the root qdisc.
     Ours,
-    /// Another program's or user's, by kind and handle.
+    /// Another program or a person has set up the root qdisc; the text gives its kind and handle.
     Foreign(String),
 }
 
@@ -81,7 +82,7 @@ pub(crate) enum ProvisionError {
     /// `tc` failed, and nothing has changed.
     #[error(transparent)]
     Tc(#[from] TcError),
-    /// Another root qdisc was set up on purpose.
+    /// Another program or a person has set up the root qdisc, and `--replace` was not given.
     #[error(
         "{device} has a {root} that another program or a person has set up, and evbd could not restore it. --replace \
          deletes it; `tc qdisc show dev {device}` shows it"
@@ -92,24 +93,24 @@ pub(crate) enum ProvisionError {
         /// Kind and handle of the root qdisc.
         root: String,
     },
-    /// A step failed, and all steps were undone.
+    /// A command failed, and evbd has undone all commands before it.
     #[error("{cause}; evbd has undone all steps: {device} has the kernel's default")]
     RolledBack {
         /// Name of the device.
         device: String,
-        /// Error of the step.
+        /// Error of the failed command.
         cause: TcError,
     },
-    /// A step failed, and the steps before it could not be undone.
+    /// A command failed, and evbd could not undo the commands before it.
     #[error(
         "{cause}; and the steps before it could not be undone: {second}; try `tc qdisc del dev {device} root`"
     )]
     LeftOver {
         /// Name of the device.
         device: String,
-        /// Error of the step.
+        /// Error of the failed command.
         cause: TcError,
-        /// Error of undoing.
+        /// Error of the attempt to undo the commands.
         second: TcError,
     },
 }
@@ -117,31 +118,31 @@ pub(crate) enum ProvisionError {
 /// Reads the root qdisc of a device.
 ///
 /// # Errors
-/// `tc` cannot be run, or does not know the device.
+/// `tc` cannot be run, or the device does not exist.
 pub(crate) fn root(tc: &mut dyn TrafficControl, device: &str) -> Result<Root, TcError> {
     let arguments = words(&format!("-j qdisc show dev {device}"));
     let garbled = || TcError::Garbled { command: spelled(&arguments) };
     let answer: serde_json::Value = serde_json::from_str(&tc.run(&arguments)?).map_err(|_| garbled())?;
     let entries = answer.as_array().ok_or_else(garbled)?;
-    // A kernel without a default for the device shows no qdisc.
+    // If the kernel has no default for the device, `tc` shows no qdisc.
     let Some(root) = entries.iter().find(|entry| entry["root"] == true) else {
         return Ok(Root::Default("none".into()));
     };
     let (kind, handle) = (root["kind"].as_str().unwrap_or("?"), root["handle"].as_str().unwrap_or("?"));
     Ok(match (kind, handle) {
         ("htb", ROOT) => Root::Ours,
-        // The kernel's own qdisc has the handle 0; one that was added has another.
+        // The kernel's default qdisc has the handle 0; a qdisc that was added has another handle.
         (_, "0:") => Root::Default(kind.into()),
         _ => Root::Foreign(format!("{kind} {handle}")),
     })
 }
 
-/// Carries out a plan. Replaces an earlier plan's qdisc, but one of another program only with
-/// `replace`.
+/// Carries out a plan. The qdisc of an earlier plan is replaced; the qdisc of another program is
+/// replaced only with `replace`. Returns the root qdisc before the change.
 ///
 /// # Errors
-/// [`ProvisionError`]: either nothing has changed, or the device has the kernel's default, as the
-/// error says.
+/// [`ProvisionError`] says whether nothing has changed, the kernel's default has returned, or
+/// commands could not be undone.
 pub(crate) fn apply(tc: &mut dyn TrafficControl, plan: &Plan, replace: bool) -> Result<Root, ProvisionError> {
     let before = root(tc, &plan.device)?;
     refuse_foreign(&before, &plan.device, replace)?;
@@ -151,7 +152,8 @@ pub(crate) fn apply(tc: &mut dyn TrafficControl, plan: &Plan, replace: bool) -> 
     for (done, step) in plan.steps.iter().enumerate() {
         let Err(cause) = tc.run(step) else { continue };
         let device = plan.device.clone();
-        // The first step makes the root. If that step failed, there may be no qdisc to delete.
+        // The first command creates the root qdisc. If this command failed, there may be no qdisc
+        // to delete.
         return match tc.run(&delete(&plan.device)) {
             Err(second) if done > 0 => Err(ProvisionError::LeftOver { device, cause, second }),
             _ => Err(ProvisionError::RolledBack { device, cause }),
@@ -160,7 +162,8 @@ pub(crate) fn apply(tc: &mut dyn TrafficControl, plan: &Plan, replace: bool) -> 
     Ok(before)
 }
 
-/// Deletes evbd's root qdisc, whereupon the kernel restores its default. Returns the root before.
+/// Deletes the root qdisc that evbd has set up, so that the kernel restores its default. Returns
+/// the root qdisc before the change.
 ///
 /// # Errors
 /// [`ProvisionError`]: nothing has changed.
@@ -190,12 +193,12 @@ fn delete(device: &str) -> Vec<String> {
     words(&format!("qdisc del dev {device} root"))
 }
 
-/// Splits arguments without spaces in them, as `tc` gets them.
+/// Splits a command line at its spaces into arguments for `tc`; no argument may contain a space.
 pub(super) fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// Joins arguments as one would type them in a shell.
+/// Joins arguments to a shell command line, with quotes where the shell needs them.
 pub(crate) fn spelled(arguments: &[String]) -> String {
     arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }

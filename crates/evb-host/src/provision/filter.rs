@@ -1,50 +1,54 @@
-//! The filters that assign packets to classes: matches of the `u32` classifier, which every kernel
-//! with traffic control has, as tc's words and as the (value, mask, offset) that tc reads back.
+//! The filters that assign packets to classes. The filters use the `u32` classifier, which every
+//! kernel with traffic control has, and are expressed as words for `tc` and as the (value, mask,
+//! offset) that `tc` shows.
 //!
-//! Offsets count from the IP header, which is assumed to have no options or extension headers, as
-//! in evb's packets.
+//! Offsets count from the start of the IP header. evb's packets have no IP options or extension
+//! headers, and the offsets rely on this.
 
 use std::net::{IpAddr, SocketAddr};
 
 /// A filter of the root qdisc.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Filter {
-    /// Position in the order of filters; each number has one protocol.
+    /// Preference of the filter, which determines the order of filters; all filters with the same
+    /// preference have the same protocol.
     pub(crate) preference: u16,
-    /// Condition for packets.
+    /// Condition that packets must fulfil.
     pub(crate) matches: Match,
-    /// Minor number of the class that matching packets go to.
+    /// Minor number of the class for packets that fulfil the condition.
     pub(crate) class: u16,
 }
 
 /// The condition of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Match {
-    /// Packets to this address and port.
+    /// Packets with this destination address and port.
     To(SocketAddr),
-    /// Packets from this address and port.
+    /// Packets with this source address and port.
     From(SocketAddr),
     /// IPv4 packets with this differentiated services code point.
     Dscp4(u8),
     /// IPv6 packets with this differentiated services code point.
     Dscp6(u8),
-    /// Packets of sockets with this `SO_PRIORITY`; needs the kernel's `cls_basic` and `em_meta`.
+    /// Packets of sockets with this `SO_PRIORITY`; this condition needs the kernel's modules
+    /// `cls_basic` and `em_meta`.
     SocketPriority(u32),
 }
 
-/// A key of the `u32` classifier: 32 bits at an offset from the IP header.
+/// A condition of the `u32` classifier: 32 bits at an offset from the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Required value, in network order, as one number.
+    /// Value that the compared bits must have; the four bytes are read as a number in network byte
+    /// order.
     pub(crate) value: u32,
-    /// Bits that are compared.
+    /// Mask of the bits that are compared.
     pub(crate) mask: u32,
-    /// Offset in bytes.
+    /// Offset from the IP header in bytes.
     pub(crate) offset: u16,
 }
 
 impl Match {
-    /// Returns tc's name of the protocol.
+    /// Returns the name that tc uses for the packets' protocol.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::To(SocketAddr::V4(_)) | Self::From(SocketAddr::V4(_)) | Self::Dscp4(_) => "ip",
@@ -53,7 +57,7 @@ impl Match {
         }
     }
 
-    /// Returns the classifier and its matches as tc's words.
+    /// Returns the classifier and its conditions as arguments for `tc`.
     pub(crate) fn words(&self) -> Vec<String> {
         let ends = |address: &SocketAddr, ip: &str, port: &str| {
             let (family, bits) = if address.is_ipv4() { ("ip", 32) } else { ("ip6", 128) };
@@ -78,8 +82,8 @@ impl Match {
         }
     }
 
-    /// Returns the keys that tc will read back, in the order of offsets; none if the classifier is
-    /// not `u32`.
+    /// Returns the `u32` keys that `tc` shows for this condition, in the order of offsets; empty
+    /// for another classifier.
     pub(crate) fn keys(&self) -> Vec<Key> {
         match self {
             Self::To(address) => {
@@ -99,8 +103,8 @@ impl Match {
     }
 }
 
-/// Returns the keys of an address at its offset in either header, and of its port behind that
-/// header.
+/// Returns the keys that match an address, at its offset in the IPv4 or IPv6 header, and the key of
+/// its port.
 fn ends(address: &SocketAddr, in_v4: u16, in_v6: u16, port: Key) -> Vec<Key> {
     let word = |bytes: &[u8], offset| {
         let value = bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));

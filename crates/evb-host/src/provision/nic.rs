@@ -1,5 +1,5 @@
-//! The capabilities of the network card: a rate limit per transmit queue (`tx_maxrate`), and HTB in
-//! hardware.
+//! The capabilities of a network card that `evbd provision` can use: a rate limit for each transmit
+//! queue (`tx_maxrate`), and HTB in hardware.
 
 use std::{fs, io::Write as _, path::PathBuf, process::Command};
 
@@ -8,18 +8,18 @@ use evb_core::units::Rate;
 /// The availability of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// The device has it.
+    /// The device has the capability.
     There,
-    /// The device does not have it.
+    /// The device does not have the capability.
     NotOnThisDevice,
-    /// Only root can find out.
+    /// The availability is unknown, because only root can test it.
     NeedsRoot,
-    /// The system does not tell.
+    /// The availability is unknown, because the system does not report it.
     Unknown,
 }
 
 impl Means {
-    /// Returns the availability in words for people.
+    /// Returns the availability as words for people.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::There => "on this device",
@@ -33,15 +33,16 @@ impl Means {
 /// The capabilities of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Nic {
-    /// Files of all transmit queues, with their present limits in Mbit/s (0: none).
+    /// Control files of all transmit queues, with their present limits in Mbit/s (0: no limit;
+    /// `None`: unknown).
     pub(crate) queues: Vec<(PathBuf, Option<u64>)>,
-    /// Availability of limits for transmit queues.
+    /// Availability of rate limits for transmit queues.
     pub(crate) queue_rate: Means,
     /// Availability of HTB offload.
     pub(crate) htb_offload: Means,
 }
 
-/// Reads a device's capabilities; changes nothing.
+/// Reads a device's capabilities without changing settings.
 pub(crate) fn look(device: &str) -> Nic {
     let folder = PathBuf::from(format!("/sys/class/net/{device}/queues"));
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -56,9 +57,9 @@ pub(crate) fn look(device: &str) -> Nic {
     Nic { queues, queue_rate, htb_offload: htb_offload(device) }
 }
 
-/// Tests whether the driver takes limits. The kernel asks the driver before it parses the number
-/// (`tx_maxrate_store`, net/core/net-sysfs.c), so that writing a text that is no number gives the
-/// answer and sets nothing.
+/// Tests whether the driver supports limits. The kernel calls the driver's check before it parses
+/// the number (`tx_maxrate_store`, net/core/net-sysfs.c), so that writing a text that is not a
+/// number gives the answer and changes no limit.
 fn takes_rates(file: &PathBuf) -> Means {
     let tried = fs::OpenOptions::new().write(true).open(file).and_then(|mut file| file.write_all(b"?"));
     match tried.map_err(|error| error.raw_os_error()) {
@@ -69,7 +70,7 @@ fn takes_rates(file: &PathBuf) -> Means {
     }
 }
 
-// These are Linux's numbers, from asm-generic/errno.h.
+// Error numbers of Linux, from asm-generic/errno.h.
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
@@ -80,8 +81,8 @@ fn htb_offload(device: &str) -> Means {
     tc_offload(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Reads the availability of HTB offload from the feature `hw-tc-offload`. If that is fixed off
-/// there is none.
+/// Reads the availability of HTB offload from the feature `hw-tc-offload`. The value `off [fixed]`
+/// means that the device does not have the capability.
 pub(super) fn tc_offload(features: &str) -> Means {
     let line = features.lines().find_map(|line| line.trim().strip_prefix("hw-tc-offload:"));
     match line.map(str::trim) {
@@ -91,15 +92,15 @@ pub(super) fn tc_offload(features: &str) -> Means {
     }
 }
 
-/// Returns the limit of a queue in the kernel's Mbit/s, rounded up.
+/// Returns a rate in Mbit/s, the unit of a queue's limit, rounded up.
 pub(crate) fn megabits(rate: Rate) -> u64 {
     rate.bits_per_second().div_ceil(1_000_000)
 }
 
-/// Limits a transmit queue to a rate in Mbit/s; 0 removes the limit.
+/// Sets the rate limit of a transmit queue in Mbit/s; 0 removes the limit.
 ///
 /// # Errors
-/// The operating system refuses.
+/// The operating system refuses to set the limit.
 pub(crate) fn limit_queue(file: &PathBuf, megabits: u64) -> std::io::Result<()> {
     fs::write(file, megabits.to_string())
 }

@@ -1,7 +1,8 @@
-//! Turns a request into commands without side effects, so that the commands can be printed, tested
-//! and compared.
+//! Turns a request into `tc` commands without running them, so that the commands can be printed,
+//! tested and compared.
 //!
-//! The tree is that of Yasu et al. (token buckets within CBQ) in the terms of today's kernel:
+//! The tree of classes is that of Yasu et al. (token buckets within CBQ), built from HTB, tbf and
+//! pfifo of today's Linux kernel:
 //!
 //! ```text
 //! e7b:1 link ─┬─ e7b:2 data ─┬─ e7b:100 first builder   rate = its share, ceil = its bucket's rate
@@ -23,36 +24,38 @@ use super::{
     traffic::{Kind, Share, TrafficClass},
 };
 
-/// Handle of the root qdisc, by which evbd recognises its own.
+/// Handle of the root qdisc, by which evbd recognises a qdisc that it has set up.
 pub(crate) const ROOT: &str = "e7b:";
-/// Minor number of the class of the whole link.
+/// Minor number of the class for the whole link.
 pub(crate) const LINK: u16 = 1;
-/// Minor number of the class of all event data.
+/// Minor number of the class for all event data.
 pub(crate) const DATA: u16 = 2;
-/// Minor number of the first destination's class; the others follow.
+/// Minor number of the first destination's class; further destinations have the following numbers.
 pub(crate) const FIRST_DESTINATION: u16 = 0x100;
-/// Lateness of the kernel's timers that a bucket makes up for: measured 50 to 100 µs, doubled for a
-/// busy host.
+/// Lateness of the kernel's timers for which a token bucket compensates: 50 to 100 µs were
+/// measured, doubled for a busy host.
 const LATENESS: Duration = Duration::from_micros(200);
-/// Lateness that classes with classes in them make up for. It is large enough never to reduce the
-/// rate of the inner classes, whose own buckets bound the bytes that reach a port.
+/// Lateness for which the buckets of classes that contain other classes compensate. This lateness
+/// is so large that it never reduces the rate of the contained classes, whose own buckets limit the
+/// bytes that reach a port.
 const INNER: Duration = Duration::from_millis(2);
-/// The same lateness if no destination has a rate. The bytes that leave at once are then the queue
-/// in which control waits: with 2 ms, a control message waited 4.3 ms at the 99th percentile.
+/// Lateness for which these buckets compensate if no destination has a rate. Control messages then
+/// wait behind the bytes that leave at once: with 2 ms, a control message waited 4.3 ms at the 99th
+/// percentile.
 const SHARED: Duration = Duration::from_micros(500);
-/// Number of packets that a class can queue.
+/// Largest number of packets in the queue of a class.
 const QUEUE_PACKETS: u64 = 1_000;
-/// Length of a token bucket's own queue, as a time.
+/// Length of the queue of a tbf, as a time at its rate.
 const QUEUE_TIME: Duration = Duration::from_millis(200);
 
-/// The mechanism that keeps the rate of a destination.
+/// The mechanism that enforces the rate of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Bucket {
-    /// The HTB class itself, by its ceiling: cheapest, exact up to the link's rate; a segmentation
-    /// train is one packet to it.
+    /// The HTB class limits the rate by its ceiling. A ceiling needs the least processor time and
+    /// is exact up to the link's rate, but a segmentation train counts as one packet.
     Htb,
-    /// A tbf within the class: it splits segmentation trains, so that no burst is longer than the
-    /// bucket, at more cost.
+    /// A tbf within the class limits the rate. The tbf splits segmentation trains, so that no burst
+    /// is longer than the bucket, but needs more processor time.
     Tbf,
 }
 
@@ -61,16 +64,17 @@ pub(crate) enum Bucket {
 pub(crate) struct Destination {
     /// Id of the builder.
     pub(crate) builder: BuilderId,
-    /// Addresses at which it listens.
+    /// Addresses at which the builder listens.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Rate that this host may send to it, in the bytes that tc counts; `None`: all that the link
-    /// gives.
+    /// Rate at which this host may send to the builder, in bytes of L2 frames, which tc counts;
+    /// `None`: the link's full rate.
     pub(crate) rate: Option<Rate>,
-    /// The most bytes that leave back to back; `None`: as many as the kernel's timers need.
+    /// Largest number of bytes that leave back to back; `None`: as many as the lateness of the
+    /// kernel's timers requires.
     pub(crate) burst: Option<Bytes>,
 }
 
-/// The requirements for a device. All rates are in the bytes that tc counts: L2 frames.
+/// The requirements for a device. All rates are in bytes of L2 frames, which tc counts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
     /// Name of the device.
@@ -79,89 +83,90 @@ pub(crate) struct Request {
     pub(crate) link: Rate,
     /// Size of the largest L2 frame.
     pub(crate) frame: Bytes,
-    /// Mechanism that keeps the rates.
+    /// Mechanism that enforces the rates.
     pub(crate) bucket: Bucket,
-    /// True if the device shall do it itself (HTB offload).
+    /// True if the network card should enforce the rates (HTB offload).
     pub(crate) offload: bool,
-    /// All builders.
+    /// Destinations of the event data: all builders.
     pub(crate) destinations: Vec<Destination>,
-    /// Share of all event data together.
+    /// Share of all event data together in the link.
     pub(crate) data: Share,
-    /// Traffic besides the data.
+    /// Traffic classes other than the event data.
     pub(crate) classes: Vec<TrafficClass>,
-    /// Control traffic, by address.
+    /// Conditions that identify control traffic by its addresses.
     pub(crate) control: Vec<Match>,
 }
 
-/// One class of the plan.
+/// A traffic class of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Class {
     /// Name of the class for people.
     pub(crate) name: String,
     /// Minor number of the class.
     pub(crate) minor: u16,
-    /// Minor number of its parent; 0 for the qdisc itself.
+    /// Minor number of the class's parent; 0 for the root qdisc.
     pub(crate) parent: u16,
-    /// Guaranteed rate.
+    /// Rate that the class is guaranteed.
     pub(crate) rate: Rate,
-    /// Largest rate.
+    /// Largest rate of the class.
     pub(crate) ceiling: Rate,
-    /// Tokens that the class may save up, of either rate.
+    /// Number of bytes that the class may save up as tokens, both for its rate and for its ceiling.
     pub(crate) burst: Bytes,
-    /// Order in which classes borrow, smaller numbers first; `None` for a class with classes in it.
+    /// Order in which classes borrow unused rate, smaller numbers first; `None` for a class that
+    /// contains other classes.
     pub(crate) priority: Option<u8>,
-    /// Rate and depth of a bucket within the class.
+    /// Rate and depth of a tbf within the class; `None` without a tbf.
     pub(crate) bucket: Option<(Rate, Bytes)>,
 }
 
-/// The commands for a device, and the state that they lead to.
+/// The commands for a device, and the classes and filters that they create.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     /// Name of the device.
     pub(crate) device: String,
-    /// Classes, parents first.
+    /// Classes in an order with parents before their children.
     pub(crate) classes: Vec<Class>,
-    /// Filters, in the order in which the kernel tries them.
+    /// Filters in the order in which the kernel tests them.
     pub(crate) filters: Vec<Filter>,
-    /// Arguments of every `tc` command, in order.
+    /// Arguments of all `tc` commands, in their order.
     pub(crate) steps: Vec<Vec<String>>,
     /// Remarks for the operator.
     pub(crate) notes: Vec<String>,
 }
 
-/// The reason why there is no plan.
+/// The reason why a plan cannot be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanError {
-    /// The name cannot be that of a device.
+    /// The text is not a valid name of a network device.
     #[error("`{0}` is not the name of a network device; `ip link` lists them")]
     Device(String),
-    /// The other classes leave no rate to the data.
+    /// The guarantees of the other classes leave no rate for the event data.
     #[error(
         "control, monitoring and other are guaranteed {taken}, but the link has only {link}: nothing is left for the data; lower them with --class NAME,rate=…"
     )]
     NothingLeft {
-        /// Rate that is guaranteed to the classes besides the data.
+        /// Rate that the classes other than the event data are guaranteed.
         taken: Rate,
         /// Rate of the link.
         link: Rate,
     },
-    /// There are more builders than class numbers.
+    /// The configuration has more builders than one qdisc can have classes.
     #[error("{0} builders are more than the {most} that evbd can give one qdisc", most = MOST_DESTINATIONS)]
     TooMany(usize),
-    /// The burst is smaller than a packet.
+    /// The burst is smaller than a full packet.
     #[error("a burst of {burst} is less than one full packet of {frame}; give at least that")]
     Burst {
-        /// Burst as requested.
+        /// Requested size of the burst.
         burst: Bytes,
-        /// Size of the largest frame.
+        /// Size of the largest L2 frame.
         frame: Bytes,
     },
 }
 
 const MOST_DESTINATIONS: usize = 0x1000;
 
-/// Returns the depth of a bucket at which late timers do not reduce its rate: their lateness, and
-/// the packet that is being sent.
+/// Returns the smallest depth of a bucket at which late timers do not reduce its rate: the bytes of
+/// the timers' lateness, and the packet that is being sent.
 pub(crate) fn least_burst(rate: Rate, frame: Bytes) -> Bytes {
     frame + (rate * LATENESS).max(frame)
 }
@@ -187,8 +192,8 @@ pub(crate) fn plan(request: &Request) -> Result<Plan, PlanError> {
 
 fn check(request: &Request) -> Result<(), PlanError> {
     let device = &request.device;
-    // The rules are those of the kernel's dev_valid_name. A leading dash is refused too, because tc
-    // would take it for an option.
+    // The rules for names are those of the kernel's dev_valid_name. A leading dash is refused too,
+    // because tc would read the name as an option.
     let bad = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':');
     let named = (1..16).contains(&device.len()) && !device.starts_with(['-', '.']) && !device.contains(bad);
     if !named {
@@ -225,7 +230,7 @@ fn classes(request: &Request) -> Result<(Vec<Class>, Vec<String>), PlanError> {
     Ok((classes, notes))
 }
 
-/// Returns a class whose burst only makes up for lateness.
+/// Returns a class whose burst only compensates for the lateness of timers.
 fn inner(request: &Request, name: &str, minor: u16, parent: u16, rate: Rate, ceiling: Rate) -> Class {
     let frame = request.frame;
     let has_rates = request.destinations.iter().any(|destination| destination.rate.is_some());
@@ -234,8 +239,8 @@ fn inner(request: &Request, name: &str, minor: u16, parent: u16, rate: Rate, cei
     Class { name: name.into(), minor, parent, rate, ceiling, burst, priority: None, bucket: None }
 }
 
-/// Adds the destinations' classes. They share what is `left` to the data in proportion to their
-/// rates, and borrow up to these.
+/// Adds the destinations' classes. The classes divide `left`, the guaranteed rate of the event
+/// data, in proportion to their rates, and may borrow up to their own rates.
 fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, all_data: Rate) -> Vec<String> {
     let frame = request.frame;
     let mut notes = Vec::new();
@@ -260,13 +265,14 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
         let (most, limited) = (ceiling(destination), destination.rate.is_some());
         let depth = destination.burst.unwrap_or_else(|| least_burst(most, frame));
         let in_tbf = limited && request.bucket == Bucket::Tbf;
-        // The class around a tbf may borrow all of the data's rate, so that the tbf's queue never
-        // waits for it.
+        // The class around a tbf may borrow all of the data's rate, so that the class never delays
+        // the tbf's packets.
         let name = format!("builder {}", destination.builder);
         let around = if in_tbf { all_data } else { most };
         let own = inner(request, &name, minor, DATA, share(most), around);
         let burst = match limited && !in_tbf {
-            // HTB sends while tokens are not negative: one packet more than it saves up.
+            // HTB sends as long as the tokens are not negative, which is one packet more than the
+            // saved tokens.
             true => depth.saturating_sub(frame).max(Bytes::new(1)),
             false => own.burst,
         };
@@ -276,8 +282,8 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
     notes
 }
 
-/// Returns the filters. Addresses come before code points, because a builder's data is data,
-/// whatever its mark.
+/// Returns the filters. Filters for addresses come before those for code points, so that packets to
+/// a builder are event data even if they carry the code point of another class.
 fn filters(request: &Request) -> Vec<Filter> {
     let to = |destination: &Destination, minor| {
         destination.addresses.iter().map(move |address| (Match::To(*address), minor)).collect::<Vec<_>>()
@@ -286,7 +292,7 @@ fn filters(request: &Request) -> Vec<Filter> {
     let control = request.control.iter().map(|matches| (matches.clone(), Kind::Control.minor()));
     let marked = request.classes.iter().flat_map(|class| {
         let minor = class.kind.minor();
-        // The code point 0 is that of unmarked packets, so that it identifies no class.
+        // Unmarked packets have the code point 0, so that it does not identify a class.
         let points = class
             .dscp
             .iter()
@@ -311,7 +317,7 @@ fn preference(matches: &Match) -> u16 {
         Match::Dscp4(_) | Match::Dscp6(_) => 30,
         Match::SocketPriority(_) => 40,
     };
-    // Filters of one preference must have the same protocol.
+    // All filters with the same preference must have the same protocol.
     kind + u16::from(matches.protocol() == "ipv6")
 }
 
@@ -365,7 +371,7 @@ fn steps(request: &Request, classes: &[Class], filters: &[Filter]) -> Vec<Vec<St
     steps
 }
 
-/// Returns the handle of the queue in a leaf class.
+/// Returns the handle of the queue within a leaf class.
 pub(crate) fn leaf_handle(minor: u16) -> String {
     format!("{:x}:", 0xe800_u16.saturating_add(minor))
 }

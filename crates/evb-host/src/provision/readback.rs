@@ -1,5 +1,6 @@
-//! Compares the state of a device with a plan. Reads `tc class show` and `tc filter show`, whose
-//! text has been stable for twenty years (their JSON lacks HTB classes and repeats keys).
+//! Compares the state of a device with a plan. The comparison reads the text of `tc class show` and
+//! `tc filter show`, whose form has been stable for twenty years, because their JSON output lacks
+//! HTB classes and repeats keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use super::{
     plan::{Class, Plan, ROOT, leaf_handle},
 };
 
-/// A class as `tc` shows it.
+/// A traffic class as `tc` shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shown {
     parent: u16,
@@ -18,7 +19,7 @@ pub(crate) struct Shown {
     burst: f64,
     priority: Option<u8>,
     leaf: Option<String>,
-    /// L2 bytes that the class has sent.
+    /// Number of L2 bytes that the class has sent.
     pub(crate) sent: u64,
     /// Number of packets that the class has dropped.
     pub(crate) dropped: u64,
@@ -29,11 +30,11 @@ pub(crate) struct Shown {
 pub(crate) struct Comparison {
     /// Classes of the device by minor number.
     pub(crate) classes: BTreeMap<u16, Shown>,
-    /// Differences from the plan; empty if it is in place.
+    /// Differences between the state and the plan; empty if they are equal.
     pub(crate) differences: Vec<String>,
 }
 
-/// Relative error of rates and sizes, which tc prints with four digits.
+/// Relative rounding error of rates and sizes that tc prints with four digits.
 const DIGITS: f64 = 2e-3;
 
 /// Reads the state of a device and compares it with a plan.
@@ -77,7 +78,8 @@ fn unlike<'c>(
     };
     number("the guaranteed rate in bit/s", shown.rate, bits(class.rate), 1_000.0);
     number("the ceiling in bit/s", shown.ceiling, bits(class.ceiling), 1_000.0);
-    // tc converts a burst to a time in whole microseconds for the kernel, and back.
+    // tc converts a burst to a time in whole microseconds for the kernel and back, so that the size
+    // is rounded.
     let step = bits(class.ceiling).max(bits(class.rate)) * 2.5e-6 / 8.0;
     number("the burst in bytes", shown.burst, class.burst.count() as f64, step + 16.0);
     if let Some((rate, depth)) = class.bucket {
@@ -170,7 +172,8 @@ fn minor(handle: &str) -> Option<u16> {
     u16::from_str_radix(handle.strip_prefix(ROOT)?, 16).ok()
 }
 
-/// Parses a rate. tc's rates are decimal (`print_rate`), its sizes binary (`print_size`).
+/// Parses a rate. tc prints rates with decimal prefixes (`print_rate`) and sizes with binary ones
+/// (`print_size`).
 fn bits(text: &str) -> Option<f64> {
     scaled(text.strip_suffix("bit")?, 1e3)
 }
@@ -190,7 +193,7 @@ fn scaled(text: &str, step: f64) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * step.powi(power))
 }
 
-/// Returns rate in bit/s and depth of every tbf, by handle.
+/// Returns the rate in bit/s and the depth in bytes of every tbf, by handle.
 fn buckets(json: &str) -> BTreeMap<String, (f64, f64)> {
     let entries: Vec<serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
     let tbf = entries.iter().filter(|entry| entry["kind"] == "tbf");
@@ -202,7 +205,8 @@ fn buckets(json: &str) -> BTreeMap<String, (f64, f64)> {
     .collect()
 }
 
-/// Parses the text of `tc filter show`: by protocol, preference and class, the keys of each filter.
+/// Parses the text of `tc filter show`. The result lists, for each protocol, preference and class,
+/// the `u32` keys of every filter.
 pub(super) fn filters(text: &str) -> BTreeMap<(String, u16), Vec<Vec<Key>>> {
     let mut filters: BTreeMap<(String, u16), Vec<Vec<Key>>> = BTreeMap::new();
     let mut place = None;

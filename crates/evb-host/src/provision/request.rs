@@ -21,7 +21,7 @@ use super::{
 };
 use crate::here::Locations;
 
-/// Returns the parser of the byte measure that the command line's rates use.
+/// Returns the parser for `--bytes`, the byte measure of rates on the command line.
 pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
     let value = |measure: ByteMeasure| {
         PossibleValue::new(measure.word()).help(match measure {
@@ -33,17 +33,17 @@ pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
         .try_map(|word| ByteMeasure::from_word(&word).ok_or("line or buffer"))
 }
 
-/// `BUILDER=RATE` on the command line.
+/// A rate for one builder, given as `BUILDER=RATE` on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BuilderRate {
     builder: BuilderId,
     rate: Rate,
 }
 
-/// The reason why a text is no `BUILDER=RATE`.
+/// The reason why a text is not a valid `BUILDER=RATE`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuilderRateError {
-    /// The text has no builder.
+    /// The text does not start with a builder's id and `=`.
     #[error("write BUILDER=RATE, for example 1=100Mbit/s")]
     Form,
     /// The text has no valid rate.
@@ -61,81 +61,82 @@ impl FromStr for BuilderRate {
     }
 }
 
-/// The settings of the command line besides the configuration.
+/// The settings on the command line, which supplement the configuration.
 #[derive(Debug)]
 pub(crate) struct Wishes<'a> {
     /// Name of the device.
     pub(crate) device: &'a str,
-    /// Sources of this host; if empty, those whose `bind` or `host` is this host.
+    /// Sources of this host; if empty, the sources whose addresses or hosts in the configuration
+    /// are this host.
     pub(crate) sources: &'a [u16],
-    /// Rate of the link.
+    /// Rate of the device's link, if the command line gives it.
     pub(crate) link_rate: Option<Rate>,
-    /// Rates of single builders.
+    /// Rates for single builders.
     pub(crate) rates: &'a [BuilderRate],
-    /// Depth of every bucket.
+    /// Depth of every builder's token bucket, if the command line gives it.
     pub(crate) burst: Option<Bytes>,
-    /// Changes to the classes.
+    /// Changes to the traffic classes.
     pub(crate) classes: &'a [ClassOption],
-    /// Byte measure of the command line's rates.
+    /// Byte measure in which the command line gives rates.
     pub(crate) counted: ByteMeasure,
-    /// Mechanism that keeps the rates.
+    /// Mechanism that enforces the rates.
     pub(crate) bucket: Bucket,
-    /// True if the device shall do it itself.
+    /// True if the network card should enforce the rates (HTB offload).
     pub(crate) offload: bool,
 }
 
-/// A request with its background.
+/// A request for a plan, with the sources and remarks for the output.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Request to plan.
+    /// Request from which a plan is made.
     pub(crate) request: Request,
-    /// Sources that the request is for.
+    /// Sources of this host whose traffic the plan shapes.
     pub(crate) sources: Vec<SourceId>,
     /// Remarks for the operator.
     pub(crate) notes: Vec<String>,
 }
 
-/// The reason why no request can be made.
+/// The reason why a request cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The rate of the link is unknown.
+    /// The rate of the device's link is unknown.
     #[error("the rate of {0}'s link is not known: give --link-rate, or [network] link_rate")]
     NoLinkRate(String),
-    /// No source belongs to this host.
+    /// No source of the configuration belongs to this host.
     #[error(
         "no [[source]] has an address of this host as `bind` or `host`: say which run here with --source N"
     )]
     NoSource,
-    /// The configuration has no such source.
+    /// The command line names a source that the configuration does not have.
     #[error("the configuration has no source {0}")]
     UnknownSource(u16),
-    /// The configuration has no such builder.
+    /// The command line names a builder that the configuration does not have.
     #[error("--rate names builder {0}, which the configuration does not have")]
     UnknownBuilder(BuilderId),
-    /// A name cannot be resolved.
+    /// A host name cannot be resolved.
     #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
     Unresolved {
-        /// Role at the address.
+        /// Role that listens at the address.
         peer: String,
-        /// Address as configured.
+        /// Address of the role in the configuration.
         endpoint: Endpoint,
-        /// Error of the resolver.
+        /// Error of the name resolution.
         reason: std::io::Error,
     },
 }
 
-/// Composes the request.
+/// Composes the request from the configuration and the command line.
 ///
 /// # Errors
-/// [`RequestError`]: something is unknown.
+/// [`RequestError`]: the link's rate, a source, a builder or an address is unknown.
 pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, RequestError> {
     let cost = config.cost();
-    // tc counts frames without preamble, check sequence and gap.
+    // tc counts L2 frames without preamble, check sequence and interframe gap.
     let in_frames = |rate: Rate, measure| cost.rate_in(rate, measure, ByteMeasure::Buffer);
     let convert = |rate: Rate| in_frames(rate, wishes.counted);
     let mut notes = Vec::new();
     let (given, origin) = link_rate(config, wishes)?;
-    // Rates of the configuration and of the driver are line rates.
+    // The configuration and the driver give the link's rate in line bytes.
     let link = wishes.link_rate.map_or_else(|| in_frames(given, ByteMeasure::Line), convert);
     notes.push(format!(
         "tc counts L2 frames, but evb's rates count line bytes unless they say otherwise: tc is given these rates \
@@ -150,8 +151,8 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     }
     let rate = |builder: &BuilderEntry| {
         let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
-        // The configuration has the pace of a lane, and each source of this host has a lane to the
-        // builder.
+        // The configuration gives the pace of one lane, and every source of this host has a lane to
+        // the builder.
         let lanes = |pace: Pace| in_frames(pace.rate, pace.measure) * sources.len() as u64;
         own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
@@ -181,9 +182,10 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     Ok(Wanted { request, sources, notes })
 }
 
-/// Returns every builder, with its rate in the bytes that tc counts. A configured depth is kept,
-/// even if a deeper one would keep the rate better. Otherwise the bucket makes up for as much
-/// lateness as evb's own pace, within the lanes' part of the port.
+/// Returns every builder, with its rate in bytes of L2 frames, which tc counts. A configured depth
+/// of the bucket is kept, even if a deeper bucket would keep the rate better. Without a configured
+/// depth, the bucket compensates for as much lateness as evb's own pace, but is limited to the
+/// lanes' part of the port's buffer.
 fn destinations(
     config: &Config,
     wishes: &Wishes<'_>,
@@ -220,7 +222,7 @@ fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str
     let device = wishes.device;
     let driver = || {
         let speed = fs::read_to_string(format!("/sys/class/net/{device}/speed")).ok()?;
-        // The driver reports -1 if there is no link.
+        // The driver reports a speed of -1 if the device has no link.
         let megabits: u64 = speed.trim().parse().ok().filter(|speed| *speed > 0)?;
         Some((Rate::from_bits_per_second(megabits.saturating_mul(1_000_000)), "as its driver says"))
     };

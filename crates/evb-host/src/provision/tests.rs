@@ -49,7 +49,7 @@ fn a_plan_in_tcs_words() {
     let lines = lines(&plan);
     assert_eq!(lines[0], "qdisc add dev eth0 root handle e7b: htb default 5");
     let has = |line: &str| assert!(lines.iter().any(|l| l == line), "no `{line}` in\n{}", lines.join("\n"));
-    // One packet may exceed what is saved up, so that 6056 − 1514 bytes remain.
+    // HTB lets one packet exceed the saved tokens, so that the burst is 6056 − 1514 bytes.
     has(
         "class add dev eth0 parent e7b:2 classid e7b:100 htb rate 100000000bit ceil 100000000bit burst 4542b cburst 4542b \
          quantum 3028 prio 1",
@@ -63,7 +63,7 @@ fn a_plan_in_tcs_words() {
         "filter add dev eth0 parent e7b: protocol ipv6 prio 11 u32 match ip6 dst fd00::1/128 match ip6 dport 7101 0xffff \
          flowid e7b:101",
     );
-    // The code point CS6 (48) is in the upper six bits of the second byte.
+    // The code point CS6 (48) occupies the upper six bits of the header's second byte.
     has(
         "filter add dev eth0 parent e7b: protocol ip prio 30 u32 match u32 0x00c00000 0x00fc0000 at 0 flowid e7b:3",
     );
@@ -151,12 +151,13 @@ fn addresses_as_the_kernel_holds_them() {
     let mut expected: Vec<Key> = words.map(|(value, offset)| key(value, u32::MAX, offset)).to_vec();
     expected.push(key(7000 << 16, 0xffff_0000, 40));
     assert_eq!(from.keys(), expected);
-    // The code point EF (46) is the byte 0xb8.
+    // The code point EF (46) is 0xb8 in the header's byte.
     assert_eq!(Match::Dscp4(46).keys(), [key(0x00b8_0000, 0x00fc_0000, 0)]);
     assert_eq!(Match::Dscp6(46).keys(), [key(0x0b80_0000, 0x0fc0_0000, 0)]);
 }
 
-/// Converts a line rate to that of the frames: 1514 of 1538 bytes of a full packet.
+/// Converts a line rate to the rate of L2 frames, which are 1514 of the 1538 bytes of a full
+/// packet.
 fn in_frames(rate: Rate) -> Rate {
     PacketCost::tcp(1500, CELL).rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
@@ -181,7 +182,7 @@ fn classes_on_the_command_line() {
     }
 }
 
-/// A `tc` that records its commands, and fails at one step.
+/// A replacement for `tc` that records its commands, and fails at one command.
 #[derive(Default)]
 struct Recorded {
     roots: VecDeque<&'static str>,
@@ -213,7 +214,11 @@ fn all_of_it_or_the_default() {
     for failing in 1..=plan.steps.len() {
         let mut tc = Recorded { roots: [DEFAULT].into(), refuse: vec![failing], ..Recorded::default() };
         assert!(matches!(apply(&mut tc, &plan, false), Err(ProvisionError::RolledBack { .. })));
-        assert_eq!(tc.asked.len(), failing + 1, "nothing after the failure but the way back");
+        assert_eq!(
+            tc.asked.len(),
+            failing + 1,
+            "after the failure, the only command is the one that undoes the others"
+        );
         assert_eq!(tc.asked.last().unwrap(), "qdisc del dev eth0 root");
     }
     let mut tc = Recorded { roots: [DEFAULT].into(), refuse: vec![3, 4], ..Recorded::default() };
@@ -241,7 +246,7 @@ fn what_is_somebody_elses_stays() {
     assert!(matches!(root(&mut tc, "eth0"), Err(TcError::Garbled { .. })));
 }
 
-/// Classes as iproute2 6.1 prints them.
+/// Text of `tc -s class show` as iproute2 6.1 prints it.
 const CLASSES: &str = "class htb e7b:1 root rate 984395Kbit ceil 984395Kbit burst 24363b cburst 24363b
  Sent 4096 bytes 4 pkt (dropped 2, overlimits 0 requeues 0)
  backlog 0b 0p requeues 0
@@ -293,7 +298,7 @@ fn the_configurations_classes_are_the_kernels() {
     let config = evb_config::read(text, "test.toml").expect("a configuration").config;
     let classes = config.shaping.classes.expect("classes");
     let sharing = Sharing::of_config(&classes, in_frames);
-    // 1514 of 1538 bytes are the frame.
+    // L2 frames are 1514 of the 1538 line bytes of a full packet.
     assert_eq!(sharing.data.guaranteed, Rate::from_bits_per_second(75_700_000));
     assert_eq!(
         sharing.classes.iter().map(|class| class.dscp.clone()).collect::<Vec<_>>(),
@@ -302,8 +307,8 @@ fn the_configurations_classes_are_the_kernels() {
     assert_eq!(sharing.classes[2].share.priority, 3);
 }
 
-/// Returns a configuration with a source of this host and two builders, one of which has a rate of
-/// its own.
+/// Returns a configuration with two sources of this host and two builders; builder 2 has its own
+/// rate.
 fn configured(shaping: &str) -> evb_config::Config {
     let text = format!(
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"periodic\", rate = \"10 Hz\" }}\n\
@@ -340,7 +345,7 @@ fn rates_of_lanes_become_those_of_destinations() {
         wanted.request.destinations.iter().map(|d| d.rate.unwrap().bits_per_second()).collect()
     };
     let buffer = configured("rate = \"10 Mbit/s\"\nrate_counts = \"buffer\"");
-    // Each of two sources here has a lane to either builder.
+    // Each of the two sources of this host has a lane to each builder.
     assert_eq!(rates(&buffer, &wishes()), [20 * MBIT, 40 * MBIT]);
     let line = configured("rate = \"15380 kbit/s\"");
     assert_eq!(rates(&line, &wishes())[0], 30_280_000);
@@ -354,7 +359,7 @@ fn rates_of_lanes_become_those_of_destinations() {
             wanted.notes.iter().any(|note| note.contains("may not hold the rate")),
         )
     };
-    // The depth is ten milliseconds of either lane's 15.14 Mbit/s.
+    // The default depth is ten milliseconds of both lanes' rates of 15.14 Mbit/s.
     assert_eq!(depths(&line, &wishes()), (Some(Bytes::new(2 * 18_925)), false));
     let mut shallow = line.clone();
     shallow.network.port_buffer = Some(Bytes::new(20_000));

@@ -1,4 +1,4 @@
-//! The output of `evbd provision` for people. The printed plan is a shell script.
+//! The output of `evbd provision` for people. The plan is printed as a shell script.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{
     request::Wanted,
 };
 
-/// Formats the plan as a shell script, with its reasons as comments.
+/// Formats the plan as a shell script, with the reasons as comments.
 pub(crate) fn plan(plan: &Plan, wanted: &Wanted, nic: &Nic) -> String {
     let ids: Vec<String> = wanted.sources.iter().map(ToString::to_string).collect();
     let (device, builders) = (&plan.device, wanted.request.destinations.len());
@@ -45,7 +45,7 @@ fn row(class: &Class) -> String {
     let handle = format!("{ROOT}{:x}", class.minor);
     let burst = class.bucket.map_or(class.burst, |(_, depth)| depth);
     let ceiling = class.bucket.map_or(class.ceiling, |(rate, _)| rate);
-    // HTB puts a packet into a class if its socket's priority is the whole handle of the class.
+    // HTB puts a packet into the class whose handle equals the priority of the packet's socket.
     let priority = class.priority.map(|_| format!("{:#x}", 0x0e7b_0000 | u32::from(class.minor)));
     format!(
         "# {handle:<8} {:<12} {:<16} {:<16} {:<9} {}\n",
@@ -57,7 +57,7 @@ fn row(class: &Class) -> String {
     )
 }
 
-/// Appends a comment in lines of readable length.
+/// Appends a comment to the script, broken into lines of readable length.
 fn comment(text: &mut String, note: &str) {
     let mut line = String::from("#");
     for word in note.split(' ') {
@@ -73,7 +73,7 @@ fn comment(text: &mut String, note: &str) {
     text.push('\n');
 }
 
-/// Formats the state of a device and the verdict.
+/// Formats the state of a device, and whether it equals the plan.
 pub(crate) fn comparison(plan: &Plan, comparison: &Comparison) -> String {
     let mut text = format!("{:<10} {:<14} {:>14} {:>10}\n", "class", "what", "sent", "dropped");
     for (minor, shown) in &comparison.classes {

@@ -1,20 +1,20 @@
-//! The kinds of traffic that share a host's link, and their shares. They are the classes of CBQ
-//! (Floyd, Jacobson 1995) as Linux's HTB has them: a guaranteed rate, a ceiling up to which a class
-//! borrows what others leave, and a priority.
+//! The kinds of traffic that share a host's link, and their shares. The kinds of traffic are the
+//! classes of CBQ (Floyd, Jacobson 1995) in the form of Linux's HTB: each has a guaranteed rate, a
+//! ceiling up to which it borrows unused rate of other classes, and a priority.
 
 use std::str::FromStr;
 
 use evb_config::{ClassEntry, ClassesConfig};
 use evb_core::units::{Rate, UnitError};
 
-/// A class's share of the link, in the bytes that tc counts.
+/// A class's share of the link, in bytes of L2 frames, which tc counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share {
     /// Rate that the class always gets.
     pub(crate) guaranteed: Rate,
-    /// Rate that the class gets at most.
+    /// Largest rate of the class.
     pub(crate) ceiling: Rate,
-    /// Order in which classes borrow; smaller numbers come first.
+    /// Order in which classes borrow unused rate; smaller numbers come first.
     pub(crate) priority: u8,
 }
 
@@ -25,25 +25,26 @@ pub(crate) struct TrafficClass {
     pub(crate) kind: Kind,
     /// Share of the link.
     pub(crate) share: Share,
-    /// Differentiated services code points that belong to it.
+    /// Differentiated services code points that identify packets of this traffic.
     pub(crate) dscp: Vec<u8>,
-    /// The `SO_PRIORITY` that belongs to it.
+    /// The `SO_PRIORITY` that identifies sockets of this traffic; `None`: no priority does.
     pub(crate) socket_priority: Option<u32>,
 }
 
-/// The kinds of traffic besides the event data.
+/// The kinds of traffic other than the event data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Traffic of supervisor and peers, grants and acknowledgements of a builder: small and urgent.
+    /// Small and urgent traffic: messages between supervisor and peers, and a builder's grants and
+    /// acknowledgements.
     Control,
-    /// Metrics and logs: small, and may wait.
+    /// Metrics and logs: small traffic that is not urgent.
     Monitoring,
-    /// All other traffic.
+    /// All traffic of this host that is neither event data, control nor monitoring.
     Other,
 }
 
 impl Kind {
-    /// Returns the word on the command line.
+    /// Returns the word for this kind of traffic on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Control => "control",
@@ -52,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// Returns the minor number of the kind's class.
+    /// Returns the minor number of the class for this kind of traffic.
     pub(crate) fn minor(self) -> u16 {
         match self {
             Self::Control => 3,
@@ -62,7 +63,8 @@ impl Kind {
     }
 }
 
-/// The changes that the command line makes to a class; the rest keeps its defaults.
+/// The changes that the command line makes to a traffic class; all other properties keep their
+/// defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClassOption {
     kind: Kind,
@@ -73,13 +75,13 @@ pub(crate) struct ClassOption {
     socket_priority: Option<u32>,
 }
 
-/// The reason why a text describes no class.
+/// The reason why a text is not a valid description of a class.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClassOptionError {
-    /// There is no such class.
+    /// The text names an unknown traffic class.
     #[error("`{0}` is not a class: write control, monitoring or other")]
     Kind(String),
-    /// There is no such key, or no `=`.
+    /// A part of the text has an unknown key, or no `=`.
     #[error("`{0}` is not one of rate=…, ceiling=…, prio=…, dscp=…, priority=…")]
     Key(String),
     /// A rate has no unit or no number.
@@ -93,8 +95,8 @@ pub(crate) enum ClassOptionError {
 impl FromStr for ClassOption {
     type Err = ClassOptionError;
 
-    /// Parses `control,rate=10 Mbit/s,ceiling=50 Mbit/s,prio=0,dscp=46+48,priority=6`, where all
-    /// but the first part are optional.
+    /// Parses a description such as `control,rate=10 Mbit/s,ceiling=50
+    /// Mbit/s,prio=0,dscp=46+48,priority=6`, where all but the first part are optional.
     fn from_str(text: &str) -> Result<Self, ClassOptionError> {
         let mut parts = text.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default();
@@ -131,19 +133,20 @@ impl FromStr for ClassOption {
     }
 }
 
-/// The shares of the data and of the other classes in a link.
+/// The shares of the event data and of the other traffic classes in a link.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sharing {
     /// Share of all event data together.
     pub(crate) data: Share,
-    /// Other classes, one of each kind.
+    /// Other traffic classes, one for each kind.
     pub(crate) classes: Vec<TrafficClass>,
 }
 
 impl Sharing {
-    /// Returns the default shares. Control is guaranteed a twentieth of the link and is served
-    /// first. Monitoring and other traffic have a hundredth each and come after the data, which has
-    /// the rest. Network control has the code point CS6, monitoring CS2 (RFC 4594).
+    /// Returns the default shares. Control traffic is guaranteed a twentieth of the link and is
+    /// served first. Monitoring and other traffic are guaranteed a hundredth each and come after
+    /// the event data, which is guaranteed the rest. Control traffic has the code point CS6
+    /// (network control), monitoring CS2 (RFC 4594).
     pub(crate) fn of_link(link: Rate) -> Self {
         let percent =
             |share: u64| Rate::from_bits_per_second((link.bits_per_second() / 100 * share).max(1_000));
@@ -163,8 +166,8 @@ impl Sharing {
         }
     }
 
-    /// Returns the shares in `[shaping.classes]`, whose rates are line bytes; `in_frames` converts
-    /// them to those that tc counts.
+    /// Returns the shares in `[shaping.classes]`; `in_frames` converts their rates from line bytes
+    /// to L2 frames, which tc counts.
     pub(crate) fn of_config(classes: &ClassesConfig, in_frames: impl Fn(Rate) -> Rate) -> Self {
         let share = |class: &ClassEntry| Share {
             guaranteed: in_frames(class.guaranteed),
@@ -174,7 +177,7 @@ impl Sharing {
         let class = |kind, class: &ClassEntry| TrafficClass {
             kind,
             share: share(class),
-            // Unmarked packets may be of any class, so that they identify none.
+            // Unmarked packets have the code point 0, so that it does not identify a class.
             dscp: class.dscp.filter(|dscp| *dscp > 0).into_iter().collect(),
             socket_priority: class.socket_priority.filter(|priority| *priority > 0),
         };
@@ -188,8 +191,9 @@ impl Sharing {
         }
     }
 
-    /// Applies the command line's changes, whose rates are `converted` to the bytes that tc counts.
-    /// A class that is guaranteed more takes it from the data.
+    /// Applies the command line's changes; `converted` converts their rates to L2 frames, which tc
+    /// counts. If the command line raises the guaranteed rate of a class, the guaranteed rate of
+    /// the event data decreases.
     pub(crate) fn change(&mut self, options: &[ClassOption], converted: impl Fn(Rate) -> Rate) {
         for option in options {
             for class in self.classes.iter_mut().filter(|class| class.kind == option.kind) {

@@ -14,7 +14,7 @@ fn ancillary_data_is_laid_out_as_the_system_wants_it() {
     assert!(ancillary.push(17, 103, &1448u16.to_ne_bytes()));
     let first = ancillary.length;
     assert!(ancillary.push(1, 61, &0x0102_0304_0506_0708_u64.to_ne_bytes()));
-    // SAFETY: these only calculate.
+    // SAFETY: these three functions only calculate lengths.
     let (segment, txtime, data) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_SPACE(8), libc::CMSG_LEN(0)) };
     assert_eq!(first, segment as usize);
     assert_eq!(ancillary.length, (segment + txtime) as usize);
@@ -22,7 +22,8 @@ fn ancillary_data_is_laid_out_as_the_system_wants_it() {
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_control = ancillary.bytes.as_mut_ptr().cast();
     message.msg_controllen = ancillary.length as _;
-    // SAFETY: the buffer lives, and the system's own macros walk it within its length.
+    // SAFETY: `ancillary` outlives `message`, and the operating system's macros stay within the
+    // given length.
     let (one, two, end) = unsafe {
         let one = libc::CMSG_FIRSTHDR(&raw const message);
         let two = libc::CMSG_NXTHDR(&raw const message, one);

@@ -18,7 +18,8 @@ fn of(stream: &TcpStream) -> String {
 
 #[tokio::test]
 async fn both_ends_of_a_lane_begin_with_what_was_asked_for() {
-    // Always there and always allowed, and no system's default.
+    // The congestion control "reno" is available and allowed on every system, and no system's
+    // default.
     let asked = "reno";
     let options = LaneOptions { congestion_control: Some(asked.to_owned()), ..LaneOptions::default() };
     let listener = listen("127.0.0.1:0".parse().unwrap(), &options).unwrap();
@@ -28,7 +29,7 @@ async fn both_ends_of_a_lane_begin_with_what_was_asked_for() {
     assert_eq!(of(&accepted.unwrap().0), asked);
 }
 
-/// Imitates the congestion control of a route, which takes root to set up.
+/// Imitates a route with its own congestion control, which only root could set up.
 #[tokio::test]
 async fn a_connection_that_came_about_with_another_is_set_right() {
     let listener = control::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();

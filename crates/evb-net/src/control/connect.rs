@@ -1,4 +1,4 @@
-//! How a source or builder reaches its supervisor, and what is set on control sockets.
+//! The connection from a source or builder to its supervisor, and the options of control sockets.
 
 use std::{
     io,
@@ -31,31 +31,31 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reason why a peer could not be reached, which decides if another attempt makes sense.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The name has no address.
+    /// The `host:port` is malformed, or its host name has no address.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// No answer from that address.
+    /// The TCP connection to the address failed.
     #[error(
         "{address} cannot be reached: {reason}; is evbd running there, and does a firewall block the connection?"
     )]
     Unreachable {
         /// Address that was tried.
         address: String,
-        /// The system's words.
+        /// Error that the operating system reported.
         reason: io::Error,
     },
-    /// Datagrams do not get there.
+    /// The lane cannot use datagrams, because they do not reach the peer.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The local address to send from cannot be had.
+    /// The local address to send from cannot be used.
     #[error("cannot send from {bind}: {reason}; `bind` must be an address of this host")]
     Bind {
         /// The local address.
         bind: IpAddr,
-        /// The system's words.
+        /// Error that the operating system reported.
         reason: io::Error,
     },
-    /// An evb peer answered with no.
+    /// The peer speaks the evb protocol and refused the connection.
     #[error("{address} refused: {}", handshake::words(.refusal))]
     Refused {
         /// Address that was tried.
@@ -63,7 +63,7 @@ pub enum ConnectError {
         /// The peer's reason.
         refusal: Refusal,
     },
-    /// An answer, but no handshake.
+    /// The peer accepted the TCP connection, but the handshake failed.
     #[error("the handshake with {address} failed: {error}")]
     Handshake {
         /// Address that was tried.
@@ -73,11 +73,11 @@ pub enum ConnectError {
     },
 }
 
-/// Sets the options of every control socket: no delay, keepalive, and an end when the peer's host
-/// is gone.
+/// Sets the options of every control socket: `TCP_NODELAY`, keepalive, and a timeout that ends the
+/// connection if the peer's host does not respond.
 ///
 /// # Errors
-/// The system's, on a socket that is broken already.
+/// An I/O error of the operating system, if the socket is no longer usable.
 pub fn set_control_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -89,10 +89,10 @@ pub fn set_control_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Listens for control connections at the first of these addresses that can be had.
+/// Listens for control connections at the first of `addresses` that can be bound.
 ///
 /// # Errors
-/// The system's: the address is taken, or not ours.
+/// Fails if every address is in use or does not belong to this host.
 pub async fn listen(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(addresses).await?;
     congestion::choose(SockRef::from(&listener), None);
@@ -100,10 +100,10 @@ pub async fn listen(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
 }
 
 /// Opens a TCP connection to `host:port`, from the local address `bind` if given, and tries all
-/// addresses of the name. The congestion control is the named one, or cubic.
+/// addresses of the host name. The congestion control is `congestion_control` if given, else cubic.
 ///
 /// # Errors
-/// [`ConnectError`], of the address tried last.
+/// Returns the [`ConnectError`] of the address that was tried last.
 pub async fn open(
     address: &str,
     bind: Option<IpAddr>,
@@ -112,7 +112,7 @@ pub async fn open(
     connect_any(&resolve(address).await?, bind, congestion_control).await
 }
 
-/// The first of these addresses that answers.
+/// Connects to the first of `addresses` that answers.
 async fn connect_any(
     addresses: &[SocketAddr],
     bind: Option<IpAddr>,
@@ -154,10 +154,11 @@ async fn connect_one(
     connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(unreachable)
 }
 
-/// Connects to the supervisor and shakes hands. [`connect_secured`] without protection.
+/// Connects to the supervisor and performs the handshake without a key: [`connect_secured`] with
+/// [`Security::None`].
 ///
 /// # Errors
-/// As [`connect_secured`].
+/// Returns the errors of [`connect_secured`].
 pub async fn connect(
     address: &str,
     bind: Option<IpAddr>,
@@ -166,10 +167,12 @@ pub async fn connect(
     connect_secured(address, bind, hello, &Security::None).await
 }
 
-/// Connects to the supervisor, agrees on keys if there is one to begin with, and shakes hands.
+/// Connects to the supervisor, agrees on session keys if a pre-shared key is configured, and
+/// performs the handshake.
 ///
 /// # Errors
-/// [`ConnectError`]: unreachable (try again), refused (with the reason), or not evb.
+/// Returns a [`ConnectError`]: the supervisor is unreachable (retry later) or refused with a
+/// reason, or the peer does not speak the evb protocol.
 pub async fn connect_secured(
     address: &str,
     bind: Option<IpAddr>,

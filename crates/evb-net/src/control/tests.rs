@@ -38,7 +38,7 @@ async fn pair() -> (ControlLink, ControlLink) {
     (link, accepted)
 }
 
-/// A link whose other end is bare.
+/// Returns a control link, and the raw TCP stream at its other end.
 async fn against_raw() -> (ControlLink, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let raw = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! [`Channel`]: a TCP connection, and what protects it.
+//! [`Channel`]: a TCP connection, and the session that protects it.
 
 use tokio::net::TcpStream;
 
@@ -10,7 +10,7 @@ use evb_core::wire::{
 use super::{HandshakeError, accept_secured, answer, connect_secured, reply_secured};
 use crate::security::{Keys, Security, Session};
 
-/// A TCP connection with its session, if it is protected.
+/// A TCP connection, with its session if a key protects the connection.
 #[derive(Debug)]
 pub struct Channel {
     stream: TcpStream,
@@ -31,10 +31,10 @@ impl AsRef<TcpStream> for Channel {
 }
 
 impl Channel {
-    /// Shakes hands as the side that connects.
+    /// Performs the handshake as the connecting side.
     ///
     /// # Errors
-    /// [`HandshakeError`]; the connection is closed.
+    /// Returns a [`HandshakeError`]; the connection is closed.
     pub async fn connect(
         mut stream: TcpStream,
         kind: ConnectionKind,
@@ -46,11 +46,11 @@ impl Channel {
         Ok((Self { stream, session }, welcome))
     }
 
-    /// Reads the peer's greeting; [`reply`](Self::reply) answers it.
+    /// Reads the peer's `Hello` as the accepting side; [`reply`](Self::reply) answers it.
     ///
     /// # Errors
-    /// Returns a [`HandshakeError`]; the connection is closed, and a peer that speaks our protocol
-    /// is told the reason.
+    /// Returns a [`HandshakeError`]; the connection is closed, and a peer that speaks the evb
+    /// protocol is told the reason.
     pub async fn accept(
         mut stream: TcpStream,
         kind: ConnectionKind,
@@ -61,29 +61,30 @@ impl Channel {
         Ok((Self { stream, session }, hello))
     }
 
-    /// Answers who knocked.
+    /// Sends the accepting side's answer to the peer's `Hello`.
     ///
     /// # Errors
-    /// The connection's, or a timeout.
+    /// Returns the connection's error, or [`HandshakeError::Timeout`].
     pub async fn reply(&mut self, kind: ConnectionKind, reply: &HelloReply) -> Result<(), HandshakeError> {
         reply_secured(&mut self.stream, kind, &mut self.session, reply).await
     }
 
-    /// Answers who knocked as far as the socket takes it at once, and closes.
+    /// Sends the refusal `reply` as far as the socket takes it without waiting, and closes the
+    /// connection.
     pub fn refuse(mut self, kind: ConnectionKind, reply: &HelloReply) {
         if let Ok(bytes) = answer(kind, &mut self.session, reply) {
-            // Little has been written on this connection before, so the answer fits the socket's
-            // buffer; if it does not, the peer is gone.
+            // A failure is ignored: little has been written on this connection before, so the
+            // answer fits the socket's buffer unless the connection is broken.
             let _ = self.stream.try_write(&bytes);
         }
     }
 
-    /// The keys of its lane, if it is protected.
+    /// Returns the keys of the connection's lane; `None` if no key protects the connection.
     pub fn keys(&self) -> Option<&Keys> {
         self.session.as_ref().map(Session::keys)
     }
 
-    /// Connection and session.
+    /// Returns the TCP connection and the session.
     pub fn into_parts(self) -> (TcpStream, Option<Session>) {
         (self.stream, self.session)
     }

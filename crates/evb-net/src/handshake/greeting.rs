@@ -2,10 +2,10 @@
 //! (docs/reference/protocol.md SEC-2 to SEC-5).
 //!
 //! The pattern is NNpsk0 because all peers of a system share one key and have none of their own.
-//! The key is mixed in before anything else, so that a peer without it is turned away by its first
-//! message, at the price of hashing. Ephemeral keys make recorded bytes useless to an attacker who
-//! learns the key later. The first message can be replayed, so it carries nothing, and a peer that
-//! connects is believed only when its `Hello` comes, sealed with what both sides contributed.
+//! The key is mixed in before anything else, so that a peer without it is refused after its first
+//! message, at the cost of a few hashes. Ephemeral keys make recorded bytes useless to an attacker
+//! who learns the key later. The first message can be replayed, so it carries nothing, and a peer
+//! that connects is believed only when its `Hello` comes, sealed with what both sides contributed.
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +38,7 @@ fn state(
     build().map_err(HandshakeError::Cipher)
 }
 
-/// The connecting side.
+/// Agrees on keys as the connecting side.
 pub(crate) async fn connect<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -52,7 +52,8 @@ where
     say(&mut noise, &mut bytes)?;
     stream.write_all(&bytes).await?;
     if check_preamble(read_preamble(stream).await?, kind)? == Spoken::Clear {
-        // It says no, in the clear; nothing else is believed of who has not shown the key.
+        // An unencrypted answer comes from a peer that has not proved that it has the key, so only
+        // a refusal is accepted from such a peer.
         return Err(match read_message::<HelloReply, _>(stream).await?.reply {
             Some(Reply::Refusal(refusal)) => HandshakeError::Unauthenticated(refusal),
             _ => HandshakeError::UnexpectedClear,
@@ -62,7 +63,7 @@ where
     Ok(Session::after(noise)?)
 }
 
-/// The accepting side, after the preamble.
+/// Agrees on keys as the accepting side, which has read the peer's preamble.
 pub(crate) async fn accept<S>(
     stream: &mut S,
     kind: ConnectionKind,

@@ -1,5 +1,5 @@
-//! One listener's log of the peers that it turned away: a port scanner must neither fill the disk
-//! nor keep peers out.
+//! The log of the peers that one listener refused. Its limits ensure that a port scanner neither
+//! fills the disk nor keeps other peers out.
 
 #[cfg(test)]
 mod tests;
@@ -21,27 +21,29 @@ use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLim
 use super::HandshakeError;
 use crate::clock;
 
-/// Failed handshakes of one address in a row before it is barred, and how many a second are
-/// forgiven.
+/// Number of failed handshakes in a row after which an address is blocked; each second, `FORGIVEN`
+/// of an address's failures are forgotten.
 const FAILURES: NonZeroU32 = NonZeroU32::new(32).expect("not zero");
 const FORGIVEN: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
 
-/// Time for which an address is barred; its next failure bars it again.
+/// Time for which an address is blocked after too many failed handshakes; the next failure blocks
+/// the address again.
 const BARRED: Duration = Duration::from_secs(1);
 
-/// Lines about one address at once; one more each ten seconds.
+/// Number of log lines about one address in a burst; one more line is allowed every ten seconds.
 const LINES: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
 const LINE_EACH: Duration = Duration::from_secs(10);
 
-/// Number of addresses that are remembered. Beyond it all are forgotten: a crowd is limited by the
-/// budget that all addresses share.
+/// Number of addresses that are tracked. While more addresses are active than can be tracked, the
+/// limits per address are suspended, and only the limit that all addresses share applies.
 const ADDRESSES: usize = 1024;
 
-/// Handshakes that one address may have under way at once, of those that a listener takes.
+/// Maximum number of handshakes that one address may have in progress at one listener.
 const GREETINGS_OF_ONE: usize = 32;
 
-/// Logs refusals: overall at most one a second on average and five in a row, fewer for each
-/// address; it counts the others. It bars addresses whose handshakes fail again and again.
+/// Logs refused connections: on average at most one per second, with bursts of five, and fewer for
+/// each address. Further refusals are only counted. The log also blocks addresses whose handshakes
+/// fail again and again.
 #[derive(Debug)]
 pub struct RefusalLog {
     listener: &'static str,
@@ -55,7 +57,7 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Creates the log of the listener of that name.
+    /// Creates the log of the listener with the name `listener`.
     pub fn new(listener: &'static str) -> Self {
         const BURST: NonZeroU32 = NonZeroU32::new(5).expect("five is not zero");
         let quota = Quota::per_second(NonZeroU32::MIN).allow_burst(BURST);
@@ -72,9 +74,10 @@ impl RefusalLog {
         }
     }
 
-    /// Returns true if a connection may be read at all: not if its address failed too often lately,
-    /// or has too many of the handshakes that are `under_way`. This machine's own addresses are
-    /// always admitted, since barring one would bar every process of the machine.
+    /// Returns true if a new connection may be read: false if handshakes from its address failed
+    /// too often lately, or if too many of the handshakes that are `under_way` are from its
+    /// address. Loopback addresses are always admitted, since blocking one would block every
+    /// process of this machine.
     pub fn admits(&mut self, peer: SocketAddr, under_way: impl Iterator<Item = SocketAddr>) -> bool {
         let ip = peer.ip();
         if ip.is_loopback() {
@@ -93,40 +96,41 @@ impl RefusalLog {
         admits
     }
 
-    /// A handshake broke off, or its peer is none of ours.
+    /// Records a failed handshake, which counts towards blocking the peer's address.
     pub fn record_failure(&mut self, peer: SocketAddr, error: &HandshakeError) {
         *self.count_of(error) += 1;
         self.fail(peer);
         self.say(peer, error);
     }
 
-    /// A connection said nothing while others waited.
+    /// Records a connection that sent no `Hello` while other connections waited.
     pub fn record_silence(&mut self, peer: SocketAddr) {
         self.counts.silent += 1;
         self.fail(peer);
         self.say(peer, &"the peer sent no hello while other connections waited");
     }
 
-    /// A peer that speaks our protocol, and has the key if there is one, is turned away.
+    /// Records the refusal of a peer that speaks the evb protocol, and has the key if one is
+    /// configured.
     pub fn record_refusal(&mut self, peer: SocketAddr, reason: &dyn Display) {
         self.counts.unwelcome += 1;
         self.say(peer, reason);
     }
 
-    /// A connection that was let in ended by bytes without the right tag.
+    /// Counts an accepted connection that ended because received bytes lacked the right tag.
     pub fn count_forged(&mut self) {
         self.counts.forged += 1;
     }
 
-    /// Logs a peer that was turned away and the reason, if the rate permits.
+    /// Logs a refused peer and the reason, if the rate limit permits.
     pub fn record(&mut self, peer: impl Display, reason: &dyn Display) {
         if let Some(unsaid) = self.next_line() {
             tracing::warn!(listener = self.listener, %peer, %reason, unsaid, "connection refused");
         }
     }
 
-    /// Counts an occasion for a line of log. Returns the number of lines left out before it, or
-    /// `None` if this one is left out, too.
+    /// Counts a log line that is due, whether it is written or not. Returns the number of lines
+    /// left out before this line, or `None` if this line is left out, too.
     pub fn next_line(&mut self) -> Option<u64> {
         self.total += 1;
         if self.limiter.check().is_err() {
@@ -136,7 +140,8 @@ impl RefusalLog {
         Some(std::mem::take(&mut self.unsaid))
     }
 
-    /// Counts an occasion for a line about the peer at that address, which has a smaller budget.
+    /// Counts a log line that is due about the peer at the given address, whose limit is lower than
+    /// the limit of all peers together. Returns the same as [`next_line`](Self::next_line).
     pub fn next_line_of(&mut self, peer: SocketAddr) -> Option<u64> {
         if self.lines.len() > ADDRESSES {
             self.lines.retain_recent();
@@ -150,12 +155,12 @@ impl RefusalLog {
         self.next_line()
     }
 
-    /// Returns the number of peers turned away.
+    /// Returns the number of refused peers.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns the number of peers turned away, by reason.
+    /// Returns the number of refused peers, by reason.
     pub fn counts(&self) -> RefusalReport {
         self.counts
     }
@@ -195,8 +200,9 @@ impl RefusalLog {
     }
 }
 
-/// Returns the network of an address. An owner of one IPv6 address has 2⁶⁴ of them (RFC 4291
-/// §2.5.4), so the upper half stands for all.
+/// Returns the network by which an address is tracked: an IPv4 address itself, or the upper half of
+/// an IPv6 address. The owner of one IPv6 address has 2⁶⁴ of them (RFC 4291 §2.5.4), so the upper
+/// half stands for all of these.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),

@@ -11,10 +11,11 @@ use {
 use super::HandshakeError;
 use crate::security::TAG_LENGTH;
 
-/// Length of each of the two messages: an ephemeral public key and the tag of no payload.
+/// Length of each message of the agreement on keys: an ephemeral public key, and the tag of an
+/// empty payload.
 pub(super) const AGREEMENT: usize = 32 + TAG_LENGTH;
 
-/// Reads one side's message of the agreement on keys.
+/// Reads the peer's message of the agreement on keys.
 pub(super) async fn read_agreement(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<[u8; AGREEMENT], HandshakeError> {
@@ -30,7 +31,8 @@ pub(super) async fn read_agreement(
     Ok(bytes)
 }
 
-/// Reads one parcel of the session, not longer than a message of a handshake may be.
+/// Reads and decrypts one parcel of the session; refuses a parcel that is longer than a handshake
+/// message may be.
 #[cfg(feature = "security")]
 async fn read_parcel(
     stream: &mut (impl AsyncRead + Unpin),
@@ -50,7 +52,7 @@ async fn read_parcel(
     Ok(content)
 }
 
-/// Reads one sealed message, with its length in front of it as everywhere.
+/// Reads one encrypted parcel, which contains the length of a message and the message.
 #[cfg(feature = "security")]
 pub(super) async fn read_message<M, S>(stream: &mut S, session: &mut Session) -> Result<M, HandshakeError>
 where
@@ -58,7 +60,7 @@ where
     S: AsyncRead + Unpin,
 {
     let content = read_parcel(stream, session).await?;
-    let malformed = || HandshakeError::Malformed("not one message".to_owned());
+    let malformed = || HandshakeError::Malformed("the parcel does not hold exactly one message".to_owned());
     let (length, bytes) = content.split_first_chunk::<4>().ok_or_else(malformed)?;
     if u32::from_le_bytes(*length) as usize != bytes.len() {
         return Err(malformed());

@@ -65,7 +65,7 @@ async fn the_wrong_port_and_the_wrong_version_are_told_to_both() {
     assert!(matches!(error, HandshakeError::Preamble(PreambleError::Version { theirs: 99 })), "{error}");
     let mut answer = [0; 8];
     here.read_exact(&mut answer).await.unwrap();
-    assert_eq!(answer, preamble(ConnectionKind::Lane), "so that it can see our version");
+    assert_eq!(answer, preamble(ConnectionKind::Lane), "the answer shows our version");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn silence_ends_in_time() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever arrives, the accepting side ends with a hello or an error.
+    /// Checks that the accepting side ends with a `Hello` or an error, whatever bytes arrive.
     #[test]
     fn no_bytes_break_it(cut in 0usize..200, flips in prop::collection::vec((0usize..200, 0u8..8), 0..4), tail in any::<Vec<u8>>()) {
         let mut bytes = opening(ConnectionKind::Lane, &Hello { software: "x".repeat(60), ..hello() });

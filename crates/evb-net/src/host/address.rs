@@ -16,10 +16,10 @@ pub struct DeviceAddress {
     pub device: u32,
 }
 
-/// All addresses of the devices of this network namespace, those of devices that are down too.
+/// Returns all addresses of the devices of this network namespace, including devices that are down.
 ///
 /// # Errors
-/// What the kernel says.
+/// Fails if the kernel does not list the addresses.
 #[cfg(target_os = "linux")]
 pub fn addresses() -> Fact<Vec<DeviceAddress>> {
     use netlink_packet_route::{
@@ -31,7 +31,8 @@ pub fn addresses() -> Fact<Vec<DeviceAddress>> {
     let answers = super::netlink::dump("the addresses of this host", question)?;
     let address = |answer: &RouteNetlinkMessage| {
         let RouteNetlinkMessage::NewAddress(message) = answer else { return None };
-        // On a line between two hosts `Address` is the other end, and `Local` is this one.
+        // On a point-to-point link, `Address` is the address of the peer, and `Local` is that of
+        // this host.
         let local = message.attributes.iter().find_map(|attribute| match attribute {
             A::Local(address) => Some(*address),
             _ => None,
@@ -47,17 +48,17 @@ pub fn addresses() -> Fact<Vec<DeviceAddress>> {
     Ok(answers.iter().filter_map(address).collect())
 }
 
-/// All addresses of this host's devices.
+/// Always fails outside Linux: reading the addresses of devices is implemented on Linux only.
 ///
 /// # Errors
-/// Read on Linux only.
+/// Addresses can be read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn addresses() -> Fact<Vec<DeviceAddress>> {
     Err(super::Unavailable::new("the addresses of this host can be read on Linux only"))
 }
 
-/// Returns true if packets to the address stay on this host, according to its routes. Where routes
-/// cannot be read, it is true if a socket can be bound to the address.
+/// Returns true if packets to the address stay on this host, according to its routes. Outside
+/// Linux, where routes cannot be read, the result is true if a socket can be bound to the address.
 pub fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     if address.is_loopback() {

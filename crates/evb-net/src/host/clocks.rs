@@ -1,4 +1,4 @@
-//! The kernel's clock, and how late its timers wake us. Measured.
+//! The kernel's clock source, and measurements of how late evb's timers wake a task.
 
 #[cfg(test)]
 mod tests;
@@ -11,13 +11,13 @@ use crate::{clock, timer::Timer};
 /// Clock hardware from which the kernel takes its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockSource {
-    /// The source in use.
+    /// Clock source in use.
     pub current: String,
-    /// Other clock sources that it could use.
+    /// Clock sources that the kernel can use, including the current one.
     pub available: Vec<String>,
 }
 
-/// Percentiles of a lateness.
+/// Percentiles of measured delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
     /// Number of measurements.
@@ -31,12 +31,13 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Returns the percentiles of these delays, given in any order; `None` if there are none.
+    /// Returns the percentiles of `delays`, given in any order; `None` if `delays` is empty.
     pub fn of(mut delays: Vec<Duration>) -> Option<Self> {
         delays.sort_unstable();
         let max = *delays.last()?;
         let count = delays.len();
-        // The smallest value that that part of all does not exceed ("nearest rank").
+        // A percentile is the smallest delay that the given percentage of all delays does not
+        // exceed ("nearest rank").
         let rank = |percent: usize| delays.get((count * percent).div_ceil(100).max(1) - 1).copied();
         Some(Self { count, p50: rank(50)?, p99: rank(99)?, max })
     }
@@ -45,7 +46,7 @@ impl Lateness {
 /// Reads the kernel's clock source.
 ///
 /// # Errors
-/// It does not say.
+/// Fails if the kernel does not report its clock source.
 pub fn source() -> Fact<ClockSource> {
     let read =
         |name: &str| text_of(format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource"));
@@ -53,7 +54,7 @@ pub fn source() -> Fact<ClockSource> {
     Ok(ClockSource { current: read("current")?, available })
 }
 
-/// Returns the cost of one reading of the monotonic clock, the median of many.
+/// Returns the time that one reading of the monotonic clock takes: the median of many rounds.
 pub fn reading_cost() -> Duration {
     const LOOKS: u32 = 1000;
     let round = |_| {
@@ -66,13 +67,14 @@ pub fn reading_cost() -> Duration {
     Lateness::of((0..21).map(round).collect()).map_or(Duration::ZERO, |costs| costs.p50)
 }
 
-/// Measures for `time` the lateness with which evb's timers wake a task that waits alone. Blocks
-/// for that long, so it is not for use inside a runtime.
+/// Measures, during `time`, the lateness with which evb's timers wake a task on an otherwise idle
+/// runtime. Blocks the calling thread meanwhile, so it must not be called inside an async runtime.
 ///
 /// # Errors
 /// Fails if no timer or runtime can be created.
 pub fn timer_lateness(time: Duration) -> Fact<Lateness> {
-    /// Long enough for the core to fall asleep in between, as it does between trains of packets.
+    /// Duration of the wait in each measurement, long enough for the core to fall asleep as it does
+    /// between trains of packets.
     const WAIT: Duration = Duration::from_micros(300);
     let measure = || -> io::Result<Vec<Duration>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

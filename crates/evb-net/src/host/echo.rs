@@ -1,4 +1,4 @@
-//! Round trips: ICMP echo to other hosts, and turns between two threads of this one.
+//! Round-trip times: ICMP echo to other hosts, and exchanges between two threads of this host.
 
 #[cfg(test)]
 mod tests;
@@ -16,12 +16,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{Fact, Unavailable};
 use crate::{clock, sys_path, sys_time, sys_txtime};
 
-/// Echo requests to one host (RFC 792, RFC 4443).
+/// Sender of ICMP echo requests ("ping") to one host (RFC 792, RFC 4443).
 #[derive(Debug)]
 pub struct Pinger {
     socket: Socket,
     is_v4: bool,
-    /// A raw socket hears all echoes of this host, an ICMP socket its own.
+    /// True for a raw socket, which receives all ICMP echo replies to this host; an ICMP socket
+    /// receives only its own.
     raw: bool,
     identifier: u16,
     sequence: u16,
@@ -30,19 +31,19 @@ pub struct Pinger {
 /// Outcome of one echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
-    /// It was answered after that time.
+    /// The reply arrived after this time.
     Answered(Duration),
-    /// No answer came in time.
+    /// No reply arrived within the time limit.
     Silence,
-    /// It is larger than the device's MTU.
+    /// The request is larger than the device's MTU.
     TooLarge,
 }
 
-/// The header of an echo request, and that of IP without options.
+/// Length of the header of an ICMP echo message in bytes.
 const ECHO_HEADER: usize = 8;
 
 impl Pinger {
-    /// Ready to ask `to`. Packets are never cut.
+    /// Opens a socket for echo requests to `to`, which are never fragmented.
     ///
     /// # Errors
     /// Fails if neither an ICMP socket (`net.ipv4.ping_group_range`) nor a raw one (`CAP_NET_RAW`)
@@ -63,7 +64,8 @@ impl Pinger {
         Ok(Self { socket, is_v4, raw, identifier, sequence: 0 })
     }
 
-    /// Asks once, with an IP packet of `size` bytes, and waits at most `patience`.
+    /// Sends one echo request in an IP packet of `size` bytes, and waits at most `patience` for the
+    /// reply.
     ///
     /// # Errors
     /// Returns the system's error about the path, such as "host unreachable".
@@ -102,7 +104,8 @@ impl Pinger {
         message[0] = if self.is_v4 { 8 } else { 128 };
         message[4..6].copy_from_slice(&self.identifier.to_be_bytes());
         message[6..8].copy_from_slice(&self.sequence.to_be_bytes());
-        // The kernel does the sum of ICMPv6, for it covers addresses.
+        // The kernel computes the ICMPv6 checksum, because this checksum also covers the IP
+        // addresses.
         if self.is_v4 {
             let sum = checksum(&message);
             message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -122,7 +125,7 @@ impl Pinger {
     }
 }
 
-/// The Internet checksum (RFC 1071).
+/// Returns the Internet checksum of a message (RFC 1071).
 fn checksum(message: &[u8]) -> u16 {
     let words = message.chunks(2).map(|pair| {
         let low = pair.get(1).copied().unwrap_or(0);
@@ -135,26 +138,28 @@ fn checksum(message: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// A question and its answer between two threads.
+/// One round trip between two threads: a question and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Time from the question to the answer.
     pub whole: Duration,
-    /// The same time by stage; `None` where the kernel does not report receive times.
+    /// Durations of the stages of the round trip; `None` if the kernel does not report receive
+    /// times.
     pub stages: Option<TurnStages>,
 }
 
-/// Stages of a round trip, measured by one clock. The kernel receives within the write, so that a
-/// stage begins where the one before ends.
+/// Durations of the stages of a round trip between two threads, measured by one clock. Over the
+/// loopback, the kernel receives a datagram within the sender's write, so each stage begins where
+/// the previous stage ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnStages {
-    /// Time from before the write of the question to its receipt by the kernel.
+    /// Time from the start of the write of the question to its receipt by the kernel.
     pub write: Duration,
-    /// Time from that receipt to the read of the question.
+    /// Time from the kernel's receipt of the question to its read by the answering thread.
     pub far_wake_up: Duration,
-    /// Time from that read to the receipt of the answer.
+    /// Time from the read of the question to the kernel's receipt of the answer.
     pub answer: Duration,
-    /// Time from that receipt to the read of the answer.
+    /// Time from the kernel's receipt of the answer to its read by the asking thread.
     pub wake_up: Duration,
 }
 
@@ -173,20 +178,22 @@ impl TurnStages {
     }
 }
 
-/// Measures round trips between two threads of this host, one datagram at a time over the loopback:
-/// two wake-ups and no wire.
+/// Measures `count` round trips between two threads of this host, one datagram at a time over the
+/// loopback. Each round trip includes two thread wake-ups, but no network.
 ///
 /// # Errors
-/// No sockets, or no thread.
+/// Fails if sockets cannot be opened or used, or if the answering thread fails.
 pub fn loopback_turns(count: usize) -> Fact<Vec<Turn>> {
     turns(count).map_err(|error| Unavailable::from_io("round trips over the loopback", &error))
 }
 
-/// Length of the payload: the time at which the kernel received the question, and that of its read.
+/// Length of a payload in bytes. The payload holds two times: the kernel's receipt of the question,
+/// and its read by a thread.
 const WORD: usize = 16;
 
 fn turns(count: usize) -> io::Result<Vec<Turn>> {
-    /// Far more than a turn takes; without it, a lost datagram would hang us.
+    /// Read timeout, far longer than a round trip takes; without it, a lost datagram would block
+    /// the measurement forever.
     const PATIENCE: Duration = Duration::from_millis(500);
     let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let (here, there) = (open()?, open()?);
@@ -194,7 +201,7 @@ fn turns(count: usize) -> io::Result<Vec<Turn>> {
     there.connect(here.local_addr()?)?;
     for socket in [&here, &there] {
         socket.set_read_timeout(Some(PATIENCE))?;
-        // Without it, stages are not told.
+        // If the kernel does not report receive times, the stages are left out.
         let _ = sys_txtime::set_receive_stamps(socket.as_fd());
     }
     let answerer = thread::spawn(move || {
@@ -215,13 +222,14 @@ fn turns(count: usize) -> io::Result<Vec<Turn>> {
         let stages = TurnStages::between([asked, received, read, answered, end]);
         times.push(Turn { whole, stages: stages.filter(|_| is_told) });
     }
-    // One byte ends the other thread.
+    // A datagram of one byte ends the answering thread.
     here.send(&word[..1])?;
     answerer.join().map_err(|_| io::Error::other("the answering thread ended"))?;
     Ok(times)
 }
 
-/// Takes a whole word; when the kernel received it (0: not told), and when that was read.
+/// Receives a datagram of `WORD` bytes. Returns the time at which the kernel received it (0 if the
+/// kernel does not report it), and the time at which it was read.
 fn receive(socket: &UdpSocket, word: &mut [u8; WORD]) -> io::Result<(u64, u64)> {
     let (length, received) = if cfg!(target_os = "linux") {
         let received = sys_txtime::receive(socket.as_fd(), word)?;

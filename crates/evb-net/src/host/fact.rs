@@ -2,28 +2,29 @@
 
 use std::{fmt, io, path::Path, str::FromStr};
 
-/// A fact, or why it cannot be told.
+/// A fact about this host, or the reason why it is not available.
 pub type Fact<T> = Result<T, Unavailable>;
 
-/// Reason why a fact cannot be read: the driver does not support it, permission is missing, or it
-/// does not exist here.
+/// Reason why a fact about this host cannot be read: the driver does not support the question,
+/// permission is missing, or this system lacks the setting or device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(String);
 
 impl Unavailable {
-    /// The reason, in words for people.
+    /// Creates the reason from a readable text.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 
-    /// Describes the system's answer to the question named `what`.
+    /// Creates the reason from the operating system's error for the question named `what`.
     pub fn from_io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self(format!("{what}: {}", in_words(error)))
     }
 }
 
-/// The error's text, or what it means here.
+/// Returns the error's text, or a clearer text for errors that mean a missing permission or a
+/// driver without support.
 pub(super) fn in_words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::ENOTTY) => "not supported by this device's driver".to_owned(),
@@ -32,10 +33,10 @@ pub(super) fn in_words(error: &io::Error) -> String {
     }
 }
 
-/// The trimmed text of a file of the kernel.
+/// Returns the trimmed text of a file that the kernel provides, such as a file below `/proc`.
 ///
 /// # Errors
-/// The file is not there, or not for us.
+/// Fails if the file does not exist, or if this process may not read it.
 pub fn text_of(path: impl AsRef<Path>) -> Fact<String> {
     let path = path.as_ref();
     match std::fs::read_to_string(path) {
@@ -47,18 +48,18 @@ pub fn text_of(path: impl AsRef<Path>) -> Fact<String> {
     }
 }
 
-/// The words of a kernel setting by its sysctl name, such as `net.core.rmem_max`.
+/// Returns the text of the kernel setting with the given sysctl name, such as `net.core.rmem_max`.
 ///
 /// # Errors
-/// This kernel (or this network namespace) has no such setting.
+/// Fails if this kernel (or this network namespace) has no such setting.
 pub fn setting(name: &str) -> Fact<String> {
     text_of(Path::new("/proc/sys").join(name.replace('.', "/")))
 }
 
-/// Word number `index` of a kernel setting, as a number.
+/// Returns word number `index`, counted from 0, of a kernel setting as a number.
 ///
 /// # Errors
-/// As [`setting`]; or there is no such number in it.
+/// Fails as [`setting`] does, or if the setting has no such word or the word is not a number.
 pub fn setting_number<T: FromStr>(name: &str, index: usize) -> Fact<T> {
     let text = setting(name)?;
     let word = text.split_whitespace().nth(index).and_then(|word| word.parse().ok());

@@ -7,15 +7,15 @@ use evb_core::units::Bytes;
 
 use super::{Fact, route};
 
-/// Headers in front of a train, those of Ethernet (with two tags), IPv6 and UDP.
+/// Bytes of headers in front of a train of datagrams: Ethernet (with two VLAN tags), IPv6 and UDP.
 const HEADERS: u32 = 14 + 8 + 40 + 8;
 
 /// A network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its index.
+    /// Index of the device.
     pub index: u32,
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Kind of a virtual device: `veth`, `bridge`, ...
     pub kind: Option<String>,
@@ -23,22 +23,22 @@ pub struct Link {
     pub loopback: bool,
     /// True if the device is set up.
     pub up: bool,
-    /// True if there is a live cable; `None` while the device is down.
+    /// True if the device has a carrier, which is a live cable; `None` while the device is down.
     pub carrier: Option<bool>,
-    /// The largest IP packet.
+    /// Size of the largest IP packet in bytes.
     pub mtu: Option<u32>,
     /// `txqueuelen`, in packets.
     pub queue_length: Option<u32>,
-    /// The largest train that TCP hands it, in bytes.
+    /// Size of the largest train of packets that TCP passes to the device at once (GSO), in bytes.
     pub gso_max_size: Option<u32>,
-    /// The most packets in such a train.
+    /// Maximum number of packets in a train that TCP passes to the device at once (GSO).
     pub gso_max_packets: Option<u32>,
 }
 
-/// All network devices of this network namespace.
+/// Returns all network devices of this network namespace.
 ///
 /// # Errors
-/// What the kernel says.
+/// Fails if the kernel does not list the network devices.
 #[cfg(target_os = "linux")]
 pub fn links() -> Fact<Vec<Link>> {
     use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
@@ -52,9 +52,9 @@ pub fn links() -> Fact<Vec<Link>> {
     Ok(answers.iter().filter_map(link).collect())
 }
 
-/// Returns the most payload of datagrams that the device on the way to `to` takes as one train; the
-/// kernel cuts a longer one into single packets before it gets there (`gso_features_check`,
-/// net/core/dev.c). `None` where the system does not report it.
+/// Returns the largest payload that the device on the route to `to` accepts as one train of
+/// datagrams; `None` if the system does not report it. The kernel cuts a longer train into single
+/// packets before the train reaches the device (`gso_features_check`, net/core/dev.c).
 pub fn longest_train(to: IpAddr, from: IpAddr) -> Option<Bytes> {
     let route = route::route(to, Some(from)).ok()?;
     let link = links().ok()?.into_iter().find(|link| link.index == route.device)?;
@@ -98,10 +98,10 @@ fn from_message(message: &netlink_packet_route::link::LinkMessage) -> Link {
     link
 }
 
-/// All network devices.
+/// Always fails outside Linux: reading network devices is implemented on Linux only.
 ///
 /// # Errors
-/// Read on Linux only.
+/// Network devices can be read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn links() -> Fact<Vec<Link>> {
     Err(super::Unavailable::new("network devices can be read on Linux only"))

@@ -8,16 +8,17 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use super::{Fact, Unavailable};
 
-/// Most answers of one dump: no table is expected to be that long, and an endless dump ends.
+/// Maximum number of answers of one dump. No table is expected to be that long, and the limit ends
+/// an endless dump.
 const MOST_ANSWERS: usize = 100_000;
 
-/// Asks for one object.
+/// Asks the kernel for one object, such as a route.
 pub(super) fn get(what: &str, question: RouteNetlinkMessage) -> Fact<RouteNetlinkMessage> {
     let answers = ask(what, question, NLM_F_REQUEST)?;
-    answers.into_iter().next().ok_or_else(|| Unavailable::new(format!("{what}: the kernel gave no answer")))
+    answers.into_iter().next().ok_or_else(|| Unavailable::new(format!("{what}: the kernel did not answer")))
 }
 
-/// Asks for a whole table.
+/// Asks the kernel for a whole table, such as all network devices.
 pub(super) fn dump(what: &str, question: RouteNetlinkMessage) -> Fact<Vec<RouteNetlinkMessage>> {
     ask(what, question, NLM_F_REQUEST | NLM_F_DUMP)
 }
@@ -46,7 +47,8 @@ fn ask(what: &str, question: RouteNetlinkMessage, flags: u16) -> Fact<Vec<RouteN
     Err(Unavailable::new(format!("{what}: the kernel gave more than {MOST_ANSWERS} answers")))
 }
 
-/// Takes the messages of one datagram; whether that was the end.
+/// Appends the answers in one datagram to `answers`. Returns true if the kernel marked the end of
+/// its answers.
 fn take(what: &str, datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> Fact<bool> {
     let mut rest = datagram;
     while !rest.is_empty() {

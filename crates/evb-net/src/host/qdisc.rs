@@ -10,12 +10,12 @@ pub use options::{Etf, Fq, QdiscOptions};
 
 use super::Fact;
 
-/// One queueing discipline.
+/// A queueing discipline of a network device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Qdisc {
-    /// Its kind, by tc's name: `fq`, `pfifo_fast`, ...
+    /// Kind of the discipline, by the name that tc(8) uses: `fq`, `pfifo_fast`, ...
     pub kind: String,
-    /// The major number of its handle; 0 where the kernel chose it.
+    /// Major number of the discipline's handle; 0 if the kernel set the discipline up by itself.
     pub handle: u16,
     /// Place in the device's tree of disciplines.
     pub place: Place,
@@ -28,21 +28,21 @@ pub struct Qdisc {
 /// Place of a queueing discipline in a device's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It takes all that the device sends.
+    /// The root discipline, which takes all packets that the device sends.
     Root,
-    /// It belongs to a class of another.
+    /// A discipline that belongs to a class of another discipline, its parent.
     Below {
-        /// The major number of the other's handle.
+        /// Major number of the parent's handle.
         major: u16,
-        /// The number of the class.
+        /// Number of the class within the parent.
         minor: u16,
     },
-    /// It takes what the device receives.
+    /// The ingress discipline, which takes the packets that the device receives.
     Ingress,
 }
 
 impl fmt::Display for Qdisc {
-    /// `fq limit 10000p flow_limit 100p`, much as tc says it.
+    /// Writes the discipline much as tc(8) does, for example `fq limit 10000p flow_limit 100p`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.options.to_string() {
             options if options.is_empty() => f.write_str(&self.kind),
@@ -51,16 +51,16 @@ impl fmt::Display for Qdisc {
     }
 }
 
-/// The queueing disciplines of the device with that index, roots first.
+/// Returns the queueing disciplines of the device with the given index, root disciplines first.
 ///
 /// # Errors
-/// What the kernel says.
+/// Fails if the kernel does not list the queueing disciplines.
 #[cfg(target_os = "linux")]
 pub fn qdiscs(device: u32) -> Fact<Vec<Qdisc>> {
     use netlink_packet_route::{RouteNetlinkMessage, tc::TcMessage};
 
-    // Without an index, the kernel lists the disciplines of all devices; asked for one device, old
-    // kernels return its root alone.
+    // The request names no device, so that the kernel lists the disciplines of all devices: for a
+    // request that names one, old kernels return only the root discipline.
     let question = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
     let answers = super::netlink::dump("the queueing disciplines", question)?;
     let mut found: Vec<Qdisc> = answers
@@ -100,10 +100,10 @@ fn from_message(message: &netlink_packet_route::tc::TcMessage) -> Qdisc {
     Qdisc { kind, handle: message.header.handle.major, place, options, drops }
 }
 
-/// The queueing disciplines of the device with that index, roots first.
+/// Returns the queueing disciplines of the device with the given index, root disciplines first.
 ///
 /// # Errors
-/// Only Linux has them.
+/// Always fails, because only Linux has queueing disciplines.
 #[cfg(not(target_os = "linux"))]
 pub fn qdiscs(_device: u32) -> Fact<Vec<Qdisc>> {
     Err(super::Unavailable::new("only Linux has queueing disciplines"))

@@ -1,4 +1,4 @@
-//! By which device a peer is reached (`RTM_GETROUTE`).
+//! The routes and devices by which peers are reached (`RTM_GETROUTE`).
 
 use std::net::IpAddr;
 
@@ -7,18 +7,18 @@ use super::Fact;
 /// Route of packets to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The index of the device.
+    /// Index of the network device.
     pub device: u32,
-    /// True if the address is one of this host's own.
+    /// True if the destination is an address of this host.
     pub local: bool,
-    /// The address that is sent from.
+    /// Source address of packets on this route.
     pub from: Option<IpAddr>,
 }
 
-/// The route to `to`, as the kernel would choose it for a socket that is bound to `from`.
+/// Returns the route to `to` that the kernel would choose for a socket bound to `from`.
 ///
 /// # Errors
-/// There is none, or `from` is no address of this host.
+/// Fails if there is no route, or if `from` is not an address of this host.
 #[cfg(target_os = "linux")]
 pub fn route(to: IpAddr, from: Option<IpAddr>) -> Fact<Route> {
     use netlink_packet_route::{
@@ -48,10 +48,11 @@ pub fn route(to: IpAddr, from: Option<IpAddr>) -> Fact<Route> {
     found.ok_or_else(|| super::Unavailable::new(format!("{what} leads to no device")))
 }
 
-/// The index of the device of the default route, IPv4 first, that with the smallest metric.
+/// Returns the index of the device of the default route with the smallest metric; IPv4 takes
+/// precedence over IPv6.
 ///
 /// # Errors
-/// There is no default route.
+/// Fails if there is no default route.
 #[cfg(target_os = "linux")]
 pub fn default_device() -> Fact<u32> {
     use netlink_packet_route::{
@@ -109,19 +110,19 @@ fn source_of(message: &netlink_packet_route::route::RouteMessage) -> Option<IpAd
     })
 }
 
-/// The route to `to`.
+/// Always fails outside Linux: reading routes is implemented on Linux only.
 ///
 /// # Errors
-/// Read on Linux only.
+/// Routes can be read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn route(_to: IpAddr, _from: Option<IpAddr>) -> Fact<Route> {
     Err(super::Unavailable::new("routes can be read on Linux only"))
 }
 
-/// The index of the device of the default route.
+/// Always fails outside Linux: reading the default route is implemented on Linux only.
 ///
 /// # Errors
-/// Read on Linux only.
+/// Routes can be read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn default_device() -> Fact<u32> {
     Err(super::Unavailable::new("routes can be read on Linux only"))

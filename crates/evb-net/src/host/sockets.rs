@@ -1,4 +1,4 @@
-//! What sockets get of what they ask for. Measured on sockets of our own.
+//! The settings that the kernel grants to sockets, measured on sockets that this module opens.
 
 #[cfg(test)]
 mod tests;
@@ -14,17 +14,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{Fact, Unavailable};
 use crate::sys_path;
 
-/// A size asked for and what the kernel gave.
+/// A requested buffer size, and the size that the kernel granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Size that was asked for.
+    /// Size that was requested.
     pub asked: Bytes,
-    /// Size that the socket got: half of the kernel's figure, since the kernel doubles what it
-    /// grants for its own bookkeeping (socket(7)).
+    /// Size that the kernel granted: half of the size that it reports, since the kernel doubles the
+    /// granted size for its own bookkeeping (socket(7)).
     pub got: Bytes,
 }
 
-/// `SO_RCVBUF`, asked and read back.
+/// Requests a receive buffer (`SO_RCVBUF`) on a new UDP socket, and reads the granted size back.
 ///
 /// # Errors
 /// Fails if no socket can be created.
@@ -37,7 +37,7 @@ pub fn receive_buffer(asked: Bytes) -> Fact<Asked> {
     measured(asked, got())
 }
 
-/// `SO_SNDBUF`, asked and read back.
+/// Requests a send buffer (`SO_SNDBUF`) on a new UDP socket, and reads the granted size back.
 ///
 /// # Errors
 /// Fails if no socket can be created.
@@ -57,16 +57,17 @@ fn measured(asked: Bytes, got: io::Result<usize>) -> Fact<Asked> {
     }
 }
 
-/// The congestion control of a new TCP socket, after asking for one, or not.
+/// Returns the congestion control of a new TCP socket, which requests `asked` first if given.
 ///
 /// # Errors
-/// The system does not say.
+/// Fails if the system does not report the congestion control.
 #[cfg(target_os = "linux")]
 pub fn congestion_control(asked: Option<&str>) -> Fact<String> {
     let got = || {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         if let Some(name) = asked {
-            // Refused, the socket keeps what it has: that is the answer.
+            // If the kernel refuses the request, the socket keeps its default, which is then
+            // returned.
             let _ = socket.set_tcp_congestion(name.as_bytes());
         }
         socket.tcp_congestion()
@@ -75,24 +76,24 @@ pub fn congestion_control(asked: Option<&str>) -> Fact<String> {
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
-/// The congestion control of a new TCP socket.
+/// Always fails outside Linux: reading the congestion control is implemented on Linux only.
 ///
 /// # Errors
-/// Read on Linux only.
+/// The congestion control can be read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn congestion_control(_asked: Option<&str>) -> Fact<String> {
     Err(Unavailable::new("can be read on Linux only"))
 }
 
-/// Returns the largest IP packet that, as far as the kernel knows, reaches `to`: by device, route,
-/// and recent reports of routers.
+/// Returns the size of the largest IP packet that reaches `to`, as far as the kernel knows it from
+/// the device, the route, and recent reports of routers.
 ///
 /// # Errors
-/// There is no way to it.
+/// Fails if there is no route to `to`.
 pub fn path_mtu(to: IpAddr) -> Fact<u32> {
     let mtu = || {
         let socket = udp(to)?;
-        // A UDP socket says nothing to its peer when it connects.
+        // Connecting a UDP socket sends nothing to the peer.
         socket.connect(&SocketAddr::new(to, 9).into())?;
         sys_path::path_mtu(&socket, to.is_ipv4())
     };

@@ -31,47 +31,47 @@ use crate::{
     sys_read,
 };
 
-/// Bytes that one read takes into the read buffer; large fragments bypass it.
+/// Maximum number of bytes that one read takes into the read buffer, which large fragments bypass.
 const READ_SIZE: usize = 128 << 10;
 
-/// Bytes that one read takes where only a record's header is expected before the bulk of a large
-/// fragment.
+/// Maximum number of bytes that one read takes into the read buffer where only a record's header is
+/// expected, followed by the bytes of a large fragment.
 const HEADER_READ: usize = 2 << 10;
 
-/// Bytes that one lane may deliver before the others have their turn.
+/// Bytes that one lane may deliver before the other lanes have their turn.
 const TURN: usize = 1 << 20;
 
-/// Bytes of records that may wait for a source that does not read, before its connection is closed
-/// (docs/reference/protocol.md LANE-19).
+/// Limit of the bytes of records queued for a source that reads slowly; the connection is closed
+/// beyond this limit (docs/reference/protocol.md LANE-19).
 pub(super) const OUTGOING_LIMIT: usize = 1 << 20;
 
-/// Takes announcements and data in, and sends grants and commits.
+/// Builder's end of a lane over TCP: receives announcements and data, and sends grants and commits.
 #[derive(Debug)]
 pub struct BuilderEnd {
     stream: TcpStream,
     incoming: BytesMut,
     /// Lane bytes of the current data record that are still to come.
     data: usize,
-    /// True if the last record's bytes went to a large fragment.
+    /// True if the last data record had at least `LARGE_FRAGMENT` bytes.
     bulk: bool,
-    /// Records for the source that wait.
+    /// Records that wait to be sent to the source.
     pub outgoing: BytesMut,
     protected: Option<Box<Protected>>,
     reads: ReadSampler,
     writes: WriteSampler,
 }
 
-/// State that makes and opens the parcels of a protected lane.
+/// State that seals and opens the parcels (authenticated frames) of a protected lane.
 #[derive(Debug)]
 struct Protected {
     opener: Opener,
     sealer: Sealer,
-    /// A parcel that is partly written.
+    /// The parcel that is being written.
     leaving: BytesMut,
 }
 
 impl BuilderEnd {
-    /// Creates the end of a stream after its handshake.
+    /// Creates the builder's end of a lane on a connection after its handshake.
     pub fn new(channel: impl Into<Channel>) -> Self {
         let (stream, session) = channel.into().into_parts();
         let protected = session.map(|session| {
@@ -84,7 +84,7 @@ impl BuilderEnd {
         Self { stream, incoming, data: 0, bulk: false, outgoing, protected, reads, writes }
     }
 
-    /// Has `core` write the records for the source of its lane, granted at `now`.
+    /// Queues the records that `core` has for the lane's source, with grants made at `now`.
     pub fn write_records<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,
@@ -95,16 +95,17 @@ impl BuilderEnd {
         self.writes.note(core.granted(lane), now);
     }
 
-    /// Returns the time from a grant to the end of its write, if it was sampled since the last
-    /// call.
+    /// Returns the time from a grant to the end of its write, if a grant was measured since the
+    /// last call.
     pub fn take_write_sample(&mut self) -> Option<Duration> {
         self.writes.take()
     }
 
-    /// Reads what is there and feeds it to lane `lane` of `core`.
+    /// Reads the bytes that have arrived, up to the limit of a turn, and passes them to lane `lane`
+    /// of `core`.
     ///
     /// # Errors
-    /// [`LaneEnd`]; drop the connection.
+    /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_read<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,
@@ -127,14 +128,14 @@ impl BuilderEnd {
     /// Closes the connection at once: the source's next write fails, and no more of its data
     /// arrives (RFC 9293 §3.10.5).
     pub fn abort(self) {
-        // If it cannot be reset, it is closed.
+        // If the linger option cannot be set, the connection is closed without a reset.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
-    /// Writes what waits for the source, as far as the socket takes it.
+    /// Writes the records that wait for the source, as far as the socket takes them.
     ///
     /// # Errors
-    /// [`LaneEnd`]; drop the connection.
+    /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LaneEnd>> {
         loop {
             let leaving = match &mut self.protected {
@@ -167,7 +168,8 @@ impl BuilderEnd {
         lane: LaneIndex,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
-        // What follows would come without a wake-up.
+        // Only the first read of a record is measured, because the reads that follow happen without
+        // a wake-up.
         let is_first = self.data == 0 && self.incoming.is_empty();
         if is_first && self.reads.sampler.is_due() && self.stream.poll_read_ready(cx).is_ready() {
             let waited = self.reads.waited(self.stream.as_fd());
@@ -183,7 +185,7 @@ impl BuilderEnd {
         Poll::Ready(read)
     }
 
-    /// Reads records, and bytes of large fragments into their memory.
+    /// Reads records, and reads the bytes of large fragments directly into the fragments' memory.
     fn poll_read_records<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,
@@ -195,7 +197,7 @@ impl BuilderEnd {
             && self.incoming.is_empty()
             && let Some((memory, room)) = core.spare_memory(lane)
         {
-            // What follows this fragment, or this record, comes with the same call.
+            // The same system call also reads the bytes that follow this fragment or this record.
             self.incoming.reserve(HEADER_READ);
             let (stream, most) = (&self.stream, room.min(self.data));
             let read = sys_read::poll_read_both(stream, cx, memory, most, &mut self.incoming);
@@ -238,7 +240,7 @@ impl BuilderEnd {
         Poll::Ready(Ok(read))
     }
 
-    /// Feeds whole records, and as much of a data record as is here.
+    /// Passes whole records to `core`, and data records as far as their bytes have arrived.
     fn parse<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,

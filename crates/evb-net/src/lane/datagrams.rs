@@ -1,6 +1,5 @@
-//! A lane's two ends over datagrams. The TCP connection of the handshake stays open: the
-//! association lives as long as it does, and it carries nothing more (docs/reference/protocol.md
-//! UDP-1).
+//! A lane's two ends over datagrams. The TCP connection of the handshake stays open but carries
+//! nothing more; the association ends when this connection ends (docs/reference/protocol.md UDP-1).
 
 mod train;
 mod path;
@@ -34,19 +33,20 @@ use crate::{
     sys_tcp,
 };
 
-/// Returns a number for a new connection that only its two ends can know; never 0.
+/// Returns a random number for a new connection, known only to the two ends of the connection;
+/// never 0.
 pub fn draw_connection() -> u32 {
-    // The standard library seeds it from the system's randomness.
+    // The standard library seeds `RandomState` with random numbers of the operating system.
     (RandomState::new().build_hasher().finish() as u32).max(1)
 }
 
-/// Returns the kernel's round-trip time of a lane's TCP connection: a first estimate of that of its
-/// datagrams.
+/// Returns the round-trip time that the kernel measured on a lane's TCP connection, as a first
+/// estimate for the lane's datagrams.
 pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
     sys_tcp::round_trip(stream)
 }
 
-/// Reason why a datagram is not believed.
+/// Reason why a received datagram is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Unbelieved {
     #[error(transparent)]
@@ -68,7 +68,8 @@ impl From<TagFault> for Unbelieved {
     }
 }
 
-/// Opens a datagram; where they carry tags, only one with the right tag that has not come before.
+/// Splits a datagram into header and body. If datagrams carry tags, accepts only a datagram that
+/// has the right tag and has not arrived before.
 fn open<'a>(
     datagram: &'a [u8],
     tags: Option<&mut DatagramTags>,
@@ -80,12 +81,13 @@ fn open<'a>(
     Ok(opened)
 }
 
-/// A datagram and its tag.
+/// Splits the bytes of a message into a datagram and its tag.
 fn split(datagram: &[u8]) -> Result<(&[u8], &[u8; TAG_LENGTH]), DatagramError> {
     datagram.split_last_chunk().ok_or(DatagramError::Foreign { length: datagram.len() })
 }
 
-/// Watches a connection that is to stay silent: its end is the association's.
+/// Checks the TCP connection of a lane over datagrams, on which the peer must stay silent; the end
+/// of the connection is the end of the association.
 fn poll_end(stream: &mut TcpStream, cx: &mut Context<'_>) -> Result<(), LaneEnd> {
     let mut byte = [0];
     let mut buffer = ReadBuf::new(&mut byte);

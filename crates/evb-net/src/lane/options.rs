@@ -1,4 +1,4 @@
-//! What is set on the sockets of lanes.
+//! The options of lanes' sockets.
 
 use std::{io, net::SocketAddr, os::fd::AsFd as _, time::Duration};
 
@@ -8,26 +8,28 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::{class::TrafficClass, congestion, udp::UdpOptions};
 
-/// Options of a lane's socket; what is `None` is left to the system.
+/// Options of a lane's socket; where an option is `None`, the operating system's default applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneOptions {
-    /// Send small records at once (`TCP_NODELAY`); without it, grants wait for acknowledgements.
+    /// True to send small records at once (`TCP_NODELAY`); otherwise grants wait for TCP
+    /// acknowledgements.
     pub nodelay: bool,
-    /// The congestion control, by the kernel's name; `None` selects cubic where this process may
-    /// choose it. Grants bound the bytes under way, so the choice decides how losses are repaired,
-    /// and if the kernel paces on its own (BBR does, and costs 1 to 3 % of a link).
+    /// Congestion control, by the kernel's name; `None` selects cubic if this process may use it.
+    /// Grants bound the bytes in flight, so the congestion control decides only how losses are
+    /// repaired, and if the kernel paces by itself (BBR does, which costs 1 to 3 % of a link).
     pub congestion_control: Option<String>,
-    /// `SO_SNDBUF`; the kernel doubles it.
+    /// Size of the send buffer (`SO_SNDBUF`), which the kernel doubles.
     pub send_buffer: Option<Bytes>,
-    /// `SO_RCVBUF`, set before the connection so that the window scale follows it; the kernel
-    /// doubles it.
+    /// Size of the receive buffer (`SO_RCVBUF`), which the kernel doubles. The size is set before
+    /// the connection, because the TCP window scale depends on it.
     pub receive_buffer: Option<Bytes>,
-    /// The six bits by which switches classify (RFC 2474).
+    /// Differentiated services code point: the six bits by which switches classify packets (RFC
+    /// 2474).
     pub dscp: Option<u8>,
-    /// `SO_PRIORITY`, by which this host's queueing disciplines classify.
+    /// Value of `SO_PRIORITY`, by which this host's queueing disciplines classify packets.
     pub priority: Option<u32>,
-    /// Bytes of a lane's datagrams, without headers of IP and UDP, that go to the kernel as one
-    /// train; with `None`, as many as it takes.
+    /// Maximum bytes of a lane's datagrams, without IP and UDP headers, that go to the kernel as
+    /// one train; with `None`, a train has as many bytes as the kernel takes.
     pub train: Option<Bytes>,
 }
 
@@ -56,12 +58,12 @@ impl LaneOptions {
         }
     }
 
-    /// Sets the options on a connected socket, except those that must be set earlier ([`listen`],
-    /// and [`crate::control::open`]). An option that the system refuses is reported, once per call,
-    /// and left as it is.
+    /// Sets the options on a connected socket, except those that must be set before the connection,
+    /// in [`listen`] and [`crate::control::open`]. If this process may not set the congestion
+    /// control or the priority, the log says so and the setting stays unchanged.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken already.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn apply(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(self.nodelay)?;
         let socket = SockRef::from(stream);
@@ -77,10 +79,11 @@ impl LaneOptions {
     }
 }
 
-/// Listens for lanes, ready to be restarted on the same port at once.
+/// Listens for the connections of lanes; after a restart, a process can listen on the same port at
+/// once.
 ///
 /// # Errors
-/// The system's: the address is taken, or not ours.
+/// Fails if the address is in use, or does not belong to this host.
 pub fn listen(address: SocketAddr, options: &LaneOptions) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;

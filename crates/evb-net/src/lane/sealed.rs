@@ -1,5 +1,5 @@
-//! [`Sealing`]: the transmission of a source's records in parcels. Lane bytes are tagged in place
-//! and written from there.
+//! [`Sealing`]: the transmission of a source's records in parcels (authenticated frames). Lane
+//! bytes are tagged in place and written directly from their memory.
 
 use std::{io::IoSlice, ops::Range};
 
@@ -8,19 +8,20 @@ use evb_core::{index::LaneIndex, source::SourceCore};
 
 use crate::security::{LaneKey, MAX_CONTENT, Sealer};
 
-/// Pieces of memory in one parcel, beside its prefix and its tag.
+/// Maximum number of pieces of memory in one parcel, in addition to its prefix and its tag.
 pub(super) const PIECES: usize = 510;
 
-/// Announcements that go into one parcel; the rest of them into the next.
+/// Maximum number of bytes of announcements in one parcel; the remaining announcements go into the
+/// next parcel.
 const ANNOUNCEMENTS: usize = 16 << 10;
 
-/// The parcel that leaves, and how far it has.
+/// The parcel that is being written, and the progress of its write.
 #[derive(Debug)]
 pub(super) struct Sealing {
     sealer: Sealer,
-    /// Length, announcements, a record's header.
+    /// Bytes in front of the lane bytes: the parcel's length, announcements, and a record's header.
     front: BytesMut,
-    /// Lane bytes behind it.
+    /// Lane bytes of the parcel that are not written yet.
     range: Range<u64>,
     tag: [u8; 16],
     /// Bytes of the tag that have been written.
@@ -38,7 +39,7 @@ impl Sealing {
         self.tagged == self.tag.len()
     }
 
-    /// Returns true if that many bytes of announcements fit into one parcel.
+    /// Returns true if `announcements` bytes of announcements fit into one parcel.
     pub(super) fn fits(announcements: usize) -> bool {
         announcements <= ANNOUNCEMENTS
     }
@@ -49,8 +50,8 @@ impl Sealing {
         (MAX_CONTENT - announcements.min(ANNOUNCEMENTS) - header) as u64
     }
 
-    /// Makes the next parcel of announcements, `header`, and as much of `range` as one `writev`
-    /// takes. Returns the number of those lane bytes.
+    /// Builds the next parcel from announcements, `header`, and as many lane bytes of `range` as
+    /// one `writev` takes. Returns the number of lane bytes in the parcel.
     pub(super) fn begin(
         &mut self,
         announcements: &mut BytesMut,
@@ -87,8 +88,8 @@ impl Sealing {
         slices.push(IoSlice::new(&self.tag[self.tagged..]));
     }
 
-    /// Notes that `written` of those bytes were written. Returns the offset up to which lane bytes
-    /// are written.
+    /// Notes that `written` more bytes of the parcel were written. Returns the offset up to which
+    /// lane bytes are written.
     pub(super) fn advance(&mut self, mut written: usize) -> u64 {
         let of_front = written.min(self.front.len());
         self.front.advance(of_front);

@@ -29,44 +29,46 @@ use super::{
 };
 use crate::{handshake::Channel, security::Opener, sys_tcp};
 
-/// Pieces of memory in one `writev`: half of Linux's `UIO_MAXIOV`, 256 small fragments.
+/// Maximum number of pieces of memory in one `writev`: half of Linux's `UIO_MAXIOV`, which suffices
+/// for 256 small fragments.
 const SLICES: usize = 512;
 
-/// Bytes of the builder's records that one read takes.
+/// Bytes of buffer that one read may fill with the builder's records.
 const READ_SIZE: usize = 16 << 10;
 
-/// Record from a builder.
+/// Record that a builder sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromBuilder {
-    /// Send up to there.
+    /// Permission to send lane bytes up to an offset.
     Grant {
-        /// Lane offset.
+        /// Lane offset at which the permitted bytes end.
         end: u64,
     },
-    /// Forget all below; the ranges were put into the caller's list.
+    /// Permission to forget all lane bytes below an offset, and the further ranges that were put
+    /// into the caller's list.
     Commit {
-        /// Lane offset.
+        /// Lane offset below which all bytes are committed.
         offset: u64,
     },
 }
 
-/// Sends announcements and granted data, each grant in one `writev` from the memory in which
-/// readout left it.
+/// Source's end of a lane over TCP. Sends announcements, and the data of each grant with one
+/// `writev`, directly from the memory into which readout wrote the data.
 #[derive(Debug)]
 pub struct SourceEnd {
     stream: TcpStream,
     incoming: BytesMut,
-    /// Announcement records that wait.
+    /// Announcement records that wait to be sent.
     pub announcements: BytesMut,
-    /// Data that may go and is not written yet; ranges do not touch.
+    /// Granted lane bytes that are not written yet; adjacent ranges are joined.
     queue: VecDeque<Range<u64>>,
-    /// A data record that is partly written.
+    /// The data record that is being written.
     current: Option<DataRecord>,
     protected: Option<Box<Protected>>,
     answers: AnswerSampler,
 }
 
-/// State that makes and opens the parcels of a protected lane.
+/// State that seals and opens the parcels (authenticated frames) of a protected lane.
 #[derive(Debug)]
 struct Protected {
     sealing: Sealing,
@@ -89,7 +91,7 @@ impl DataRecord {
 }
 
 impl SourceEnd {
-    /// Creates the end of a stream after its handshake.
+    /// Creates the source's end of a lane on a connection after its handshake.
     pub fn new(channel: impl Into<Channel>) -> Self {
         let (stream, session) = channel.into().into_parts();
         let protected = session.map(|session| {
@@ -109,7 +111,7 @@ impl SourceEnd {
         }
     }
 
-    /// Queues lane bytes that depart now.
+    /// Queues lane bytes to be sent at once.
     pub fn send(&mut self, range: Range<u64>) {
         match self.queue.back_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
@@ -117,21 +119,21 @@ impl SourceEnd {
         }
     }
 
-    /// Segments that had to be sent again so far.
+    /// Returns the number of TCP segments that were retransmitted so far.
     pub fn retransmits(&self) -> u64 {
         sys_tcp::retransmits(&self.stream).unwrap_or(0)
     }
 
-    /// Returns true if everything queued has gone to the kernel.
+    /// Returns true if the kernel has taken everything that was queued.
     pub fn is_flushed(&self) -> bool {
         let has_left = self.protected.as_ref().is_none_or(|protected| protected.sealing.is_idle());
         self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none() && has_left
     }
 
-    /// The builder's next record; ranges of a commit are left in `ranges`.
+    /// Polls for the builder's next record; the ranges of a commit are put into `ranges`.
     ///
     /// # Errors
-    /// [`LaneEnd`]; drop the connection.
+    /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -162,22 +164,23 @@ impl SourceEnd {
         }
     }
 
-    /// Notes that the latest grant permits lane bytes from `from` on. Returns the time it had
-    /// waited in the kernel, if that was sampled.
+    /// Notes that the latest grant permits lane bytes from `from` on. Returns the time that the
+    /// grant waited in the kernel, if this wait was measured.
     pub fn note_grant(&mut self, from: u64) -> Option<Duration> {
         self.answers.note_grant(from)
     }
 
-    /// Returns the time from the read of a grant to the end of the write of its first data, if that
-    /// was sampled since the last call.
+    /// Returns the time from the read of a grant to the end of the write of its first data, if a
+    /// grant was measured since the last call.
     pub fn take_answer_sample(&mut self) -> Option<Duration> {
         self.answers.take()
     }
 
-    /// Writes what is queued, as far as the socket takes it. `lane` is this lane's index in `core`.
+    /// Writes queued announcements and data, as far as the socket takes them. `lane` is this lane's
+    /// index in `core`.
     ///
     /// # Errors
-    /// [`LaneEnd`]; drop the connection.
+    /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -206,8 +209,9 @@ impl SourceEnd {
         }
     }
 
-    /// Writes header and lane bytes by one `writev`, straight from the fragments. Waiting
-    /// announcements go in front of a record that has not begun, in the same packets.
+    /// Writes the current record's header and lane bytes with one `writev`, directly from the
+    /// fragments' memory. Waiting announcements go in front of a record that has not begun, so that
+    /// they share its packets.
     fn poll_write_record(
         &mut self,
         cx: &mut Context<'_>,
@@ -238,7 +242,7 @@ impl SourceEnd {
         Poll::Ready(Ok(written))
     }
 
-    /// Writes parcels, each by one `writev`.
+    /// Writes queued announcements and data in parcels, each parcel with one `writev`.
     fn poll_flush_parcels(
         &mut self,
         cx: &mut Context<'_>,
@@ -252,9 +256,9 @@ impl SourceEnd {
             }
             let Some(Protected { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
             if sealing.is_idle() {
-                // Records must not interleave: announcements wait for the end of a record that is
-                // under way, and a record for the end of announcements that do not fit into one
-                // parcel.
+                // Records must not interleave: announcements wait for the end of a data record that
+                // is being written, and a data record waits for the end of announcements that do
+                // not fit into one parcel.
                 let is_under_way = self.current.as_ref().is_some_and(|record| record.header_written > 0);
                 let mut none = BytesMut::new();
                 let announcements = if is_under_way { &mut none } else { &mut self.announcements };
@@ -313,7 +317,7 @@ impl SourceEnd {
                 }
                 FromBuilder::Commit { offset }
             }
-            // Those of datagrams are not for a stream.
+            // All other records are for the builder's end, or travel in datagrams only.
             _ => {
                 return Err(LaneEnd::WrongDirection(header));
             }

@@ -1,4 +1,4 @@
-//! [`WriteSampler`]: how long a builder's grants take until they are written.
+//! [`WriteSampler`]: measures the time until a builder's grants are written.
 
 use std::time::Duration;
 
@@ -6,13 +6,14 @@ use evb_core::time::Instant;
 
 use crate::{clock, stamps::Sampler};
 
-/// Follows one grant of some from the machine to the end of its write.
+/// Measures a sample of a builder's grants: the time from the decision of the lane's state machine
+/// to the end of the grant's write.
 #[derive(Debug)]
 pub(super) struct WriteSampler {
     sampler: Sampler,
-    /// Offset up to which the source has been told that it may send.
+    /// Lane offset up to which the latest grant permits the source to send.
     said: u64,
-    /// Time of the grant whose write is under way.
+    /// Time of the grant whose write is being measured.
     given: Option<Instant>,
     took: Option<Duration>,
 }
@@ -22,7 +23,8 @@ impl WriteSampler {
         Self { sampler: Sampler::new(), said: 0, given: None, took: None }
     }
 
-    /// Records are to be written that grant up to `granted`, since `now`.
+    /// Notes that records will be written that grant lane bytes up to `granted`, as decided at
+    /// `now`.
     pub(super) fn note(&mut self, granted: u64, now: Instant) {
         if granted <= self.said {
             return;
@@ -34,7 +36,7 @@ impl WriteSampler {
         self.sampler.count();
     }
 
-    /// Everything is written.
+    /// Notes that all queued records are written.
     #[inline]
     pub(super) fn end(&mut self) {
         if let Some(given) = self.given.take() {
@@ -42,7 +44,7 @@ impl WriteSampler {
         }
     }
 
-    /// Takes the sample, once.
+    /// Returns the measured time from a grant to the end of its write, once for each measurement.
     pub(super) fn take(&mut self) -> Option<Duration> {
         self.took.take()
     }

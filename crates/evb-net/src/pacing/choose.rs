@@ -1,4 +1,5 @@
-//! [`choose`]: `offload = "auto"`, or the one asked for, and never one that was not seen to work.
+//! [`choose`]: selects an offload for `offload = "auto"`, or checks the requested offload, and
+//! never uses an offload that was not seen to work.
 
 #[cfg(test)]
 mod tests;
@@ -20,50 +21,53 @@ use super::{
 };
 use crate::{sys_txtime::DepartureClock, timer::Timer};
 
-/// The executor of departure times on this host, and the reason for it.
+/// The executor of departure times that was chosen for this host, and the reason for the choice.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Prepares the sockets and keeps the time.
+    /// Executor that prepares the sockets and realizes the departure times.
     pub executor: Arc<dyn Executor>,
-    /// Choice and reason in one sentence.
+    /// One sentence that states the choice and its reason.
     pub reason: String,
     /// Observations of every offload that was tried.
     pub proofs: Vec<Proof>,
 }
 
-/// Reason why the offload asked for is refused.
+/// Reason why the requested offload is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" chooses one that works".into(), |remedy| format!("to make it work: {remedy}; or choose offload = \"auto\"")))]
 pub struct NotProved {
-    /// The one asked for.
+    /// Offload that was requested.
     pub offload: Offload,
     /// Observation on which the refusal rests.
     pub why: String,
-    /// Remedy that would make it work.
+    /// Command or setting that would make the offload work.
     pub remedy: Option<String>,
 }
 
-/// A train of a paced TCP socket that is longer than this is worse than what a timer does.
+/// Longest acceptable train of a paced TCP socket: sending with a timer spaces packets better than
+/// longer trains do.
 const TAME: Bytes = Bytes::kib(16);
 
-/// A timer that was later than this at the proof was disturbed once, so its lateness is no
-/// precision to plan with.
+/// Upper limit of the precision that a proof may yield: if the timer was later than this in the
+/// proof, a disturbance delayed it once, and its lateness is not typical.
 const COARSEST: Duration = Duration::from_millis(1);
 
-/// Number of paths that are tried, so that a start takes less than a second.
+/// Maximum number of paths that are tried, so that a start takes less than a second.
 const MOST_TRIALS: usize = 4;
 
-/// Takes the offload asked for, if it works on all these paths; with `None`, the best one that
-/// does. Without any path it takes software. It sends and times, usually for 40 to 200 ms per
-/// device, and blocks, so it is not for an async task.
+/// Chooses the requested offload if it works on all paths in `trials`; with `None`, chooses the
+/// best offload that works on all of them. Without any path, chooses software. The function sends
+/// packets and times them, usually for 40 to 200 ms per device. The function blocks the thread, so
+/// it must not be called in an async task.
 ///
 /// # Errors
-/// [`NotProved`]: the one asked for does not work on one of the paths.
+/// [`NotProved`] if the requested offload does not work on one of the paths.
 pub fn choose(requested: Option<Offload>, software: Software, trials: &[Trial]) -> Result<Choice, NotProved> {
     choose_by(requested, software, trials, &|offload, trial| prove_by(offload, trial, software))
 }
 
-/// All paths, each with the index of its device. The system is asked once for each pair of ends.
+/// All paths, each with the index of its device. The system is asked for the device only once for
+/// each pair of source and destination address.
 struct Paths {
     trials: Vec<(Trial, Option<u32>)>,
 }
@@ -76,8 +80,8 @@ impl Paths {
         Self { trials: trials.iter().map(|trial| (*trial, device(trial))).collect() }
     }
 
-    /// Returns the trials to run: one of each device and priority, and the first few of token
-    /// buckets, which distinguish destinations.
+    /// Returns the trials to run, at most `MOST_TRIALS`: one for each device and priority, and for
+    /// token buckets also one for each destination, because token buckets distinguish destinations.
     fn to_try(&self, offload: Offload) -> Vec<Trial> {
         let mut keys = Vec::new();
         let mut found = Vec::new();
@@ -98,8 +102,8 @@ impl Paths {
         devices.into_iter().all(is_provisioned)
     }
 
-    /// Returns the candidates in order of preference. `etf` is never chosen by itself, since it
-    /// drops late trains.
+    /// Returns the candidates in order of preference. `etf` is used only on request, since it drops
+    /// late trains.
     fn candidates(&self) -> Vec<Offload> {
         let transport = self.trials.first().map_or(Transport::Tcp, |(trial, _)| trial.transport);
         let rated = self.trials.iter().all(|(trial, _)| trial.rate.is_some());
@@ -133,7 +137,7 @@ fn choose_by(
     let mut against = Vec::new();
     for offload in wanted {
         let seen: Vec<Proof> = paths.to_try(offload).iter().map(|trial| prove(offload, trial)).collect();
-        // A token bucket that was asked for and is set up is accepted where this host is too slow
+        // A token bucket that was requested and is set up is accepted even if this host is too slow
         // for the proof.
         let stands = |proof: &Proof| {
             offload == Offload::Tbf && proof.undecided && requested.is_some() && paths.are_provisioned()
@@ -163,7 +167,7 @@ fn choose_by(
     Ok(by_software(software, trials, prove, proofs, &against))
 }
 
-/// Software, with the precision that it has on this host.
+/// Chooses software, with the precision that was measured on this host.
 fn by_software(
     software: Software,
     trials: &[Trial],
@@ -188,7 +192,7 @@ fn by_software(
     Choice { executor: Arc::new(executor), reason, proofs }
 }
 
-/// Returns the reason why an offload that works is not better than software.
+/// Returns the reason why an offload that works is still worse than software, if there is one.
 fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     let (Offload::PacingRate, Some(trial)) = (offload, trials.first()) else { return None };
     if trial.transport != Transport::Tcp {
@@ -218,7 +222,7 @@ fn executor_of(
     }
 }
 
-/// An executor as precise as its proof has shown it to be.
+/// An executor with the precision that its proof has measured.
 #[derive(Debug)]
 struct Seen<E> {
     executor: E,

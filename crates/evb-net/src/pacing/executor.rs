@@ -1,4 +1,4 @@
-//! [`Executor`]: one trait, and who implements it.
+//! [`Executor`]: the trait for executors of departure times, and its implementations.
 
 #[cfg(test)]
 mod tests;
@@ -13,49 +13,50 @@ use crate::{
     timer::Timer,
 };
 
-/// Makes departure times come true on the sockets that it has prepared.
+/// Executor of departure times: makes trains depart on time on the sockets that it has prepared.
 pub trait Executor: fmt::Debug + Send + Sync {
     /// Returns the offload that this executor uses.
     fn offload(&self) -> Offload;
 
-    /// Returns the time before its departure at which it wants a train: zero where the caller waits
-    /// for the departure itself.
+    /// Returns the time before a train's departure at which the caller hands the train over; zero
+    /// if the caller itself waits for the departure time.
     fn lead(&self) -> Duration;
 
-    /// Returns the deviation of trains from their departure times at the 99th percentile: the T of
-    /// clustered packet spacing.
+    /// Returns the deviation of trains from their departure times at the 99th percentile, which is
+    /// the parameter T of clustered packet spacing.
     fn precision(&self) -> Duration;
 
-    /// Returns the time between a lane's trains where its burst permits: the precision, or longer
-    /// where the caller has to wake up for each.
+    /// Returns the time between a lane's trains if the lane's burst size permits it: the precision,
+    /// or longer if the caller must wake up for each train.
     fn spacing(&self) -> Duration {
         self.precision()
     }
 
-    /// Sets the options that it needs on a connected socket. `rate` is the lane's ceiling, in the
-    /// bytes that the kernel counts: payload for TCP, layer 2 for UDP.
+    /// Sets the options that this executor needs on a connected socket. `rate` is the lane's
+    /// maximum rate, in bytes as the kernel counts them: payload for TCP, layer 2 for UDP.
     ///
     /// # Errors
-    /// The system's: the option is unknown or not permitted; a rate is missing where one is needed.
+    /// Fails if an option is unknown or not permitted, or if the executor needs a rate and none is
+    /// given.
     fn prepare(&self, socket: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()>;
 
-    /// The timer by which the caller waits until [`lead`](Self::lead) before a departure.
+    /// Creates the timer with which the caller waits until [`lead`](Self::lead) before a departure.
     ///
     /// # Errors
-    /// When the process has no file descriptors left.
+    /// Fails if the process has no file descriptors left.
     fn timer(&self) -> io::Result<Timer> {
         Timer::new()
     }
 
-    /// Returns the clock of the departure times that datagrams carry; `None` if they carry none and
-    /// leave when they are sent.
+    /// Returns the clock of the departure times that datagrams carry; `None` if datagrams carry no
+    /// departure times and leave when they are sent.
     fn clock(&self) -> Option<DepartureClock> {
         None
     }
 }
 
-/// Software: the caller waits by a timer, or spins through the last microseconds, and sends at the
-/// departure time.
+/// Executor in software: the caller waits with a timer, or spins for the last microseconds, and
+/// sends at the departure time.
 #[derive(Clone, Copy, Debug)]
 pub struct Software {
     margin: Duration,
@@ -64,31 +65,32 @@ pub struct Software {
 
 impl Software {
     /// The 99th percentile of a `timerfd`'s lateness on a loaded host; [`prove`](super::prove)
-    /// measures that of this host.
+    /// measures the lateness on this host.
     const TIMER_PRECISION: Duration = Duration::from_micros(100);
-    /// Spacing of departures by a timer. Each one wakes the sender and the receiver, which costs
-    /// more than the packets of a millisecond.
+    /// Spacing of departures with a timer. Each departure wakes the sender and the receiver, which
+    /// costs more than the packets of a millisecond.
     const TIMER_SPACING: Duration = Duration::from_millis(1);
     /// The 99th percentile of a spinning thread's lateness.
     const SPIN_PRECISION: Duration = Duration::from_micros(5);
 
-    /// Waits by a `timerfd`.
+    /// Creates an executor that waits with a `timerfd`.
     pub const fn timer() -> Self {
         Self { margin: Duration::ZERO, precision: Self::TIMER_PRECISION }
     }
 
-    /// Spins through the last [`SPIN_MARGIN`]. Ask [`spin_allowed`](super::spin_allowed) first.
+    /// Creates an executor that spins for the last [`SPIN_MARGIN`] before a departure. Check
+    /// [`spin_allowed`](super::spin_allowed) first.
     pub const fn spinning() -> Self {
         Self { margin: SPIN_MARGIN, precision: Self::SPIN_PRECISION }
     }
 
-    /// Replaces the assumed precision by a measured one.
+    /// Replaces the assumed precision with a measured precision.
     #[must_use]
     pub const fn with_precision(self, precision: Duration) -> Self {
         Self { precision, ..self }
     }
 
-    /// Returns true if it spins.
+    /// Returns true if this executor spins before a departure.
     pub const fn spins(&self) -> bool {
         !self.margin.is_zero()
     }
@@ -120,7 +122,8 @@ impl Executor for Software {
     }
 }
 
-/// Datagrams carry their departure time, and `fq` keeps them until then. A late one leaves at once.
+/// Executor in the kernel: datagrams carry their departure times (`SO_TXTIME`), and the queueing
+/// discipline `fq` holds them until then. A late datagram leaves at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Txtime;
 
@@ -129,7 +132,8 @@ impl Executor for Txtime {
         Offload::Txtime
     }
 
-    /// Ten turns of a busy driver; and far below the 10 s beyond which `fq` drops.
+    /// Returns a lead of ten turns of a busy driver task, far below the 10 s beyond which `fq`
+    /// drops packets.
     fn lead(&self) -> Duration {
         Duration::from_millis(2)
     }
@@ -149,9 +153,9 @@ impl Executor for Txtime {
     }
 }
 
-/// Datagrams carry their departure time on `CLOCK_TAI`, and `etf` keeps them until then. It drops
-/// late ones, which suits those who prefer a loss to a disturbance, so it is never chosen by
-/// itself.
+/// Executor in the kernel: datagrams carry their departure times on `CLOCK_TAI`, and the queueing
+/// discipline `etf` holds them until then. `etf` drops late datagrams, which suits users who prefer
+/// a loss to a disturbance of other trains, so this executor is used only on request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Etf;
 
@@ -160,7 +164,8 @@ impl Executor for Etf {
         Offload::Etf
     }
 
-    /// More than [`Txtime`]'s: here lateness costs the train.
+    /// Returns a longer lead than [`Txtime`] does, because `etf` drops a train that is handed over
+    /// late.
     fn lead(&self) -> Duration {
         Duration::from_millis(5)
     }
@@ -178,9 +183,9 @@ impl Executor for Etf {
     }
 }
 
-/// The kernel paces the socket. The shaper still decides departure times, and lets trains go a
-/// little ahead of them so that the kernel never runs dry; the kernel smooths the gaps between
-/// them.
+/// Executor in the kernel that paces each socket at a rate (`SO_MAX_PACING_RATE`). The shaper still
+/// decides departure times, and hands trains over a little earlier so that the kernel always has
+/// data; the kernel smooths the gaps between trains.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketRate {
     unsent: Bytes,
@@ -188,18 +193,19 @@ pub struct SocketRate {
 }
 
 impl SocketRate {
-    /// Time for which the kernel's pieces last at the rate when it has the data
+    /// Duration, at the pacing rate, of the pieces in which the kernel sends waiting data
     /// (`sk_pacing_shift`).
     const PIECE: Duration = Duration::from_millis(1);
 
-    /// Limits the unsent bytes in each TCP socket (`TCP_NOTSENT_LOWAT`). Segmentation offload sends
-    /// waiting bytes in one piece, so the limit and a single `write` together bound that piece.
+    /// Creates an executor that limits the unsent bytes in each TCP socket (`TCP_NOTSENT_LOWAT`).
+    /// Segmentation offload sends waiting bytes in one piece, so the limit and a single `write`
+    /// together bound that piece.
     pub const fn new(unsent: Bytes) -> Self {
         Self { unsent, lead: Self::PIECE }
     }
 
-    /// Limits the rate of the sockets, which get their bytes no earlier than the time in which the
-    /// unsent bytes drain.
+    /// Limits the lead to the time in which the unsent bytes drain at `rate`, the highest rate of
+    /// the sockets.
     #[must_use]
     pub fn up_to(self, rate: Rate) -> Self {
         let drain = self.unsent.count() as f64 / rate.bytes_per_second().max(1.0);
@@ -249,8 +255,9 @@ fn limit_unsent(_: &socket2::SockRef<'_>, _: Bytes) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The kernel delays the packets to each destination, by a token bucket that was set up beforehand;
-/// no option is set on the socket. Trains may go as early as the bucket has room.
+/// Executor in the kernel: a token bucket that was set up beforehand delays the packets to each
+/// destination; no option is set on the socket. Trains may be handed over as early as the bucket
+/// has room.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucketFilter;
 
@@ -263,7 +270,8 @@ impl Executor for TokenBucketFilter {
         Duration::from_millis(1)
     }
 
-    /// Its watchdog is a high-resolution timer; between two expiries it lets its burst go.
+    /// Returns an estimate: the token bucket's watchdog is a high-resolution timer, and the bucket
+    /// lets a burst pass at each expiry.
     fn precision(&self) -> Duration {
         Duration::from_micros(100)
     }

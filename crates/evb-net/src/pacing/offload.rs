@@ -1,19 +1,22 @@
-//! Who makes trains depart on time.
+//! The components that make trains depart on time.
 
 use std::fmt;
 
 /// The component that makes each train of packets wait for its departure time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Offload {
-    /// This program, by a timer or by spinning.
+    /// This program waits for the departure times, with a timer or by spinning.
     Software,
-    /// The kernel, by the rate of a socket (`SO_MAX_PACING_RATE`): TCP everywhere, UDP below `fq`.
+    /// The kernel paces each socket at a rate (`SO_MAX_PACING_RATE`): TCP on any device, UDP only
+    /// with the queueing discipline `fq`.
     PacingRate,
-    /// The kernel, by the departure time that each datagram carries (`SO_TXTIME`), below `fq`.
+    /// The queueing discipline `fq` holds each datagram until the departure time that the datagram
+    /// carries (`SO_TXTIME`).
     Txtime,
-    /// `SO_TXTIME` on `CLOCK_TAI`, kept by `etf`. A late datagram is dropped, and reported.
+    /// The queueing discipline `etf` holds each datagram until its departure time on `CLOCK_TAI`
+    /// (`SO_TXTIME`). `etf` drops a late datagram, and reports the drop.
     Etf,
-    /// The kernel, by a token bucket for each destination that was set up beforehand.
+    /// A token bucket in the kernel, set up beforehand for each destination, delays packets.
     Tbf,
 }
 
@@ -21,7 +24,7 @@ impl Offload {
     /// All offloads.
     pub const ALL: [Self; 5] = [Self::Software, Self::PacingRate, Self::Txtime, Self::Etf, Self::Tbf];
 
-    /// The word that configurations use.
+    /// Returns the word that configurations use for this offload.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Software => "software",
@@ -32,12 +35,12 @@ impl Offload {
         }
     }
 
-    /// The one of that word.
+    /// Returns the offload for which configurations use `word`.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|offload| offload.word() == word)
     }
 
-    /// Returns true if it can work for that transport.
+    /// Returns true if this offload can work with the given transport.
     pub const fn fits(self, transport: Transport) -> bool {
         match self {
             Self::Software | Self::PacingRate | Self::Tbf => true,
@@ -55,7 +58,7 @@ impl fmt::Display for Offload {
 /// Transport protocol of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// One byte stream for each lane.
+    /// TCP, with one byte stream for each lane.
     Tcp,
     /// Datagrams.
     Udp,

@@ -11,14 +11,14 @@ use evb_core::time::Instant;
 use super::spin::SPIN_CORES;
 use crate::clock;
 
-/// Time for which a role polls after the last grant: a few times the time from a grant to its data
-/// on a local network.
+/// Time for which a role polls after the last grant: a few times the delay from a grant to the
+/// grant's data on a local network.
 pub const POLL_TIME: Duration = Duration::from_micros(200);
 
-/// Duration of the trial.
+/// Duration of the trial of polling.
 const TRIAL: Duration = Duration::from_millis(5);
 
-/// The longest distance between two looks at the clock of a thread that has its core.
+/// Longest time between two clock readings of a thread that was not taken off its core.
 const SHORT: Duration = Duration::from_micros(20);
 
 /// The largest part of the trial, in percent, for which the thread may be off its core.
@@ -27,17 +27,18 @@ const MOST_ABSENT: u128 = 10;
 /// Reason why threads may not poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PollingRefused {
-    /// The operator's fault: threads that poll would take the cores from those that they wait for.
+    /// The process has too few cores: polling threads would take the cores from the threads that
+    /// they wait for.
     #[error(
         "this process has {cores} cores for {threads} polling threads, but needs one core more than it has polling threads, and at least {SPIN_CORES}; host fewer roles here, or write `busy_poll = \"force\"`"
     )]
     TooFewCores {
-        /// The cores that this process may use.
+        /// Number of cores that this process may use.
         cores: usize,
-        /// Sources and builders in this process.
+        /// Number of sources and builders in this process, each of which has a polling thread.
         threads: usize,
     },
-    /// The system's fault: other programs or virtual machines take the core.
+    /// Other programs or virtual machines took the core from the polling thread.
     #[error(
         "other programs or virtual machines took the core from a thread that polled, for {percent} % of {TRIAL:?}; \
          stop what else runs here, give the roles cores of their own (`core`), or write `busy_poll = \"force\"`"
@@ -48,8 +49,8 @@ pub enum PollingRefused {
     },
 }
 
-/// Decides if `threads` may poll on a host where this process has that many cores, by counting and
-/// by a trial of some milliseconds.
+/// Checks if `threads` threads may poll on a host where this process may use `cores` cores: first
+/// by these numbers, then by a trial of some milliseconds.
 ///
 /// # Errors
 /// [`PollingRefused`]
@@ -60,7 +61,7 @@ pub fn prove_polling(threads: usize, cores: usize) -> Result<(), PollingRefused>
     judge(absence(clock::now))
 }
 
-/// Refuses a core on which a thread was absent for too long.
+/// Refuses polling if the thread was off its core for too long during the trial.
 fn judge(absent: Duration) -> Result<(), PollingRefused> {
     let percent = absent.as_nanos() * 100 / TRIAL.as_nanos();
     if percent <= MOST_ABSENT {
@@ -69,7 +70,8 @@ fn judge(absent: Duration) -> Result<(), PollingRefused> {
     Err(PollingRefused::CoreTaken { percent: u32::try_from(percent).unwrap_or(u32::MAX) })
 }
 
-/// Looks at the clock for the duration of the trial. Returns how long the thread could not.
+/// Reads the clock continually for the duration of the trial. Returns the time for which the thread
+/// was off its core.
 fn absence(mut now: impl FnMut() -> Instant) -> Duration {
     let began = now();
     let (mut last, mut absent) = (began, Duration::ZERO);

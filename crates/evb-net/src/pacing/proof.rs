@@ -1,5 +1,5 @@
-//! [`prove`]: sends, times, and reports the observation. No option is trusted because the system
-//! accepted it.
+//! [`prove`]: sends packets, times them, and reports the observation, because an option that the
+//! system accepts may still have no effect.
 
 mod observe;
 mod departures;
@@ -23,23 +23,24 @@ use crate::host::{
     route,
 };
 
-/// One path for a proof, as the lanes will use it.
+/// A network path on which an offload is to be proved, as the lanes will use the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Transport of the lanes.
     pub transport: Transport,
-    /// The local address that they send from.
+    /// Local address from which the lanes send.
     pub from: IpAddr,
-    /// Destination of the lanes. An address of this host is listened on; to another host, small
-    /// datagrams are sent, and the kernel times their departure here.
+    /// Destination of the lanes. If the destination is an address of this host, the proof receives
+    /// its own datagrams there. If the destination is another host, the proof sends small datagrams
+    /// to it, and the sending host's kernel times their departure.
     pub to: IpAddr,
-    /// Port to which datagrams are sent: the lanes' own, by which a provisioned token bucket may
-    /// recognize them, although no datagram socket listens there. `None` stands for the discard
-    /// port (9).
+    /// Port to which the proof sends datagrams: the port of the lanes, by which a provisioned token
+    /// bucket may recognize the datagrams, although no datagram socket listens there. `None` stands
+    /// for the discard port (9).
     pub port: Option<u16>,
-    /// `SO_PRIORITY` of the lanes, by which queueing disciplines classify.
+    /// `SO_PRIORITY` of the lanes, by which queueing disciplines classify packets.
     pub priority: Option<u32>,
-    /// The rate that a provisioned token bucket must show; of layer 2.
+    /// Layer-2 rate that a provisioned token bucket must enforce.
     pub rate: Option<Rate>,
 }
 
@@ -49,33 +50,34 @@ impl Trial {
         Self { transport, from: from.into(), to: to.into(), port: None, priority: None, rate: None }
     }
 
-    /// Within this host, over loopback.
+    /// Returns a trial within this host, over the loopback device.
     #[cfg(test)]
     pub(crate) fn loopback(transport: Transport) -> Self {
         Self::new(transport, [127, 0, 0, 1], [127, 0, 0, 1])
     }
 }
 
-/// Result of a proof.
+/// Result of the proof of one offload on one path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
     /// Offload that was tried.
     pub offload: Offload,
-    /// The device by which the peer is reached, if the system tells.
+    /// Name of the device by which the peer is reached, if the system reports it.
     pub device: Option<String>,
     /// True if the offload works.
     pub held: bool,
-    /// True if the proof was inconclusive because this host is too slow for it. The offload then
-    /// does not count as working.
+    /// True if the proof was inconclusive because this host is too slow for it. An offload whose
+    /// proof was inconclusive does not count as working.
     pub undecided: bool,
-    /// Distance of the median gap (for rates, of the rate) from the requested one, as a fraction of
-    /// it.
+    /// Distance of the median gap from the requested gap, as a fraction of the requested gap. For
+    /// offloads that keep a rate, the distance of the rate from the requested rate, as a fraction
+    /// of the requested rate.
     pub median_error: Option<f64>,
     /// Deviation of a datagram from its departure time at the 99th percentile.
     pub p99: Option<Duration>,
-    /// Observation in words.
+    /// Readable description of the observation.
     pub why: String,
-    /// Remedy that would make it work, as a command.
+    /// Command or setting that would make the offload work.
     pub remedy: Option<String>,
 }
 
@@ -91,7 +93,7 @@ impl fmt::Display for Proof {
     }
 }
 
-/// Returns the time rounded down to whole microseconds, for a message.
+/// Returns `time` rounded down to whole microseconds, for a message.
 fn rounded(time: Duration) -> Duration {
     Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
@@ -111,20 +113,21 @@ impl Finding {
         Self { held: false, undecided: false, median_error: None, p99: None, why: why.to_string() }
     }
 
-    /// Marks the observation as inconclusive, for that reason.
+    /// Marks the observation as inconclusive, for the given reason.
     fn unproved(self, reason: &str) -> Self {
         Self { held: false, undecided: true, why: format!("{reason}: {}", self.why), ..self }
     }
 }
 
-/// The device of a path and what stands on it.
+/// The network device of a path, and its queueing disciplines.
 struct Device {
     link: Option<Link>,
     qdiscs: Vec<Qdisc>,
 }
 
 impl Device {
-    /// That of the index; nothing is known of a device that the system does not tell.
+    /// Reads the device with the given index; all fields stay empty if the system does not report
+    /// the device.
     fn at(index: Option<u32>) -> Self {
         let link = index.and_then(|index| link::links().ok()?.into_iter().find(|link| link.index == index));
         let qdiscs = index.and_then(|index| qdisc::qdiscs(index).ok()).unwrap_or_default();
@@ -135,7 +138,7 @@ impl Device {
         self.link.as_ref().map_or("<device>", |link| &link.name)
     }
 
-    /// Its queueing disciplines in tc's words.
+    /// Describes the device's queueing disciplines much as tc(8) does.
     fn words(&self) -> String {
         if self.qdiscs.is_empty() {
             return "its queueing discipline is not known".into();
@@ -143,7 +146,8 @@ impl Device {
         self.qdiscs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the time before its departure at which `etf` hands a datagram to the device.
+    /// Returns the time before a datagram's departure at which `etf` hands the datagram to the
+    /// device.
     fn etf_delta(&self) -> Duration {
         let delta = |qdisc: &Qdisc| match &qdisc.options {
             QdiscOptions::Etf(etf) => Some(etf.delta),
@@ -160,9 +164,9 @@ impl Device {
         TsoTrain::of_host(self.link.as_ref().and_then(|link| link.gso_max_size))
     }
 
-    /// Returns the discipline that some of its queues have in place of `fq`, where the others have
-    /// that. The queue of a socket's packets depends on the sending core, so a proof on one queue
-    /// says nothing about the next.
+    /// Returns the discipline that some queues of the device have in place of `fq`, if other queues
+    /// have `fq`. The queue of a socket's packets depends on the sending core, so a proof on one
+    /// queue says nothing about another queue.
     fn beside_fq(&self) -> Option<&str> {
         let leaves = || self.qdiscs.iter().filter(|qdisc| matches!(qdisc.place, Place::Below { .. }));
         let other = leaves().find(|qdisc| qdisc.kind != "fq")?;
@@ -175,31 +179,33 @@ impl Device {
     }
 }
 
-/// Returns true if that device has a token bucket, so that a proof is worth its time.
+/// Returns true if the device with the given index has a token bucket, so that a proof is worth its
+/// time.
 pub(super) fn is_provisioned(device: Option<u32>) -> bool {
     Device::at(device).holds_back()
 }
 
-/// The index of the device of that path, if the system tells.
+/// Returns the index of the device of a path, if the system reports it.
 pub(super) fn device_of(trial: &Trial) -> Option<u32> {
     route::route(trial.to, Some(trial.from)).ok().map(|route| route.device)
 }
 
-/// Returns the limits of TCP's trains on that path.
+/// Returns the limits of the trains that TCP sends on a path.
 pub(super) fn tso_train(trial: &Trial) -> TsoTrain {
     Device::at(device_of(trial)).tso_train()
 }
 
-/// The most that may wait unsent in a TCP socket that the kernel paces.
+/// Maximum number of bytes that may wait unsent in a TCP socket that the kernel paces.
 pub(super) const UNSENT: Bytes = Bytes::kib(16);
 
-/// Tries an offload by sending and timing, in 30 to 170 ms, or four times as long on a host that
-/// disturbs it. It blocks, so it is not for an async task.
+/// Tries an offload by sending packets and timing them, in 30 to 170 ms, or four times as long on a
+/// busy host that disturbs the proof. The function blocks the thread, so it must not be called in
+/// an async task.
 pub fn prove(offload: Offload, trial: &Trial) -> Proof {
     prove_by(offload, trial, Software::timer())
 }
 
-/// Tries an offload as [`prove`] does, with other software than a timer.
+/// Tries an offload as [`prove`] does, but with the given software executor instead of a timer.
 pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> Proof {
     let device = Device::at(device_of(trial));
     let by_fq =
@@ -239,7 +245,7 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
     }
 }
 
-/// The command that would make an offload work.
+/// Returns the command or setting that would make an offload work.
 fn remedy(offload: Offload, trial: &Trial, device: &Device) -> Option<String> {
     let name = device.name();
     let below_mq = device.has("mq");

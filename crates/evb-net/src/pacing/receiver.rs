@@ -16,32 +16,36 @@ use socket2::SockRef;
 
 use crate::{clock, sys_txtime};
 
-/// One datagram as it came.
+/// The arrival of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The kernel's time stamp at its arrival from the device, on the host's monotonic clock.
+    /// Time at which the datagram arrived from the device, by the kernel's time stamp, on the
+    /// host's monotonic clock.
     pub at: Instant,
     /// Bytes of payload.
     pub length: usize,
-    /// False: the kernel gave no time stamp, and `at` is when this program had it.
+    /// True if the kernel stamped the datagram; otherwise `at` is the time at which this program
+    /// read it.
     pub stamped: bool,
 }
 
-/// A UDP socket that notes when each datagram came, independent of when this program runs.
+/// A UDP socket that reports the time at which each datagram arrived, no matter when this program
+/// reads it.
 #[derive(Debug)]
 pub struct GapReceiver {
     socket: UdpSocket,
     room: Vec<u8>,
-    /// Offset that turns a time of `CLOCK_REALTIME` into one of the monotonic clock; a clock that
-    /// is set during the measurement is not compensated for.
+    /// Nanoseconds to add to a time of `CLOCK_REALTIME` to get the same time on the monotonic
+    /// clock; not corrected if `CLOCK_REALTIME` is set during the measurement.
     from_realtime: i64,
 }
 
 impl GapReceiver {
-    /// Listens; port 0 lets the system choose. `buffer` is the socket's receive buffer where given.
+    /// Opens a socket that listens at `local`; port 0 lets the system choose a port. `buffer` is
+    /// the size of the receive buffer, if given.
     ///
     /// # Errors
-    /// The system's: the address is not ours, or taken.
+    /// Fails if the address does not belong to this host, or is in use.
     pub fn bind(local: SocketAddr, buffer: Option<Bytes>) -> io::Result<Self> {
         let socket = UdpSocket::bind(local)?;
         if let Some(buffer) = buffer {
@@ -51,20 +55,20 @@ impl GapReceiver {
         Ok(Self { socket, room: vec![0; 1 << 16], from_realtime: clock::from_realtime() })
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which this socket listens.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken already.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Waits for the next datagram; `None` if none comes in `patience`.
+    /// Waits for the next datagram; returns `None` if no datagram arrives within `patience`.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the operating system's error.
     pub fn receive(&mut self, patience: Duration) -> io::Result<Option<Receipt>> {
-        // Zero would mean for ever.
+        // A timeout of zero would mean to wait forever.
         self.socket.set_read_timeout(Some(patience.max(Duration::from_micros(1))))?;
         match sys_txtime::receive(self.socket.as_fd(), &mut self.room) {
             Ok(received) => {
@@ -85,7 +89,7 @@ impl GapReceiver {
         }
     }
 
-    /// The bytes of the datagram received last.
+    /// Returns the payload of the datagram received last, whose receipt is `receipt`.
     pub fn payload(&self, receipt: &Receipt) -> &[u8] {
         self.room.get(..receipt.length).unwrap_or_default()
     }

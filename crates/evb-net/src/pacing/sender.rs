@@ -33,40 +33,45 @@ use crate::{
     sys_txtime::{self, DepartureClock},
 };
 
-/// Trains that may wait in the kernel for their departure: `fq` silently drops beyond 100 of one
-/// flow (`flow_limit`), in our own host.
+/// Maximum number of trains that wait in the kernel for their departure: beyond 100 packets of one
+/// flow (`flow_limit`), `fq` silently drops packets in the sending host.
 pub const MAX_AHEAD: usize = 64;
 
-/// Datagrams that one train may be cut into (`UDP_MAX_SEGMENTS`; newer kernels take twice as many).
+/// Maximum number of datagrams into which one train is cut (`UDP_MAX_SEGMENTS`; newer kernels allow
+/// twice as many).
 pub const MAX_DATAGRAMS: usize = 64;
 
-/// Bytes that one train may have: the size of an IP packet, less its headers and some room for
-/// options, as the system builds the train like one.
+/// Maximum number of bytes in one train: the maximum size of an IP packet, less its headers and
+/// some room for options, because the kernel builds a train as one IP packet.
 pub const MAX_TRAIN: usize = 65_487;
 
-/// Slices that one train may consist of (`UIO_MAXIOV`).
+/// Maximum number of slices in one train (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;
 
-/// Reports of the network for which one train is repeated.
+/// Maximum number of ICMP reports about earlier datagrams for which the send of one train is
+/// repeated.
 const MAX_ICMP: usize = 4;
 
-/// Longest time from now to a departure: `fq` drops beyond 10 s (`horizon`).
+/// Longest time from now to a departure: `fq` drops packets whose departure is more than 10 s away
+/// (`horizon`).
 const HORIZON: Duration = Duration::from_secs(5);
 
-/// A connected UDP socket that never blocks. It is connected because `fq` treats an unconnected one
-/// as a flow per destination, so that it escapes its rate.
+/// A connected UDP socket that never blocks. The socket is connected because `fq` treats an
+/// unconnected socket as one flow per destination, so that its packets would escape the socket's
+/// rate.
 #[derive(Debug)]
 pub struct DatagramSender {
     socket: UdpSocket,
     clock: Option<DepartureClock>,
-    /// Departure times that have not come yet.
+    /// Departure times of the trains that still wait in the kernel.
     ahead: VecDeque<Instant>,
     counts: SenderCounts,
     departed: Option<VecDeque<Departed>>,
-    /// Offset that turns a time of `CLOCK_REALTIME` into one of the monotonic clock.
+    /// Nanoseconds to add to a time of `CLOCK_REALTIME` to get the same time on the monotonic
+    /// clock.
     from_realtime: i64,
     gso: Gso,
-    /// One datagram, gathered where trains go one by one.
+    /// Buffer for one datagram, used when the datagrams of a train are sent one by one.
     gathered: Vec<u8>,
 }
 
@@ -75,8 +80,8 @@ impl DatagramSender {
     /// with a send buffer of `buffer` if given.
     ///
     /// # Errors
-    /// Returns the system's error: the address is not ours, there is no route, or the executor's
-    /// options are not permitted.
+    /// Returns the system's error: the address does not belong to this host, there is no route, or
+    /// the executor's options are not permitted.
     pub fn connect(
         local: SocketAddr,
         peer: SocketAddr,
@@ -95,7 +100,7 @@ impl DatagramSender {
         Ok(sender)
     }
 
-    /// Over a socket that does not block.
+    /// Creates a sender on a non-blocking socket.
     pub(crate) fn over(socket: UdpSocket) -> Self {
         Self {
             socket,
@@ -109,30 +114,31 @@ impl DatagramSender {
         }
     }
 
-    /// Has `executor` prepare the socket for at most `rate`, so that trains may have departure
+    /// Lets `executor` prepare the socket for at most `rate`, so that trains may have departure
     /// times.
     ///
     /// # Errors
-    /// The system's: the executor's options are not permitted.
+    /// Fails if the executor's options are not permitted.
     pub fn prepare(&mut self, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<()> {
         executor.prepare(self.socket.as_fd(), rate)?;
         self.clock = executor.clock();
         Ok(())
     }
 
-    /// The address that it sends from.
+    /// Returns the address from which this socket sends.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken already.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
     /// Sends one train: the bytes of all slices, cut into datagrams of `segment` bytes if given.
-    /// With a kernel executor it departs at `at`, else now. Returns the bytes sent.
+    /// The train departs at `at` if the executor works in the kernel, else at once. Returns the
+    /// number of bytes sent.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// Returns a [`SendError`] if nothing was sent.
     pub fn send(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -141,14 +147,14 @@ impl DatagramSender {
     ) -> Result<usize, SendError> {
         checked_length(slices, segment)?;
         match self.attempt(slices, segment, at) {
-            // The device's queue is full. That passes like a full socket buffer, and is
-            // reported as one.
+            // The device's queue is full, which is as temporary as a full socket buffer and is
+            // reported in the same way.
             Err(SendError::Io(error)) if no_room(&error) => Err(SendError::Full),
             outcome => outcome,
         }
     }
 
-    /// Hands one message to the kernel if it takes one more until then.
+    /// Passes one message to the kernel, if the kernel can hold one more until `at`.
     fn attempt(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -164,9 +170,9 @@ impl DatagramSender {
             Some(DepartureClock::Monotonic) | None => at.as_nanos(),
         });
         let mut outcome = sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
-        // The network's report of an earlier datagram arrives as the error of the next send, which
-        // then does not happen; more may arrive while the send is repeated. An error of this
-        // train's own comes each time.
+        // An ICMP report about an earlier datagram arrives as the error of the next send, which
+        // then sends nothing; more reports may arrive while the send is repeated. An error that the
+        // train itself causes comes back each time.
         for _ in 0..MAX_ICMP {
             if !outcome.as_ref().is_err_and(is_icmp) {
                 break;
@@ -195,7 +201,7 @@ impl DatagramSender {
     }
 }
 
-/// Returns the number of bytes of the train.
+/// Returns the number of bytes of a train, or an error if the train exceeds a limit.
 fn checked_length(slices: &[IoSlice<'_>], segment: Option<u16>) -> Result<usize, SendError> {
     let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
     let too_many = segment.is_some_and(|segment| bytes > usize::from(segment) * MAX_DATAGRAMS);
@@ -219,7 +225,7 @@ impl AsFd for DatagramSender {
     }
 }
 
-/// Lets a runtime watch the socket.
+/// Allows an async runtime to watch the socket.
 impl AsRawFd for DatagramSender {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()

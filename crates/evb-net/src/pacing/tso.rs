@@ -14,31 +14,33 @@ use crate::host;
 /// socket (`tcp_tso_autosize`, net/ipv4/tcp_output.c; and ip-sysctl on `tcp_tso_rtt_log`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TsoTrain {
-    /// `net.ipv4.tcp_tso_rtt_log`: below 2^this µs of round trip, trains grow to the device's
-    /// limit. 0 disables that; `None` where the kernel (before 5.18) has no such setting.
+    /// Kernel setting `net.ipv4.tcp_tso_rtt_log`: if the round trip is below 2^`rtt_log` µs, trains
+    /// grow to the device's limit; 0 disables this growth. `None` where the kernel (before 5.18)
+    /// has no such setting.
     pub rtt_log: Option<u32>,
-    /// The device's limit of a train, `gso_max_size`.
+    /// Longest train that the device accepts (`gso_max_size`).
     pub longest: Bytes,
 }
 
 impl TsoTrain {
-    /// Linux's defaults.
+    /// The default settings of Linux.
     pub const LINUX: Self = Self { rtt_log: Some(9), longest: Bytes::new(65_536) };
 
-    /// Reads the setting of this network namespace, for a device of that limit.
+    /// Reads the setting of this network namespace, for a device that accepts trains of `longest`
+    /// bytes.
     pub fn of_host(longest: Option<u32>) -> Self {
         let rtt_log = host::setting_number("net.ipv4.tcp_tso_rtt_log", 0).ok();
         let longest = longest.map_or(Self::LINUX.longest, |bytes| Bytes::new(bytes.into()));
         Self { rtt_log, longest }
     }
 
-    /// Returns the longest train of a socket paced at `rate` in which at most `unsent` may wait
-    /// when another `write` comes. A local network is assumed, with a round trip below 2^`rtt_log`
-    /// µs.
+    /// Returns the longest train of a socket that is paced at `rate` and holds at most `unsent`
+    /// bytes when another `write` bytes are written. A local network is assumed, with a round trip
+    /// below 2^`rtt_log` µs.
     pub fn length(self, rate: Rate, unsent: Bytes, write: Bytes) -> Bytes {
-        /// `sk_pacing_shift`: about a millisecond's worth.
+        /// Kernel's `sk_pacing_shift`: a train has the bytes of about a millisecond at the rate.
         const PACING_SHIFT: u32 = 10;
-        /// `tcp_min_tso_segs`, of 1448 bytes each.
+        /// Shortest train: `tcp_min_tso_segs` segments of 1448 bytes each.
         const LEAST: u64 = 2 * 1448;
         let by_rate = (rate.bits_per_second() / 8) >> PACING_SHIFT;
         let by_distance = if self.rtt_log.is_some_and(|log| log > 0) { self.longest.count() } else { 0 };
@@ -46,7 +48,7 @@ impl TsoTrain {
         Bytes::new(made.min(unsent.count().saturating_add(write.count())))
     }
 
-    /// Returns true if trains stay in proportion to the rate.
+    /// Returns true if the length of trains is proportional to the rate.
     pub fn follows_rate(self) -> bool {
         self.rtt_log.is_none_or(|log| log == 0)
     }

@@ -6,13 +6,10 @@ use std::convert::Infallible;
 use bytes::BytesMut;
 use evb_core::wire::encoding::Encoding;
 
-use super::{Forged, Keys, Nonce, TAG_LENGTH};
+use super::{Forged, Keys, LaneKey, Nonce, TAG_LENGTH};
 
-/// Reason why a cipher refuses to work.
+/// Error of the encryption library.
 pub type CipherError = Infallible;
-
-/// Key of one direction of a lane.
-pub type LaneKey = Infallible;
 
 /// A protected connection.
 #[derive(Debug)]

@@ -12,28 +12,30 @@ use super::{
     replay::{ReplayWindow, extend},
 };
 
-/// Makes and checks tags; remembers what came.
+/// Computes and checks the tags of a lane's datagrams, and remembers the numbers of received
+/// datagrams to detect replays.
 #[derive(Debug)]
 pub struct DatagramTags {
     ours: TagKey,
     theirs: TagKey,
-    /// About the highest number that was sent.
+    /// Approximately the highest number that was sent.
     sent: u64,
     came: ReplayWindow,
-    /// The highest number of a probe that came.
+    /// Highest number of a received probe.
     probed: u32,
 }
 
-/// Reason why a datagram is not believed.
+/// Reason why a received datagram is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagFault {
-    /// Its tag is not that of a peer with the key.
+    /// The datagram's tag is not the tag of a peer with the key.
     Forged,
-    /// The datagram came before, or is too old for the window.
+    /// The datagram was received before, or is too old for the replay window.
     Replayed,
 }
 
-/// Class of the datagrams that share a sequence of numbers.
+/// Class of the datagrams that share the lane's sequence of numbers, unlike probes and their
+/// replies.
 const COUNTED: u32 = 0;
 const PROBES: u32 = 1;
 
@@ -44,7 +46,7 @@ impl DatagramTags {
         Self { ours, theirs, sent: 0, came: ReplayWindow::default(), probed: 0 }
     }
 
-    /// The tag of a datagram that is to be sent.
+    /// Returns the tag of a datagram that is about to be sent.
     pub fn tag<'a>(
         &mut self,
         header: &[u8; DATAGRAM_HEADER],
@@ -61,7 +63,7 @@ impl DatagramTags {
         tagging.finish()
     }
 
-    /// Appends the tag of the datagram that `datagram` holds, and takes out its checksum.
+    /// Sets the checksum in `datagram` to zero, and appends the datagram's tag.
     pub fn append(&mut self, datagram: &mut BytesMut) {
         DatagramHeader::blank_checksum(datagram);
         if let Some((header, body)) = datagram.split_first_chunk() {
@@ -70,10 +72,10 @@ impl DatagramTags {
         }
     }
 
-    /// Checks a datagram that came, and remembers it.
+    /// Checks a received datagram, and remembers its number.
     ///
     /// # Errors
-    /// [`TagFault`]; drop it.
+    /// Returns a [`TagFault`]; the datagram must be dropped.
     pub fn check(
         &mut self,
         header: &DatagramHeader,
@@ -87,7 +89,7 @@ impl DatagramTags {
             return Err(TagFault::Forged);
         }
         match header.kind {
-            // An answer may come twice: it says the same.
+            // A reply to a probe may arrive twice, because the copies have the same content.
             DatagramKind::ProbeReply => Ok(()),
             DatagramKind::Probe if header.sequence <= self.probed => Err(TagFault::Replayed),
             DatagramKind::Probe => {

@@ -16,84 +16,84 @@ use zeroize::Zeroizing;
 /// Length of a key in bytes.
 pub const KEY_LENGTH: usize = 32;
 
-/// More than any file with a key has.
+/// Maximum number of bytes that are read from a key file; every valid key file is shorter.
 const FILE_LIMIT: u64 = 4096;
 
-/// A key that all peers of a system share. Clones share its memory, which is wiped at the end; it
-/// is never displayed.
+/// A key that all peers of a system share. Clones share the key's memory, which is wiped when the
+/// last clone is dropped; the key is never displayed.
 #[derive(Clone)]
 pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 
-/// Reason why there is no key.
+/// Reason why a key cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file cannot be read.
+    /// The key file cannot be read.
     #[error("cannot read the key file {}: {reason}; `evbd keygen FILE` makes one", path.display())]
     Read {
-        /// The file.
+        /// Path of the key file.
         path: PathBuf,
-        /// The system's words.
+        /// Error that the operating system reported.
         reason: io::Error,
     },
-    /// Others may read it.
+    /// Users other than the owner may read or write the key file.
     #[error(
         "the key file {} may be read or written by others than its owner (mode {mode:04o}): chmod 600 {}",
         path.display(), path.display()
     )]
     Mode {
-        /// The file.
+        /// Path of the key file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
-    /// The file belongs to another user, who may change it.
+    /// The key file belongs to another user, who may change the key.
     #[error(
         "the key file {} belongs to user {owner}, not to this user ({user}) or root: chown {user} {}",
         path.display(), path.display()
     )]
     Owner {
-        /// The file.
+        /// Path of the key file.
         path: PathBuf,
-        /// Owner of the file.
+        /// User ID of the file's owner.
         owner: u32,
-        /// User of this process.
+        /// Effective user ID of this process.
         user: u32,
     },
-    /// A device, a pipe or a directory.
+    /// The path leads to a device, a pipe or a directory.
     #[error("the key file {} is not a regular file", .0.display())]
     NotAFile(PathBuf),
-    /// The content is not 32 bytes in hex or base64.
+    /// The content of the key file is not 32 bytes in hex or base64.
     #[error(
         "the key file {} does not hold a key: 64 hex digits, or 32 bytes in base64; `evbd keygen FILE` makes one",
         .0.display()
     )]
     Form(PathBuf),
-    /// All bytes of the key are equal.
+    /// All bytes of the key are equal, so it is easy to guess.
     #[error("the key file {} holds one byte repeated, which is easy to guess; `evbd keygen FILE` makes a random key", .0.display())]
     Weak(PathBuf),
-    /// The file cannot be made.
+    /// The key file cannot be created.
     #[error("cannot make the key file {}: {reason}", path.display())]
     Write {
-        /// The file.
+        /// Path of the key file.
         path: PathBuf,
-        /// The system's words.
+        /// Error that the operating system reported.
         reason: io::Error,
     },
-    /// The system has no randomness.
+    /// The operating system provides no random bytes.
     #[error("cannot get random bytes from the system: {0}")]
     Random(getrandom::Error),
 }
 
 impl PresharedKey {
-    /// The key of these bytes.
+    /// Creates a key from the given bytes.
     pub fn new(bytes: [u8; KEY_LENGTH]) -> Self {
         Self(Arc::new(Zeroizing::new(bytes)))
     }
 
-    /// A new one, from the system's randomness.
+    /// Creates a key of random bytes from the operating system.
     ///
     /// # Errors
-    /// [`KeyError::Random`].
+    /// [`KeyError::Random`] if the system provides no random bytes.
     pub fn generate() -> Result<Self, KeyError> {
         let mut bytes = [0; KEY_LENGTH];
         getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
@@ -111,10 +111,11 @@ impl PresharedKey {
     /// or root.
     ///
     /// # Errors
-    /// [`KeyError`], with what to do about it.
+    /// Returns a [`KeyError`], whose text names the remedy.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let fault = |reason| KeyError::Read { path: path.to_owned(), reason };
-        // Permissions are those of what was opened, not of what has that name a moment later.
+        // The permissions are read from the open file, because the path may lead to another file a
+        // moment later.
         let file = File::open(path).map_err(fault)?;
         check(path, &file.metadata().map_err(fault)?)?;
         let mut text = Zeroizing::new(String::new());
@@ -126,11 +127,11 @@ impl PresharedKey {
         Ok(key)
     }
 
-    /// Creates a file with this key, which only its owner may read. An existing file is left as it
-    /// is.
+    /// Creates a file that contains this key and that only its owner may read. An existing file is
+    /// left unchanged.
     ///
     /// # Errors
-    /// [`KeyError::Write`].
+    /// [`KeyError::Write`] if the file cannot be created.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let fault = |reason| KeyError::Write { path: path.to_owned(), reason };
         let mut options = File::options();
@@ -183,7 +184,7 @@ fn from_hex(text: &str) -> Option<[u8; KEY_LENGTH]> {
     Some(bytes)
 }
 
-/// 43 digits, and one `=` that may be missing.
+/// Decodes a key from 43 digits in base64 and an optional `=`.
 fn from_base64(text: &str) -> Option<[u8; KEY_LENGTH]> {
     let digits = text.strip_suffix('=').unwrap_or(text).as_bytes();
     if digits.len() != 43 {
@@ -209,12 +210,13 @@ fn from_base64(text: &str) -> Option<[u8; KEY_LENGTH]> {
             bits &= (1 << count) - 1;
         }
     }
-    // What is left of the last digit says nothing.
+    // The unused bits of the last digit must be zero.
     (filled == KEY_LENGTH && bits == 0).then_some(bytes)
 }
 
 impl PartialEq for PresharedKey {
-    /// Compares configurations; guesses of a secret must not be compared by it.
+    /// Compares the keys of two configurations. The comparison does not take constant time, so it
+    /// must not be used to check a peer's guess of the key.
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
     }

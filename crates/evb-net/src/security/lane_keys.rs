@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::LaneKey;
 
-/// The keys of a lane: one for each direction, over a stream and over datagrams.
+/// Keys of a lane, one for each direction of the TCP stream and of the datagrams.
 #[derive(Clone)]
 pub struct Keys {
     /// Key of the parcels that this side sends.

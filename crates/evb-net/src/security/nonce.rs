@@ -3,10 +3,10 @@
 /// Length of a tag in bytes.
 pub const TAG_LENGTH: usize = 16;
 
-/// The number of a tag: its class, and its place in that class.
+/// The unique number of a tag: its class, and its position within the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce {
-    /// Count of earlier tags in that class.
+    /// Number of earlier tags in the same class.
     pub number: u64,
     /// Class of tags that share a sequence of numbers.
     pub class: u32,

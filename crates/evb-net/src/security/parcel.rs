@@ -1,6 +1,6 @@
-//! The parcels of a lane's stream: length, bytes, tag. [`Sealer`] numbers and tags those that
-//! leave; [`Opener`] passes on only those that come with the right tag in the right place
-//! (docs/reference/protocol.md SEC-9).
+//! The parcels of a lane's stream: frames of length, bytes and tag. [`Sealer`] numbers and tags the
+//! parcels that this side sends; [`Opener`] passes on only received parcels with the right tag in
+//! the right order (docs/reference/protocol.md SEC-9).
 
 #[cfg(test)]
 mod tests;
@@ -9,47 +9,48 @@ use bytes::{Buf as _, BytesMut};
 
 use super::{Forged, LaneKey, Nonce, TAG_LENGTH, TagKey, Tagging, is_equal};
 
-/// Length and tag: what a parcel takes beside its bytes.
+/// Number of bytes that a parcel adds to its content: length and tag.
 pub const PARCEL_OVERHEAD: usize = 2 + TAG_LENGTH;
 
-/// The most bytes in one parcel: with the tag, 65 535.
+/// Maximum number of content bytes in one parcel: 65 535 less the tag.
 pub const MAX_CONTENT: usize = 65_535 - TAG_LENGTH;
 
-/// Makes parcels of what this side sends.
+/// Packs the bytes that this side sends into parcels.
 #[derive(Debug)]
 pub struct Sealer {
     key: TagKey,
     next: u64,
 }
 
-/// Takes parcels of what the peer sends.
+/// Unpacks and checks the parcels that the peer sends.
 #[derive(Debug)]
 pub struct Opener {
     key: TagKey,
     next: u64,
-    /// Bytes that were read.
+    /// Bytes that were read from the connection and not unpacked yet.
     pub sealed: BytesMut,
 }
 
 impl Sealer {
-    /// The first parcel is number 0.
+    /// Creates the state of one direction, whose first parcel has number 0.
     pub fn new(key: &LaneKey) -> Self {
         Self { key: TagKey::new(key), next: 0 }
     }
 
-    /// Begins the next parcel's tag.
+    /// Begins the tag of the next parcel.
     pub fn begin(&mut self) -> Tagging {
         let number = self.next;
         self.next += 1;
         self.key.begin(nonce(number))
     }
 
-    /// Returns the prefix of a parcel of that many bytes, at most [`MAX_CONTENT`].
+    /// Returns the prefix of a parcel with `content` bytes, at most [`MAX_CONTENT`].
     pub fn prefix(content: usize) -> [u8; 2] {
         ((content + TAG_LENGTH) as u16).to_le_bytes()
     }
 
-    /// Appends the front of `content` as one parcel.
+    /// Removes up to [`MAX_CONTENT`] bytes from the front of `content`, and appends them to `into`
+    /// as one parcel.
     pub fn seal(&mut self, content: &mut BytesMut, into: &mut BytesMut) {
         let part = &content[..content.len().min(MAX_CONTENT)];
         let mut tagging = self.begin();
@@ -63,15 +64,16 @@ impl Sealer {
 }
 
 impl Opener {
-    /// The first parcel is number 0.
+    /// Creates the state of one direction, whose first parcel has number 0.
     pub fn new(key: &LaneKey) -> Self {
         Self { key: TagKey::new(key), next: 0, sealed: BytesMut::new() }
     }
 
-    /// Moves what the next parcel brings behind `content`; false if its end is not here yet.
+    /// Checks the next parcel and appends its bytes to `content`; returns false if the end of the
+    /// parcel has not arrived yet.
     ///
     /// # Errors
-    /// [`Forged`]: nothing behind it is to be believed.
+    /// [`Forged`] if the tag is wrong; all following bytes of the connection must be rejected.
     pub fn open(&mut self, content: &mut BytesMut) -> Result<bool, Forged> {
         let Some((prefix, rest)) = self.sealed.split_first_chunk::<2>() else { return Ok(false) };
         let length = usize::from(u16::from_le_bytes(*prefix));

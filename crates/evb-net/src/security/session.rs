@@ -1,4 +1,4 @@
-//! [`Session`]: what two peers have after they agreed on keys.
+//! [`Session`]: the keys and ciphers of two peers after their agreement on keys.
 
 #[cfg(test)]
 mod tests;
@@ -13,12 +13,12 @@ use zeroize::Zeroizing;
 
 use super::{CipherError, Forged, Keys, LaneKey, TAG_LENGTH, parcel::MAX_CONTENT};
 
-/// Label from which the keys of lanes are derived (docs/reference/protocol.md SEC-8).
+/// Label from which the keys of a lane's stream are derived (docs/reference/protocol.md SEC-8).
 const STREAM: &[u8] = b"evb 1 lane stream";
 const DATAGRAMS: &[u8] = b"evb 1 lane datagrams";
 
-/// A connection after the agreement: seals and opens the messages of a control connection, and has
-/// the keys of a lane.
+/// State of a connection after the agreement on keys: encrypts and decrypts the messages of a
+/// control connection, and holds the keys of a lane.
 pub struct Session {
     transport: TransportState,
     keys: Keys,
@@ -40,15 +40,15 @@ impl Session {
         Ok(Self { transport, keys })
     }
 
-    /// The keys of its lane.
+    /// Returns the keys of the connection's lane.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// One message behind its length, in one parcel.
+    /// Encrypts the length of a message and the message, as one parcel.
     ///
     /// # Errors
-    /// The cipher's.
+    /// Fails if the encryption fails.
     pub(crate) fn message(&mut self, message: &impl Encoding) -> Result<Vec<u8>, CipherError> {
         let mut content = BytesMut::new();
         message.encode_framed(&mut content);
@@ -57,11 +57,11 @@ impl Session {
         Ok(sealed.into())
     }
 
-    /// Encrypts the front of `content` and appends it as one parcel (docs/reference/protocol.md
-    /// SEC-6).
+    /// Removes up to [`MAX_CONTENT`] bytes from the front of `content`, encrypts them, and appends
+    /// them to `into` as one parcel (docs/reference/protocol.md SEC-6).
     ///
     /// # Errors
-    /// The cipher's: 2⁶⁴ parcels were sent.
+    /// Fails if the cipher's numbers are used up, after 2⁶⁴ parcels.
     pub fn seal(&mut self, content: &mut BytesMut, into: &mut BytesMut) -> Result<(), CipherError> {
         let part = &content[..content.len().min(MAX_CONTENT)];
         let (start, length) = (into.len(), part.len() + TAG_LENGTH);
@@ -74,11 +74,11 @@ impl Session {
         Ok(())
     }
 
-    /// Takes one parcel off the front of `sealed` and appends its content; returns false if its end
-    /// has not arrived yet.
+    /// Removes one parcel from the front of `sealed`, and appends its decrypted content to `into`;
+    /// returns false if the end of the parcel has not arrived yet.
     ///
     /// # Errors
-    /// [`Forged`]: nothing behind it can be opened.
+    /// [`Forged`] if the parcel fails authentication; no later parcel can be decrypted.
     pub fn open(&mut self, sealed: &mut BytesMut, into: &mut BytesMut) -> Result<bool, Forged> {
         let Some((prefix, rest)) = sealed.split_first_chunk::<2>() else { return Ok(false) };
         let length = usize::from(u16::from_le_bytes(*prefix));
@@ -96,7 +96,7 @@ impl Session {
     }
 }
 
-/// BLAKE2s with a key (RFC 7693 §2.9), of the use that is made of the result.
+/// Derives a key for one use: keyed BLAKE2s (RFC 7693 §2.9) of the label `usage`.
 fn derive(key: &[u8; 32], usage: &[u8]) -> LaneKey {
     let mut hash = Blake2sMac256::new(key.into());
     hash.update(usage);

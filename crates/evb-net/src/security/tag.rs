@@ -1,10 +1,10 @@
 //! Tags of the bytes on a lane: AES-256-GCM-SIV (RFC 8452) of no plaintext, with the bytes as
 //! additional data.
 //!
-//! The bytes are not encrypted, so that they leave from the memory in which readout left them.
-//! Measured beside Poly1305, keyed BLAKE3 and AES-GMAC (GHASH), POLYVAL takes the fewest
-//! instructions per byte; its time does not depend on the data, and a number that is used twice
-//! does not reveal a key.
+//! The bytes are not encrypted, so that they can be sent directly from the memory into which
+//! readout wrote them. In measurements against Poly1305, keyed BLAKE3 and AES-GMAC (GHASH), POLYVAL
+//! takes the fewest instructions per byte. The time that POLYVAL takes does not depend on the data,
+//! and a tag number that is used twice does not reveal a key.
 
 #[cfg(test)]
 mod tests;
@@ -22,18 +22,18 @@ use super::{LaneKey, Nonce, TAG_LENGTH};
 
 const BLOCK: usize = 16;
 
-/// Bytes that POLYVAL takes at once: four blocks cost little more than one.
+/// Number of bytes that POLYVAL processes at once: four blocks cost little more than one block.
 const STRIDE: usize = 4 * BLOCK;
 
-/// Numbers for which keys are made at once: numbers are consecutive, and AES takes many blocks side
-/// by side.
+/// Number of tags whose keys are computed at once: tag numbers are consecutive, and AES processes
+/// many blocks in parallel.
 const AHEAD: usize = 8;
 
-/// Blocks that make the two keys of one number (RFC 8452 §4).
+/// Number of AES blocks from which the two keys of one tag are derived (RFC 8452 §4).
 const DERIVED: usize = 6;
 
 impl Nonce {
-    /// Returns the bytes that AES-GCM-SIV takes.
+    /// Returns the nonce as AES-GCM-SIV takes it.
     fn bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&self.number.to_le_bytes());
@@ -42,24 +42,24 @@ impl Nonce {
     }
 }
 
-/// One direction's key: makes the keys of each tag from its number.
+/// Key of one direction, from which the keys of each tag are derived by the tag's number.
 #[derive(Clone)]
 pub struct TagKey {
     cipher: Aes256Enc,
-    /// The first of those whose keys are made.
+    /// First of the consecutive tag numbers whose keys are in `made`.
     first: Nonce,
-    /// Their keys, as they come out of the cipher; none before the first tag.
+    /// Key blocks of the next tags, as the cipher produced them; `None` before the first tag.
     made: Option<[[Block; DERIVED]; AHEAD]>,
 }
 
 impl TagKey {
-    /// Creates the tagger from 32 secret bytes.
+    /// Creates the key from 32 secret bytes.
     pub fn new(key: &LaneKey) -> Self {
         let key: &[u8; 32] = key;
         Self { cipher: Aes256Enc::new(key.into()), first: Nonce { number: 0, class: 0 }, made: None }
     }
 
-    /// Begins the tag of that number.
+    /// Begins the computation of the tag with the given number.
     #[inline]
     pub fn begin(&mut self, nonce: Nonce) -> Tagging {
         let index = nonce.number.wrapping_sub(self.first.number);
@@ -73,7 +73,8 @@ impl TagKey {
         Tagging::new(&keys, nonce)
     }
 
-    /// The keys of that number, and of those behind it.
+    /// Computes the key blocks of the tag with the given number and of the tags that follow.
+    /// Returns the key blocks of the tag with the given number.
     fn make(&mut self, nonce: Nonce) -> [Block; DERIVED] {
         let mut made = [[Block::default(); DERIVED]; AHEAD];
         for (number, blocks) in (0..).map(|index| nonce.number.wrapping_add(index)).zip(&mut made) {
@@ -88,7 +89,7 @@ impl TagKey {
         self.made.insert(made)[0]
     }
 
-    /// The tag of those pieces, one behind the other.
+    /// Returns the tag of the concatenated pieces.
     pub fn tag<'a>(&mut self, nonce: Nonce, pieces: impl IntoIterator<Item = &'a [u8]>) -> [u8; TAG_LENGTH] {
         let mut tagging = self.begin(nonce);
         pieces.into_iter().for_each(|piece| tagging.update(piece));
@@ -102,20 +103,21 @@ impl fmt::Debug for TagKey {
     }
 }
 
-/// A tag on its way.
+/// A tag whose computation is in progress.
 pub struct Tagging {
     hash: Polyval,
     /// Key with which the hash is encrypted.
     key: [u8; 32],
     nonce: Nonce,
-    /// Bytes that do not fill a stride yet.
+    /// Bytes that are not hashed yet, because they do not fill a stride.
     rest: [u8; STRIDE],
     held: usize,
     length: u64,
 }
 
 impl Tagging {
-    /// Combines the first halves of the blocks that were made from its number.
+    /// Starts to compute a tag with its two keys, which consist of the first halves of the tag's
+    /// key blocks.
     #[inline]
     fn new(keys: &[Block; DERIVED], nonce: Nonce) -> Self {
         let [hash @ .., _, _, _, _] = keys;
@@ -127,7 +129,7 @@ impl Tagging {
         Self { hash: Polyval::new(&hash_key), key, nonce, rest: [0; STRIDE], held: 0, length: 0 }
     }
 
-    /// The next bytes.
+    /// Adds the next bytes to the tag.
     #[inline]
     pub fn update(&mut self, mut bytes: &[u8]) {
         self.length += bytes.len() as u64;
@@ -148,10 +150,11 @@ impl Tagging {
         self.held = rest.len();
     }
 
-    /// The tag of all of them.
+    /// Returns the tag of all bytes that were added.
     #[inline]
     pub fn finish(mut self) -> [u8; TAG_LENGTH] {
-        // What is left, zeros up to a block's end, and a block of the length, in bits.
+        // The last blocks to hash are the remaining bytes, zeros up to the end of a block, and a
+        // block with the length in bits.
         let mut last = [0; STRIDE + BLOCK];
         let end = self.held.next_multiple_of(BLOCK);
         last[..self.held].copy_from_slice(&self.rest[..self.held]);
@@ -172,7 +175,7 @@ impl fmt::Debug for Tagging {
     }
 }
 
-/// The first halves of those blocks.
+/// Joins the first halves of `blocks` in `into`.
 fn join(blocks: &[Block], into: &mut [u8]) {
     for (part, block) in into.chunks_exact_mut(BLOCK / 2).zip(blocks) {
         part.copy_from_slice(&block[..BLOCK / 2]);
@@ -183,7 +186,7 @@ fn blocks(bytes: &[u8]) -> &[polyval::Block] {
     polyval::Block::slice_as_chunks(bytes).0
 }
 
-/// Returns true if two tags are equal, in a time that does not depend on them.
+/// Returns true if two tags are equal; the time of the comparison does not depend on the tags.
 pub fn is_equal(a: &[u8; TAG_LENGTH], b: &[u8; TAG_LENGTH]) -> bool {
     a.ct_eq(b).into()
 }

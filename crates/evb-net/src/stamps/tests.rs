@@ -41,7 +41,7 @@ fn a_peek_says_how_long_a_stream_has_waited_and_takes_nothing() {
     }
     assert_eq!(stamps.waited(reader.as_fd()), None, "nothing is here");
     let pause = Duration::from_millis(20);
-    // The kernel begins to stamp a moment after it was asked to.
+    // The kernel begins to stamp data a moment after the socket option is set.
     let waited = (0..100).find_map(|_| {
         writer.write_all(b"grant").unwrap();
         thread::sleep(pause);

@@ -19,12 +19,14 @@ async fn a_read_fills_the_first_place_and_then_the_second() {
     writer.write_all(b"cdefghijk").await.unwrap();
     reader.readable().await.unwrap();
 
-    // Five bytes of nine to the first, four to the second, which is full then.
+    // Five of the nine bytes go to the first buffer, and four to the second buffer, which is then
+    // full.
     let read = poll_fn(|cx| poll_read_both(&reader, cx, &mut first, 5, &mut second)).await.unwrap();
     assert_eq!(read, (5, 4));
     assert_eq!((&first[..], &second[..]), (&b"abcdefg"[..], &b"hijk"[..]));
 
-    // What comes later is not missed, though the socket was taken for drained before.
+    // Bytes that arrive later are not missed, although the previous read marked the socket as
+    // drained.
     for byte in [b"x", b"y"] {
         writer.write_all(byte).await.unwrap();
         second.clear();

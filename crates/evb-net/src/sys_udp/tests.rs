@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::{ADDRESS, RawAddress};
 
-/// Lays out an address as `sockaddr_in` and `sockaddr_in6` do.
+/// Builds an address with the layout of `sockaddr_in` or `sockaddr_in6`.
 fn raw(family: i32, port: u16, rest: &[u8]) -> RawAddress {
     let mut bytes = [0; ADDRESS];
     bytes[..2].copy_from_slice(&u16::try_from(family).unwrap().to_ne_bytes());

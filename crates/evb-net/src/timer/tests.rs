@@ -45,7 +45,7 @@ async fn armed_by_a_time_it_keeps_one_that_is_a_little_earlier() {
     timer.arm_by(Some(later));
     timer.arm_by(None);
     assert_eq!(timer.armed(), Some(soon));
-    // Not worth a wake-up for nothing.
+    // A timer that would expire far too early is set again, to save a useless wake-up.
     timer.arm_by(Some(much_later));
     assert_eq!(timer.armed(), Some(much_later));
 }

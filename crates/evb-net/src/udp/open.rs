@@ -12,13 +12,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{Buffers, DatagramSocket, UdpOptions};
 use crate::{pacing::DatagramSender, sys_path, sys_udp};
 
-/// Opens a socket at a local address (port 0: the system chooses), connected if a peer is given.
-/// Its address is exclusive: other sockets can neither share it nor take over its datagrams. Call
-/// it inside a tokio runtime.
+/// Opens a datagram socket at a local address (port 0 lets the system choose), connected if a peer
+/// is given. The socket's address is exclusive: other sockets can neither share it nor take over
+/// its datagrams. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// Returns the system's error: the address is taken or not ours, there is no route, no file
-/// descriptor is left, or (not Linux) such sockets do not exist.
+/// Returns the system's error: the address is in use or does not belong to this host, there is no
+/// route, no file descriptor is left, or the system is not Linux and has no such sockets.
 pub fn open(local: SocketAddr, peer: Option<SocketAddr>, options: &UdpOptions) -> io::Result<DatagramSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
@@ -33,7 +33,8 @@ pub fn open(local: SocketAddr, peer: Option<SocketAddr>, options: &UdpOptions) -
         Buffers { receive: half(socket.recv_buffer_size()?), send: half(socket.send_buffer_size()?) };
     sys_path::never_fragment(&socket, local.is_ipv4())?;
     if local.is_ipv6() {
-        // It may speak IPv4 to addresses that are mapped, unless it is bound to one that is not.
+        // An IPv6 socket may also send IPv4 packets, to IPv4-mapped addresses, unless it is bound
+        // to an address that is not mapped.
         sys_path::never_fragment(&socket, true)?;
     }
     sys_udp::set_gro(socket.as_fd())?;
@@ -52,14 +53,15 @@ pub fn open(local: SocketAddr, peer: Option<SocketAddr>, options: &UdpOptions) -
     DatagramSocket::over(sender, local.is_ipv4(), buffers)
 }
 
-/// Beyond the system's limit where that is permitted, else up to it.
+/// Sets the size of a socket buffer: beyond the system's limit if this process may do so, else up
+/// to the limit.
 fn set_size(
     size: Bytes,
     socket: &Socket,
     force: impl FnOnce(BorrowedFd<'_>, i32) -> io::Result<()>,
     ask: impl FnOnce(&Socket, usize) -> io::Result<()>,
 ) -> io::Result<()> {
-    // The kernel doubles it, in an int.
+    // Linux stores twice the requested buffer size in a C `int`.
     let size = i32::try_from(size.count()).unwrap_or(i32::MAX).min(i32::MAX / 2);
     force(socket.as_fd(), size).or_else(|_| ask(socket, size as usize))
 }

@@ -1,21 +1,24 @@
-//! [`UdpOptions`]: what is asked of a datagram socket, and [`Buffers`]: what it got.
+//! [`UdpOptions`]: the requested options of a datagram socket, and [`Buffers`]: the granted buffer
+//! sizes.
 
 use evb_core::units::Bytes;
 
 use crate::class::TrafficClass;
 
-/// Options of a datagram socket; what is `None` is left to the system.
+/// Options of a datagram socket; where an option is `None`, the operating system's default applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Bytes that may wait to be read. Beyond `net.core.rmem_max` it needs CAP_NET_ADMIN;
-    /// [`Buffers`] has the size that was granted.
+    /// Number of bytes that may wait to be read. A number beyond `net.core.rmem_max` needs
+    /// CAP_NET_ADMIN; [`Buffers`] has the size that was granted.
     pub receive_buffer: Option<Bytes>,
-    /// Bytes that may wait to be sent. Beyond `net.core.wmem_max` it needs CAP_NET_ADMIN.
+    /// Number of bytes that may wait to be sent. A number beyond `net.core.wmem_max` needs
+    /// CAP_NET_ADMIN.
     pub send_buffer: Option<Bytes>,
-    /// The marks of its packets.
+    /// Marks of the socket's packets.
     pub class: TrafficClass,
-    /// True if UDP's own checksum is computed. Without it trains go out datagram by datagram (the
-    /// kernel cuts none), and damaged ones reach the reader: for tests of the checks that follow.
+    /// True if the UDP checksum is computed. Without UDP checksums, datagrams are sent one by one
+    /// (the kernel cuts no trains), and damaged datagrams reach the reader, which serves to test
+    /// evb's own checks.
     pub checksum: bool,
 }
 
@@ -25,13 +28,13 @@ impl Default for UdpOptions {
     }
 }
 
-/// Sizes of a socket's buffers: half of the kernel's figures, since it doubles what it grants for
-/// its own bookkeeping (socket(7)). A datagram that was not merged with others counts for more than
-/// its length: 2304 B for 1472 B is usual.
+/// Granted sizes of a socket's buffers: half of the sizes that the kernel reports, since the kernel
+/// doubles each granted size for its own bookkeeping (socket(7)). A datagram that was not merged
+/// with others takes more of the buffer than its length: usually 2304 B for 1472 B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
-    /// `SO_RCVBUF / 2`.
+    /// Size of the receive buffer: `SO_RCVBUF / 2`.
     pub receive: Bytes,
-    /// `SO_SNDBUF / 2`.
+    /// Size of the send buffer: `SO_SNDBUF / 2`.
     pub send: Bytes,
 }

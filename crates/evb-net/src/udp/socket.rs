@@ -1,4 +1,4 @@
-//! [`DatagramSocket`]: both directions of one socket.
+//! [`DatagramSocket`]: sending and receiving on one UDP socket.
 
 use std::{
     io::{self, IoSlice},
@@ -20,20 +20,20 @@ use crate::{
     stamps, sys_path, sys_udp,
 };
 
-/// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns it: the one
-/// that polled it last is woken.
+/// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns the socket:
+/// readiness wakes only the task that polled the socket last.
 #[derive(Debug)]
 pub struct DatagramSocket {
-    /// The descriptor, watched for input only: watched for room too, each datagram that leaves this
-    /// host would wake the task.
+    /// The socket, watched for input only. If the runtime also watched for room in the send buffer,
+    /// each datagram that leaves this host would wake the task.
     io: AsyncFd<DatagramSender>,
-    /// While the socket is full: the same, watched for room.
+    /// Duplicate of the descriptor, watched for room in the send buffer while the socket is full.
     room: Option<AsyncFd<OwnedFd>>,
     is_v4: bool,
     buffers: Buffers,
     pool: Pool,
     counts: UdpCounts,
-    /// The kernel's counter of drops at its last reading, and the total.
+    /// The kernel's 32-bit counter of drops at its last reading, and the total number of drops.
     dropped: (u32, u64),
 }
 
@@ -50,13 +50,15 @@ impl DatagramSocket {
         })
     }
 
-    /// Takes waiting datagrams and calls `each` with every one and its sender, in the order of
-    /// arrival, until none is left or at least `budget` were taken; in that case there may be more.
+    /// Receives waiting datagrams and calls `each` with every run of datagrams and its sender, in
+    /// the order of arrival, until no datagram is left or at least `budget` datagrams were
+    /// received; in the latter case more datagrams may wait.
     ///
-    /// Reports by ICMP on datagrams sent earlier are counted on receiving. Allocates nothing.
+    /// ICMP reports about datagrams sent earlier arrive as errors of the receive call, and are
+    /// counted. The function allocates no memory.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -69,7 +71,7 @@ impl DatagramSocket {
             let mut ready = ready?;
             match receive(&mut self.pool, ready.get_inner().as_fd(), &mut self.counts, &mut each)? {
                 (datagrams, Progress::More) => taken += datagrams,
-                // The kernel tells tokio of the next that comes.
+                // The socket is drained; the kernel notifies tokio when the next datagram arrives.
                 (datagrams, Progress::Drained) => {
                     ready.clear_ready();
                     taken += datagrams;
@@ -79,11 +81,11 @@ impl DatagramSocket {
         Ok(Progress::More)
     }
 
-    /// Receives without asking tokio, which learns of arrivals only while the task is not busy: for
-    /// a caller that must know that nothing has arrived.
+    /// Receives without checking tokio's readiness flag, which is updated only while the task is
+    /// not busy. A caller uses this function when it must be sure that nothing has arrived.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn recv(&mut self, budget: usize, mut each: impl FnMut(SocketAddr, Run<'_>)) -> io::Result<Progress> {
         let mut taken = 0;
         while taken < budget {
@@ -98,11 +100,11 @@ impl DatagramSocket {
     }
 
     /// Sends one train to the peer that the socket is connected to, as
-    /// [`DatagramSender::send_train`] does. After [`SendError::Full`] wait by
+    /// [`DatagramSender::send_train`] does. After [`SendError::Full`], wait with
     /// [`poll_writable`](Self::poll_writable).
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// Returns a [`SendError`] if nothing was sent.
     pub fn send_train(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -111,7 +113,8 @@ impl DatagramSocket {
     ) -> Result<usize, SendError> {
         let outcome = self.io.get_mut().send_train(slices, segment, at);
         self.room = match outcome {
-            // Each wait registers again: room that became free meanwhile counts as well.
+            // Each wait registers the descriptor again, so that room that has become free meanwhile
+            // is noticed.
             Err(SendError::Full) => {
                 Some(sys_udp::watched(self.as_fd().try_clone_to_owned()?, Interest::WRITABLE)?)
             }
@@ -120,10 +123,10 @@ impl DatagramSocket {
         outcome
     }
 
-    /// Ready when a train is worth trying after [`SendError::Full`].
+    /// Becomes ready when the socket has room for a further attempt after [`SendError::Full`].
     ///
     /// # Errors
-    /// The runtime is shutting down.
+    /// Fails if the runtime is shutting down.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(room) = &self.room {
             ready!(room.poll_write_ready(cx))?.retain_ready();
@@ -132,13 +135,14 @@ impl DatagramSocket {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends one datagram to `peer`, and returns false if this host has no room for it now: that is
-    /// counted, and a caller that needs it to arrive repeats it. It comes from the address that the
-    /// socket is bound to. If that is the unspecified one, it comes from the address that the route
-    /// to `peer` prefers, which a connected peer does not accept if it knows this host by another.
+    /// Sends one datagram to `peer`. Returns false if this host currently has no room for the
+    /// datagram: the drop is counted, and a caller that needs the datagram to arrive must repeat
+    /// it. The source address is the address to which the socket is bound. If the socket is bound
+    /// to the unspecified address, the source address is the one that the route to `peer` prefers;
+    /// a connected peer does not accept the datagram if it knows this host by another address.
     ///
     /// # Errors
-    /// [`SendError::TooLarge`], or the system's: there is no way to that peer.
+    /// [`SendError::TooLarge`], or [`SendError::Io`] if there is no route to the peer.
     pub fn send_to(&mut self, peer: SocketAddr, datagram: &[u8]) -> Result<bool, SendError> {
         match self.io.get_mut().send_to(peer, datagram) {
             Ok(_) => {
@@ -153,30 +157,31 @@ impl DatagramSocket {
         }
     }
 
-    /// Has `executor` prepare a connected socket for at most `rate`, so that trains leave at their
+    /// Lets `executor` prepare a connected socket for at most `rate`, so that trains leave at their
     /// departure times.
     ///
     /// # Errors
-    /// The system's: the executor's options are not permitted.
+    /// Fails if the executor's options are not permitted.
     pub fn prepare(&mut self, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<()> {
         self.io.get_mut().prepare(executor, rate)
     }
 
-    /// Returns the counts so far. It also reads the reports of trains whose departure time was
-    /// missed: unread ones take room of the receive buffer (`sock_queue_err_skb`), so with
-    /// departure times it must be called now and then.
+    /// Returns the counts so far. The function also reads the kernel's reports of trains whose
+    /// departure time was missed. Unread reports take room of the receive buffer
+    /// (`sock_queue_err_skb`), so a caller that uses departure times must call this function now
+    /// and then.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn counts(&mut self) -> io::Result<UdpCounts> {
         Ok(UdpCounts { trains: self.io.get_mut().collect()?, ..self.counts })
     }
 
-    /// Returns the messages that the kernel has dropped because the reader was slow, or for a wrong
-    /// checksum (`SO_MEMINFO`). A run of merged datagrams counts as one.
+    /// Returns the number of messages that the kernel has dropped because the reader was slow or a
+    /// checksum was wrong (`SO_MEMINFO`). A run of merged datagrams counts as one message.
     ///
     /// # Errors
-    /// The system's: it does not count them.
+    /// Fails if the system does not count dropped messages.
     pub fn receive_drops(&mut self) -> io::Result<u64> {
         let now = sys_udp::receive_drops(self.as_fd())?;
         let (before, total) = self.dropped;
@@ -184,44 +189,45 @@ impl DatagramSocket {
         Ok(self.dropped.1)
     }
 
-    /// Samples the time that datagrams wait in the kernel ([`Run::waited`]), where it reports
-    /// receive times.
+    /// Starts to measure, for a sample of the datagrams, the time that they wait in the kernel
+    /// ([`Run::waited`]), if the kernel reports receive times.
     pub fn sample_waits(&mut self) {
         if stamps::stamp(self.as_fd()) {
             self.pool.take_samples();
         }
     }
 
-    /// Returns the state of the kernel's cutting of trains into datagrams.
+    /// Returns the state of cutting trains into datagrams in the kernel.
     pub fn gso(&self) -> GsoState {
         self.io.get_ref().gso()
     }
 
-    /// Returns the sizes of its buffers.
+    /// Returns the sizes of the socket's buffers.
     pub fn buffers(&self) -> Buffers {
         self.buffers
     }
 
-    /// Returns the largest IP packet that, as far as the kernel knows, reaches the peer of a
-    /// connected socket: the device's MTU, or a smaller one learnt from a route or a router.
-    /// Headers take 28 B of it (IPv6: 48 B).
+    /// Returns the size of the largest IP packet that, as far as the kernel knows, reaches the peer
+    /// of a connected socket: the device's MTU, or a smaller MTU learned from a route or a router.
+    /// IP and UDP headers take 28 B of each packet (48 B with IPv6).
     ///
     /// # Errors
-    /// The system's: the socket is not connected.
+    /// Fails if the socket is not connected.
     pub fn mtu(&self) -> io::Result<u32> {
         sys_path::path_mtu(&SockRef::from(self.io.get_ref()), self.is_v4)
     }
 
-    /// Returns the address on which it listens, and from which it sends.
+    /// Returns the address on which this socket listens, and from which it sends.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
 }
 
-/// Takes one batch: how many datagrams, and whether the kernel may have more.
+/// Receives one batch of messages. Returns the number of datagrams, and whether the kernel may have
+/// more.
 fn receive(
     pool: &mut Pool,
     socket: BorrowedFd<'_>,

@@ -25,14 +25,14 @@ fn at(local: &str, options: &UdpOptions) -> (DatagramSocket, SocketAddr) {
     (socket, address)
 }
 
-/// A builder's socket and a source's that is connected to it.
+/// Returns the socket of a builder, and the socket of a source that is connected to it.
 fn pair(local: &str, options: &UdpOptions) -> (DatagramSocket, DatagramSocket) {
     let (builder, address) = at(local, options);
     let source = open(local.parse().unwrap(), Some(address), options).unwrap();
     (builder, source)
 }
 
-/// Waits until `count` datagrams have come; gives who sent them and their bytes.
+/// Waits until `count` datagrams have arrived; returns their senders and their bytes.
 async fn receive(socket: &mut DatagramSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut found = Vec::new();
     let all = std::future::poll_fn(|cx| {
@@ -55,7 +55,7 @@ async fn receive(socket: &mut DatagramSocket, count: usize) -> Vec<(SocketAddr, 
     found
 }
 
-/// Bytes that differ from datagram to datagram and within each.
+/// Returns bytes that differ from datagram to datagram and within each datagram.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -138,7 +138,7 @@ async fn a_connected_socket_hears_its_peer_alone() {
 async fn a_turn_ends_at_its_budget_and_the_next_goes_on() {
     let (mut builder, mut source) = pair(LOOPBACK, &UdpOptions::default());
     for number in 0..100u8 {
-        // Of changing sizes, so that none are merged.
+        // The datagrams have different sizes, so that the kernel does not merge them.
         source.send_train(&[IoSlice::new(&vec![number; 100 + usize::from(number)])], 1472, None).unwrap();
     }
     receive_ready(&mut builder).await;
@@ -156,14 +156,14 @@ async fn a_turn_ends_at_its_budget_and_the_next_goes_on() {
     assert_eq!(numbers, (0..100).collect::<Vec<_>>());
 }
 
-/// Waits until the runtime knows that something is here, and takes nothing.
+/// Waits until the runtime knows that a datagram has arrived, without receiving it.
 async fn receive_ready(socket: &mut DatagramSocket) {
     std::future::poll_fn(|cx| match socket.poll_recv(cx, 0, |_, _| unreachable!("takes nothing")).unwrap() {
         Progress::More => std::task::Poll::Ready(()),
         Progress::Drained => unreachable!("no budget"),
     })
     .await;
-    // Two turns of the runtime's driver.
+    // The sleep lets the runtime's I/O driver run at least once.
     tokio::time::sleep_until(tokio::time::Instant::now() + Duration::from_millis(20)).await;
 }
 
@@ -187,8 +187,8 @@ async fn an_address_is_nobody_elses() {
     assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
 }
 
-/// Passes bursts about as long as a batch to and fro between two threads: a lost wake-up would end
-/// it.
+/// Passes bursts about as long as a batch back and forth between two threads; a lost wake-up would
+/// stop this exchange.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_up_is_lost() {
     const ROUNDS: usize = 3000;
@@ -206,7 +206,7 @@ async fn no_wake_up_is_lost() {
     });
     for round in 0..ROUNDS {
         for number in 0..burst(round) {
-            // Of changing sizes, so that none are merged.
+            // The datagrams have different sizes, so that the kernel does not merge them.
             source.send_train(&[IoSlice::new(&[0; 64][..=number])], 1472, None).unwrap();
         }
         let came = receive(&mut source, burst(round)).await;

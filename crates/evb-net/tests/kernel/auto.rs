@@ -18,7 +18,7 @@ fn loopback() -> Trial {
     trial([127, 0, 0, 1], [127, 0, 0, 1])
 }
 
-/// That departure times are seen not to be kept.
+/// Checks that the proof has seen datagrams leave before their departure times.
 fn not_held(proof: &Proof) -> Result<(), Miss> {
     assert!(!proof.held, "{proof}");
     ensure(proof.why.contains("left before their time"), || proof.to_string())

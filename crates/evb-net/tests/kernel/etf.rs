@@ -1,4 +1,4 @@
-//! `etf`: departure times on `CLOCK_TAI`; what is late is dropped, and reported.
+//! `etf`: departure times on `CLOCK_TAI`; late datagrams are dropped, and reported.
 
 use std::{io::IoSlice, net::SocketAddr, os::fd::AsFd as _, time::Duration};
 
@@ -11,7 +11,8 @@ use evb_net::{
 use crate::machine::{Miss, ensure, held, in_time};
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
-/// The queue of `mqprio` that priority 3 leads to has an `etf`.
+/// Command that sets up `mqprio`; packets of priority 3 go to its second queue, which gets an
+/// `etf`.
 const MQPRIO: &str = "tc qdisc replace dev cable0 handle 100: root mqprio num_tc 2 \
                       map 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 queues 1@0 1@1 hw 0";
 const PRIORITY: u32 = 3;
@@ -20,7 +21,8 @@ fn etf(delta: Duration) -> Result<(), String> {
     run(&format!("tc qdisc replace dev cable0 parent 100:2 etf clockid CLOCK_TAI delta {}", delta.as_nanos()))
 }
 
-/// Lays a cable with an `etf` that hands packets over `delta` before their time.
+/// Creates a virtual cable with an `etf` that hands packets to the device `delta` before their
+/// departure times.
 fn laid(test: &str, delta: Duration) -> Option<Place> {
     let mut place = Place::enter(test)?;
     let made = place.lay_cable(2).and_then(|()| run(MQPRIO)).and_then(|()| etf(delta));
@@ -44,7 +46,8 @@ fn sender() -> DatagramSender {
     sender
 }
 
-/// Sends ten, each `ahead` of its time (negative: after it), and reads what the kernel reports.
+/// Sends ten datagrams, each `ahead` nanoseconds before its departure time (after it if negative),
+/// and returns the kernel's reports.
 fn reports(ahead: i64) -> SenderCounts {
     let mut sender = sender();
     for _ in 0..10 {
@@ -78,7 +81,7 @@ fn what_comes_after_its_time_is_refused_and_reported() {
     let counts = reports(-1_000_000);
     println!("handed over too late: {counts:?}");
     assert_eq!((counts.sent, counts.invalid, counts.missed), (10, 10, 0));
-    // A host that stalls for more than etf's delta loses some.
+    // A host that stalls for more than the `delta` of `etf` loses some datagrams.
     in_time(TEST, || {
         let counts = reports(30_000_000);
         println!("handed over in time: {counts:?}");
@@ -89,9 +92,10 @@ fn what_comes_after_its_time_is_refused_and_reported() {
 #[test]
 fn what_waits_past_its_time_is_dropped_and_reported() {
     const TEST: &str = "what_waits_past_its_time_is_dropped_and_reported";
-    // With no time between waking and departure, it always wakes too late.
+    // With a `delta` of zero, `etf` always wakes after the departure time.
     let Some(_place) = laid(TEST, Duration::ZERO) else { return };
-    // A host that stalls before it hands one over has that refused.
+    // If the host stalls before it hands a datagram over, `etf` refuses the datagram instead of
+    // dropping it later.
     in_time(TEST, || {
         let counts = reports(5_000_000);
         println!("held past their time: {counts:?}");

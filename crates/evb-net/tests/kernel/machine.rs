@@ -1,5 +1,6 @@
-//! Judgement of timing against the ability of the machine: a virtual machine whose processor is
-//! taken away for milliseconds keeps no departure time, whatever its kernel does.
+//! Assessment of timing tests that takes the machine's own timing into account: a virtual machine
+//! whose processor is taken away for milliseconds keeps no departure time, whatever its kernel
+//! does.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use evb_net::{
     pacing::{Gaps, Proof},
 };
 
-/// Misses of a machine that was quiet before and after that count as the kernel's fault, or ours.
+/// Number of failed attempts after which a test fails, counting only attempts before and after
+/// which the machine was quiet.
 const COUNTED: u32 = 3;
 /// Limits on the number of attempts, and on their duration.
 const TRIES: u32 = 10;
@@ -17,23 +19,23 @@ const LONGEST: Duration = Duration::from_secs(6);
 /// Reason why an attempt did not show the expected result.
 #[derive(Debug)]
 pub(crate) enum Miss {
-    /// Something else was seen.
+    /// The attempt showed a wrong result.
     Wrong(String),
-    /// Nothing can be said: it says itself that this machine was too slow.
+    /// The attempt was inconclusive, because the machine was too slow for it.
     Undecided(String),
 }
 
 /// Result of all attempts.
 pub(crate) enum Verdict {
-    /// It holds; which attempt showed it.
+    /// The expectation holds, as the attempt with this number showed.
     Holds(u32),
-    /// It does not, on a quiet machine.
+    /// The expectation does not hold, although the machine was quiet.
     Fails(String),
     /// The machine was never quiet for long enough.
     NotJudged(String),
 }
 
-/// That an offload works.
+/// Checks that an offload works.
 pub(crate) fn held(proof: &Proof) -> Result<(), Miss> {
     match (proof.held, proof.undecided) {
         (true, _) => Ok(()),
@@ -42,14 +44,14 @@ pub(crate) fn held(proof: &Proof) -> Result<(), Miss> {
     }
 }
 
-/// That something is as it should be.
+/// Checks a condition, and otherwise reports a wrong result.
 pub(crate) fn ensure(condition: bool, otherwise: impl FnOnce() -> String) -> Result<(), Miss> {
     if condition { Ok(()) } else { Err(Miss::Wrong(otherwise())) }
 }
 
-/// Tries until the attempt succeeds, or until the machine was quiet often enough that its failure
-/// is believed. Quiet means that bare timers, `gap` apart, wake without a pause, and the part
-/// `regular` of them within a tenth of the gap.
+/// Repeats an attempt until it succeeds, or until it has failed often enough on a quiet machine. A
+/// machine is quiet if bare timers, `gap` apart, wake without a pause, and the fraction `regular`
+/// of them wakes within a tenth of the gap.
 pub(crate) fn judge(gap: Duration, regular: f64, mut attempt: impl FnMut() -> Result<(), Miss>) -> Verdict {
     let began = Instant::now();
     let mut counted = 0;
@@ -76,8 +78,8 @@ pub(crate) fn judge(gap: Duration, regular: f64, mut attempt: impl FnMut() -> Re
     Verdict::NotJudged(reasons)
 }
 
-/// Judges attempts that take a burst or a few milliseconds, which a pause spoils and a late timer
-/// does not.
+/// Judges attempts that send a burst or take a few milliseconds: a pause of the machine spoils
+/// them, but a late timer does not.
 pub(crate) fn in_time(test: &str, attempt: impl FnMut() -> Result<(), Miss>) {
     match judge(Duration::from_millis(1), 0.0, attempt) {
         Verdict::Holds(_) => {}
@@ -86,7 +88,8 @@ pub(crate) fn in_time(test: &str, attempt: impl FnMut() -> Result<(), Miss>) {
     }
 }
 
-/// `cargo xtask uml` looks for these words.
+/// Reports that a test was not judged; `cargo xtask uml` looks for the words "NOT JUDGED" in the
+/// output.
 pub(crate) fn not_judged(test: &str, why: &str) {
     println!("NOT JUDGED {test}: this machine does not keep time well enough: {why}");
 }
@@ -113,7 +116,8 @@ impl Bare {
         Self { gap, within: gaps.within(gap, 0.1), longest }
     }
 
-    /// No pause in which a burst would have gone by.
+    /// Returns true if the machine had no pause that is as long as a burst, and its timers were
+    /// regular.
     fn is_quiet(&self, regular: f64) -> bool {
         self.within >= regular && self.longest < self.gap + Duration::from_millis(2)
     }

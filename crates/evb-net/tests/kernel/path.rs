@@ -1,4 +1,4 @@
-//! A router on the way whose next link takes smaller packets than ours.
+//! A router on the path whose next link takes smaller packets than the sender's link.
 
 use std::{io::IoSlice, net::SocketAddr, time::Duration};
 
@@ -6,7 +6,7 @@ use evb_net::udp::{UdpOptions, open};
 
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
-/// A cable to a router, behind which packets of 1000 B and no more go on.
+/// Creates a virtual cable to a router whose next link takes packets of at most 1000 B.
 fn laid(test: &str) -> Option<Place> {
     let mut place = Place::enter(test)?;
     let mut route = || {
@@ -40,13 +40,13 @@ async fn a_router_that_drops_for_size_is_counted_and_believed_of_the_path() {
     let train = [0x5a; 5 * 1472];
     let mut send = |segment: u16| {
         let sent = source.send_train(&[IoSlice::new(&train)], segment, None);
-        assert_eq!(sent.unwrap(), train.len(), "what the device takes is sent, whatever a router said");
+        assert_eq!(sent.unwrap(), train.len(), "a train that fits the device is sent after a report, too");
         std::thread::sleep(Duration::from_millis(50));
     };
     send(1472);
-    // Hears of the first.
+    // This send receives the router's report about the first train.
     send(972);
-    // Has nothing to hear of: the second went through.
+    // This send receives no report, because the second train passed the router.
     send(972);
     let counts = source.counts().unwrap();
     println!("{counts:?}, path {:?}", source.mtu());

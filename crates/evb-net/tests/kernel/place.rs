@@ -8,29 +8,30 @@ use std::{
 
 use crate::sys_namespace::leave_network;
 
-/// Our end of the cable, and the other.
+/// IP addresses of the two ends of the virtual cable: this end, and the far end (`THEIRS`).
 pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// These tests measure time: one after the other.
+/// Lock that runs the tests one after the other, because they measure time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Reports why a test is skipped here; where all must run (`EVB_KERNEL_TESTS=required`), that is a
-/// failure.
+/// Reports why a test is skipped on this machine; if all tests must run
+/// (`EVB_KERNEL_TESTS=required`), a skipped test fails.
 pub(crate) fn skip(test: &str, reason: &str) {
     let required = std::env::var("EVB_KERNEL_TESTS").is_ok_and(|value| value == "required");
     assert!(!required, "{test} must run here, and cannot: {reason}");
     println!("SKIP {test}: {reason}");
 }
 
-/// A network namespace in which the calling thread is.
+/// The network namespace of the calling thread.
 pub(crate) struct Place {
     peer: Option<Child>,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Place {
-    /// A fresh one with a loopback; `None`, and said why, where this process may not.
+    /// Moves the calling thread to a new network namespace with a loopback device. If this process
+    /// may not do so, reports the reason and returns `None`.
     pub(crate) fn enter(test: &str) -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = leave_network() {
@@ -45,7 +46,8 @@ impl Place {
         Some(place)
     }
 
-    /// A cable `cable0` to another namespace, with that many transmit queues.
+    /// Creates a virtual cable `cable0` to another network namespace, with `queues` transmit
+    /// queues.
     pub(crate) fn lay_cable(&mut self, queues: u32) -> Result<(), String> {
         let peer = Command::new("unshare")
             .args(["--net", "sleep", "60"])
@@ -54,7 +56,7 @@ impl Place {
             .map_err(|error| format!("unshare: {error}"))?;
         let pid = peer.id();
         self.peer = Some(peer);
-        // The other namespace is there when `unshare` has become `sleep`.
+        // The other namespace exists as soon as the process `unshare` has become `sleep`.
         let became =
             || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep");
         while !became() {
@@ -69,12 +71,13 @@ impl Place {
         let there = format!("nsenter -t {pid} -n");
         run(&format!("{there} ip address add {THEIRS}/24 dev cable1"))?;
         run(&format!("{there} ip link set cable1 up"))?;
-        // What asks for addresses carries no departure time, and would be dropped by etf.
+        // The link addresses are set by hand, because ARP packets carry no departure time and `etf`
+        // would drop them.
         run(&format!("ip neighbour replace {THEIRS} lladdr 02:00:00:00:00:02 dev cable0"))?;
         run(&format!("{there} ip neighbour replace {OURS} lladdr 02:00:00:00:00:01 dev cable1"))
     }
 
-    /// Runs a command of words at the other end of the cable.
+    /// Runs a command, given as words separated by spaces, at the far end of the cable.
     pub(crate) fn run_there(&self, line: &str) -> Result<(), String> {
         let pid = self.peer.as_ref().map(Child::id).ok_or("no cable is laid")?;
         run(&format!("nsenter -t {pid} -n {line}"))
@@ -90,7 +93,7 @@ impl Drop for Place {
     }
 }
 
-/// Runs a command of words; its complaint if it fails.
+/// Runs a command, given as words separated by spaces; returns its error output if it fails.
 pub(crate) fn run(line: &str) -> Result<(), String> {
     let mut words = line.split_whitespace();
     let output = Command::new(words.next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Rates that the kernel keeps: those of sockets, and those of token buckets.
+//! Rates that the kernel keeps: the rates of sockets and of token buckets.
 
 use evb_core::units::Rate;
 use evb_net::pacing::{Offload, Software, Transport, Trial, choose, prove};
@@ -81,8 +81,8 @@ fn a_token_bucket_is_known_by_its_rate() {
     assert!(!gone.held, "{gone}");
 }
 
-/// Sets up the buckets as `evbd provision` does: a class for each destination and port, beside one
-/// for the rest.
+/// Sets up token buckets as `evbd provision` does: one class for each destination and port, and a
+/// class for all other packets.
 #[test]
 fn a_class_for_one_port_is_known_by_its_rate_there_alone() {
     const TEST: &str = "a_class_for_one_port_is_known_by_its_rate_there_alone";
@@ -117,7 +117,7 @@ fn a_class_for_one_port_is_known_by_its_rate_there_alone() {
             let proof = prove(Offload::Tbf, &there);
             println!("htb {words}: {proof}");
             if proof.undecided && rate >= 100 {
-                // The one honest answer of a machine that cannot offer that much.
+                // A machine that cannot send at such a rate must report that it is too slow.
                 return ensure(proof.why.contains("too slow to tell"), || proof.to_string());
             }
             held(&proof)?;

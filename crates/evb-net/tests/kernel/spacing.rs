@@ -13,10 +13,10 @@ use evb_net::{
 use crate::machine::{Verdict, ensure, in_time, judge, not_judged};
 use crate::place::{Place, run, skip};
 
-/// The loopback's index, in every namespace.
+/// Index of the loopback device, the same in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// A spacing to try, and whether the kernel must keep it.
+/// A spacing of departures to try, with a flag that says if the kernel must keep the spacing.
 struct Case {
     gap: Duration,
     count: usize,
@@ -27,7 +27,8 @@ const fn case(micros: u64, count: usize, must: bool) -> Case {
     Case { gap: Duration::from_micros(micros), count, must }
 }
 
-/// Below 500 µs the host's own lateness shows: reported only.
+/// Spacings to try. Below 500 µs, the host's own lateness dominates, so the result is only
+/// reported.
 const CASES: [Case; 7] = [
     case(10_000, 41, true),
     case(5_000, 61, true),
@@ -38,15 +39,16 @@ const CASES: [Case; 7] = [
     case(50, 151, false),
 ];
 
-/// Tolerances: the median within this part of the gap, and that many of the gaps within a tenth.
+/// Largest allowed error of the median gap, as a fraction of the requested gap; `WITHIN` is the
+/// fraction of the gaps that must be within a tenth of the requested gap.
 const MEDIAN: f64 = 0.01;
 const WITHIN: f64 = 0.9;
 
-/// One attempt.
+/// Result of one attempt.
 struct Seen {
     gaps: Gaps,
     lost: usize,
-    /// Lateness of departures at the median.
+    /// Median lateness of the departures.
     late: Duration,
     early: usize,
 }
@@ -74,7 +76,8 @@ fn measure(case: &Case) -> Seen {
             match sender.send(&bytes, None, Some(*at)) {
                 Ok(_) => break,
                 Err(SendError::TooFarAhead { until }) => {
-                    // When half of them have gone, so as to disturb the kernel seldom.
+                    // The sender waits until half of the queued datagrams have left, to disturb the
+                    // kernel only seldom.
                     let half = until + case.gap * (MAX_AHEAD as u32 / 2);
                     std::thread::sleep(half.since(now()));
                 }
@@ -105,7 +108,8 @@ fn measure(case: &Case) -> Seen {
     }
 }
 
-/// The last attempt and what is to be said of all: of a gap that must be kept, as many as it takes.
+/// Returns the last attempt, and the verdict on all attempts; a gap that must be kept is tried
+/// repeatedly.
 fn tried(case: &Case) -> (Seen, Verdict) {
     let mut last = None;
     let verdict = judge(case.gap, WITHIN, || {
@@ -173,8 +177,8 @@ fn fq_keeps_departure_times() {
     assert_eq!(drops(), 0, "nothing is lost to fq's flow_limit");
 }
 
-/// Checks that a loss would be observed: with a limit below the sender's assumption, `fq` drops,
-/// and the counters of that test show it.
+/// Checks that a loss would be observed: if the `flow_limit` is below the sender's assumption, `fq`
+/// drops datagrams, and the counters show these drops.
 #[test]
 fn a_lower_flow_limit_is_seen_to_drop() {
     const TEST: &str = "a_lower_flow_limit_is_seen_to_drop";

@@ -11,7 +11,8 @@ use super::EdtBucket;
 
 const START: Instant = Instant::from_nanos(5_000_000_000);
 
-/// 1 kbit/s, 1, 100 Mbit/s, 600 MB/s, 10, 100, 400 Gbit/s, and some that divide nothing.
+/// Rates in bit/s, from 1 kbit/s to 400 Gbit/s; some are prime or otherwise odd, so that no time
+/// comes out even.
 const RATES: [u64; 10] = [
     1_000,
     1_000_000,
@@ -26,20 +27,20 @@ const RATES: [u64; 10] = [
 ];
 
 /// Returns the error of the rate with which `sizes` depart, over and over, from the first departure
-/// to the one after the last. Each departure is requested as late after its time as `lateness`
-/// tells.
+/// to the one after the last. Each departure happens as many nanoseconds after its time as
+/// `lateness` says.
 fn error_of(rate: u64, burst: u64, sizes: &[u64], lateness: &[u64]) -> f64 {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(rate), Bytes::new(burst));
     let mut now = START;
     bucket.wake(now);
     let mut sent = 0_u128;
-    // The run is long enough that the whole nanosecond of the last departure is less than a
-    // millionth: 64 B take 1.3 ns at 400 Gbit/s.
+    // The run is so long that rounding the last departure to a nanosecond changes the rate by less
+    // than a millionth; at 400 Gbit/s, 64 B take 1.3 ns.
     let count = if rate < 30_000_000_000 { 100_000 } else { 1_500_000 };
     for (size, late) in sizes.iter().cycle().zip(lateness.iter().cycle()).take(count) {
         let size = Bytes::new(*size);
         now = bucket.departure_of(size, now);
-        // The executor is asleep meanwhile; what became due is sent when it wakes.
+        // The sender oversleeps, and sends the overdue bytes when it wakes up.
         now += Duration::from_nanos(*late);
         bucket.spend(size, now);
         sent += u128::from(size.count());
@@ -65,12 +66,13 @@ fn lateness_within_the_burst_costs_no_rate() {
     for rate in RATES {
         let burst = Bytes::new(100_000);
         let most = (burst / Rate::from_bits_per_second(rate)).as_nanos() as u64;
-        // Late now and then, by a third and a half of a burst.
+        // Two of every hundred departures are late, by a third and by half of the time that the
+        // burst takes.
         let mut late = [0; 100];
         (late[3], late[50]) = (most / 3, most / 2);
         let error = error_of(rate, burst.count(), &[1538, 90, 1538, 9018], &late);
         assert!(error.abs() < 1e-6, "{rate} bit/s: {error:e}");
-        // Always later than the burst allows: what is forfeited shows.
+        // Every departure is later than the burst can make up for, so the rate falls.
         let error = error_of(rate, 0, &[1538], &[Bytes::new(1538).count() * 8_000_000_000 / rate + 2]);
         assert!(error < -0.3, "{rate} bit/s: {error:e}");
     }
@@ -79,7 +81,7 @@ fn lateness_within_the_burst_costs_no_rate() {
 #[test]
 fn there_is_no_burst_after_idleness() {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(8_000_000_000), Bytes::new(100_000));
-    // 1000 B take 1 µs.
+    // At 8 Gbit/s, 1000 B take 1 µs on the line.
     for start in [START, START + Duration::from_secs(10)] {
         bucket.wake(start);
         for turn in 0..5 {
@@ -94,7 +96,7 @@ fn there_is_no_burst_after_idleness() {
 fn a_backlog_catches_up_by_at_most_a_burst() {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(8_000_000_000), Bytes::new(3000));
     bucket.wake(START);
-    // No train departed for 10 µs, of which 3 are caught up.
+    // No train has departed for 10 µs, and the burst makes up for 3 µs of this time.
     let late = START + Duration::from_micros(10);
     for _ in 0..3 {
         assert_eq!(bucket.departure_of(Bytes::new(1000), late), late);
@@ -104,8 +106,8 @@ fn a_backlog_catches_up_by_at_most_a_burst() {
     assert_eq!(bucket.tolerance(), Duration::from_micros(3));
 }
 
-/// Returns the gaps between departures when messages of 1 kB arrive at random at a lane of 8
-/// Mbit/s, in units of a message's time: the receiver's view of the traffic.
+/// Returns the gaps between the departures of messages of 1 kB that arrive at random times at a
+/// lane of 8 Mbit/s. The unit is the time of one message on the line.
 fn gaps(load: f64, mut arrival: impl FnMut(&mut Rng) -> f64) -> Vec<f64> {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(8_000_000), Bytes::new(100_000));
     let mut rng = Rng::new(7);
@@ -119,9 +121,10 @@ fn gaps(load: f64, mut arrival: impl FnMut(&mut Rng) -> f64) -> Vec<f64> {
     gaps
 }
 
-/// Checks a shaped Poisson stream, which is the output of an M/D/1 queue. A gap is the message's
-/// time while others wait, else that and an exponential time, so that its coefficient of variation
-/// is √(1 − ρ²). A bucket that saved up bursts would leave it at 1.
+/// Checks a shaped Poisson stream, which is the output of an M/D/1 queue. While messages wait, the
+/// gap between departures is the time of one message; otherwise an exponentially distributed time
+/// is added. The coefficient of variation of the gaps is therefore √(1 − ρ²). With a bucket that
+/// saved up bursts, the coefficient would stay at 1.
 #[test]
 fn a_poisson_stream_becomes_as_regular_as_its_load_permits() {
     for load in [0.2, 0.5, 0.8, 0.9] {
@@ -138,7 +141,7 @@ fn a_poisson_stream_becomes_as_regular_as_its_load_permits() {
 fn an_overloaded_lane_is_as_regular_as_a_clock() {
     let gaussian = |rng: &mut Rng| (1.0 + 0.1 * rng.gaussian()).max(0.0);
     for gaps in [gaps(1.2, Rng::exponential), gaps(1.2, gaussian)] {
-        // The queue is never empty again once it has grown.
+        // At a load of 1.2, the queue grows and is never empty after the first gaps.
         let late = &gaps[10_000..];
         assert!(late.iter().all(|gap| (gap - 1.0).abs() < 2e-6));
     }
@@ -179,16 +182,16 @@ fn absurd_amounts_saturate() {
 }
 
 fn any_rate() -> impl Strategy<Value = u64> {
-    // Uniform in the logarithm: 1 kbit/s to 400 Gbit/s.
+    // The rates are uniformly distributed in the logarithm, from 1 kbit/s to 400 Gbit/s.
     (3.0..11.602_f64).prop_map(|exponent| 10_f64.powf(exponent) as u64)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
-    /// Checks the bounds for requests at any time: in any interval t at most rate × (t + 1 ns) +
-    /// max(burst, train) departs, and since the queue woke, no more than the line carried and one
-    /// train.
+    /// Checks the guaranteed limits for requests at any time: in any interval t, at most rate × (t
+    /// + 1 ns) + max(burst, train) departs; and since the last wake, at most the bytes that the
+    /// line has carried, and one train.
     #[test]
     fn the_line_is_never_overtaken(
         rate in any_rate(),
@@ -201,10 +204,11 @@ proptest! {
         let (mut woken, mut since_wake) = (START, 0);
         bucket.wake(START);
         for (size, idle, sleeps) in steps {
-            // Late or idle by up to three times what the train takes.
+            // The train is late, or the queue is idle, for up to three times the train's time on
+            // the line.
             now += (Bytes::new(size) / rate).mul_f64(idle);
             if sleeps {
-                // What was sent before is still on the line.
+                // Trains sent before may keep the line busy beyond the time of the wake.
                 let busy = bucket.departure(now).since(now);
                 bucket.wake(now);
                 (woken, since_wake) = (now + busy, 0);
@@ -227,7 +231,8 @@ proptest! {
         }
     }
 
-    /// Any mix of trains at any rate, by places on the line: exact to a millionth.
+    /// Checks that trains of random sizes, sent one after another, keep a random rate with an error
+    /// of at most a millionth.
     #[test]
     fn any_mix_keeps_any_rate(
         rate in any_rate(),

@@ -33,8 +33,8 @@ fn nothing_is_divided_among_nobody() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Checks that no buffer is promised twice, and that each builder is behind a full buffer in
-    /// which no builder has more than it.
+    /// Checks that no buffer is overcommitted, and that each builder is behind a full buffer in
+    /// which no builder has a larger budget.
     #[test]
     fn the_division_is_max_min_fair(
         nodes in proptest::collection::vec((0u64..1_000_000, any::<prop::sample::Index>(), any::<bool>()), 1..12),
@@ -57,7 +57,8 @@ proptest! {
         for (builder, budget) in budgets.iter().enumerate() {
             let held = loads.iter().enumerate().any(|(node, (_, load, capacity))| {
                 let others: Vec<_> = (0..budgets.len()).filter(|other| tree.is_behind(BuilderIndex::new(*other), node)).collect();
-                // Whole bytes: less than one for each that shares may be left.
+                // Budgets are whole bytes, so in a full buffer up to one byte for each builder
+                // behind it may be left.
                 tree.is_behind(BuilderIndex::new(builder), node)
                     && *load + Bytes::new(others.len() as u64) > *capacity
                     && others.iter().all(|other| budgets[*other] <= *budget)

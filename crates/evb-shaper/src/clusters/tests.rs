@@ -22,7 +22,7 @@ fn ten_gigabits_by_a_timer_of_fifty_microseconds() {
     let cost = PacketCost::tcp(1500, CELL);
     let line = pace(10_000_000_000, ByteMeasure::Line);
     let clusters = Clusters::of(&line, Duration::from_micros(50), &cost);
-    // A packet takes 1230.4 ns.
+    // A full packet takes 1230.4 ns at 10 Gbit/s.
     assert_eq!(clusters.packet_interval, Duration::from_nanos(1231));
     assert_eq!(clusters.packets, 41);
     assert_eq!(clusters.interval, Duration::from_nanos(50_447));
@@ -32,7 +32,7 @@ fn ten_gigabits_by_a_timer_of_fifty_microseconds() {
     assert_eq!(clusters.coinciding_at_line_rate(0), Bytes::ZERO);
     let fewer = clusters.limited(10, &line, &cost);
     assert_eq!((fewer.packets, fewer.interval), (10, Duration::from_nanos(12_304)));
-    // Slow enough: packets alone.
+    // At 10 Mbit/s, single packets are far enough apart.
     let slow = Clusters::of(&pace(10_000_000, ByteMeasure::Buffer), Duration::from_micros(50), &cost);
     assert_eq!((slow.packets, slow.interval), (1, Duration::from_nanos(1_211_200)));
     let absurd = Clusters::of(&pace(u64::MAX, ByteMeasure::Line), Duration::MAX, &cost);
@@ -42,8 +42,8 @@ fn ten_gigabits_by_a_timer_of_fifty_microseconds() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Checks that clusters have as few packets as the precision permits, and that over many
-    /// clusters the rate is that of packets alone.
+    /// Checks that clusters have as few packets as the precision permits, and that the rate over
+    /// many clusters is the rate of single packets.
     #[test]
     fn clusters_keep_the_precision_and_the_rate(
         bits in 1_000_000u64..400_000_000_000,

@@ -10,10 +10,10 @@ fn cost(mtu: u32, udp: bool) -> PacketCost {
 #[test]
 fn eight_kilobytes_are_six_packets() {
     let cost = PacketCost::tcp(1500, CELL);
-    // 8192 + 16 = 5 × 1448 + 968: six frames.
+    // With the record header, 8192 + 16 = 5 × 1448 + 968 bytes take six frames.
     assert_eq!(cost.buffer(Bytes::new(8192)), Bytes::new(8208 + 6 * 66));
     assert_eq!(cost.line(Bytes::new(8192)), Bytes::new(8208 + 6 * 90));
-    // A byte still takes a cell.
+    // A packet with one lane byte takes a whole buffer cell.
     assert_eq!(cost.buffer(Bytes::new(1)), CELL);
 }
 
@@ -28,7 +28,8 @@ fn a_chunk_is_full_packets_and_two_fit_what_a_lane_may_hold() {
     }
 }
 
-/// Packets of a chunk, for a port with that buffer and rate.
+/// Returns the number of packets in a chunk, for a port with a buffer of `kib` KiB and a rate of
+/// `gbit` Gbit/s.
 fn packets(cost: PacketCost, kib: u64, gbit: u64) -> u64 {
     let link = Rate::from_bits_per_second(gbit * 1_000_000_000);
     let chunk = cost.chunk(cost.budget(Bytes::kib(kib), Some(link), 8), Some(link));
@@ -40,15 +41,15 @@ fn packets(cost: PacketCost, kib: u64, gbit: u64) -> u64 {
 #[test]
 fn a_fast_link_has_larger_chunks_that_divide_the_budget() {
     let ordinary = |kib, gbit| packets(cost(1500, false), kib, gbit);
-    assert_eq!([ordinary(128, 1), ordinary(512, 1)], [9, 11], "as without a stated rate");
-    // Two in the budget, seven, three to four and eight.
+    assert_eq!([ordinary(128, 1), ordinary(512, 1)], [9, 11], "the same chunks as without a known rate");
+    // In these four cases, the budget has room for two, seven, three and eight chunks.
     assert_eq!(
         [ordinary(128, 10), ordinary(512, 10), ordinary(256, 25), ordinary(2048, 100)],
         [32, 40, 44, 153]
     );
     assert_eq!(ordinary(128, 100), 32, "never more than half of the budget");
-    assert_eq!(packets(cost(1500, true), 128, 10), 32, "datagrams as well");
-    assert_eq!(packets(cost(9000, false), 128, 10), 5, "of ten");
+    assert_eq!(packets(cost(1500, true), 128, 10), 32, "chunks of datagrams are limited in the same way");
+    assert_eq!(packets(cost(9000, false), 128, 10), 5, "half of a budget of ten packets");
 }
 
 proptest! {
@@ -90,7 +91,8 @@ fn a_window_is_full_packets_within_its_share() {
 fn a_lane_over_udp_has_its_header_in_each_segment_and_none_in_front() {
     let cost = PacketCost::udp(1500, CELL);
     assert_eq!((cost.packet_payload(), cost.record_header()), (Bytes::new(1432), Bytes::ZERO));
-    // Ethernet 14, IPv4 20, UDP 8, ours 40; on the line the check sequence, preamble and gap.
+    // A full packet of 1514 bytes has 14 (Ethernet), 20 (IPv4), 8 (UDP) and 40 (evb) bytes of
+    // headers; on the line, check sequence, preamble and gap add 24.
     assert_eq!((cost.packet_buffer(), cost.packet_line()), (Bytes::new(1514), Bytes::new(1538)));
     assert_eq!(cost.full_packets(3), Bytes::new(3 * 1432));
     assert_eq!(cost.buffer(Bytes::new(1432)), Bytes::new(1514));
@@ -138,7 +140,8 @@ fn announcements_have_packets_of_their_own_over_udp_only() {
 }
 
 proptest! {
-    /// The kernel takes the longest train in one send, and would not take a segment more.
+    /// Checks that the kernel accepts the longest train in one send, and would not accept one
+    /// segment more.
     #[test]
     fn one_send_takes_the_longest_train(mtu in 576u32..65_536) {
         let cost = PacketCost::udp(mtu, CELL);
@@ -149,7 +152,8 @@ proptest! {
         prop_assert!(takes(segments) && !takes(segments + 1));
     }
 
-    /// A train is as long as it may be, and its packets are full.
+    /// Checks that a train consists of full packets, and that one packet more would exceed the
+    /// limit.
     #[test]
     fn trains_are_full_packets(bytes in 2000u64..400_000, mtu in 576u32..9001, udp: bool) {
         let cost = cost(mtu, udp);
@@ -170,7 +174,7 @@ proptest! {
         if lane > Bytes::ZERO {
             prop_assert!(cost.buffer(lane) <= Bytes::new(buffer));
         }
-        // One packet more would not fit.
+        // With one packet more, the grant would cost more than `buffer`.
         prop_assert!(cost.buffer(lane + cost.packet_payload()) > Bytes::new(buffer));
     }
 
@@ -178,7 +182,8 @@ proptest! {
     fn announcing_large_fragments_is_what_the_margin_is_for(lane in 0u64..100_000, udp: bool) {
         let announcing = |fragment| cost(1500, udp).announcing(Bytes::new(lane), fragment);
         prop_assert_eq!([announcing(0), announcing(1152), announcing(64_016)], [Bytes::ZERO; 3]);
-        // Three times what announces 108 bytes of the lane each, less a 16th.
+        // Three announcements of 24 bytes are charged for every 108 lane bytes, less a 16th of the
+        // lane bytes.
         let (three, margin) = (lane * 72 / 108, lane / 16);
         prop_assert_eq!(announcing(108), Bytes::new(three - margin));
     }

@@ -23,11 +23,12 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
 }
 
-/// A policy and the lanes it serves; grants are taken as the builder takes them.
+/// A credit policy and the lanes that it serves. Takes grants and updates the lanes as a builder
+/// does.
 struct Port {
     credit: Policy,
     lanes: Vec<LaneDemand>,
-    /// Per lane: where each event's fragment ends.
+    /// For each lane, the events and the lane offsets at which their fragments end.
     ends: Vec<Vec<(u64, u64)>>,
 }
 
@@ -73,7 +74,7 @@ impl Port {
         Some(grant)
     }
 
-    /// All grants that are given now, as (lane, end).
+    /// Returns all grants that the policy gives now, as pairs of lane and end offset.
     fn grants(&mut self, now: Instant) -> Vec<(usize, u64)> {
         core::iter::from_fn(|| self.poll(now)).map(|grant| (grant.lane.get(), grant.end)).collect()
     }
@@ -94,7 +95,7 @@ fn the_oldest_event_comes_first_and_ties_rotate() {
     assert_eq!(grants, [(1, 1000), (2, 1000), (1, 2000), (0, 1000), (0, 2000)]);
 }
 
-/// Checks that as many announcements are under way beside the grants as have announced them.
+/// Checks that grants leave room in the budget for the announcements of as many bytes.
 #[test]
 fn tiny_fragments_leave_room_for_what_announces_them() {
     let granted = |fragment| {
@@ -106,7 +107,7 @@ fn tiny_fragments_leave_room_for_what_announces_them() {
         lanes.len()
     };
     assert_eq!([granted(1471), granted(116), granted(48)], [9, 6, 4]);
-    // However little a budget has room for, there is always one.
+    // Even a budget that is too small for a chunk with its announcements gives one grant.
     let mut port = Port::new(1, 1000, 800, None);
     port.lanes[0].fragment = 17;
     port.announce(LaneIndex::new(0), 1, 10_000);
@@ -125,9 +126,9 @@ fn a_turn_reaches_beyond_its_event() {
 fn nobody_overtakes_the_oldest_event() {
     let mut port = Port::new(3, 6000, 4000, None);
     port.announce(LaneIndex::new(1), 2, 4000);
-    assert_eq!(port.grants(at(0)), [(1, 4000)], "of 6000 buffer bytes, 4214");
-    // The oldest event wants a whole chunk, which has no room; the small rest of the younger one
-    // would always fit.
+    assert_eq!(port.grants(at(0)), [(1, 4000)], "the chunk takes 4214 of 6000 buffer bytes");
+    // The oldest event needs a whole chunk, for which there is no room; the small chunks of younger
+    // events would always fit.
     port.announce(LaneIndex::new(0), 1, 4000);
     for event in 3..200 {
         port.announce(LaneIndex::new(2), event, 100);
@@ -141,7 +142,7 @@ fn nobody_overtakes_the_oldest_event() {
         waited += 1;
         assert!(waited < 10, "the oldest event starves");
     }
-    assert!(waited > 1, "it had to wait");
+    assert!(waited > 1, "the oldest event had to wait for room");
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn one_lane_holds_at_most_a_quarter_or_four_chunks_while_it_is_alone() {
     assert!(port.credit.outstanding() <= Bytes::new(50_000));
     let mut port = Port::new(2, 100_000, 8192, None);
     port.announce(LaneIndex::new(0), 1, 1_000_000);
-    assert_eq!(of_each(port.grants(at(0))), [4, 0], "nobody else wants to send");
+    assert_eq!(of_each(port.grants(at(0))), [4, 0], "no other lane wants to send");
     port.announce(LaneIndex::new(1), 9, 1000);
     assert_eq!(port.grants(at(0)), [(1, 1000)], "which leaves room for a younger event of another lane");
 }
@@ -172,9 +173,13 @@ fn a_stalled_lane_passes_its_turn_and_returns() {
     assert_eq!(port.credit.counters().stalls, [0, 0]);
     port.credit.handle_timeout(at(50));
     assert_eq!(port.credit.counters().stalls, [1, 0]);
-    assert_eq!(port.grants(at(50)), [(1, 1000)], "the stalled lane waits, older as it is");
+    assert_eq!(
+        port.grants(at(50)),
+        [(1, 1000)],
+        "the stalled lane gets no grant although its event is older"
+    );
     port.receive(LaneIndex::new(1), 1000, at(51));
-    assert!(port.credit.outstanding() > Bytes::ZERO, "what may lie in the switch is still charged");
+    assert!(port.credit.outstanding() > Bytes::ZERO, "bytes that may lie in the switch are still charged");
     port.receive(LaneIndex::new(0), 10, at(60));
     assert_eq!(port.grants(at(60)), [(0, 2000)]);
 }
@@ -205,8 +210,11 @@ fn one_source_at_a_time_to_the_end_of_its_event() {
         let grants = port.grants(at(0));
         let (lane, end) = *grants.last().unwrap();
         assert!(grants.iter().all(|(other, _)| *other == lane), "{grants:?}");
-        assert_eq!(end % 2500, 0, "to the end of the event, not beyond");
-        assert!(port.grants(at(0)).is_empty(), "nobody else until all of it is here");
+        assert_eq!(end % 2500, 0, "a turn ends with the event");
+        assert!(
+            port.grants(at(0)).is_empty(),
+            "no other lane gets a grant until the whole event has arrived"
+        );
         port.receive(LaneIndex::new(lane), end - 1, at(1));
         assert!(port.grants(at(1)).is_empty());
         port.receive(LaneIndex::new(lane), end, at(2));
@@ -232,7 +240,8 @@ fn a_budget_below_a_packet_still_moves() {
     assert_eq!(port.grants(at(0)), [(0, 1)]);
 }
 
-/// 128 KiB at 10 Gbit/s: nine tenths of it, in chunks of 38 packets.
+/// Returns a port at 10 Gbit/s with the budget for a buffer of 128 KiB, which is nine tenths of it,
+/// in chunks of 38 packets.
 fn fast_port(lanes: usize) -> Port {
     let budget = Bytes::kib(128) * 9 / 10;
     let chunk = cost().chunk(budget, Some(Rate::from_bits_per_second(10_000_000_000)));
@@ -245,11 +254,19 @@ fn a_lone_lane_has_two_chunks_under_way_and_shares_as_soon_as_another_wants() {
     let mut port = fast_port(3);
     let chunk = 38 * 1448 - 16;
     port.announce(LaneIndex::new(0), 1, 10 * chunk);
-    assert_eq!(port.grants(at(0)), [(0, chunk), (0, 2 * chunk)], "not one, which would stop and wait");
+    assert_eq!(
+        port.grants(at(0)),
+        [(0, chunk), (0, 2 * chunk)],
+        "two chunks, so that the lane need not wait for each to arrive"
+    );
     port.announce(LaneIndex::new(1), 2, 10 * chunk);
     assert!(port.grants(at(0)).is_empty(), "the budget is given out");
     port.receive(LaneIndex::new(0), chunk, at(1));
-    assert_eq!(port.grants(at(1)), [(1, chunk)], "younger, but the other lane has a chunk under way");
+    assert_eq!(
+        port.grants(at(1)),
+        [(1, chunk)],
+        "the younger event, since the other lane has a chunk under way"
+    );
     port.receive(LaneIndex::new(0), 2 * chunk, at(2));
     assert_eq!(port.grants(at(2)), [(0, 3 * chunk)]);
 }
@@ -271,7 +288,8 @@ fn one_source_at_a_time_does_not_stop_and_wait_either() {
     assert_eq!(port.grants(at(0)).len(), 2);
 }
 
-/// 48 B of lane for each fragment of 32 B: announcing them costs more than they do.
+/// Each fragment of 32 B takes 48 lane bytes, and the reserve for its announcement is larger than
+/// that.
 #[test]
 fn two_chunks_of_tiny_fragments_fit_as_well() {
     let mut port = fast_port(2);
@@ -280,8 +298,8 @@ fn two_chunks_of_tiny_fragments_fit_as_well() {
         port.announce(LaneIndex::new(lane), 1, 1_000_000);
     }
     let grants = port.grants(at(0));
-    assert_eq!(grants.iter().map(|(lane, _)| *lane).collect::<Vec<_>>(), [0, 1], "one each");
-    assert_eq!((grants[0].1 + 16) % 1448, 0, "of whole packets");
+    assert_eq!(grants.iter().map(|(lane, _)| *lane).collect::<Vec<_>>(), [0, 1], "one chunk for each lane");
+    assert_eq!((grants[0].1 + 16) % 1448, 0, "the chunk consists of full packets");
     assert!(port.credit.outstanding() > port_budget() * 9 / 10, "{}", port.credit.outstanding());
 }
 
@@ -295,7 +313,7 @@ fn how_long_grants_take_is_counted_to_their_first_and_last_byte() {
     port.receive(LaneIndex::new(0), 1000, at(4));
     let counters = port.credit.counters();
     let counted = |times: &evb_core::times::Times| (times.pairs()[1], times.max());
-    assert_eq!(counted(&counters.first_byte), (1, 1000), "once, after a millisecond");
+    assert_eq!(counted(&counters.first_byte), (1, 1000), "one first byte is recorded, after a millisecond");
     assert_eq!(counted(&counters.last_byte), (1, 4000));
 }
 
@@ -309,11 +327,16 @@ fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
     for lane in 0..3 {
         port.announce(LaneIndex::new(lane), 1, 1_000_000);
     }
-    assert_eq!(port.grants(at(0)).len(), 2, "which is all of the budget");
+    assert_eq!(port.grants(at(0)).len(), 2, "two grants use up the budget");
     assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
     port.credit.handle_timeout(at(50));
-    assert_eq!(port.credit.withholding(&port.lanes, at(199)), None, "it may wait for a core");
-    let first = port.credit.withholding(&port.lanes, at(200)).expect("two lanes that hold everything");
+    assert_eq!(
+        port.credit.withholding(&port.lanes, at(199)),
+        None,
+        "a stalled source may only be waiting for a core"
+    );
+    let first =
+        port.credit.withholding(&port.lanes, at(200)).expect("two stalled lanes hold the whole budget");
     port.credit.handle_gone(first, at(200));
     port.lanes[first].connected = false;
     let second =
@@ -324,12 +347,17 @@ fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
     assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
     let drained = port.credit.next_timeout().unwrap();
     port.credit.handle_timeout(drained);
-    assert_eq!(port.grants(drained).first().map(|(lane, _)| *lane), Some(2), "the third goes on");
+    assert_eq!(
+        port.grants(drained).first().map(|(lane, _)| *lane),
+        Some(2),
+        "the third lane gets grants again"
+    );
 }
 
 #[test]
 fn a_lane_that_brings_nothing_stays_while_no_other_waits() {
-    // A quarter of the budget may be kept: the others go on with the rest.
+    // A stalled lane may keep up to a quarter of the budget, because other lanes continue with the
+    // rest.
     let mut port = Port::new(2, 100_000, 8192, None);
     port.announce(LaneIndex::new(0), 1, 16_384);
     assert_eq!(port.grants(at(0)).len(), 2);
@@ -338,7 +366,7 @@ fn a_lane_that_brings_nothing_stays_while_no_other_waits() {
     port.grants(at(50));
     assert_eq!(port.credit.counters().stalls, [1, 0]);
     assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
-    // More may be kept where no other lane wants it.
+    // A stalled lane may keep more than a quarter of the budget if no other lane waits for it.
     let mut port = fast_port(2);
     port.announce(LaneIndex::new(0), 1, 1_000_000);
     port.grants(at(0));

@@ -11,7 +11,8 @@ fn without_departures_nothing_was_late() {
 }
 
 proptest! {
-    /// A quantile is at least the sample of that rank, and at most a tenth more.
+    /// Checks that a quantile is at least the sample of the corresponding rank, and at most a tenth
+    /// more.
     #[test]
     fn quantiles_are_right_to_a_tenth(
         mut nanos in proptest::collection::vec(0u64..3_000_000, 1..200),

@@ -31,7 +31,7 @@ fn pace(bits_per_second: u64, burst: u64, measure: ByteMeasure) -> Pace {
     Pace { rate: Rate::from_bits_per_second(bits_per_second), burst: Bytes::new(burst), measure }
 }
 
-/// A source with that many lanes, all connected and empty.
+/// Returns a source with the given number of lanes, all connected and without fragments.
 fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
     let config = SourceConfig {
         id: SourceId::new(1),
@@ -52,8 +52,9 @@ fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
     source
 }
 
-/// Adds events from `first` on, with a fragment of `length` bytes each, as all before, for the
-/// lanes in turn; announced and granted.
+/// Adds `count` events from `first` on, each with a fragment of `length` bytes, assigned to the
+/// lanes in turn. The fragments are announced and granted. All earlier fragments must have the same
+/// length.
 fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
     let lanes = source.core().lane_count() as u64;
     let mut decisions = Decisions::starting(EventId::new(first));
@@ -64,21 +65,22 @@ fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
     }
     source.core_mut().handle_decisions(&decisions).unwrap();
     for lane in 0..lanes {
-        // No more at once than is needed, but some each time.
+        // Each call of `announce` appends at least one announcement, so `count` calls are enough.
         (0..count).for_each(|_| source.announce(LaneIndex::new(lane as usize), START, &mut BytesMut::new()));
         let events = (1..first + count).filter(|event| event % lanes == lane).count() as u64;
         source.core_mut().handle_grant(LaneIndex::new(lane as usize), events * (length as u64 + 16)).unwrap();
     }
 }
 
-/// Returns a source with that many fragments ready and granted on each of its lanes.
+/// Returns a source with `fragments` fragments ready and granted on each of its lanes.
 fn source(pacing: Pacing, lanes: u16, fragments: u64, length: usize) -> PacedSource {
     let mut source = empty(pacing, lanes);
     fill(&mut source, 1, fragments * u64::from(lanes), length);
     source
 }
 
-/// Returns all departures until none is left, lane by lane, by a driver that is late as given.
+/// Returns all departures with the times at which they were handed out. The driver polls at the
+/// times that the source asks for, and later by `lateness` nanoseconds.
 fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)> {
     let (mut now, mut departed) = (START, Vec::new());
     for late in lateness.iter().cycle() {
@@ -95,7 +97,8 @@ fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)
     departed
 }
 
-/// Returns the rate of a lane's departures on the wire, by that measure, without the last one.
+/// Returns the rate at which a lane's bytes depart, by the given measure, from the first departure
+/// to the last.
 fn rate_of(departed: &[(Instant, Departure)], lane: LaneIndex, measure: ByteMeasure) -> f64 {
     let of_lane: Vec<_> = departed.iter().filter(|(_, departure)| departure.lane == lane).collect();
     let (last, rest) = of_lane.split_last().unwrap();
@@ -113,7 +116,7 @@ fn without_a_pace_lanes_take_turns() {
     let mut source = source(Pacing::none(cost()), 2, 3, 1 << 20);
     let departed = drive(&mut source, &[0]);
     let lanes: Vec<_> = departed.iter().map(|(_, gone)| (gone.lane.get(), gone.range.start)).collect();
-    // A fragment with its header, a little more than a turn.
+    // A fragment of 1 MiB with its header is a little more than a turn.
     let turn = (1 << 20) + 16;
     assert_eq!(lanes[..4], [(0, 0), (1, 0), (0, turn), (1, turn)]);
     assert!(departed.iter().all(|(now, gone)| gone.at == *now));
@@ -128,21 +131,23 @@ fn the_rate_counts_what_it_says() {
             let mut source = source(Pacing::uniform(Some(pace), 1, cost()), 1, 200, 64_000);
             let departed = drive(&mut source, &[0, 30_000, 60_000]);
             let found = rate_of(&departed, LaneIndex::new(0), measure);
-            // What was announced at the beginning is paid for at the beginning.
+            // Announcements were made at the beginning and are charged there, so they do not affect
+            // the rate.
             let error = found / (megabits * MEGABIT) as f64 - 1.0;
             assert!(error.abs() < 1e-3, "{megabits} Mbit/s, {measure:?}: {error:e}");
         }
     }
 }
 
-/// Checks that small fragments which come one by one, each with an announcement and a packet of its
-/// own, are paid for completely.
+/// Checks that the pace counts all bytes of small fragments that come one by one, each with an
+/// announcement and a packet of its own.
 #[test]
 fn announcements_are_paid_for() {
-    // An announcement takes 16 + 24 bytes and 66, or none of these where it shares the packet; the
-    // data take 16 + 16 + 1000 and 66.
+    // An announcement takes 16 + 24 bytes, and 66 for packet headers unless it shares the packet of
+    // the data. The data take 16 + 16 + 1000 bytes and 66 for packet headers.
     pay_for_announcements(cost(), 16 + 24 + 32 + 1000 + 66..=16 + 24 + 66 + 32 + 1000 + 66);
-    // In datagrams: 16 + 24 and 82; 16 + 1000 and 82.
+    // In datagrams, an announcement takes 16 + 24 bytes and the data 16 + 1000 bytes, each with 82
+    // for packet headers.
     let each = 16 + 24 + 82 + 16 + 1000 + 82;
     pay_for_announcements(PacketCost::udp(1500, CELL), each..=each);
 }
@@ -156,8 +161,8 @@ fn pay_for_announcements(cost: PacketCost, expected: RangeInclusive<u64>) {
         fill(&mut source, event, 1, 1000);
         event += 1;
         while source.poll_departure(now).is_some() {}
-        // The next one comes while the line is still busy: its announcement goes at once, its data
-        // wait.
+        // The next fragment comes while the line is still busy: its announcement leaves at once,
+        // and its data wait.
         while let Some(until) = source.held_until {
             now = until;
             while source.poll_departure(now).is_some() {}
@@ -191,7 +196,7 @@ fn trains_are_short_at_low_rates_and_long_at_high_ones() {
 fn three_destinations_share_a_full_link() {
     let link = pace(950 * MEGABIT, 100_000, ByteMeasure::Line);
     let data = Class { name: "data".into(), ..Class::default() };
-    // One lane is slower than its third, two are not paced at all.
+    // The pace of one lane is below a third of the link, and the other two lanes are not paced.
     let pacing = Pacing {
         lanes: vec![Some(pace(100 * MEGABIT, 20_000, ByteMeasure::Line)), None, None],
         link: LinkPlan::new(link, vec![data]).unwrap(),
@@ -199,7 +204,7 @@ fn three_destinations_share_a_full_link() {
     };
     let mut source = source(pacing, 3, 100, 64_000);
     let departed = drive(&mut source, &[0, 20_000]);
-    // While all have something to send.
+    // The rates are measured while all lanes have something to send.
     let last =
         |lane: LaneIndex| departed.iter().filter(|(_, gone)| gone.lane == lane).map(|(now, _)| *now).max();
     let end = LaneIndex::all(3).filter_map(last).min().unwrap();
@@ -221,7 +226,7 @@ fn an_executor_that_holds_trains_gets_them_ahead() {
     let departed = drive(&mut source, &[0, 100_000]);
     assert!(departed.iter().all(|(now, gone)| *now <= gone.at && gone.at <= *now + lead));
     assert!(departed.iter().skip(5).any(|(now, gone)| gone.at.since(*now) > lead / 2));
-    // Their times are those of the line, whenever they were handed out.
+    // Departure times are spaced as on the line, no matter when the trains were handed out.
     for pair in departed.windows(2) {
         let packet = Bytes::new(1538) / Rate::from_bits_per_second(100 * MEGABIT);
         let gap = pair[1].1.at.since(pair[0].1.at);
@@ -240,14 +245,15 @@ fn lateness_is_counted() {
     let p50 = counters.lateness.quantile(0.5).as_nanos();
     assert!((40_000..=45_000).contains(&p50), "{p50}");
     assert_eq!(counters.forfeited, Duration::ZERO);
-    // 12 500 bytes are a millisecond.
+    // The burst of 12 500 bytes makes up for one millisecond; these departures are later.
     fill(&mut source, 11, 5, 14_320);
     drive(&mut source, &[3_000_000]);
     assert!(source.counters().forfeited > Duration::from_millis(8));
 }
 
-/// Checks lanes of sixteen rates, so that their times drift through each other: the driver wakes at
-/// most twice in the spacing, for all of them, and each has its rate.
+/// Checks sixteen lanes with different rates, so that their departure times shift against each
+/// other: the driver wakes up at most twice per spacing for all lanes together, and each lane keeps
+/// its rate.
 #[test]
 fn lanes_share_wake_ups() {
     let rates: Vec<u64> = (0..16).map(|lane| (40 + lane) * MEGABIT).collect();
@@ -269,7 +275,7 @@ fn lanes_share_wake_ups() {
     let counters = source.counters();
     assert_eq!(counters.forfeited, Duration::ZERO);
     let late = counters.lateness.quantile(1.0);
-    // The histogram rounds up by a tenth at most.
+    // The histogram rounds up by at most a tenth.
     assert!(late <= (spacing / 2 + Duration::from_micros(30)) * 11 / 10, "{late:?}");
 }
 
@@ -294,8 +300,8 @@ fn a_pace_may_change() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Checks that no lane exceeds rate × T + burst in line bytes when it is driven by its own
-    /// timeouts, however late they are served.
+    /// Checks that no lane sends more than rate × T + burst line bytes in any time T, no matter how
+    /// late its timeouts are handled.
     #[test]
     fn a_paced_lane_never_exceeds_its_rate_and_burst(
         mbits in 10u64..20_000,

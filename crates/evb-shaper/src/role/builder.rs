@@ -1,4 +1,4 @@
-//! [`BuilderRole`]: all behaviour of a builder in a run.
+//! [`BuilderRole`]: a state machine with all behaviour of a builder in a run.
 
 mod lanes;
 mod sink;
@@ -28,39 +28,41 @@ use lanes::LaneState;
 pub use lanes::{Admitted, Greeting};
 use sink::AtSink;
 
-/// Time for which timers wait for unread input.
+/// Longest time for which a due timer waits until unread input has been read.
 const READING: Duration = Duration::from_millis(50);
 
-/// Time for which the end of the run waits for a sink that is still writing.
+/// Longest time for which the end of the run waits for a sink that is still writing.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// Action that a builder requests from its driver.
 #[derive(Debug)]
 pub enum BuilderOutput {
-    /// Connect to the supervisor and greet it. The answer, or the failure, goes to
+    /// Connect to the supervisor and send the greeting. Hand the answer, or the failure, to
     /// [`BuilderRole::handle_supervisor`].
     Dial(Dial),
-    /// Drop that connection, or the attempt at one; of a lane also the answer that is on its way.
-    /// No further input of it may be handed in.
+    /// Drop the connection to this target, or the attempt to connect; for a lane, also an answer to
+    /// its greeting that has not left yet. The driver must not hand in any further input from the
+    /// dropped connection.
     Close(Target),
-    /// To the supervisor.
+    /// Send this message to the supervisor.
     Send(Control),
-    /// To the supervisor, behind [`BuilderRole::complete`].
+    /// Complete this report with [`BuilderRole::complete`], and send it to the supervisor.
     Report(Control),
-    /// An event is over: filter it, write it, and say so by [`BuilderRole::handle_written`],
-    /// [`BuilderRole::handle_rejected`] or [`BuilderRole::handle_failed`].
+    /// Building of this event has ended: filter and write it, and report the result with
+    /// [`BuilderRole::handle_written`], [`BuilderRole::handle_rejected`] or
+    /// [`BuilderRole::handle_failed`].
     Event(Event),
-    /// That lane has records to be sent: have [`BuilderRole::records`] write them.
+    /// This lane has records to send: let the machine behind [`BuilderRole::records`] write them.
     Lane(LaneIndex),
-    /// The run is ending: a sink in trouble is not to be waited for without limit any more.
+    /// The run is ending: from now on, limit the time for which a sink with a fault is waited for.
     ExpectEnd,
-    /// The builder's part is over; nothing more comes.
+    /// The builder's part in the run is over, with this result; no further output follows.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
 
-/// A builder in a run.
+/// The state machine of a builder in a run.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`.
+/// The driver must call `poll` until it returns `None` after all inputs with the same `now`.
 #[derive(Debug)]
 pub struct BuilderRole {
     plan: BuilderPlan,
@@ -71,25 +73,28 @@ pub struct BuilderRole {
     lanes: Vec<LaneState>,
     /// Lanes whose connections are to be dropped.
     closing: LaneSet,
-    /// Lanes with records to be sent once their sources have been told.
+    /// Lanes that have records to send, but whose sources have not been sent the answer to their
+    /// greeting yet.
     withheld: LaneSet,
-    /// Lanes with such records that have opened since.
+    /// Lanes that have opened since, with records to send from before.
     opened: LaneSet,
     /// Span within which lanes over datagrams keep bytes that arrive out of order.
     window: Bytes,
-    /// A source that breaks its lane again and again must not fill the log.
+    /// Limit on log lines about lost lanes, so that a source which loses its connection again and
+    /// again does not fill the log.
     lines: Lines,
     sink: AtSink,
     expects_end: bool,
-    /// The run is ending: report when nothing is left, or then.
+    /// Time at which the builder sends its last report even if it still has events; set when the
+    /// run is ending.
     finish: Option<Instant>,
 }
 
 impl BuilderRole {
-    /// A builder that begins.
+    /// Creates a builder that begins its part in a run.
     ///
     /// # Errors
-    /// [`RoleFault::Roster`]: the first roster cannot be.
+    /// Returns [`RoleFault::Roster`] if the first roster is invalid.
     pub fn new(plan: BuilderPlan, start: &Start, now: Instant) -> Result<Self, RoleFault> {
         let (attendance, mut core) = (Attendance::new(start, now), plan.build(now));
         core.handle_registered(start.registered.greeted, now);
@@ -119,26 +124,26 @@ impl BuilderRole {
         Ok(new)
     }
 
-    /// Takes in what came of the connection to the supervisor.
+    /// Handles a message, a failure or the end of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
         let (core, sink) = (&self.core, &self.sink);
         let event = self.attendance.handle(heard, now, || sink.give_up(core));
         self.take(event, now);
     }
 
-    /// Has the supervisor end the run.
+    /// Asks the supervisor to end the run.
     pub fn request_run_end(&mut self, cause: String) {
         self.attendance.request_run_end(cause);
     }
 
-    /// Returns whether a timer of the lanes is due, so that what can be read is to be read before
-    /// [`Self::handle_timeout`]: what seems lost may be among that.
+    /// Returns true if a timer of the lanes is due. The driver should then read all available input
+    /// before it calls [`Self::handle_timeout`], since bytes that seem lost may be in that input.
     pub fn wants_reading(&self, now: Instant) -> bool {
         self.core.next_timeout().is_some_and(|due| due <= now)
     }
 
-    /// Notes that time has passed. Where input is unread (`is_unread`), timers of the lanes wait a
-    /// while for it.
+    /// Handles the timers that are due. If input is still unread (`is_unread`), timers of the lanes
+    /// wait a while for it.
     pub fn handle_timeout(&mut self, is_unread: bool, now: Instant) {
         let (core, sink) = (&self.core, &self.sink);
         let event = self.attendance.handle_timeout(now, || sink.give_up(core));
@@ -150,12 +155,13 @@ impl BuilderRole {
         }
     }
 
-    /// Returns when there is something to do without further input.
+    /// Returns the time at which to call [`Self::handle_timeout`] and [`Self::poll`] if no input
+    /// comes before.
     pub fn next_timeout(&self) -> Option<Instant> {
         earlier(self.core.next_timeout(), self.attendance.next_timeout(self.finish))
     }
 
-    /// Returns what is to be done next.
+    /// Returns the next action that the driver must carry out.
     pub fn poll(&mut self, now: Instant) -> Option<BuilderOutput> {
         if let Some(output) = self.attendance.poll(now) {
             return Some(match output {
@@ -180,13 +186,13 @@ impl BuilderRole {
         self.poll_machine(now).or_else(|| self.poll_report(now))
     }
 
-    /// Adds to a report what only the driver knows, before it is sent.
+    /// Adds the facts that only the driver knows to a report, before the report is sent.
     pub fn complete(&mut self, message: &mut Control, facts: ReportFacts) {
         self.attendance.complete(message, facts);
     }
 
-    /// Returns the machine of the lanes' records and bytes: announcements and data in, grants and
-    /// commits out.
+    /// Returns the state machine that handles the records and bytes of the lanes: it reads
+    /// announcements and data, and writes grants and commits.
     pub fn records(&mut self) -> &mut ShapedBuilder {
         &mut self.core
     }
@@ -196,10 +202,10 @@ impl BuilderRole {
         &self.core
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants of the builder, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant is violated, which is a defect of evb.
     pub fn invariants(&self) {
         self.core.invariants();
         for (lane, state) in self.lanes.iter().enumerate() {
@@ -222,7 +228,7 @@ impl BuilderRole {
         }
     }
 
-    /// Resumes after a new registration.
+    /// Continues after the builder has registered with the supervisor again.
     fn go_on(&mut self, registered: &Registered, now: Instant) {
         if registered.incarnation != self.attendance.incarnation() {
             self.begin_anew(registered, now);
@@ -230,8 +236,8 @@ impl BuilderRole {
         self.core.handle_registered(registered.greeted, now);
     }
 
-    /// Begins a new life without state: the supervisor ended the last one and gave its events to
-    /// others. The sink stays.
+    /// Begins a new incarnation without events: the supervisor has ended the previous one and
+    /// assigned its events to other builders. Events at the sink remain there.
     fn begin_anew(&mut self, registered: &Registered, now: Instant) {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;
@@ -267,7 +273,7 @@ impl BuilderRole {
         None
     }
 
-    /// The last report, once it is due.
+    /// Returns the last report, once all events are finished or the time limit for them has passed.
     fn poll_report(&mut self, now: Instant) -> Option<BuilderOutput> {
         let limit = self.finish.filter(|_| self.attendance.is_up())?;
         if !self.core.is_idle() && now < limit {
@@ -277,7 +283,7 @@ impl BuilderRole {
         Some(BuilderOutput::Report(self.core.report()))
     }
 
-    /// Takes in what the supervisor says.
+    /// Handles a message of the supervisor.
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let fault = |error: RosterError| RoleFault::Roster(error.to_string());
         match message.message {
@@ -298,13 +304,13 @@ impl BuilderRole {
                 self.attendance.finish(now);
             }
             Some(Message::RunEnd(end)) => self.attendance.end(&end, now),
-            // The rest is not for builders.
+            // All other messages are not meant for builders.
             _ => {}
         }
         Ok(())
     }
 
-    /// Sources come and go: lanes of those that are down are dropped.
+    /// Handles a new roster, and drops the lanes of sources that are down.
     fn handle_roster(&mut self, roster: &Roster, now: Instant) -> Result<(), RoleFault> {
         let sources = self.plan.sources();
         if !roster.sources.iter().copied().eq(sources.iter().map(|source| u32::from(source.number()))) {

@@ -1,5 +1,5 @@
-//! [`BuilderPlan`]: the plan from which a builder's machine is made, each time that it begins
-//! again.
+//! [`BuilderPlan`]: the parameters from which the state machine of a builder is created, for each
+//! of its incarnations.
 
 use core::time::Duration;
 
@@ -18,26 +18,27 @@ use crate::{
     policy::{Policy, Shaping},
 };
 
-/// Configuration of a builder; the rest comes from the supervisor.
+/// The builder's own configuration; all other parameters come from the supervisor.
 #[derive(Clone, Debug)]
 pub struct BuilderRoleConfig {
     /// Id of the builder.
     pub id: BuilderId,
-    /// Policy by which sources may send.
+    /// Policy that decides when sources may send.
     pub shaping: Shaping,
     /// Cost of lane bytes on the wire.
     pub cost: PacketCost,
-    /// Start of the rotation over the sources.
+    /// Position in the list of sources at which the rotation of grants starts.
     pub rotation: usize,
-    /// Time that data may wait in full queues on their way; zero if not known.
+    /// Longest time that data may wait in full queues on the way to the builder; zero if not known.
     pub queue: Duration,
-    /// The most payload memory; `None`: no limit.
+    /// Limit on the memory for payloads; `None` for no limit.
     pub memory: Option<Bytes>,
     /// True if lanes use datagrams.
     pub datagrams: bool,
 }
 
-/// Plan from which a builder's machine is made, in all lives of a builder in one run.
+/// Parameters from which the state machine of a builder is created, for each incarnation of the
+/// builder in one run.
 #[derive(Clone, Debug)]
 pub struct BuilderPlan {
     pub(super) core: BuilderConfig,
@@ -48,7 +49,8 @@ impl BuilderPlan {
     /// Creates the plan from the supervisor's data.
     ///
     /// # Errors
-    /// [`RoleFault::Roster`]: the roster cannot be. [`RoleFault::Memory`].
+    /// Returns [`RoleFault::Roster`] if the roster is invalid, and [`RoleFault::Memory`] if the
+    /// builder would need more memory than its limit.
     pub fn new(config: BuilderRoleConfig, start: &Start) -> Result<Self, RoleFault> {
         let core = core_config(&config, start)?;
         let lanes = core.sources.len();
@@ -60,22 +62,24 @@ impl BuilderPlan {
         Ok(Self { core, config })
     }
 
-    /// All sources of the run, ascending; a source's position is its lane.
+    /// Returns all sources of the run in ascending order; the position of a source is the index of
+    /// its lane.
     pub fn sources(&self) -> &[SourceId] {
         &self.core.sources
     }
 
-    /// Returns the number of events that may be open at once.
+    /// Returns the number of events that the builder may have open at once.
     pub fn slots(&self) -> usize {
         self.core.slots
     }
 
-    /// Returns the shaping policy, to be lowered to the buffers of sockets.
+    /// Returns the shaping policy for changes: the driver lowers its limits to the sizes of the
+    /// socket buffers.
     pub fn shaping_mut(&mut self) -> &mut Shaping {
         &mut self.config.shaping
     }
 
-    /// A machine with nothing in hand.
+    /// Creates the state machine of a builder, without any events.
     pub(super) fn build(&self, now: Instant) -> ShapedBuilder {
         let BuilderRoleConfig { shaping, cost, rotation, .. } = &self.config;
         let policy = shaping.policy(self.core.sources.len(), *cost, *rotation);

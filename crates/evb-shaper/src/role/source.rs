@@ -1,4 +1,4 @@
-//! [`SourceRole`]: all behaviour of a source in a run.
+//! [`SourceRole`]: a state machine with all behaviour of a source in a run.
 
 mod lanes;
 mod roster;
@@ -34,78 +34,81 @@ use crate::{
 use super::Paces;
 use lanes::Lanes;
 
-/// Configuration of a source; the rest comes from the supervisor.
+/// The source's own configuration; all other parameters come from the supervisor.
 #[derive(Clone, Debug)]
 pub struct SourceRoleConfig {
     /// Id of the source.
     pub id: SourceId,
-    /// The largest payload that it may push.
+    /// The largest payload of a fragment of this source.
     pub max_fragment: Bytes,
-    /// True if readout makes fragments on demand instead of pushing them by itself.
+    /// True if readout makes each fragment on request, false if it pushes fragments on its own.
     pub on_demand: bool,
     /// True if lanes use datagrams.
     pub datagrams: bool,
-    /// Time that announcements may wait in full queues on their way; zero if not known.
+    /// Longest time that announcements may wait in full queues on the way to a builder; zero if not
+    /// known.
     pub queue: Duration,
-    /// Paces at which it sends.
+    /// Paces at which the source sends to each builder.
     pub paces: Paces,
 }
 
-/// Path of a lane's datagrams to the builder.
+/// Parameters of a lane's datagrams to its builder.
 #[derive(Clone, Copy, Debug)]
 pub struct LanePath {
-    /// The lane's association: see [`Dial::association`].
+    /// The association of the lane, from [`Dial::association`].
     pub association: Association,
-    /// A round trip to the builder, if one is known.
+    /// A measured round-trip time to the builder, if one is known.
     pub round_trip: Option<Duration>,
-    /// The most bytes of a datagram.
+    /// The largest size of a datagram, in bytes.
     pub datagram: usize,
 }
 
 /// Action that a source requests from its driver.
 #[derive(Debug)]
 pub enum SourceOutput {
-    /// Connect to the supervisor or to a lane's builder, and greet it. The answer goes to
-    /// [`SourceRole::handle_supervisor`] or [`SourceRole::handle_lane_up`], a failure there or to
-    /// [`SourceRole::handle_lane_down`].
+    /// Connect to the supervisor or to a lane's builder, and send the greeting. Hand the
+    /// supervisor's answer, or a failure, to [`SourceRole::handle_supervisor`]; hand a builder's
+    /// answer to [`SourceRole::handle_lane_up`], and a failure to [`SourceRole::handle_lane_down`].
     Dial(Dial),
-    /// Drop that connection, or the attempt at one. Nothing of it is to be handed in any more.
+    /// Drop the connection to this target, or the attempt to connect. The driver must not hand in
+    /// any further input from the dropped connection.
     Close(Target),
-    /// To the supervisor.
+    /// Send this message to the supervisor.
     Send(Control),
-    /// To the supervisor, behind [`SourceRole::complete`].
+    /// Complete this report with [`SourceRole::complete`], and send it to the supervisor.
     Report(Control),
-    /// That lane has announcements: call [`SourceRole::announce`], or over datagrams
+    /// This lane has announcements to send: call [`SourceRole::announce`], or over datagrams
     /// [`SourceRole::write_datagram`].
     Announce(LaneIndex),
-    /// The source's part is over; nothing more comes.
+    /// The source's part in the run is over, with this result; no further output follows.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
 
-/// A source in a run.
+/// The state machine of a source in a run.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`, and `poll_departure` until
-/// `None`. Fragments that readout must make wait in `take_wanted`.
+/// After all inputs with the same `now`, the driver must call `poll` until it returns `None`, and
+/// then `poll_departure` until it returns `None`. `take_wanted` returns the events whose fragments
+/// readout must make.
 #[derive(Debug)]
 pub struct SourceRole {
     config: SourceRoleConfig,
     attendance: Attendance,
     paced: PacedSource,
-    /// Lanes by the machine's index.
+    /// Connections of the lanes, by lane index.
     lanes: Lanes,
-    /// Events whose fragments readout is to make; never more than the builders have slots.
+    /// Events whose fragments readout has to make; never more than the builders have slots.
     wanted: VecDeque<EventId>,
-    /// True if the supervisor knows that all builders of the roster are reached.
+    /// True if the supervisor was told that the source is connected to all builders of the roster.
     is_ready: bool,
-    /// True if the run is ending: builders close their lanes, which is then expected.
+    /// True if the run is ending, so that lost lanes are expected and not logged.
     is_ending: bool,
 }
 
 impl SourceRole {
-    /// A source that begins.
+    /// Creates a source that begins its part in a run.
     ///
     /// # Errors
-    /// [`RoleFault::Roster`]: the first roster cannot be.
+    /// Returns [`RoleFault::Roster`] if the first roster is invalid.
     pub fn new(config: SourceRoleConfig, start: &Start, now: Instant) -> Result<Self, RoleFault> {
         let paced = roster::paced(&config, start, now)?;
         let mut new = Self {
@@ -121,14 +124,15 @@ impl SourceRole {
         Ok(new)
     }
 
-    /// Takes in what came of the connection to the supervisor.
+    /// Handles a message, a failure or the end of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
         let core = self.paced.core();
         let event = self.attendance.handle(heard, now, || held(core));
         self.take(event, now);
     }
 
-    /// A lane's builder let it in. `path` is that of its datagrams, if it goes by datagrams.
+    /// Notes that the builder of a lane has admitted the source. `path` has the parameters of the
+    /// lane's datagrams, if the lane uses datagrams.
     pub fn handle_lane_up(
         &mut self,
         lane: LaneIndex,
@@ -155,7 +159,8 @@ impl SourceRole {
         tracing::debug!(builder = builder.number(), address, "lane is up");
     }
 
-    /// Notes that a lane's connection failed, or is gone: the driver has dropped it.
+    /// Notes that a lane's connection was lost or could not be made, and that the driver has
+    /// dropped it.
     pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if !self.lanes.handle_failed(lane, now) {
             return;
@@ -170,23 +175,23 @@ impl SourceRole {
     /// Takes a fragment from readout.
     ///
     /// # Errors
-    /// [`PushError`]: it is dropped, and counted.
+    /// Returns [`PushError`] if the fragment is not accepted; it is then dropped and counted.
     pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
         self.paced.core_mut().push(fragment, now)
     }
 
-    /// Has the supervisor end the run.
+    /// Asks the supervisor to end the run.
     pub fn request_run_end(&mut self, cause: String) {
         self.attendance.request_run_end(cause);
     }
 
-    /// Notes that `bytes` left for the supervisor. They take their part of the link before
-    /// fragments do.
+    /// Notes that `bytes` were sent to the supervisor, so that fragments leave room for them on the
+    /// link.
     pub fn handle_control_sent(&mut self, bytes: Bytes, now: Instant) {
         self.paced.charge(CONTROL_CLASS, bytes, now);
     }
 
-    /// Takes in that time passed.
+    /// Handles the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         let core = self.paced.core();
         let event = self.attendance.handle_timeout(now, || held(core));
@@ -196,13 +201,14 @@ impl SourceRole {
         }
     }
 
-    /// Returns when there is something to do without further input.
+    /// Returns the time at which to call [`Self::handle_timeout`], [`Self::poll`] and
+    /// [`Self::poll_departure`] if no input comes before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let session = self.attendance.next_timeout(self.paced.core().next_finish());
         earlier(earlier(self.paced.next_timeout(), self.lanes.next_timeout()), session)
     }
 
-    /// Returns what is to be done next.
+    /// Returns the next action that the driver must carry out.
     pub fn poll(&mut self, now: Instant) -> Option<SourceOutput> {
         if let Some(output) = self.attendance.poll(now) {
             return Some(match output {
@@ -224,37 +230,38 @@ impl SourceRole {
         self.poll_machine(now).or_else(|| self.poll_milestones(now))
     }
 
-    /// Returns the next bytes to depart, if any may now.
+    /// Returns the next lane bytes to send, if any may be sent now.
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         self.paced.poll_departure(now)
     }
 
-    /// Returns the next event whose fragment readout is to make and push.
+    /// Removes and returns the next event whose fragment readout has to make and push.
     pub fn take_wanted(&mut self) -> Option<EventId> {
         self.wanted.pop_front()
     }
 
-    /// Returns whether fragments wait for readout to make them.
+    /// Returns true if there are events whose fragments readout has to make.
     pub fn has_wanted(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Appends announcements to a lane's stream.
+    /// Appends the pending announcements of a lane to `into`, as bytes of its TCP stream.
     pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.paced.announce(lane, now, into);
     }
 
-    /// Appends one datagram of records of a lane.
+    /// Appends one datagram with pending records of a lane to `into`.
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.paced.write_datagram(lane, now, into);
     }
 
-    /// Adds to a report what only the driver knows, before it is sent.
+    /// Adds the facts that only the driver knows to a report, before the report is sent.
     pub fn complete(&mut self, message: &mut Control, facts: ReportFacts) {
         self.attendance.complete(message, facts);
     }
 
-    /// The machine of the lanes' records and bytes: grants and commits in, memory out.
+    /// Returns the state machine that handles the records and bytes of the lanes: it reads grants
+    /// and commits, and provides the memory of the data to send.
     pub fn records(&mut self) -> &mut SourceCore {
         self.paced.core_mut()
     }
@@ -279,10 +286,10 @@ impl SourceRole {
         self.lanes.peer(lane).0
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants of the source, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant is violated, which is a defect of evb.
     pub fn invariants(&self) {
         self.paced.core().invariants();
         assert_eq!(self.lanes.len(), self.paced.core().lane_count(), "one connection for each lane");
@@ -290,7 +297,7 @@ impl SourceRole {
             let is_connected = self.paced.core().is_lane_connected(lane);
             assert!(
                 !is_connected || self.lanes.is_up(lane),
-                "lane {lane} is connected, and has no connection"
+                "lane {lane} counts as connected but has no open connection"
             );
         }
         assert!(self.wanted.len() as u64 <= evb_core::source::MAX_AHEAD);
@@ -329,14 +336,14 @@ impl SourceRole {
                 core.handle_holdings(&holdings)?;
                 core.check_wanted(self.wanted.len())?;
             }
-            // The rest is not for sources.
+            // All other messages are not meant for sources.
             _ => {}
         }
         Ok(())
     }
 
-    /// Resumes after a new registration: a roster follows, and the decisions on all events that may
-    /// have been missed.
+    /// Continues after the source has registered again. After a registration, the supervisor sends
+    /// a roster, and the decisions on all events that the source may have missed.
     fn go_on(&mut self, registered: &Registered, now: Instant) {
         if registered.incarnation != self.attendance.incarnation() {
             self.attendance.renumber(registered.incarnation);
@@ -344,7 +351,8 @@ impl SourceRole {
             self.lanes.begin_anew(now);
         }
         self.paced.core_mut().handle_registered(now);
-        // Said again behind the roster.
+        // The roster that follows resets this flag, and the source then reports again that it is
+        // ready.
         self.is_ready = true;
     }
 
@@ -362,8 +370,8 @@ impl SourceRole {
         None
     }
 
-    /// Returns outputs that occur once: that all builders of a roster are reached, and the last
-    /// report.
+    /// Returns the messages that are sent only once: that the source is connected to all builders
+    /// of a roster, and the last report.
     fn poll_milestones(&mut self, now: Instant) -> Option<SourceOutput> {
         let core = self.paced.core_mut();
         if !self.is_ready && core.is_connected() {
@@ -376,7 +384,7 @@ impl SourceRole {
         (is_asked && core.finish(now)).then(|| SourceOutput::Report(self.paced.report(0, None)))
     }
 
-    /// Closes a lane whose builder sent invalid records.
+    /// Closes a lane whose builder sent an invalid answer.
     fn give_up_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         self.handle_lane_down(lane, cause, now);
         self.lanes.close(lane);
@@ -390,7 +398,7 @@ fn said(message: Control) -> SourceOutput {
     }
 }
 
-/// Describes the data that are lost with this source.
+/// Describes the fragments that are lost if this source ends.
 fn held(core: &SourceCore) -> String {
     let (assigned, undecided) = (core.uncommitted(), core.backlog_fragments());
     format!(

@@ -1,4 +1,4 @@
-//! What the roles' tests share: a supervisor of a few lines.
+//! Helpers for the tests of both roles: the messages of a minimal supervisor.
 
 use core::time::Duration;
 
@@ -31,7 +31,8 @@ pub(super) fn welcome(incarnation: u32) -> Heard {
     Heard::Welcome(Welcome { epoch: 4, run: 7, incarnation, parameters, ..Welcome::default() })
 }
 
-/// A roster of two sources, of which some are up, and builders: id and incarnation.
+/// Returns a roster of the sources 3 and 8, of which those in `up` are up, and of builders, given
+/// by id and incarnation.
 pub(super) fn roster(version: u32, up: &[u32], builders: &[(u32, u32)]) -> Roster {
     let address = |(id, incarnation): &(u32, u32)| {
         let (id, incarnation) = (*id, *incarnation);
@@ -64,7 +65,7 @@ pub(super) fn unreachable() -> Heard {
     Heard::Failed(DialFailure { fault: DialFault::Unreachable, words: "nobody there".to_owned() })
 }
 
-/// Returns the start of a role that joins at once, as life 1.
+/// Returns the start of a role that joins at once, as incarnation 1.
 pub(super) fn start(peer: Peer, roster: Roster) -> Start {
     let (supervisor, start_timeout) = ("daq:1".to_owned(), Duration::from_secs(1));
     let hello = Hello::new(peer, Peer::Supervisor);

@@ -13,12 +13,13 @@ const GIGABIT: Rate = Rate::from_bits_per_second(1_000_000_000);
 
 #[test]
 fn eight_fragments_of_64_kilobytes_through_a_gigabit_port() {
-    // Each takes 512 µs of its link; seven of eight have to wait.
+    // Each fragment takes 512 µs on its link, and seven of eight fragments have to wait in the
+    // port.
     let time = Bytes::new(64_000) / GIGABIT;
     assert_eq!(incast_buffer(8, GIGABIT, time), Bytes::new(7 * 64_000));
     assert_eq!(incast_buffer(1, GIGABIT, time), Bytes::ZERO);
     assert_eq!(incast_buffer(0, GIGABIT, time), Bytes::ZERO);
-    // Ten gigabits into one.
+    // Data flow in at 10 Gbit/s and out at 1 Gbit/s.
     let tenfold = Rate::from_bits_per_second(10_000_000_000);
     assert_eq!(overload_buffer(tenfold, GIGABIT, Duration::from_micros(100)), Bytes::new(112_500));
     assert_eq!(overload_buffer(GIGABIT, tenfold, Duration::from_secs(1)), Bytes::ZERO);
@@ -27,7 +28,8 @@ fn eight_fragments_of_64_kilobytes_through_a_gigabit_port() {
 
 #[test]
 fn a_budget_against_the_round_trip() {
-    // The table of 118 kB at 10 Gbit/s: 1 up to 60 µs, 0.47 at 200 µs.
+    // A budget of 118 kB fills a link of 10 Gbit/s at a round trip of 60 µs, and 0.47 of it at 200
+    // µs.
     let (budget, link) = (Bytes::new(118_000), Rate::from_bits_per_second(10_000_000_000));
     assert_eq!(utilisation(budget, link, Duration::from_micros(60)), 1.0);
     assert!((utilisation(budget, link, Duration::from_micros(200)) - 0.472).abs() < 1e-9);
@@ -39,7 +41,8 @@ fn a_budget_against_the_round_trip() {
 fn windows_are_bounded_by_the_port() {
     let cost = PacketCost::tcp(1500, CELL);
     let window = largest_window(Bytes::kib(128), 8, &cost).unwrap();
-    // 16 384 bytes: ten full packets and one of 1178 with its headers, less a record header.
+    // Each lane's share of 16 384 bytes holds ten full packets and one packet of 1244 bytes; packet
+    // headers and the record header are subtracted.
     assert_eq!(window, Bytes::new(10 * 1448 + 1244 - 66 - 16));
     assert_eq!(windows_buffer(8, window, &cost), Bytes::kib(128));
     assert_eq!(largest_window(Bytes::kib(128), 1000, &cost), None);
@@ -47,8 +50,8 @@ fn windows_are_bounded_by_the_port() {
 }
 
 proptest! {
-    /// Checks that the result fits, and that one lane more does not, when the window is the
-    /// largest.
+    /// Checks that windows of the largest size fit into the port, and that windows with one packet
+    /// more do not.
     #[test]
     fn the_largest_window_is_the_bound(port in 1000u64..10_000_000, lanes in 1u64..300) {
         let cost = PacketCost::tcp(1500, CELL);

@@ -29,24 +29,24 @@ fn class(name: &str, guaranteed: Option<u64>, ceiling: Option<u64>, priority: u8
     Class { name: name.into(), guaranteed: guaranteed.map(rate), ceiling: ceiling.map(rate), priority }
 }
 
-/// Traffic that a lane of the model has to send.
+/// The traffic that a simulated lane has to send.
 #[derive(Clone, Copy, Debug)]
 enum Offer {
-    /// Always more.
+    /// The lane always has something to send.
     Greedy,
-    /// Trains that come at that rate.
+    /// The lane gets data at this rate, in Mbit/s.
     Steady(u64),
     /// No traffic.
     Idle,
 }
 
-/// A driver that is late, in front of lanes of which each sends trains of one size.
+/// A class tree whose driver wakes up late, with lanes that each send trains of a fixed size.
 struct World {
     tree: ClassTree,
     offers: Vec<(Offer, Bytes)>,
-    /// Line bytes departed, by lane.
+    /// Line bytes that each lane has sent.
     sent: Vec<u64>,
-    /// Lane, time, line bytes.
+    /// Lane, time and line bytes of each departure.
     departed: Vec<(usize, Instant, u64)>,
 }
 
@@ -82,7 +82,7 @@ impl World {
                     Err(until) => break until,
                 }
             };
-            // Offers come every ten microseconds.
+            // New data may come every ten microseconds.
             let next = until.unwrap_or(Instant::FAR_FUTURE).min(now + Duration::from_micros(10));
             now = next.max(now) + Duration::from_nanos(*late);
             if now >= end {
@@ -91,17 +91,18 @@ impl World {
         }
     }
 
-    /// Mbit/s of some lanes in the second half of a run.
+    /// Returns the total rate of the selected lanes in the second half of a run, in Mbit/s.
     fn rate(&self, lanes: impl Fn(usize) -> bool, time: Duration) -> f64 {
         let half = START + time / 2;
         let late = self.departed.iter().filter(|(lane, at, _)| lanes(*lane) && *at >= half);
         late.map(|(.., size)| *size).sum::<u64>() as f64 * 8.0 / (time.as_secs_f64() / 2.0) / 1e6
     }
 
-    /// Checks that these lanes never send more than `rate × t + most` in any interval.
+    /// Checks that the selected lanes together never send more than `rate × t + most` in any
+    /// interval.
     fn check_never_above(&self, lanes: impl Fn(usize) -> bool, rate: Rate, most: Bytes) {
-        // An interval that is too full contains one that is too full from each of its departures
-        // on, so only the fullest is kept.
+        // This simulates a leaky bucket that drains at `rate`: its level exceeds `most` exactly if
+        // some interval that ends now had too many bytes.
         let (mut level, mut last) = (0_i128, START);
         let top = i128::from(most.count() + 2) * 8_000_000_000;
         for (_, at, size) in self.departed.iter().filter(|(lane, ..)| lanes(*lane)) {
@@ -133,7 +134,8 @@ fn control_keeps_its_guarantee_beside_greedy_data() {
     let mut world = World::new(&plan, &lanes);
     world.run(SECOND, Duration::ZERO, &[0, 50_000]);
     let found = [0, 1, 2, 3].map(|wanted| world.rate(|lane| lane == wanted, SECOND));
-    // Data borrows all that control leaves, for its priority; bulk has its hundredth.
+    // By its priority, the class `data` borrows all that `control` leaves; `bulk` gets its
+    // guaranteed hundredth.
     for (found, asked) in found.iter().zip([47.5, 47.5, 4.0, 1.0]) {
         assert!((found / asked - 1.0).abs() < 0.01, "{found:?}");
     }
@@ -159,7 +161,8 @@ fn what_asks_nobody_is_made_room_for() {
     for _ in 0..5 {
         world.tree.charge(ClassIndex::new(1), control, START);
     }
-    // 62 500 bytes take 5 ms of the link; then data has it all.
+    // The 62 500 bytes of control messages take 5 ms on the link; after that, data has the whole
+    // link.
     world.run(Duration::from_millis(105), Duration::ZERO, &[0]);
     assert_eq!(world.departed[0].1, START + Duration::from_millis(5));
     assert!((world.rate(|_| true, Duration::from_millis(105)) - 100.0).abs() < 1.0);
@@ -223,7 +226,7 @@ struct Drawn {
     lanes: Vec<(usize, Option<Pace>, Offer, u64)>,
 }
 
-/// Guarantees that fill the link to that many hundredths, in the drawn ratio.
+/// Creates classes whose guarantees have the drawn ratio and add up to `hundredths` of the link.
 fn draw(classes: &[AnyClass], hundredths: u64) -> Drawn {
     let sum: u64 = classes.iter().map(|(weight, ..)| weight).sum();
     let guarantees: Vec<_> = classes.iter().map(|(weight, ..)| (weight * hundredths / sum).max(1)).collect();
@@ -244,7 +247,8 @@ fn draw(classes: &[AnyClass], hundredths: u64) -> Drawn {
     Drawn { plan, guarantees, ceilings, priorities, lanes: lanes.collect() }
 }
 
-/// Mbit/s that a class asks for: what its lanes are offered, as far as their paces permit.
+/// Returns the rate that a class could use, in Mbit/s: the data of its lanes, limited by their
+/// paces and the ceiling of the class.
 fn asked(drawn: &Drawn, class: usize) -> f64 {
     let of_class = drawn.lanes.iter().filter(|(of, ..)| *of == class);
     let each = of_class.map(|(_, pace, offer, _)| {
@@ -259,8 +263,8 @@ fn asked(drawn: &Drawn, class: usize) -> f64 {
     sum.min(drawn.ceilings[class].map_or(f64::INFINITY, |ceiling| ceiling as f64))
 }
 
-/// Returns lanes of 100 Mbit/s with trains of 12 500 bytes, a millisecond of their rate. Each
-/// begins the given number of microseconds after `START`, and its first train has left.
+/// Returns a tree with lanes of 100 Mbit/s and trains of 12 500 bytes, which take one millisecond.
+/// Each lane begins the given number of microseconds after `START`, and its first train has left.
 fn staggered(burst: u64, begins: &[u64]) -> (ClassTree, Instant) {
     let paces = begins.iter().map(|_| (ClassIndex::new(0), Some(pace(100, burst))));
     let mut tree = ClassTree::new(&LinkPlan::unlimited(), paces);
@@ -283,13 +287,21 @@ fn lanes_whose_times_follow_shortly_go_together() {
         let (tree, until) = staggered(burst, begins);
         tree.joined(until, Duration::from_micros(most)).since(until).as_micros()
     };
-    assert_eq!(joined(125_000, &[0], 500), 0, "a lane alone is on time");
+    assert_eq!(joined(125_000, &[0], 500), 0, "a lane that is alone is on time");
     assert_eq!(joined(125_000, &[0, 100, 400, 600], 500), 400);
     assert_eq!(joined(125_000, &[0, 100, 400, 600], 300), 100);
     assert_eq!(joined(125_000, &[0, 100, 400, 600], 0), 0);
-    assert_eq!(joined(125_000, &[0, 600], 5000), 0, "half a train's time is as much as any waits");
-    assert_eq!(joined(16_500, &[0, 100, 200], 500), 100, "half of what the burst pays for: 160 µs");
-    assert_eq!(joined(12_500, &[0, 100], 500), 0, "a burst that pays for no lateness");
+    assert_eq!(
+        joined(125_000, &[0, 600], 5000),
+        0,
+        "no train is delayed by more than half its time on the line"
+    );
+    assert_eq!(
+        joined(16_500, &[0, 100, 200], 500),
+        100,
+        "half of the lateness that the burst makes up for: 160 µs"
+    );
+    assert_eq!(joined(12_500, &[0, 100], 500), 0, "the burst makes up for no lateness");
 }
 
 proptest! {
@@ -323,18 +335,19 @@ proptest! {
                 world.check_never_above(|of| of == lane, pace.rate, pace.burst.max(largest));
             }
         }
-        // Each class has its guarantee, or the rate that it asks for, so none starves.
+        // Each class gets its guaranteed rate, or all that it asks for if this is less, so no class
+        // starves.
         for (class, found) in rates.iter().enumerate() {
             let least = asked(&drawn, class).min(drawn.guarantees[class] as f64);
             prop_assert!(*found >= least * 0.98 - 0.5, "class {class}: {found} of {least}; {rates:?} {drawn_lanes:?}", drawn_lanes = drawn.lanes);
         }
-        // Nothing idles that could send.
+        // The link is never idle while a lane could send.
         let wanted: f64 = (0..classes.len()).map(|class| asked(&drawn, class)).sum();
         prop_assert!(total >= wanted.min(100.0) * 0.98 - 0.5, "{total} of {wanted}: {rates:?} {:?}", drawn.lanes);
-        // Who lacks something while a class of lower priority borrows: never.
+        // No class borrows while a class of higher priority gets less than it asks for.
         for class in 0..classes.len() {
-            // Trains are not interrupted: one that falls due just then waits for the one that
-            // leaves, and a pace whose burst is one or two trains cannot make up for all of it.
+            // A train that becomes due while another is being sent has to wait for its end, and a
+            // pace with a burst of one or two trains cannot make up for all of this delay.
             let is_paced = drawn.lanes.iter().any(|(of, pace, ..)| *of == class && pace.is_some());
             let unmade = if is_paced { 0.12 } else { 0.06 };
             let lacks = asked(&drawn, class).min(200.0) - rates[class] > 1.0 + rates[class] * unmade;

@@ -28,8 +28,8 @@ fn lane(ready: u64) -> LaneDemand {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Checks that the bytes under way never exceed the window, lane by lane, and that all are
-    /// granted in the end.
+    /// Checks that the bytes under way on each lane never exceed the window, and that all ready
+    /// bytes are granted in the end.
     #[test]
     fn sources_times_window_is_the_bound(
         window in 1u64..40_000,
@@ -41,7 +41,7 @@ proptest! {
         let mut policy = Policy::window(Bytes::new(window), cost, ready.len());
         let mut lanes: Vec<_> = ready.iter().map(|ready| LaneDemand { fragment, ..lane(*ready) }).collect();
         let mut grants: Vec<Vec<(u64, Bytes)>> = vec![Vec::new(); lanes.len()];
-        // Each step brings a byte at least.
+        // At least one byte arrives in each step.
         let enough = ready.iter().sum::<u64>() as usize + 1;
         for (which, step) in steps.into_iter().cycle().take(enough) {
             while let Some(grant) = policy.poll(&lanes, Instant::ZERO) {
@@ -72,7 +72,8 @@ fn a_lane_that_is_gone_gets_nothing() {
     assert_eq!(policy.poll(&[gone], Instant::ZERO), None);
 }
 
-/// Lost piece by piece, bytes take more of a port when they are sent again than they did together.
+/// Checks that retransmissions stay within the window, although bytes that are sent again in small
+/// pieces take more of a port's buffer than in one train.
 #[test]
 fn what_is_sent_again_keeps_to_the_window() {
     let (now, cost) = (Instant::ZERO, PacketCost::udp(1500, CELL));
@@ -84,12 +85,12 @@ fn what_is_sent_again_keeps_to_the_window() {
         let lost = Some(Lost { start: *start, end: start + 100, request: 1 });
         policy.poll(&[LaneDemand { granted: 2000, lost, ..lane(2000) }], now).is_some()
     });
-    assert_eq!(asked.count(), 8, "a cell of 256 bytes each, of 1514 + 650");
+    assert_eq!(asked.count(), 8, "each piece takes a cell of 256 bytes, and the window 1514 + 650");
     assert!(policy.outstanding() <= cost.buffer(Bytes::new(2000)));
 }
 
-/// Replays seed 362 of the whole-system simulator: a lane that had been reset was granted a second
-/// window while the first one lay in the port.
+/// Replays seed 362 of the whole-system simulator: a lane whose connection had been reset was
+/// granted a second window while the bytes of the first window were still in the port.
 #[test]
 fn a_lane_that_comes_back_waits_for_the_port_to_drain() {
     let cost = PacketCost::udp(1500, CELL);

@@ -1,11 +1,11 @@
-//! Datagrams under way.
+//! A simulated network that carries the datagrams of both directions.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use evb_core::{lane::RoundTrip, rng::Rng, time::Instant};
 
-/// Loss, duplication and damage of datagrams as fractions, and their delays.
+/// The fractions of datagrams that are lost, duplicated and damaged, and the delays of datagrams.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
     pub(crate) loss: f64,
@@ -16,8 +16,8 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Returns true if it only loses datagrams: their order is kept, and they arrive within the
-    /// timeout that applies before a round trip is measured.
+    /// Returns true if the network only loses datagrams: it keeps their order, and they arrive
+    /// within the timeout that applies before a round trip is measured.
     pub(crate) fn only_loses(&self) -> bool {
         self.copies == 0.0 && self.jitter.is_zero() && self.delay * 2 < RoundTrip::INITIAL
     }
@@ -34,7 +34,8 @@ pub(crate) enum Way {
 struct UnderWay {
     way: Way,
     datagram: Vec<u8>,
-    /// Bytes that it takes of the builder's port, if it carries data.
+    /// Bytes that the datagram takes in the buffer of the builder's port, if it carries data;
+    /// otherwise 0.
     data: u64,
 }
 
@@ -49,8 +50,8 @@ pub(crate) struct Network {
     pub(crate) damaged: u64,
 }
 
-/// Returns the bytes that a datagram of data takes of the port, by the test's own count: Ethernet
-/// 14, IPv4 20, UDP 8.
+/// Returns the bytes that a data datagram takes in the port's buffer. The test computes these bytes
+/// independently of the library, with headers of 14 (Ethernet), 20 (IPv4) and 8 (UDP) bytes.
 fn buffer_bytes(datagram: &[u8]) -> u64 {
     (datagram.len() as u64 + 42).max(256)
 }
@@ -90,8 +91,8 @@ impl Network {
         self.under_way.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Returns the first arrival, and up to `most` in all that arrived in the same direction right
-    /// after it.
+    /// Returns the first datagram that has arrived and those that arrived directly after it in the
+    /// same direction, at most `most` in all.
     pub(crate) fn receive(&mut self, most: usize, now: Instant) -> Option<(Way, Vec<Vec<u8>>)> {
         let mut run: Option<(Way, Vec<Vec<u8>>)> = None;
         while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now)

@@ -34,7 +34,7 @@ const EPOCH: Epoch = Epoch::new(77);
 const SEGMENT: u64 = 1432;
 const DATAGRAM: usize = 1472;
 const MAX_FRAGMENT: u64 = 20_000;
-/// Simulated time in which any of these runs has to end.
+/// Simulated time within which every run must end.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug)]
@@ -48,11 +48,11 @@ pub(crate) struct Plan {
     budget: Option<Bytes>,
     cuts: f64,
     largest: u64,
-    /// Bytes that a lane keeps out of order.
+    /// Span within which a lane keeps bytes that arrive out of order.
     window: u64,
 }
 
-/// Everything of one schedule.
+/// The complete state of one schedule: sources, builder, network and results.
 pub(crate) struct World {
     plan: Plan,
     rng: Rng,
@@ -67,7 +67,7 @@ pub(crate) struct World {
     sink: Vec<Event>,
     connections: u32,
     pub(crate) stale: u64,
-    /// Datagrams that were dealt with together with the one before.
+    /// Number of datagrams that were handled together with the preceding one.
     pub(crate) joined: u64,
     pub(crate) reconnects: u64,
 }
@@ -131,7 +131,7 @@ impl World {
             lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); plan.sources],
-            // The network holds nothing up.
+            // The simulated network has no queues.
             queue: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
@@ -144,7 +144,7 @@ impl World {
             on_demand: false,
             decided: EventId::default(),
             deadline: Duration::from_secs(20),
-            // The network holds nothing up.
+            // The simulated network has no queues.
             queue: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
@@ -178,14 +178,15 @@ impl World {
         sum
     }
 
-    /// Runs until every event is built and every source has released everything.
+    /// Runs the schedule until every event is built and every source has released all its
+    /// fragments.
     pub(crate) fn run(&mut self) {
         let end = self.now + PATIENCE;
         loop {
             self.connect();
             self.trigger();
             loop {
-                // The kernel merges datagrams, or does not.
+                // The kernel may merge several datagrams into one read, or not.
                 let most = [1, 3, 64][self.rng.below(3) as usize];
                 let Some((way, run)) = self.network.receive(most, self.now) else { break };
                 self.deliver(way, &run);
@@ -207,7 +208,7 @@ impl World {
         assert_eq!(events, (1..=self.plan.events).collect::<Vec<_>>());
     }
 
-    /// Time goes on to the next thing that happens.
+    /// Advances the time to the next timeout or arrival, and sometimes breaks a connection.
     fn wait(&mut self) {
         let timeouts = self.sources.iter().map(SourceCore::next_timeout);
         let next = timeouts.fold(self.builder.next_timeout(), earlier);
@@ -313,7 +314,7 @@ impl World {
                 builder::Output::Lane(lane) => {
                     let mut datagram = BytesMut::new();
                     self.builder.write_datagram(lane, self.now, &mut datagram);
-                    assert!(datagram.len() <= 1232, "larger than what every path carries");
+                    assert!(datagram.len() <= 1232, "the datagram is larger than every network path carries");
                     self.network.send(Way::ToSource(lane.get()), &datagram, self.now);
                 }
                 builder::Output::Supervisor(control) => {

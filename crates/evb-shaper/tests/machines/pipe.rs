@@ -1,4 +1,5 @@
-//! One lane's connection in memory: bytes that can be cut anywhere, and who reads them.
+//! One lane's connection in memory. The connection passes bytes to builder and source in pieces of
+//! any size, and can break at any byte.
 
 use bytes::BytesMut;
 use evb_core::{
@@ -13,15 +14,15 @@ use evb_core::{
 };
 use evb_shaper::Policy;
 
-/// Both directions, and what the wire showed so far.
+/// The bytes under way in both directions, and the lane's counters as seen in the records so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     pub(crate) up: BytesMut,
     pub(crate) down: BytesMut,
-    /// The builder accepted; the source has not heard so yet.
+    /// The builder's answer to a new connection, which the source has not received yet.
     pub(crate) welcome: Option<LaneState>,
     pub(crate) is_up: bool,
-    /// Data bytes of the current record that are still to come.
+    /// Data bytes of the current record that the builder has not received yet.
     data_left: usize,
     announced: u64,
     received: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// The builder accepts a connection.
+    /// Connects the lane, after the builder has accepted the connection with `state`.
     pub(crate) fn connect(&mut self, state: LaneState) {
         assert_eq!((state.received, state.announced), (self.received, self.announced));
         assert!(state.committed <= state.received && state.received <= state.announced);
@@ -46,7 +47,8 @@ impl Pipe {
         self.down.clear();
     }
 
-    /// At most `limit` bytes reach the builder; data goes by either of its two doors.
+    /// Passes at most `limit` bytes to the builder. Data are handed in by either of the builder's
+    /// two functions for this.
     pub(crate) fn feed_builder(
         &mut self,
         builder: &mut BuilderCore<Policy>,
@@ -94,8 +96,8 @@ impl Pipe {
         }
     }
 
-    /// Notes the builder's records, and checks the order of the counters: committed ≤ received ≤
-    /// granted ≤ ready.
+    /// Reads the records that the builder has written, and checks the order of the lane's counters:
+    /// committed ≤ received ≤ granted ≤ ready.
     pub(crate) fn note_written(&mut self, mut written: &[u8]) {
         while let Some(header) = written.first_chunk::<RECORD_HEADER>() {
             let header = RecordHeader::decode(*header).unwrap();
@@ -119,7 +121,7 @@ impl Pipe {
         assert!(self.granted <= self.announced);
     }
 
-    /// At most `limit` bytes reach the source.
+    /// Passes at most `limit` bytes of whole records to the source.
     pub(crate) fn feed_source(&mut self, source: &mut SourceCore, limit: usize) {
         let mut budget = limit.min(self.down.len());
         while let Some(header) = self.down.first_chunk::<RECORD_HEADER>() {
@@ -152,8 +154,8 @@ fn read_data(builder: &mut BuilderCore<Policy>, lane: LaneIndex, mut data: &[u8]
                 count
             }
             None => {
-                // The piece is small, so that a large fragment's memory is found once its header is
-                // past.
+                // The piece is small, so that after the header of a large fragment the builder can
+                // offer memory to read into.
                 let count = data.len().min(40);
                 builder.handle_data(lane, &data[..count], now).unwrap();
                 data = &data[count..];

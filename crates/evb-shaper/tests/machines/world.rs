@@ -1,4 +1,5 @@
-//! Sources, one builder, a supervisor's decisions and a sink, in an order that a seed decides.
+//! Sources, one builder, a supervisor's decisions and a sink, whose actions happen in a random
+//! order that depends on a seed.
 
 use core::time::Duration;
 use std::{
@@ -38,7 +39,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 const MAX_FRAGMENT: Amount = Amount::kib(40);
 const BUILDER: BuilderId = BuilderId::new(1);
 
-/// Faults that may happen in a run.
+/// The parameters of a run, and the faults that may happen in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -47,15 +48,15 @@ pub(crate) struct Plan {
     pub(crate) events: u64,
     pub(crate) shaping: Shaping,
     pub(crate) budget: Option<Amount>,
-    /// Connections break.
+    /// True if connections may break.
     pub(crate) cuts: bool,
-    /// Readout leaves fragments out, or pushes them twice.
+    /// True if readout may leave out fragments or push them twice.
     pub(crate) sloppy_readout: bool,
-    /// The last source dies half way.
+    /// True if the last source dies in the middle of the run.
     pub(crate) loses_a_source: bool,
 }
 
-/// Everything of one case.
+/// The complete state of one run.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) rng: Rng,
@@ -64,7 +65,7 @@ pub(crate) struct World {
     pub(crate) sources: Vec<SourceCore>,
     pipes: Vec<Pipe>,
     dead: BTreeSet<usize>,
-    /// Per source: decisions on the way, and the next event that readout pushes.
+    /// For each source, the decisions that it has not received yet.
     decisions: Vec<VecDeque<Decisions>>,
     next_push: Vec<u64>,
     assignments: VecDeque<Assignments>,
@@ -133,7 +134,7 @@ impl World {
         }
     }
 
-    /// One random step, and the machines polled dry after it.
+    /// Takes one random action, and then polls all state machines until they have no output.
     pub(crate) fn step(&mut self) {
         let lane = self.rng.below(self.plan.sources as u64) as usize;
         match self.rng.below(100) {
@@ -158,7 +159,7 @@ impl World {
         self.sources.iter().for_each(SourceCore::invariants);
     }
 
-    /// Lets everything that is under way arrive, and every deadline pass.
+    /// Lets all bytes under way arrive and all deadlines pass, until the run is over.
     pub(crate) fn drain(&mut self) {
         self.plan.cuts = false;
         for round in 0..4000 {
@@ -175,14 +176,15 @@ impl World {
             }
             self.accept();
             self.pump();
-            // A deadline is for fragments that are never announced, not for announcements that are
-            // under way.
+            // Time passes beyond the deadline only if no announcements are under way, since the
+            // deadline is meant for fragments that are never announced.
             let is_quiet = self.pipes.iter().all(|pipe| pipe.up.is_empty());
             let pause = if is_quiet && round % 100 == 99 { DEADLINE } else { Duration::from_micros(50) };
             self.pass(pause);
             self.pump();
             if self.is_over() {
-                // What was under way in connections that broke has left the network.
+                // After this time, the bytes of broken connections have left the network and are no
+                // longer charged.
                 self.pass(Duration::from_secs(1));
                 self.pump();
                 return;
@@ -413,8 +415,8 @@ impl World {
     }
 }
 
-/// Returns the payload of one fragment: its event in front, then bytes that distinguish each place
-/// from every other.
+/// Returns the payload of one fragment: the event id, followed by random bytes that differ for
+/// every source and event.
 pub(crate) fn payload(seed: u64, source: usize, event: u64) -> Bytes {
     let mut rng = Rng::new(seed ^ (source as u64) << 32 ^ event);
     let length = match rng.below(40) {

@@ -1,10 +1,10 @@
-//! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo
-//! xtask seeds` calls.
+//! Simulates whole systems with random faults, one for each seed, and reports checks that fail.
+//! `cargo xtask seeds` runs this program.
 
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "what runs simulations has a clock, threads and files; they have none"
+    reason = "this program uses a clock, threads and files; only the simulations must not"
 )]
 
 mod summary;
@@ -32,7 +32,7 @@ use evb_sim::{
 use summary::Summary;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask seeds", about = "Whole systems with faults, from seeds")]
+#[command(name = "cargo xtask seeds", about = "Simulates whole systems with random faults")]
 struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
@@ -40,29 +40,30 @@ struct Args {
     /// Number of seeds.
     #[arg(long)]
     count: Option<u64>,
-    /// Minutes after which no further seed begins.
+    /// Minutes after which no simulation of a further seed is started.
     #[arg(long)]
     minutes: Option<f64>,
     /// Transport of the lanes.
     #[arg(long, value_enum, default_value_t = Over::Both)]
     transport: Over,
-    /// Number of seeds that run at the same time; as many as there are cores by default.
+    /// Number of seeds that are simulated at the same time; by default the number of processor
+    /// cores.
     #[arg(long)]
     threads: Option<usize>,
-    /// Print everything that happens.
+    /// Print every step of the simulation.
     #[arg(long)]
     trace: bool,
-    /// Keep only these faults of the scenario, by position; `none`: no fault.
+    /// Keep only the faults at these positions of the scenario's list; with `none`, no fault.
     #[arg(long, value_delimiter = ',')]
     faults: Option<Vec<String>>,
-    /// Go on after a seed that fails.
+    /// Continue with further seeds after one has failed.
     #[arg(long)]
     keep_going: bool,
-    /// Do not make a scenario that fails smaller.
+    /// Do not reduce a failing scenario to a smaller one.
     #[arg(long)]
     no_shrink: bool,
-    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature
-    /// `undo`.
+    /// Revert an earlier bug fix, given by its commit, to see if the checks detect the bug; needs
+    /// the feature `undo`.
     #[arg(long)]
     undo: Option<String>,
     /// Write the summary as JSON.
@@ -102,7 +103,7 @@ const PROGRESS: Duration = Duration::from_secs(10);
 const COUNT: u64 = 300;
 
 fn main() -> ExitCode {
-    // A check that fails is told once, with its seed.
+    // The message of a panic is reported later, together with the seed, so it is not printed here.
     std::panic::set_hook(Box::new(|_| {}));
     match work(&Args::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the seeds; whether nothing was found.
+/// Runs all seeds; returns true if no check failed.
 fn work(args: &Args) -> Result<bool> {
     let began = Instant::now();
     if let Some(name) = &args.undo {
@@ -196,7 +197,8 @@ fn finish(args: &Args, summary: &Summary, took: Duration) -> Result<bool> {
     Ok(summary.failures.is_empty())
 }
 
-/// Says what was found, the scenario made smaller, and how to see it again.
+/// Prints a failed check, the command that repeats it, and a smaller scenario in which it still
+/// fails.
 fn tell(args: &Args, seed: u64, outcome: &Outcome) {
     let Some(failure) = &outcome.failure else { return };
     println!("seed {seed}: {failure}");

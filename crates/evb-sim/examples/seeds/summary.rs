@@ -1,4 +1,4 @@
-//! What came of all seeds.
+//! Summary of the results of all seeds.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -11,7 +11,8 @@ pub(crate) struct Summary {
     transport: &'static str,
     seeds: u64,
     last: u64,
-    /// Of all seeds together, whatever their order.
+    /// Combined hash of the traces of all seeds; it does not depend on the order in which the seeds
+    /// ran.
     hash: u64,
     counts: Counts,
     pub(crate) failures: Vec<(u64, Outcome)>,
@@ -36,14 +37,14 @@ impl Summary {
         }
     }
 
-    /// Returns a line of progress.
+    /// Returns a line of text that reports the progress.
     pub(crate) fn progress(&self, took: Duration) -> String {
         let rate = self.seeds as f64 / took.as_secs_f64();
         let Self { seeds, last, .. } = self;
         format!("{seeds} seeds, up to {last}, {rate:.1} per second, {} failed", self.failures.len())
     }
 
-    /// For people.
+    /// Formats the summary as text.
     pub(crate) fn show(&self, took: Duration) -> String {
         let counts = &self.counts;
         let mut text = String::new();
@@ -89,7 +90,7 @@ impl Summary {
         text
     }
 
-    /// For programs.
+    /// Formats the summary as JSON.
     pub(crate) fn json(&self, took: Duration) -> String {
         let counts = &self.counts;
         let failures: Vec<_> = self
@@ -133,7 +134,7 @@ impl Summary {
     }
 }
 
-/// A scenario without its faults, in one line.
+/// Describes a scenario, without its faults, in one line.
 pub(crate) fn describe(scenario: &Scenario) -> String {
     let Scenario { sources, builders, spares, slots, .. } = scenario;
     format!(

@@ -1,4 +1,4 @@
-//! A builder's host, and the checks that must hold for it at every step.
+//! A builder's host, and the checks of the builder at every step.
 
 mod datagrams;
 
@@ -33,24 +33,24 @@ pub(crate) struct BuilderHost {
     core: ShapedBuilder,
     host: HostIndex,
     control: EndIndex,
-    /// The lanes, one per source.
+    /// The builder's lanes, one for each source.
     lanes: Vec<Reading>,
-    /// Events that the sink is busy with, and the times at which it finishes them.
+    /// Events that the sink is writing, and the times at which it finishes them.
     sink: VecDeque<(Instant, Event)>,
     sink_time: core::time::Duration,
-    /// The most bytes that may be outstanding.
+    /// The largest number of bytes that may be outstanding.
     budget: Bytes,
     outstanding_peak: Bytes,
     spinning: Spinning,
 }
 
-/// A lane as the host sees it.
+/// The reading state of a lane.
 #[derive(Debug)]
 struct Reading {
     end: LaneEnd,
-    /// Bytes still to come of the data record that has begun.
+    /// Bytes of the current data record that have not arrived yet.
     data_left: usize,
-    /// End of the announced bytes, by the host's own count.
+    /// End offset of the announced bytes, counted independently of the state machine.
     announced: u64,
 }
 
@@ -82,7 +82,7 @@ impl BuilderHost {
         &mut self.core
     }
 
-    /// Returns the most buffer bytes that were outstanding at once.
+    /// Returns the largest number of buffer bytes that were outstanding at once.
     pub(crate) fn outstanding_peak(&self) -> Bytes {
         self.outstanding_peak
     }
@@ -238,8 +238,8 @@ impl BuilderHost {
     }
 }
 
-/// Passes data bytes to the machine, those of a large fragment into its own memory as a socket
-/// would be read. Returns the number of bytes.
+/// Passes data bytes to the state machine. Bytes of a large fragment are copied directly into the
+/// fragment's memory, as if read from a socket. Returns the number of bytes passed.
 pub(crate) fn take_data(
     core: &mut BuilderCore<Policy>,
     lane: LaneIndex,
@@ -261,7 +261,7 @@ pub(crate) fn take_data(
     Ok(taken)
 }
 
-/// Checks that a builder grants nothing that was not announced to it.
+/// Checks that a builder grants only bytes that were announced to it.
 fn check_grant(records: &[u8], announced: u64) -> Result<(), String> {
     let Some(header) = records.first_chunk::<RECORD_HEADER>() else { return Ok(()) };
     match RecordHeader::decode(*header) {

@@ -33,13 +33,14 @@ pub(crate) struct SourceHost {
     /// The source's number, counted from zero.
     index: usize,
     control: EndIndex,
-    /// The lanes, one per builder.
+    /// The source's lanes, one for each builder.
     lanes: Vec<LaneEnd>,
     workload: Workload,
     /// Fragments that readout is about to push.
     readout: BTreeSet<(Instant, EventId)>,
     ready: bool,
-    /// End of the announced bytes of each lane over datagrams, by the host's own count.
+    /// For each lane over datagrams, the end offset of the announced bytes, counted independently
+    /// of the state machine.
     announced: Vec<u64>,
     repeated: u64,
     spinning: Spinning,
@@ -184,7 +185,7 @@ impl SourceHost {
                 LaneEnd::Datagrams(socket) => self.depart_in_segments(&departure, socket, network)?,
             }
         }
-        // Announcements leave alone if they found no data to share packets with.
+        // Announcements that did not share packets with data are sent here.
         for lane in &self.lanes {
             if let LaneEnd::Stream(end) = lane {
                 network.flush(*end);
@@ -193,7 +194,7 @@ impl SourceHost {
         Ok(())
     }
 
-    /// Sends one data record, in one piece: header and payload leave together.
+    /// Sends one data record, header and payload together in one write.
     fn depart(
         &self,
         lane: LaneIndex,
@@ -220,7 +221,7 @@ impl SourceHost {
     }
 
     fn report(&mut self, network: &mut Network, now: Instant) {
-        // Fragments that readout is about to push count, too.
+        // The last report waits for fragments that readout is about to push.
         let is_waiting =
             !self.readout.is_empty() && self.core.core().next_finish().is_some_and(|by| now < by);
         if !is_waiting && self.core.core_mut().finish(now) {

@@ -21,7 +21,7 @@ pub(crate) struct SupervisorHost {
 }
 
 impl SupervisorHost {
-    /// Creates the host. `peers` has first all sources in order, then the builders.
+    /// Creates the host. `peers` lists all sources in order, followed by the builders.
     pub(crate) fn new(
         core: SupervisorCore,
         host: HostIndex,
@@ -31,7 +31,7 @@ impl SupervisorHost {
         Self { core, host, peers, sources }
     }
 
-    /// Runs the machine, and returns the report when the ledger is closed.
+    /// Runs the supervisor's state machine; returns its report when the ledger is closed.
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<Option<RunReport>, String> {
         let now = network.now();
         for (peer, end) in &self.peers {
@@ -50,12 +50,12 @@ impl SupervisorHost {
                 Output::Drop { peer, reason } => {
                     return Err(format!("the supervisor dropped {peer}: {reason}"));
                 }
-                // Simulated runs keep no journal.
+                // The supervisor of this simulation has no journal.
                 Output::Journal(_) => {}
                 Output::Ended(report) => return Ok(Some(*report)),
             }
         }
-        // All messages of one turn to a peer leave together.
+        // All messages that one run of the host writes to a peer are sent together.
         for (_, end) in &self.peers {
             network.flush(*end);
         }

@@ -19,7 +19,8 @@ fn drawn(delays: &Delays, count: usize) -> Vec<Duration> {
     drawn
 }
 
-/// Drawn delays have the recorded quantiles, and none is longer than the last of them.
+/// Checks that drawn delays have the recorded quantiles, and that no delay is longer than the last
+/// quantile.
 #[test]
 fn what_is_drawn_is_what_was_recorded() {
     let drawn = drawn(&recorded(), 100_000);
@@ -52,7 +53,7 @@ fn processor_time_is_of_calls_and_bytes() {
     assert_eq!(processor.of(3, Bytes::kib(8)), us(6 + 8));
 }
 
-/// A grant's path has two wake-ups and six calls.
+/// Checks that the time from a grant to its data has two wake-ups and six system calls.
 #[test]
 fn the_path_of_a_grant_is_that_of_both_programs() {
     let processor = ProcessorTime { wake_up: us(5), call: us(1), mebibyte: us(1) };

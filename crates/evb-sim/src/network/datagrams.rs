@@ -1,5 +1,5 @@
-//! [`Datagrams`]: datagram sockets, the network's faults between them, and the time that losses
-//! take to recover.
+//! [`Datagrams`]: datagram sockets, the faults of the network between them, and the recovery times
+//! of losses.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,23 +14,22 @@ use evb_core::{
 
 use super::{HostIndex, NetworkModel};
 
-/// One of two sockets that are connected to each other; the other one is its [`super::peer_of`].
+/// Index of a datagram socket; [`super::peer_of`] returns the socket that it is connected to.
 pub(crate) type SocketIndex = usize;
 
 /// Size of the Ethernet header.
 const ETHERNET: usize = 14;
 
-/// All sockets.
+/// All datagram sockets of the network.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     sockets: Vec<Socket>,
-    /// A generator separate from that of streams, whose draws are the same with or without
-    /// datagrams.
+    /// A separate random generator, so that datagrams do not change the random draws for streams.
     rng: Rng,
     weather: Weather,
     counters: DatagramFates,
-    /// Lane bytes that were lost on their way to a socket, by their first offset, and the time of
-    /// the loss.
+    /// The lost data datagrams, by receiving socket and first lane offset, and the time of each
+    /// loss.
     losses: BTreeMap<(SocketIndex, u64), Instant>,
     recoveries: Vec<u64>,
 }
@@ -54,26 +53,27 @@ struct Weather {
 pub struct DatagramFates {
     /// Datagrams sent by hosts.
     pub sent: u64,
-    /// Datagrams sent with lane bytes.
+    /// Datagrams sent that carry lane bytes.
     pub data: u64,
     /// Datagrams forwarded twice.
     pub duplicated: u64,
-    /// Datagrams held back beyond their turn.
+    /// Datagrams that were delayed, so that later ones may have overtaken them.
     pub delayed: u64,
     /// Datagrams forwarded with a wrong bit.
     pub damaged: u64,
-    /// Datagrams refused by the host that they reached, because of their checksum.
+    /// Datagrams refused by the receiving host because of a wrong checksum.
     pub refused: u64,
-    /// Datagrams not sent because their bytes were committed between a request and its answer.
+    /// Datagrams of requested retransmissions that were not sent, because their bytes had been
+    /// committed in the meantime.
     pub void: u64,
 }
 
-/// Returns the bytes that a datagram takes in a port's queue.
+/// Returns the L2 bytes of a datagram's frame, which it takes in a port's queue.
 pub(super) fn frame(datagram: &Datagram) -> Bytes {
     Bytes::new((datagram.len() + IPV4_UDP + ETHERNET) as u64)
 }
 
-/// Returns true if it contains more than an acknowledgement.
+/// Returns true if a datagram contains more than the header, and thus more than an acknowledgement.
 pub(super) fn has_body(datagram: &Datagram) -> bool {
     datagram.len() > DATAGRAM_HEADER
 }
@@ -116,7 +116,7 @@ impl Datagrams {
         &mut self.counters
     }
 
-    /// Returns the time that each loss of lane bytes took until the same bytes arrived, in ns.
+    /// Returns, for each loss of lane bytes, the time in ns until the same bytes arrived.
     pub(super) fn recoveries(&self) -> &[u64] {
         &self.recoveries
     }
@@ -126,14 +126,14 @@ impl Datagrams {
         self.counters.data += u64::from(lane_offset(datagram).is_some());
     }
 
-    /// Returns the number of copies, one or two, in which a datagram leaves the switch.
+    /// Draws the number of copies, one or two, in which a datagram leaves the switch.
     pub(super) fn copies(&mut self) -> usize {
         let twice = self.roll(self.weather.duplication);
         self.counters.duplicated += u64::from(twice);
         1 + usize::from(twice)
     }
 
-    /// Returns the delay of a datagram beyond its turn.
+    /// Draws the additional delay of a datagram, which is zero for most datagrams.
     pub(super) fn delay(&mut self) -> Duration {
         if !self.roll(self.weather.reordering) {
             return Duration::ZERO;
@@ -142,7 +142,7 @@ impl Datagrams {
         self.weather.reordering_delay.mul_f64(self.rng.uniform())
     }
 
-    /// Returns a datagram as it leaves the network: by chance with a wrong bit.
+    /// Returns the datagram as it arrives: with a random probability, one of its bits is wrong.
     pub(super) fn pass(&mut self, datagram: Datagram) -> Datagram {
         if !self.roll(self.weather.corruption) {
             return datagram;
@@ -161,8 +161,8 @@ impl Datagrams {
         }
     }
 
-    /// Puts a datagram into its socket, and records the recovery of lost lane bytes that it
-    /// carries.
+    /// Delivers a datagram to its socket. If the datagram carries lane bytes that were lost before,
+    /// their recovery time is recorded.
     pub(super) fn handle_arrival(&mut self, to: SocketIndex, datagram: Datagram, now: Instant) {
         if let Some(offset) = lane_offset(&datagram).filter(|_| !self.losses.is_empty()) {
             let end = offset + (datagram.len() - DATAGRAM_HEADER) as u64;
@@ -181,7 +181,7 @@ impl Datagrams {
     }
 }
 
-/// Returns the offset of the lane bytes that a datagram carries, if there are any.
+/// Returns the first offset of the lane bytes that a datagram carries, if it carries any.
 fn lane_offset(datagram: &Datagram) -> Option<u64> {
     let (header, _) = DatagramHeader::decode(datagram).ok()?;
     (header.kind == DatagramKind::Data).then_some(header.offset)

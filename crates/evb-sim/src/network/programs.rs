@@ -1,4 +1,4 @@
-//! [`Programs`]: the states of the hosts' programs, which sleep, wait for a core or run.
+//! [`Programs`]: the programs of the hosts, each of which sleeps, waits for a core, or runs.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use evb_core::{
 use super::HostIndex;
 use crate::hosts::Program;
 
-/// All hosts' programs.
+/// The programs of all hosts.
 #[derive(Debug)]
 pub(super) struct Programs {
     hosts: Vec<Host>,
     /// Number of idle cores.
     idle: usize,
-    /// Programs that wait for a core, in their order.
+    /// Programs that wait for a core, in the order in which they get one.
     waiting: VecDeque<HostIndex>,
     running: Option<Run>,
     rng: Rng,
@@ -28,26 +28,28 @@ pub(super) struct Programs {
 struct Host {
     program: Program,
     state: State,
-    /// The time since which there is something to do again, for a program on a core; for one
-    /// asleep, the time from which there is something to do.
+    /// The earliest time at which there is new work for the program, if it sleeps or occupies a
+    /// core; `None` if there is no new work.
     next: Option<Instant>,
-    /// The time at which a program that is asleep wakes up for it.
+    /// The time at which the sleeping program wakes up to do the work.
     wakes: Instant,
 }
 
-/// The current run, in virtual time.
+/// The run of the program that is executing now.
 #[derive(Debug)]
 struct Run {
     host: HostIndex,
     spent: Duration,
-    /// The socket of the last datagram: a train of them is one system call.
+    /// The socket of the last datagram sent or received. Consecutive datagrams of one socket count
+    /// as one system call.
     socket: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Asleep,
-    /// The program waits for a core; `slept` if it has just woken up.
+    /// The program waits for a core. `slept` is true if the program has just woken up, and false if
+    /// it goes on without having slept.
     Waiting {
         slept: bool,
     },
@@ -66,12 +68,12 @@ impl Programs {
         }
     }
 
-    /// Notes that there is something to do for the host at `at`. Returns the time of its wake-up,
-    /// if that has to be scheduled.
+    /// Notes that there is work for a host's program from `at` on. Returns the time of the
+    /// program's wake-up if the caller must schedule a wake-up.
     pub(super) fn wake_at(&mut self, host: HostIndex, at: Instant, now: Instant) -> Option<Instant> {
         let Host { program, state, next, wakes } = &mut self.hosts[host];
         match state {
-            // The next run will read all that is there.
+            // The program will find the work when it gets a core.
             State::Waiting { .. } => None,
             State::OnCore => {
                 *next = earlier(*next, Some(at));
@@ -79,7 +81,8 @@ impl Programs {
             }
             State::Asleep => {
                 let at = at.max(now);
-                // A recorded wake-up is not shortened by bytes that arrive before it.
+                // With recorded delays, bytes that arrive before the wake-up do not make it
+                // earlier.
                 if !program.wake_up.is_of_each() && next.is_some_and(|since| since <= at) {
                     return None;
                 }
@@ -95,7 +98,8 @@ impl Programs {
         }
     }
 
-    /// Wakes the program up, if this is the time of its wake-up.
+    /// Wakes up a host's program, if `now` is the time of its wake-up; outdated wake-ups are
+    /// ignored.
     pub(super) fn handle_wake(&mut self, host: HostIndex, now: Instant) {
         let own = &mut self.hosts[host];
         if own.state == State::Asleep && own.next.is_some() && own.wakes == now {
@@ -105,7 +109,7 @@ impl Programs {
         }
     }
 
-    /// Returns the next program that gets a core.
+    /// Gives a free core to the next waiting program, and returns its host.
     pub(super) fn start(&mut self) -> Option<HostIndex> {
         if self.idle == 0 {
             return None;
@@ -120,34 +124,35 @@ impl Programs {
         Some(host)
     }
 
-    /// Charges the running program for its calls and bytes. Returns the time from the start of its
-    /// run at which they are finished; zero outside of runs.
+    /// Charges the running program for system calls and bytes. Returns the processor time of the
+    /// present run so far; zero if no program is running.
     pub(super) fn spend(&mut self, calls: u32, bytes: Bytes) -> Duration {
         let Some(run) = &mut self.running else { return Duration::ZERO };
         run.spent += self.hosts[run.host].program.processor.of(calls, bytes);
         run.spent
     }
 
-    /// Does the same for a datagram of a socket.
+    /// Charges the running program for a datagram that it sends to or receives from a socket.
+    /// Returns the processor time of the present run so far.
     pub(super) fn spend_on_datagram(&mut self, socket: usize, bytes: Bytes) -> Duration {
         let last = self.running.as_mut().and_then(|run| run.socket.replace(socket));
         self.spend(u32::from(last != Some(socket)), bytes)
     }
 
-    /// Ends the run, as far as the machines are concerned. Returns its host, and the time for which
-    /// the program keeps its core.
+    /// Ends the current run, whose output is complete. Returns the host of the run, and the time
+    /// for which the program occupies its core.
     pub(super) fn finish(&mut self) -> Option<(HostIndex, Duration)> {
         self.running.take().map(|run| (run.host, run.spent))
     }
 
-    /// Takes the program off its core. Returns the time of its next wake-up, if that has to be
-    /// scheduled.
+    /// Takes a program off its core. Returns the time of the program's next wake-up if the caller
+    /// must schedule a wake-up.
     pub(super) fn handle_done(&mut self, host: HostIndex, took: Duration, now: Instant) -> Option<Instant> {
         self.idle += 1;
         let own = &mut self.hosts[host];
         let next = own.next.take();
-        // A program that finds something to do does not go to sleep. A program that takes no time
-        // never finds anything.
+        // A program that finds new work does not go to sleep. A run that takes no time cannot have
+        // received new work.
         if !took.is_zero() && next.is_some_and(|at| at <= now) {
             own.state = State::Waiting { slept: false };
             self.waiting.push_back(host);

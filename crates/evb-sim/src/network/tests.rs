@@ -7,8 +7,8 @@ pub(super) fn two_hosts(model: NetworkModel, seed: u64) -> Network {
     Network::new(model, programs, seed)
 }
 
-/// Transfers bytes from host 0 to host 1, and returns the arrival of the last one, and the number
-/// of resent segments.
+/// Transfers bytes from host 0 to host 1. Returns the time at which the last byte arrives, and the
+/// number of retransmitted segments.
 fn transfer(loss: f64, bytes: &[u8], seed: u64) -> (Instant, u64) {
     let mut network = two_hosts(NetworkModel { loss, ..NetworkModel::default() }, seed);
     let (from, to) = network.connect(0, 1);
@@ -34,10 +34,11 @@ fn bytes_arrive_whatever_is_lost() {
     assert!(resent > 50, "{resent}");
 }
 
-/// 12.5 MB in 100 ms would be a full gigabit; headers, gaps and slow start take their part.
+/// Checks that one stream uses nearly the whole rate of 1 Gbit/s. Headers, gaps and slow start take
+/// the rest.
 #[test]
 fn one_stream_fills_the_link() {
     let (end, resent) = transfer(0.0, &vec![1; 11_600_000], 1);
     let goodput = 11_600_000.0 * 8.0 / end.as_nanos() as f64;
-    assert!((0.90..0.9415).contains(&goodput), "{goodput} Gbit/s, {resent} segments again");
+    assert!((0.90..0.9415).contains(&goodput), "{goodput} Gbit/s, {resent} segments retransmitted");
 }

@@ -1,4 +1,4 @@
-//! The result of a run, in numbers.
+//! Computes the report of a finished run.
 
 use core::time::Duration;
 
@@ -75,7 +75,8 @@ impl Simulation<'_> {
         })
     }
 
-    /// Returns the median of the time from a grant to its last byte, over all builders' grants.
+    /// Returns the median time from a grant to the arrival of its last byte, over the grants of all
+    /// builders.
     fn grant_delay(&mut self) -> Duration {
         let mut took = Percentiles::default();
         for builder in &mut self.builders {
@@ -84,7 +85,7 @@ impl Simulation<'_> {
         Duration::from_micros(took.latency().p50)
     }
 
-    /// Returns the summary of the lanes' datagrams.
+    /// Returns the summary of the datagrams on all lanes.
     fn datagrams(&mut self) -> DatagramSummary {
         let mut times = self.network.recoveries().to_vec();
         times.sort_unstable();

@@ -16,9 +16,9 @@ fn a_port_drops_what_does_not_fit_and_drains_at_line_rate() {
     let mut switch = Switch::new(1, &Link::new(GIGABIT, Duration::ZERO), Bytes::new(3 * 1514 + 100), 0.0, 1);
     let at = Instant::from_nanos;
     let arrivals: Vec<_> = (0..4).map(|_| switch.forward(0, FULL, at(0))).collect();
-    // 1538 bytes take 12.304 µs on the line.
+    // A full frame of 1538 bytes takes 12.304 µs on the line.
     assert_eq!(arrivals, [Some(at(12_304)), Some(at(24_608)), Some(at(36_912)), None]);
-    assert_eq!(switch.forward(0, FULL, at(12_303)), None, "the first is still leaving");
+    assert_eq!(switch.forward(0, FULL, at(12_303)), None, "the last bit of the first frame has not left");
     assert_eq!(switch.forward(0, FULL, at(12_304)), Some(at(49_216)));
     let port = &switch.ports()[0];
     assert_eq!((port.dropped(), port.peak()), (2, Bytes::new(3 * 1514)));
@@ -28,12 +28,14 @@ fn a_port_drops_what_does_not_fit_and_drains_at_line_rate() {
 fn loss_is_as_frequent_as_asked() {
     let mut switch = Switch::new(1, &Link::new(GIGABIT, Duration::ZERO), Bytes::MAX, 0.01, 7);
     let lost = (0..100_000).filter(|_| switch.forward(0, FULL, Instant::ZERO).is_none()).count();
-    // The count is binomial, 1000 ± 31.5; the bounds are five sigma.
+    // The number of lost frames is binomially distributed, 1000 ± 31.5; the limits are at five
+    // sigma.
     assert!((843..1158).contains(&lost), "{lost} of 100000");
     assert_eq!(switch.lost(), lost as u64);
 }
 
-/// An idle port with a bucket sends at once what fills it, then continues at line rate.
+/// Checks that an idle port with a token bucket sends a bucket of bytes at once, and then continues
+/// at line rate.
 #[test]
 fn a_bucket_is_sent_at_once() {
     let link = Link::new(GIGABIT, Duration::ZERO).with_bucket(Bytes::new(2 * 1538));

@@ -1,4 +1,4 @@
-//! Comparison of a run's ledger with the contents of the disks.
+//! Compares the ledger of a run with the contents of the disks.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::workload::Workload;
 
-/// A run whose ledger is closed, and the other facts about it.
+/// A finished run, with the facts that its ledger is compared with.
 pub(crate) struct OfRun<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) run: u32,
@@ -27,18 +27,19 @@ pub(crate) struct OfRun<'a> {
 }
 
 impl OfRun<'_> {
-    /// Returns how many event records are another copy of an event.
+    /// Compares the ledger with the disks. Returns the number of event records on disk beyond the
+    /// first of each event.
     pub(crate) fn check(&self, report: &RunReport) -> Result<u64, Failure> {
         let events = &report.events;
         let fail = |check, what: String| Err(Failure::new(check, what));
         if events.open() != Some(0) {
-            return fail(Check::Ledger, format!("it does not close: {events:?}"));
+            return fail(Check::Ledger, format!("the ledger does not close: {events:?}"));
         }
         let said = report.problems.join("; ");
-        // An event that was given up may still be settled.
+        // A problem of the kind `NOT_ASSIGNED` is only acceptable if events were lost.
         let is_wrong = events.lost == 0 && said.contains(NOT_ASSIGNED);
         if said.contains(LEDGER_OPEN) || is_wrong {
-            return fail(Check::Ledger, format!("it says of itself: {said}"));
+            return fail(Check::Ledger, format!("the ledger reports an error: {said}"));
         }
         let run = RunNumber::new(self.run + 1);
         let of_run = self.files.range((run, EventId::new(0))..=(run, EventId::new(u64::MAX)));
@@ -61,8 +62,8 @@ impl OfRun<'_> {
             "on the disks are {complete} complete and {incomplete} incomplete events, in the ledger {events:?}; {said}"
         );
         let written = events.complete + events.incomplete;
-        // An event that was written by a builder of which nothing was heard again may count as
-        // lost.
+        // An event may count as lost although it is on a disk, if its builder was not heard from
+        // again after writing it.
         if written > complete + incomplete || complete + incomplete > written + events.lost {
             return fail(Check::Disk, found);
         }
@@ -77,7 +78,8 @@ impl OfRun<'_> {
         Ok(copies)
     }
 
-    /// Checks that each source that the record lacks had a reason to be missing.
+    /// Checks that a fault or the workload explains every fragment that is missing in an event
+    /// record.
     fn check_record(&self, event: EventId, record: &EventRecord) -> Result<(), Failure> {
         for id in (1..=self.scenario.sources).map(SourceId::new) {
             let (is_there, is_missing) = (record.present.contains(&id), record.missing.contains(&id));
@@ -95,7 +97,7 @@ impl OfRun<'_> {
     fn may_lack(&self, source: SourceId) -> bool {
         let calm = &self.scenario.weather;
         let slow = calm.stall > 0 || calm.loss > 0 || calm.delay > 0 || calm.damage > 0;
-        // Readout that takes longer than the deadline is silent.
+        // Fragments of a readout that takes longer than the deadline may be missing.
         let late = self.scenario.pushes != Pushes::Ahead
             && 2 * self.scenario.readout.delay >= self.scenario.deadline;
         slow || late
@@ -106,7 +108,7 @@ impl OfRun<'_> {
                     Fault::Split { source: of, .. } => of == source,
                     fault => match fault.who() {
                         Some(Peer::Source(id)) => id == source,
-                        // Decisions come late, or the supervisor misses its sources.
+                        // Decisions may come too late, or the supervisor may declare sources down.
                         Some(Peer::Supervisor) => true,
                         Some(Peer::Builder(_)) => {
                             matches!(fault, Fault::Cut { .. } | Fault::Reset { .. } | Fault::Reboot { .. })
@@ -117,21 +119,23 @@ impl OfRun<'_> {
             })
     }
 
-    /// Returns true if builders may have settled nothing for as long as a drain waits.
+    /// Returns true if the scenario's faults may have kept builders from finishing events for
+    /// longer than the end of the run waits for them.
     fn may_lose(&self) -> bool {
         let slots = self.scenario.slots;
         let slow = self.scenario.commit + self.scenario.write * slots;
-        // A supervisor lets the only builder be removed if it is silent; what it holds is lost if
-        // the run is stopped before it is back.
+        // The supervisor allows the only builder to be removed while it is silent. The builder's
+        // events are lost if the run is stopped before it is back.
         let is_emptied = self.scenario.builders == 1
             && self.scenario.faults.iter().any(|planned| matches!(planned.fault, Fault::Remove { .. }));
         let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();
-        // This covers two leases and the time to rejoin the run.
+        // The time `back` covers two leases and the time to rejoin the run.
         let back = core::time::Duration::from_secs(4);
         is_emptied || outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
     }
 
-    /// Checks that on a network that only loses datagrams, only lost ones are sent again.
+    /// Checks that only lost datagrams are sent again, if the network has no other faults than
+    /// losses.
     fn check_datagrams(&self, report: &RunReport) -> Result<(), Failure> {
         let weather = &self.scenario.weather;
         let is_steady =

@@ -1,14 +1,14 @@
-//! [`Counts`]: sums of what happened in runs.
+//! [`Counts`]: total counts of events, faults and other actions in one or more runs.
 
 use core::{ops::AddAssign, time::Duration};
 use std::collections::BTreeMap;
 
-/// Sums of what happened in runs.
+/// Total counts of events, faults and other actions in one or more runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs whose ledger was closed.
     pub runs: u64,
-    /// Events that were triggered, by the ledger.
+    /// Events that were triggered, as counted by the ledger.
     pub triggered: u64,
     /// Events that were inhibited.
     pub inhibited: u64,
@@ -20,27 +20,27 @@ pub struct Counts {
     pub rejected: u64,
     /// Lost events.
     pub lost: u64,
-    /// Event records that are another copy of an event, under another epoch.
+    /// Event records on disk that are further copies of an event, under another epoch.
     pub copies: u64,
     /// Processes that were started.
     pub processes: u64,
     /// Lanes that were connected.
     pub lanes: u64,
-    /// Registrations, the first ones included.
+    /// Registrations of processes with a supervisor, including the first of each process.
     pub registrations: u64,
     /// Supervisors that recovered a run from its journal.
     pub recoveries: u64,
-    /// Turns of all processes.
+    /// Number of times that a process was run.
     pub turns: u64,
     /// Datagrams that were sent.
     pub datagrams: u64,
     /// Datagrams that the network lost.
     pub datagrams_lost: u64,
-    /// Ranges that were asked for again.
+    /// Ranges of lane bytes for which a retransmission was requested.
     pub resends: u64,
     /// Simulated time.
     pub time: Duration,
-    /// Faults by kind.
+    /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
 }
 

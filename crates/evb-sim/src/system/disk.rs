@@ -1,5 +1,5 @@
-//! Simulated disks: the journal and event files, which outlive their process. A disk may be slow,
-//! full or broken, or it may hang.
+//! Simulated disks with the journal and the event files, which survive the death of their process.
+//! A disk may be slow, full or broken, or it may hang.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -19,20 +19,20 @@ pub(crate) const WRITE: Duration = Duration::from_micros(100);
 /// The state of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskState {
-    /// It takes what it is given.
+    /// The disk works.
     #[default]
     Well,
-    /// It takes everything, but each write takes that much longer.
+    /// The disk works, but each write takes longer by the given time.
     Slow(Duration),
-    /// It reports that it takes nothing for now.
+    /// The disk is full: writes fail with an error that says so.
     Full,
-    /// It loses what it is given, and reports the failure.
+    /// Writes fail with an error, and their data are lost.
     Failing,
-    /// It does not answer.
+    /// The disk hangs: writes do not end.
     Hanging,
 }
 
-/// An event as a file holds it.
+/// The facts that an event file holds about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventRecord {
     pub(crate) epoch: u64,
@@ -42,7 +42,7 @@ pub(crate) struct EventRecord {
 }
 
 impl EventRecord {
-    /// Creates the record of an event whose content was checked.
+    /// Creates the record of an event whose content has been checked.
     pub(crate) fn of(event: &Event) -> Self {
         Self {
             epoch: event.epoch.number(),
@@ -64,16 +64,16 @@ pub(crate) type Files = BTreeMap<(RunNumber, EventId), Vec<EventRecord>>;
 #[derive(Debug, Default)]
 pub(crate) struct JournalFile {
     entries: Vec<Vec<u8>>,
-    /// Torn end of the file: the beginning of an entry.
+    /// Incomplete entry at the end of the file.
     torn: Vec<u8>,
 }
 
-/// A journal from which no supervisor can go on.
+/// The error of a journal that cannot be decoded.
 #[derive(Debug)]
 pub(crate) struct Damaged;
 
 impl JournalFile {
-    /// Returns all whole entries, and cuts off a torn end.
+    /// Returns all whole entries, and removes an incomplete entry at the end.
     pub(crate) fn read(&mut self) -> Result<Vec<Entry>, Damaged> {
         self.torn.clear();
         self.entries.iter().map(|bytes| Entry::decode(bytes).map_err(|_| Damaged)).collect()
@@ -92,7 +92,8 @@ impl JournalFile {
         self.entries.extend(entries.iter().map(Encoding::encode_to_vec));
     }
 
-    /// Writes some of these entries and a part of the next, as if the process was killed meanwhile.
+    /// Writes some of the entries and a part of the next one, as if the process had been killed
+    /// during the write.
     pub(crate) fn tear(&mut self, entries: &[Entry], rng: &mut Rng) {
         let whole = rng.below(entries.len() as u64 + 1) as usize;
         self.append(&entries[..whole]);
@@ -108,16 +109,17 @@ impl JournalFile {
     }
 }
 
-/// Result of a look at a write.
+/// State of a write at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It is not done yet: look again at that time, or when the disk's state has changed.
+    /// The write is not finished. Check again at the given time, or when the state of the disk has
+    /// changed.
     Later(Option<Instant>),
-    /// It is done.
+    /// The write is finished.
     Done,
-    /// It has no room.
+    /// The write failed because the disk is full.
     Full,
-    /// It failed.
+    /// The write failed because of a disk error.
     Failed,
 }
 

@@ -5,27 +5,27 @@ use core::{any::Any, fmt};
 /// A property that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// An invariant of a machine was broken, or the machine panicked.
+    /// An invariant of a state machine was violated, or the state machine panicked.
     Invariant,
-    /// A machine found that another one broke the protocol.
+    /// A state machine reported that its peer broke the protocol.
     Protocol,
-    /// A machine has a timer that is due, again and again.
+    /// A state machine reports a due timer again and again, although it has handled everything.
     Spinning,
-    /// More was under way to a builder than its budget.
+    /// More bytes were under way to a builder than its budget permits.
     Budget,
-    /// The run does not end.
+    /// The run did not end in time.
     Hang,
-    /// The ledger does not close, or reports an error in itself.
+    /// The supervisor's ledger did not close, or reports an error in itself.
     Ledger,
-    /// An event is in the ledger and on no disk, or on a disk and not in the ledger.
+    /// An event is in the ledger but on no disk, or on a disk but not in the ledger.
     Disk,
-    /// An event was written twice under one epoch.
+    /// An event was written twice under the same epoch.
     Doubled,
-    /// An event is lost, and no fault explains it.
+    /// An event is lost, and no fault explains the loss.
     Lost,
-    /// An event lacks fragments, and no fault explains it.
+    /// An event lacks fragments, and no fault explains their absence.
     Incomplete,
-    /// A fragment is not what its source pushed.
+    /// The content of a fragment is not what its source pushed.
     Content,
     /// Datagrams were sent again that had not been lost.
     Spurious,
@@ -34,7 +34,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Returns the check's name in one word.
+    /// Returns the name of the check, one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Invariant => "invariant",
@@ -57,9 +57,9 @@ impl Check {
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The check.
+    /// The check that failed.
     pub check: Check,
-    /// Description of the failure, with the host and what it did.
+    /// Description of the failure, with the host and its action.
     pub what: String,
 }
 
@@ -68,7 +68,7 @@ impl Failure {
         Self { check, what: what.into() }
     }
 
-    /// Creates the failure of a machine that panicked.
+    /// Creates the failure of a state machine that panicked.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Self::new(
@@ -77,7 +77,7 @@ impl Failure {
         )
     }
 
-    /// Creates the failure of a machine that reports a breach of the protocol.
+    /// Creates the failure of a state machine that reports a violation of the protocol.
     pub(crate) fn protocol(what: impl fmt::Display) -> Self {
         Self::new(Check::Protocol, what.to_string())
     }

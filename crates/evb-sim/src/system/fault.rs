@@ -1,4 +1,4 @@
-//! [`Fault`]: faults of a scenario, and what operators do meanwhile.
+//! [`Fault`]: the faults of a scenario, and the actions of operators in it.
 
 use core::{fmt, time::Duration};
 
@@ -9,76 +9,78 @@ use super::{disk::DiskState, weather::Weather};
 /// A fault, or an action of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A process is killed, and another one is started.
+    /// A process is killed, and a new process is started later.
     Kill {
         /// Peer whose process is killed.
         who: Peer,
         /// Time until the next process is started.
         down: Duration,
     },
-    /// A host loses its power. Its peers are not notified, and its clock restarts.
+    /// A host loses its power. The peers of the host are not notified, and its clock restarts.
     Reboot {
-        /// Peer whose host it is.
+        /// Peer whose host loses its power.
         who: Peer,
-        /// Time until it is back.
+        /// Time until the host is back.
         down: Duration,
     },
-    /// A process does nothing; its connections stay.
+    /// A process is frozen: it does nothing, but its connections stay open.
     Freeze {
         /// Peer whose process freezes.
         who: Peer,
-        /// Duration.
+        /// Duration of the freeze.
         length: Duration,
     },
-    /// A host is off the network.
+    /// A host is disconnected from the network.
     Cut {
-        /// Peer whose host it is.
+        /// Peer whose host is disconnected.
         who: Peer,
-        /// Duration.
+        /// Time until the host is connected again.
         length: Duration,
     },
-    /// A source and a builder do not reach each other, but both reach the supervisor.
+    /// The network between a source and a builder is interrupted, while both can still reach the
+    /// supervisor.
     Split {
         /// The source.
         source: SourceId,
         /// The builder.
         builder: BuilderId,
-        /// Duration.
+        /// Duration of the interruption.
         length: Duration,
     },
-    /// The datagrams of a source's present lanes are all lost, although their connections stay.
+    /// All datagrams of a source's present lanes are lost, although the TCP connections of the
+    /// lanes stay open.
     Deaf {
         /// The source.
         who: Peer,
     },
     /// One connection of a host is reset.
     Reset {
-        /// Peer whose host it is.
+        /// Peer whose host has the connection.
         who: Peer,
-        /// Number that picks one of the open connections.
+        /// Number that selects one of the host's open connections, modulo their count.
         pick: u64,
     },
     /// Messages between the supervisor and a peer are delayed.
     Stall {
         /// The peer.
         who: Peer,
-        /// Duration.
+        /// Duration of the delay.
         length: Duration,
     },
-    /// A disk has a fault: a builder's, or the supervisor's with the journal.
+    /// The disk of a builder, or the supervisor's disk with the journal, has a fault.
     Disk {
-        /// Peer whose disk it is.
+        /// Peer whose disk has the fault.
         who: Peer,
-        /// State of the disk.
+        /// State of the disk during the fault.
         state: DiskState,
-        /// Duration.
+        /// Duration of the disk fault.
         length: Duration,
     },
-    /// The network is worse than usual.
+    /// The network treats its traffic worse than usual for some time.
     Storm {
-        /// State of the network.
+        /// State of the network during the fault.
         weather: Weather,
-        /// Duration.
+        /// Duration of the bad network conditions.
         length: Duration,
     },
     /// Many triggers arrive at once.
@@ -91,11 +93,11 @@ pub enum Fault {
         /// The builder.
         builder: BuilderId,
     },
-    /// A builder is removed from the run, and added again.
+    /// A builder is removed from the run, and added again later.
     Remove {
         /// The builder.
         builder: BuilderId,
-        /// Time until it is added again.
+        /// Time until the builder is added again.
         back: Duration,
     },
     /// The run is paused.
@@ -108,7 +110,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the fault's kind in one word.
+    /// Returns the name of the kind of fault, in one or two words.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Kill { .. } => "kill",
@@ -132,7 +134,7 @@ impl Fault {
         }
     }
 
-    /// Returns its duration.
+    /// Returns the duration of the fault; zero for a fault without a duration.
     pub fn length(&self) -> Duration {
         match *self {
             Self::Kill { down: length, .. }
@@ -153,7 +155,7 @@ impl Fault {
         }
     }
 
-    /// Returns the same fault with another duration, if it has one.
+    /// Returns the fault with its duration replaced by `new`, if it has a duration.
     #[must_use]
     pub fn lasting(mut self, new: Duration) -> Self {
         match &mut self {
@@ -176,7 +178,7 @@ impl Fault {
         self
     }
 
-    /// Returns the peer whose host or process it concerns.
+    /// Returns the peer whose host or process the fault affects, if there is one.
     pub fn who(&self) -> Option<Peer> {
         match *self {
             Self::Kill { who, .. }
@@ -197,9 +199,9 @@ impl Fault {
 /// A fault and the time at which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Time after the run was opened.
+    /// Time from the opening of the run to the begin of the fault.
     pub at: Duration,
-    /// The run of the scenario, counted from 0.
+    /// Number of the run in the scenario, counted from 0.
     pub run: u32,
     /// The fault.
     pub fault: Fault,

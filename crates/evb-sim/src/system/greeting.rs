@@ -1,4 +1,5 @@
-//! Greetings as bytes: a preamble, then one message behind its length, each way.
+//! Encoding and decoding of greetings. In each direction, a greeting is a preamble, the length of
+//! one message, and the message.
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::wire::encoding::Encoding;
@@ -18,16 +19,17 @@ impl ConnectionKind {
     }
 }
 
-/// Appends a greeting.
+/// Appends the bytes of a greeting.
 pub(crate) fn write_greeting(kind: ConnectionKind, message: &impl Encoding, into: &mut BytesMut) {
     into.extend_from_slice(&preamble(kind.on_the_wire()));
     message.encode_framed(into);
 }
 
-/// Takes a greeting, once it is whole.
+/// Removes a greeting from the received bytes and returns its message, once the greeting is
+/// complete.
 ///
 /// # Errors
-/// A description of the error in the bytes.
+/// Returns a description of the error in the bytes.
 pub(crate) fn read_greeting<M: Encoding>(
     kind: ConnectionKind,
     from: &mut BytesMut,

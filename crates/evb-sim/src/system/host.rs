@@ -1,4 +1,5 @@
-//! Hosts: one process each, which drives its machine with the simulated network and disks.
+//! Simulated hosts. Each host runs one process, which connects a state machine to the simulated
+//! network and disks.
 
 mod line;
 mod joining;
@@ -33,7 +34,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) network: &'a mut Network,
     pub(crate) node: NodeIndex,
-    /// Time by which the host's clock is ahead.
+    /// Offset of the host's clock from the simulated time, in ns.
     pub(crate) clock: i64,
     pub(crate) boot_id: &'a str,
     pub(crate) disk: DiskState,
@@ -43,30 +44,30 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) workload: &'a Workload,
 }
 
-/// Records for the checks at the end.
+/// Facts recorded for the checks at the end of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) counts: Counts,
-    /// Events that a sink failed to take, or gave up.
+    /// Events that a sink failed to write.
     pub(crate) failed: BTreeSet<(RunNumber, EventId)>,
 }
 
-/// Reason for which a process ended by itself.
+/// The reason why a process ended on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The run is over.
     Over,
-    /// It cannot go on; its service manager starts another one.
+    /// The process failed, and its service manager starts a new process.
     Failed(String),
 }
 
 impl Surroundings<'_> {
-    /// Returns the host's own time.
+    /// Returns the time on the clock of the host.
     pub(crate) fn now(&self) -> Instant {
         self.network.now().shifted(self.clock)
     }
 
-    /// Schedules the process to run at that time of the host's clock.
+    /// Schedules the process to run at `at`, a time on the clock of the host.
     pub(crate) fn wake_at(&mut self, at: Option<Instant>) {
         if let Some(at) = at {
             self.network.wake_at(self.node, at.shifted(-self.clock));
@@ -80,8 +81,8 @@ impl Surroundings<'_> {
     }
 }
 
-/// Detects a process that would spin: its machine has done all its work and still has a timer that
-/// is due, again and again.
+/// A detector of processes that would loop for ever, because their state machine still reports a
+/// due timer after it has handled everything.
 #[derive(Debug, Default)]
 struct Spinning {
     at: Instant,
@@ -94,7 +95,9 @@ impl Spinning {
         self.times = if is_due && self.at == now { self.times + 1 } else { 0 };
         self.at = now;
         if self.times > TURNS {
-            let what = format!("{who} has done all, and a timer is still due, {TURNS} times at one instant");
+            let what = format!(
+                "{who} has handled everything, and a timer is still due, {TURNS} times at one instant"
+            );
             return Err(Failure::new(Check::Spinning, what));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! [`Network`]: hosts, their connections and datagrams, and the queue of everything that is going
-//! to happen.
+//! [`Network`]: simulated hosts, their connections and datagrams, and the queue of scheduled
+//! events.
 
 mod connection;
 mod datagrams;
@@ -24,19 +24,19 @@ pub(crate) use datagrams::Address;
 
 use connection::Connection;
 
-/// A host, by its position: the supervisor's is 0, then sources, then builders.
+/// Index of a host. The supervisor's host is 0; the sources' and then the builders' hosts follow.
 pub(crate) type NodeIndex = usize;
 
-/// A scheduled act of the scenario.
+/// A scheduled action of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
     /// A fault begins.
     Begin(usize),
     /// A fault ends.
     End(usize),
-    /// A process is started, if none is there.
+    /// A process is started on a host, if it has none.
     Start(NodeIndex),
-    /// External triggers come.
+    /// Some external triggers arrive.
     Trigger { run: u32 },
     /// The run is stopped.
     Stop { run: u32 },
@@ -49,36 +49,36 @@ pub(crate) enum Act {
 /// A scheduled event of the simulation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Happening {
-    /// A host's process has asked to run, or something arrived for it.
+    /// A host's process runs, at a time that it asked for or because something has arrived.
     Wake(NodeIndex),
-    /// The next piece of a connection's direction arrives at that end.
+    /// The next piece of a stream arrives at the given end of a connection.
     Piece(EndId),
     /// A datagram arrives.
     Datagram { from: Address, to: Address, bytes: Bytes },
-    /// A connection has got nothing across for as long as kernels try.
+    /// A connection has transferred nothing for so long that the kernels give it up.
     TimedOut { connection: usize, cuts: u32 },
-    /// An act of the scenario, which the world carries out.
+    /// An action of the scenario, which the caller carries out.
     World(Act),
 }
 
-/// A host as the network sees it.
+/// The network interface of a host.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// True if nothing crosses its link.
+    /// True if the host is disconnected from the network.
     pub(crate) is_cut: bool,
-    /// True if a process accepts connections.
+    /// True if a process of the host accepts connections.
     pub(crate) listens: bool,
-    /// Connections that the process has not taken yet.
+    /// New connections that the process has not taken over yet.
     pub(crate) accepted: Vec<EndId>,
     ports: BTreeMap<u32, VecDeque<(Address, Bytes)>>,
     wake_at: Option<Instant>,
-    /// Time at which its link has sent everything.
+    /// Time at which the host's link has sent all queued bytes.
     free_at: Instant,
-    /// Time at which the switch's port towards it is empty.
+    /// Time at which the queue of the switch port in front of the host is empty.
     drained_at: Instant,
 }
 
-/// Counts of datagrams by what the network did to them.
+/// Counts of datagrams that were sent, lost, repeated, delayed and damaged by the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
     pub(crate) sent: u64,
@@ -95,15 +95,16 @@ pub(crate) struct Network {
     order: u64,
     rng: Rng,
     pub(crate) weather: Weather,
-    /// Bytes that a switch's port holds; what exceeds them is dropped.
+    /// Buffer of a switch port, in bytes; datagrams that do not fit are dropped.
     port: usize,
     pub(crate) nodes: Vec<Node>,
     connections: Vec<Connection>,
-    /// Pairs of hosts that do not reach each other, the lower one first.
+    /// Pairs of hosts between which the network is interrupted; the lower index is first.
     splits: BTreeSet<(NodeIndex, NodeIndex)>,
-    /// Sockets whose datagrams are all lost, although streams work.
+    /// Sockets whose datagrams are all lost, although TCP connections work.
     dead: BTreeSet<Address>,
-    /// Counter of cuts, which invalidates events that were scheduled in an earlier cut.
+    /// Counter of interruptions of the network. A timeout that was scheduled in an earlier
+    /// interruption is ignored.
     cuts: u32,
     next_port: u32,
     pub(crate) fates: Fates,
@@ -137,13 +138,14 @@ impl Network {
         self.now
     }
 
-    /// Schedules an event at that time.
+    /// Schedules an event at the given time.
     pub(crate) fn schedule(&mut self, at: Instant, what: Happening) {
         self.order += 1;
         self.queue.push(Reverse((at.max(self.now), self.order, what)));
     }
 
-    /// Advances time to the next event, does the network's part of it, and returns it.
+    /// Advances the time and handles events of the network, up to the next event that the caller
+    /// must handle, and returns it.
     pub(crate) fn advance(&mut self) -> Option<Happening> {
         loop {
             let Reverse((at, order, what)) = self.queue.pop()?;
@@ -164,7 +166,7 @@ impl Network {
         }
     }
 
-    /// Schedules the host's process to run at that time, unless it runs earlier.
+    /// Schedules a host's process to run at the given time, unless it is scheduled earlier.
     pub(crate) fn wake_at(&mut self, node: NodeIndex, at: Instant) {
         let at = at.max(self.now);
         if self.nodes[node].wake_at.is_none_or(|due| at < due) {
@@ -173,31 +175,31 @@ impl Network {
         }
     }
 
-    /// Lets a host's process run a moment after something arrived for it.
+    /// Schedules a host's process to run shortly after something has arrived for it.
     fn stir(&mut self, node: NodeIndex) {
         let at = self.now + below(Duration::from_micros(20), &mut self.rng);
         self.wake_at(node, at);
     }
 
-    /// Takes a host off the network.
+    /// Disconnects a host from the network.
     pub(crate) fn cut(&mut self, node: NodeIndex) {
         self.nodes[node].is_cut = true;
         self.begin_timeouts(|connection| connection.touches(node));
     }
 
-    /// Separates two hosts from each other, but not from others.
+    /// Interrupts the network between two hosts; both can still reach all other hosts.
     pub(crate) fn split(&mut self, a: NodeIndex, b: NodeIndex) {
         self.splits.insert((a.min(b), a.max(b)));
         self.begin_timeouts(|connection| connection.touches(a) && connection.touches(b));
     }
 
-    /// Lets two hosts reach each other again.
+    /// Ends the interruption between two hosts.
     pub(crate) fn join(&mut self, a: NodeIndex, b: NodeIndex) {
         self.splits.remove(&(a.min(b), a.max(b)));
         self.end_timeouts(|connection| connection.touches(a) && connection.touches(b));
     }
 
-    /// Makes the network lose all datagrams of a host's present sockets.
+    /// Makes the network lose all datagrams of the sockets that a host has open now.
     pub(crate) fn kill_sockets(&mut self, node: NodeIndex) {
         let ports = self.nodes[node].ports.keys().map(|port| Address::new(node, *port));
         self.dead.extend(ports);
@@ -224,7 +226,7 @@ impl Network {
         }
     }
 
-    /// Brings a host back to the network; waiting traffic follows when kernels retry.
+    /// Connects a host to the network again; waiting traffic arrives when the kernels retry.
     pub(crate) fn heal(&mut self, node: NodeIndex) {
         self.nodes[node].is_cut = false;
         self.end_timeouts(|connection| connection.touches(node));
@@ -246,7 +248,7 @@ impl Network {
         }
     }
 
-    /// Returns a random number for the world's decisions.
+    /// Returns a random number below `bound`, for decisions outside of the network.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.rng.below(bound)
     }

@@ -1,4 +1,4 @@
-//! [`Scenario`]: everything that fixes the runs of a simulated system.
+//! [`Scenario`]: all parameters of the runs of a simulated system.
 
 mod draw;
 
@@ -20,103 +20,110 @@ use super::{
 };
 use crate::{scenario::Transport, workload::Readout};
 
-/// The most turns that a host may take at one instant, since bytes come in pieces.
+/// Number of times that a process may run at one instant without being considered stuck. Bytes that
+/// arrive in pieces may make a process run several times at one instant.
 pub(crate) const TURNS: u32 = 1000;
 
-/// Time for which a role tries to join, which a configuration would set.
+/// Time for which a source or builder tries to join a run. In production, the configuration sets
+/// this time.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The largest packet.
+/// The largest size of an IP packet, in bytes.
 pub(crate) const MTU: u32 = 1500;
 
-/// Bytes that a port needs beyond the budget, which does not cover announcements and other records.
+/// Buffer bytes that a port needs in addition to the budget, for announcements and other records,
+/// which the budget does not cover.
 const CONTROL: usize = 16 << 10;
 
 /// The way in which readout produces its fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushes {
-    /// It makes fragments when the source asks for them, again if asked again.
+    /// Readout makes a fragment whenever the source asks for it, even repeatedly.
     OnDemand,
-    /// It pushes the fragments of assigned events some time later, without being asked.
+    /// Readout pushes the fragment of an event on its own, some time after the event was assigned.
     Late,
-    /// It pushes before the decision, as far as its backlog permits.
+    /// Readout pushes fragments before their events are assigned, as far as the source's backlog
+    /// permits.
     Ahead,
 }
 
-/// The end of a run.
+/// The condition that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// After that number of assigned events.
+    /// The run ends after the given number of assigned events.
     Events(u64),
-    /// After that time.
+    /// The run ends after the given time.
     Duration(Duration),
-    /// On an operator's request.
+    /// The run ends when an operator stops it.
     Stop,
 }
 
-/// Runs of a whole system, with their faults. Equal scenarios give equal traces.
+/// The parameters of simulated runs of a whole system, including the faults. Equal scenarios give
+/// equal traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Transport of the lanes.
     pub transport: Transport,
     /// Number of sources, with ids from 1, each on its own host.
     pub sources: u16,
-    /// Number of builders that take part from the beginning, all alike.
+    /// Number of builders that take part from the beginning.
     pub builders: u16,
-    /// Number of builders that may be added.
+    /// Number of further builders that may be added during a run.
     pub spares: u16,
-    /// Events outstanding per builder.
+    /// Largest number of events outstanding per builder.
     pub slots: u32,
-    /// Number of consecutive events that go to one builder.
+    /// Number of consecutive events that are assigned to the same builder.
     pub run_length: u32,
     /// Policy that assigns events to builders.
     pub policy: AssignmentPolicy,
-    /// Shaping, which bounds the bytes under way to a builder.
+    /// Shaping of the traffic, which limits the bytes under way to a builder.
     pub shaping: Shaping,
     /// Sizes and delays of the sources' fragments.
     pub readout: Readout,
-    /// The time at which readout pushes.
+    /// The way in which readout pushes fragments.
     pub pushes: Pushes,
-    /// Number of events by which readout runs ahead of decisions, if it does.
+    /// Number of events by which readout runs ahead of decisions, for [`Pushes::Ahead`].
     pub ahead: u64,
     /// Kind of trigger.
     pub trigger: TriggerKind,
-    /// The end of a run.
+    /// The condition that ends each run.
     pub end: End,
-    /// Time after which a run that does not end by itself is stopped.
+    /// Time after which an operator stops a run that has not ended before.
     pub stop_after: Duration,
-    /// Number of successive runs of the same hosts.
+    /// Number of successive runs with the same hosts.
     pub runs: u32,
     /// Time for which builders wait for fragments that are not announced.
     pub deadline: Duration,
-    /// Time for which a drain waits beyond the deadline.
+    /// Time beyond the deadline for which the end of a run waits for open events.
     pub drain_grace: Duration,
     /// Policy for events whose source is lost.
     pub on_source_loss: SourceLoss,
     /// True if the supervisor keeps a journal.
     pub has_journal: bool,
-    /// Number of entries from which the journal is replaced by a snapshot.
+    /// Number of entries above which the journal is replaced by a snapshot.
     pub compact_at: usize,
-    /// True if both ends of a lane over datagrams know a round trip from its connection.
+    /// True if both ends of a lane over datagrams know a round-trip time, as measured on the lane's
+    /// TCP connection.
     pub knows_round_trip: bool,
-    /// State of the network without faults.
+    /// State of the network while no fault changes it.
     pub weather: Weather,
-    /// Time that a sink takes for an event.
+    /// Time that a sink takes to write an event.
     pub write: Duration,
-    /// Time that a sink takes to commit.
+    /// Time that a sink takes to commit a batch of events.
     pub commit: Duration,
-    /// Time for which a failing sink is retried at the end of a run.
+    /// Time for which writes to a full disk are retried at the end of a run.
     pub give_up: Duration,
-    /// The filter rejects every event whose id is a multiple of this; 0: none.
+    /// Divisor of the event ids that the filter rejects; with 0, it rejects no event.
     pub filter: u64,
-    /// The faults.
+    /// The faults of all runs, in order of time.
     pub faults: Vec<Planned>,
 }
 
 impl Scenario {
-    /// Returns the scenario of a seed, over that transport if one is given.
+    /// Returns the random scenario of a seed, with the given transport or, if it is `None`, a
+    /// random one.
     pub fn of_seed(seed: u64, transport: Option<Transport>) -> Self {
         draw::draw(seed, transport)
     }
@@ -154,7 +161,7 @@ impl Scenario {
         self.transport.cost(MTU)
     }
 
-    /// Returns the most bytes that may be under way to a builder.
+    /// Returns the largest number of bytes that may be under way to a builder.
     pub(crate) fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
@@ -163,8 +170,8 @@ impl Scenario {
         }
     }
 
-    /// Returns the bytes that a switch's port holds: 4 ms of its link, and at least what an
-    /// admitted configuration needs.
+    /// Returns the buffer of a switch port in bytes: 4 ms of traffic on its link, and at least as
+    /// much as the budget requires.
     pub(crate) fn port(&self) -> usize {
         let usual = self.weather.bandwidth as usize / 250;
         let needed = match self.budget() {
@@ -174,7 +181,8 @@ impl Scenario {
         usual.max(needed)
     }
 
-    /// Returns the delay of full queues, as evbd computes it from the configuration.
+    /// Returns the longest time that data may wait in full queues, computed as `evbd` does from a
+    /// configuration.
     pub(crate) fn queue(&self) -> Duration {
         let link = Rate::from_bits_per_second(self.weather.bandwidth * 8);
         let held = Bytes::new(self.port() as u64);
@@ -185,7 +193,8 @@ impl Scenario {
         self.filter > 0 && event.number().is_multiple_of(self.filter)
     }
 
-    /// Returns the plan of a run, counted from 0, with a fresh epoch.
+    /// Returns the supervisor's plan for the run with number `run`, counted from 0, under the given
+    /// epoch.
     pub(crate) fn plan(&self, run: u32, epoch: Epoch, boot_id: &str) -> RunPlan {
         let sources = (1..=self.sources).map(SourceId::new).collect();
         let builders = (1..=self.builders).map(BuilderId::new).collect();
@@ -199,10 +208,12 @@ impl Scenario {
             drain_grace: self.drain_grace,
             on_source_loss: self.on_source_loss,
             journal: self.has_journal,
-            // This is longer than any fault, so that no peer is given up for good.
+            // The supervisor waits longer than any fault lasts, so that it never gives up a peer
+            // for good.
             give_up_after: Duration::from_secs(120),
             start_timeout: Duration::from_secs(60),
-            // Readout that pushes ahead waits for its triggers, however rare they are.
+            // With [`Pushes::Ahead`], fragments must be kept until their triggers come, even if
+            // triggers are rare.
             orphan_timeout: Duration::from_secs(60),
             events: match self.end {
                 End::Events(events) => Some(events),
@@ -216,7 +227,7 @@ impl Scenario {
         }
     }
 
-    /// Returns the total duration of all faults of a run, without the actions of operators.
+    /// Returns the total time for which the faults of a run may stop its progress.
     pub(crate) fn outages(&self, run: u32) -> Duration {
         let of_run = self.faults.iter().filter(|planned| planned.run == run);
         of_run.map(|planned| outage(&planned.fault)).sum()
@@ -226,21 +237,21 @@ impl Scenario {
 /// Returns the time for which a fault may stop all progress.
 fn outage(fault: &Fault) -> Duration {
     match fault {
-        // Builders settle without the missing fragments; a slow disk delays a batch by that much.
+        // During a split, builders finish events without the missing fragments.
         Fault::Split { .. } | Fault::Pause { .. } => Duration::ZERO,
         Fault::Disk { state: DiskState::Slow(more), .. } => *more,
-        // This is the time until a lane counts as silent and is connected again.
+        // This covers the time until a lane counts as silent and is connected again.
         Fault::Deaf { .. } => Duration::from_secs(7),
         other => other.length(),
     }
 }
 
-/// Returns the address at which sources reach a builder.
+/// Returns the network address of a host, at which its process accepts connections.
 pub(crate) fn address_of_node(node: NodeIndex) -> String {
     format!("node-{node}:7101")
 }
 
-/// Returns the host of an address.
+/// Returns the host with the given network address.
 pub(crate) fn node_of_address(address: &str) -> Option<NodeIndex> {
     address.strip_prefix("node-")?.strip_suffix(":7101")?.parse().ok()
 }

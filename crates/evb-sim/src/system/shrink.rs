@@ -1,14 +1,14 @@
-//! Reduction of a failing scenario, as far as the same check still fails.
+//! Reduces a failing scenario to a smaller one in which the same check still fails.
 
 use core::time::Duration;
 
 use super::{Outcome, failure::Check, run, scenario::Scenario};
 
-/// The most scenarios that are tried.
+/// Largest number of scenarios that are tried.
 const TRIES: usize = 200;
 
-/// Returns the smallest scenario that was found in which the same check fails, and what comes of
-/// it.
+/// Returns the smallest scenario found in which `check` still fails, and the outcome of simulating
+/// it; `None` if no smaller one was found.
 pub fn shrink(scenario: &Scenario, check: Check) -> (Scenario, Option<Outcome>) {
     let (mut best, mut outcome) = (scenario.clone(), None);
     let mut left = TRIES;
@@ -29,7 +29,7 @@ pub fn shrink(scenario: &Scenario, check: Check) -> (Scenario, Option<Outcome>) 
     }
 }
 
-/// Returns smaller scenarios, the largest steps first.
+/// Returns scenarios that are smaller than the given one, those with the largest reduction first.
 fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     let mut smaller = Vec::new();
     let mut add = |change: &dyn Fn(&mut Scenario)| {
@@ -63,7 +63,8 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     smaller
 }
 
-/// Returns half of a duration, in whole milliseconds; short ones stay.
+/// Returns half of a duration, in whole milliseconds; a duration below 200 ms is returned
+/// unchanged.
 fn halved(duration: Duration) -> Duration {
     match duration.as_millis() {
         0..200 => duration,

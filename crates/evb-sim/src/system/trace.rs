@@ -1,16 +1,17 @@
-//! [`Trace`]: a run's events, as a hash by which two runs are compared, and as lines for a reader.
+//! [`Trace`]: a record of the steps of a simulation, as a hash with which two simulations can be
+//! compared, and as readable lines.
 
 use evb_core::time::Instant;
 
-/// The trace of a run so far.
+/// The record of a simulation so far.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
-    /// Lines for a reader; `None` if only the hash is wanted.
+    /// Readable lines; `None` if only the hash was requested.
     lines: Option<Vec<String>>,
 }
 
-/// The most lines that are kept, more than a person can read.
+/// Largest number of lines that are kept.
 const MOST_LINES: usize = 2_000_000;
 
 impl Trace {
@@ -33,7 +34,7 @@ impl Trace {
         self.mix([bytes.len() as u64]);
     }
 
-    /// Adds a line, which is formatted only if lines are kept.
+    /// Adds a line of text, which is formatted only if lines were requested.
     pub(crate) fn line(&mut self, now: Instant, text: impl FnOnce() -> String) {
         if let Some(lines) = self.lines.as_mut().filter(|lines| lines.len() < MOST_LINES) {
             let nanos = now.as_nanos();

@@ -1,37 +1,39 @@
-//! [`Weather`]: how a network treats its traffic.
+//! [`Weather`]: the conditions of a simulated network.
 
 use core::time::Duration;
 
 use evb_core::rng::Rng;
 
-/// A network's treatment of its traffic; chances are in parts per million.
+/// The conditions of a simulated network. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weather {
-    /// Least time that anything takes.
+    /// Shortest time from one host to another.
     pub latency: Duration,
-    /// Additional time, uniform from zero, by which datagrams overtake each other.
+    /// Largest additional time, uniformly distributed from zero, by which datagrams may overtake
+    /// each other.
     pub jitter: Duration,
-    /// Bytes per second that leave a host.
+    /// Rate of a host's link, in bytes per second.
     pub bandwidth: u64,
-    /// Datagrams that are lost.
+    /// Probability that a datagram is lost, in parts per million.
     pub loss: u32,
-    /// Datagrams that come twice.
+    /// Probability that a datagram arrives twice, in parts per million.
     pub repeat: u32,
-    /// Datagrams that come late, by up to [`Self::late`].
+    /// Probability that a datagram is delayed by up to [`Self::late`], in parts per million.
     pub delay: u32,
-    /// The longest delay of a late datagram.
+    /// Longest additional delay of a datagram.
     pub late: Duration,
-    /// Datagrams with a wrong bit.
+    /// Probability that a datagram arrives with a wrong bit, in parts per million.
     pub damage: u32,
-    /// Pieces of a stream that wait for a retransmission timer.
+    /// Probability that a piece of a stream is delayed by a retransmission timer, in parts per
+    /// million.
     pub stall: u32,
 }
 
-/// One million.
+/// Denominator of the probabilities in [`Weather`].
 pub(crate) const MILLION: u64 = 1_000_000;
 
 impl Weather {
-    /// Returns a network that delays everything equally and has no faults.
+    /// Returns conditions with a constant latency and without faults.
     pub const fn steady(latency: Duration, bandwidth: u64) -> Self {
         Self {
             latency,
@@ -51,18 +53,18 @@ impl Weather {
         chance > 0 && rng.below(MILLION) < u64::from(chance)
     }
 
-    /// Returns how long these bytes keep a host's link busy.
+    /// Returns the time for which the given number of bytes keeps a host's link busy.
     pub(crate) fn busy(&self, bytes: usize) -> Duration {
         Duration::from_nanos(bytes as u64 * 1_000_000_000 / self.bandwidth.max(1))
     }
 
-    /// Returns how long something is on its way, chance included.
+    /// Draws the time that a piece takes from one host to another.
     pub(crate) fn flight(&self, rng: &mut Rng) -> Duration {
         self.latency + below(self.jitter, rng)
     }
 }
 
-/// Returns a duration below a limit, uniformly.
+/// Draws a duration between zero and `limit`, uniformly distributed.
 pub(crate) fn below(limit: Duration, rng: &mut Rng) -> Duration {
     Duration::from_nanos(rng.below(limit.as_nanos() as u64 + 1))
 }

@@ -1,4 +1,5 @@
-//! [`World`]: all hosts with their processes and disks, and the loop in which everything happens.
+//! [`World`]: all simulated hosts with their processes and disks, and the main loop of the
+//! simulation.
 
 mod faults;
 mod process;
@@ -28,16 +29,16 @@ use crate::workload::Workload;
 
 use process::Process;
 
-/// A host.
+/// A simulated host.
 struct Host {
     process: Option<Process>,
     clock: i64,
     boot_id: String,
-    /// True if its builder takes part in the run, or may.
+    /// True if the host's process may take part in the run.
     is_member: bool,
-    /// True if an operator asked to add its builder and was told that it takes part already.
+    /// True if an operator asked to add the host's builder and was told that it takes part already.
     is_claimed: bool,
-    /// Faults and the times at which they end.
+    /// Time until which the host has no process because of a fault.
     down_until: Instant,
     frozen_until: Instant,
     cut_until: Instant,
@@ -52,7 +53,7 @@ pub(super) struct World<'a> {
     files: Files,
     journal: JournalFile,
     records: Records,
-    /// The fragments of the current run; those of another run differ.
+    /// The fragments of the current run, which differ between runs.
     workload: Workload,
     rng: Rng,
     run: u32,
@@ -61,22 +62,23 @@ pub(super) struct World<'a> {
     is_over: bool,
     epoch: u64,
     storm_until: Instant,
-    /// Time since which there is no fault and the run has been stopped, so that it has to end.
+    /// Time at which all faults of the run are over and the run has been stopped, so that it must
+    /// end soon after.
     calm_from: Instant,
     failure: Option<Failure>,
 }
 
-/// Time after the last fault and the stop within which a run must have ended: peers look for a
-/// supervisor for 90 s.
+/// Time after the last fault and the stop within which a run must have ended. The time must exceed
+/// the 90 s for which peers look for a supervisor.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Time after which a failed process is restarted, as service managers do.
 const RESTART: Duration = Duration::from_millis(500);
 
-/// Time between the end of a run and the opening of the next one.
+/// Time from the end of a run to the opening of the next run.
 const BETWEEN: Duration = Duration::from_millis(300);
 
-/// Number of turns above which a run counts as making no progress.
+/// Number of process runs above which the simulation counts as stuck.
 const MOST_TURNS: u64 = 20_000_000;
 
 impl<'a> World<'a> {
@@ -114,16 +116,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs the simulation to its end. Returns the counts, the trace, and the failure if there is
-    /// one.
+    /// Runs the simulation to its end or to the first failed check. Returns the counts, the trace,
+    /// and the failure, if any.
     pub(super) fn turn(mut self) -> (Counts, Trace, Option<Failure>) {
         self.open(0);
         while self.failure.is_none() && !self.is_over {
             let Some(what) = self.network.advance() else {
-                self.fail(Failure::new(
-                    Check::Hang,
-                    "nothing will ever happen again, and the run is not over",
-                ));
+                self.fail(Failure::new(Check::Hang, "no further step is scheduled, and the run is not over"));
                 break;
             };
             self.happen(what);
@@ -167,7 +166,7 @@ impl<'a> World<'a> {
         self.hosts[node].frozen_until > self.network.now()
     }
 
-    /// Runs a process, unless it is frozen.
+    /// Runs the process of a host once, or postpones this if the process is frozen.
     fn wake(&mut self, node: NodeIndex) {
         if self.is_frozen(node) {
             let at = self.hosts[node].frozen_until;
@@ -217,13 +216,14 @@ impl<'a> World<'a> {
         self.network.trace.line(now, text);
     }
 
-    /// Handles a process that has ended by itself.
+    /// Handles the end of a process that has ended on its own.
     fn exit(&mut self, node: NodeIndex, exit: &Exit) {
         let peer = self.scenario.peer(node);
         self.say(|| format!("{peer} ends: {exit:?}"));
         self.network.drop_all_of(node);
         if *exit == Exit::Over && self.hosts[node].is_claimed && self.goes_on() {
-            let what = format!("{peer} left, and whoever wanted to add it had been told that it takes part");
+            let what =
+                format!("{peer} left, although the operator who asked to add it was told that it takes part");
             self.fail(Failure::new(Check::Steering, what));
         }
         if matches!(exit, Exit::Failed(_)) {
@@ -232,7 +232,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Starts a process on a host that has none.
+    /// Starts the process of a host, if it has none and may have one.
     fn start(&mut self, node: NodeIndex) {
         let now = self.network.now();
         let host = &self.hosts[node];
@@ -250,7 +250,8 @@ impl<'a> World<'a> {
                 let plan = self.scenario.plan(self.run, Epoch::new(self.epoch << 32 | 1), &boot_id);
                 match Process::lead(plan, &mut self.around(node)) {
                     Ok(process) => process,
-                    // The ledger was closed, and the supervisor was killed before it reported this.
+                    // The previous supervisor had closed the ledger, but was killed before it
+                    // reported this.
                     Err(NotStarted::Over) => return self.open_next(),
                     Err(NotStarted::Failed(failure)) => return self.fail(failure),
                 }
@@ -262,13 +263,14 @@ impl<'a> World<'a> {
         self.network.wake_at(node, now);
     }
 
-    /// Opens a run: a new journal, a supervisor, and all processes that are missing.
+    /// Opens a run with an empty journal and a new supervisor, and starts all other processes that
+    /// do not run.
     fn open(&mut self, run: u32) {
         self.say(|| format!("run {} is opened", run + 1));
         self.run = run;
         self.journal.clear();
         self.workload = Workload::new(self.scenario.readout, self.scenario.seed + u64::from(run));
-        // The supervisor's process, if it lives, has closed the previous run.
+        // If a supervisor's process is still running, it belongs to the previous run.
         self.hosts[0].process = None;
         self.network.drop_all_of(0);
         let spares =
@@ -284,7 +286,8 @@ impl<'a> World<'a> {
         self.plan_run(run);
     }
 
-    /// Handles a closed ledger, which is compared with the contents of the disks.
+    /// Handles the end of a run: compares its closed ledger with the contents of the disks, and
+    /// schedules the next run.
     fn close(&mut self, report: &RunReport) {
         self.say(|| format!("the ledger is closed: {:?} {:?}", report.events, report.problems));
         let events = report.events;

@@ -1,4 +1,5 @@
-//! The congestion window: slow start, congestion avoidance, NewReno.
+//! The congestion window of a TCP sender, with slow start, congestion avoidance and NewReno
+//! recovery.
 
 /// Number of segments that may be under way before the first acknowledgement (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
@@ -30,13 +31,13 @@ impl Congestion {
         }
     }
 
-    /// Returns the bytes that may be under way.
+    /// Returns the congestion window, the number of bytes that may be under way.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
 
-    /// Processes an acknowledgement of new bytes up to `upto`. Returns true if the next hole must
-    /// be filled immediately.
+    /// Processes an acknowledgement of new bytes up to `upto`. Returns true if the next missing
+    /// segment must be retransmitted immediately.
     pub(super) fn acknowledged(&mut self, upto: u64, bytes: u64, was_limited: bool) -> bool {
         self.duplicates = 0;
         match self.recovery {
@@ -46,8 +47,8 @@ impl Congestion {
                 false
             }
             Some(_) => {
-                // This is a partial acknowledgement: another segment is missing (RFC 6582 §3.2,
-                // step 3).
+                // An acknowledgement below the end of the recovery means that another segment is
+                // missing (RFC 6582 §3.2, step 3).
                 self.window = self.window.saturating_sub(bytes).max(self.segment) + self.segment;
                 true
             }
@@ -62,8 +63,8 @@ impl Congestion {
         }
     }
 
-    /// Processes an acknowledgement that has nothing new. Returns true if the first hole must be
-    /// filled.
+    /// Processes an acknowledgement of no new bytes. Returns true if the first missing segment must
+    /// be retransmitted.
     pub(super) fn duplicate(&mut self, acknowledged: u64, in_flight: u64, next: u64) -> bool {
         if self.recovery.is_some() {
             self.window += self.segment;
@@ -89,7 +90,7 @@ impl Congestion {
         self.recover = highest;
     }
 
-    /// Resets the window, which is outdated after a long time without sending.
+    /// Reduces the window to its initial size at most, after a long time without sending.
     pub(super) fn restart(&mut self) {
         self.window = self.window.min(INITIAL_WINDOW * self.segment);
     }

@@ -1,4 +1,5 @@
-//! The receiving half: it restores the order and acknowledges arrival.
+//! The receiving half of a TCP connection, which restores the order of segments and acknowledges
+//! them.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,16 +9,16 @@ use evb_core::time::Instant;
 
 use super::TcpSegment;
 
-/// Delay of an acknowledgement: Linux's TCP_DELACK_MIN; RFC 5681 §4.2 allows 500 ms.
+/// Delay of an acknowledgement (TCP_DELACK_MIN of Linux); RFC 5681 §4.2 allows up to 500 ms.
 const DELAY: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     ready: BytesMut,
     next: u64,
-    /// Segments beyond a gap, by their offset.
+    /// Segments that arrived after a gap in the stream, by their offset.
     beyond: BTreeMap<u64, Bytes>,
-    /// Time by which the acknowledgement must leave; with data, it may leave earlier.
+    /// Time by which an acknowledgement must be sent; it may be sent earlier together with data.
     due: Option<Instant>,
     echo: Option<Instant>,
 }
@@ -41,11 +42,12 @@ impl Receiver {
         if segment.payload.is_empty() {
             return 0;
         }
-        // The echo is that of the earliest segment not yet acknowledged (RFC 7323 §4.3).
+        // The time stamp to echo is that of the earliest segment not yet acknowledged (RFC 7323
+        // §4.3).
         self.echo = self.echo.or(Some(segment.sent_at));
         let in_order = segment.offset == self.next && self.beyond.is_empty();
-        // The acknowledgement is immediate for the second segment in order, and whenever the order
-        // is disturbed.
+        // The acknowledgement is sent immediately for every second segment in order, and for every
+        // segment out of order.
         self.due = Some(if in_order && self.due.is_none() { now + DELAY } else { now });
         if segment.offset > self.next {
             self.beyond.entry(segment.offset).or_insert_with(|| segment.payload.clone());
@@ -60,7 +62,7 @@ impl Receiver {
         (self.next - before) as usize
     }
 
-    /// Takes bytes that begin at or below `next`.
+    /// Appends the new bytes of a segment that begins at or below `next` to the stream.
     fn take(&mut self, offset: u64, payload: &[u8]) {
         let known = usize::try_from(self.next - offset).unwrap_or(usize::MAX);
         if let Some(news) = payload.get(known..) {

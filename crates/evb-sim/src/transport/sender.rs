@@ -1,4 +1,4 @@
-//! The sending half: the bytes under way, and the retransmission timer.
+//! The sending half of a TCP connection: the bytes under way, and the retransmission timer.
 
 use core::time::Duration;
 
@@ -8,26 +8,27 @@ use evb_shaper::cost::TCP_FRAME_HEADERS;
 
 use super::{TcpSegment, congestion::Congestion};
 
-/// Size of the headers that count towards the MTU: IPv4's and TCP's, but not Ethernet's.
+/// Size of the headers that count towards the MTU: IPv4 and TCP, but not Ethernet.
 const WITHIN_MTU: u64 = TCP_FRAME_HEADERS - 14;
 
-/// Shortest retransmission timeout: Linux's TCP_RTO_MIN.
+/// Shortest retransmission timeout (TCP_RTO_MIN of Linux).
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
-/// Retransmission timeout before the first sample (RFC 6298 §2.1).
+/// Retransmission timeout before a round trip was measured (RFC 6298 §2.1).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest retransmission timeout (RFC 6298 §2.5).
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// Bytes from `acknowledged` on.
+    /// Bytes of the stream from offset `acknowledged` on.
     queue: BytesMut,
     acknowledged: u64,
     next: u64,
     highest: u64,
     segment: u64,
     congestion: Congestion,
-    /// True if the first hole must be filled before anything else.
+    /// True if the first segment that is not acknowledged must be retransmitted before anything
+    /// else.
     resend_first: bool,
     round_trip: Option<(Duration, Duration)>,
     timeout: Duration,
@@ -120,7 +121,8 @@ impl Sender {
         Some(self.emit(offset, length, now))
     }
 
-    /// Goes back to the first byte that is not acknowledged.
+    /// If the retransmission timer is due, reduces the window and continues sending from the first
+    /// byte that is not acknowledged.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.timer.is_none_or(|at| at > now) {
             return;

@@ -46,8 +46,8 @@ fn the_third_duplicate_fills_the_hole() {
     }
     end.handle_segment(&acknowledgement(0, at(0)), at(100));
     assert_eq!(send_all(&mut end, at(100)), [0]);
-    // All ten but the first had arrived: the window is half of what was under way, and grows from
-    // there.
+    // Of ten segments, all but the first had arrived. The window is now half of the bytes that were
+    // under way, and grows from there.
     end.handle_segment(&acknowledgement(10, at(100)), at(200));
     assert_eq!(send_all(&mut end, at(200)), (10..15).collect::<Vec<_>>());
     assert_eq!((end.retransmits(), end.timeouts()), (1, 0));
@@ -67,7 +67,7 @@ fn the_timer_waits_200_ms_at_least_and_doubles() {
         let due = end.next_timeout().unwrap();
         waits.push(due.since(before));
         end.handle_timeout(due);
-        assert_eq!(send_all(&mut end, due), [1], "one segment, from the beginning");
+        assert_eq!(send_all(&mut end, due), [1], "only the first unacknowledged segment is sent");
         before = due;
     }
     assert_eq!(waits, [200, 400, 800, 1600].map(Duration::from_millis));

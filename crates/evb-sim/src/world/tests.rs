@@ -12,5 +12,9 @@ fn what_was_said_first_happens_first_at_equal_times() {
     assert_eq!(world.advance(), Some('a'));
     world.schedule(at(1), 'x');
     let rest: Vec<_> = core::iter::from_fn(|| world.advance()).collect();
-    assert_eq!((rest, world.now()), (vec!['b', 'x', 'c', 'd'], at(5)), "the past is now");
+    assert_eq!(
+        (rest, world.now()),
+        (vec!['b', 'x', 'c', 'd'], at(5)),
+        "a step that is scheduled for the past happens now"
+    );
 }

@@ -1,4 +1,5 @@
-//! The clients that watch a run: a Prometheus that scrapes, and browsers that show the page.
+//! Clients that monitor a run: they send the requests of a Prometheus that scrapes and of browsers
+//! that show the control page.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError, Sender},
@@ -10,18 +11,18 @@ use anyhow::Result;
 
 use crate::eco::daemon;
 
-/// Interval at which each client polls.
+/// Interval between the requests of a client.
 const EVERY: Duration = Duration::from_secs(1);
 const BROWSERS: usize = 3;
 
-/// One client that scrapes and three that poll, each in its own thread. Between two requests they
-/// sleep, so that what they cost is what their requests cost.
+/// One client that scrapes metrics and three clients that poll the status, each in its own thread.
+/// Clients sleep between requests, so that they cost no more than their requests.
 pub(super) struct Clients(Vec<Client>);
 
 struct Client {
-    /// Dropped to stop the client.
+    /// Sender whose drop stops the client.
     stop: Sender<()>,
-    /// The thread, which returns the number of answers.
+    /// Thread of the client, which returns the number of answers that the client got.
     thread: JoinHandle<u64>,
 }
 
@@ -31,7 +32,7 @@ impl Clients {
         Self(looks.map(Client::start).into())
     }
 
-    /// Stops the clients, and returns the number of answers they got.
+    /// Stops the clients, and returns the number of answers that all of them got.
     pub(super) fn stop(self) -> u64 {
         self.0
             .into_iter()
@@ -65,7 +66,7 @@ fn scrape(_: &mut u64) -> Result<()> {
     daemon::text("GET", "/metrics").map(drop)
 }
 
-/// Requests what the page requests once a second.
+/// Sends the requests that the control page sends once a second.
 fn show(newest: &mut u64) -> Result<()> {
     daemon::ask("GET", "/v1/status")?;
     let (_, history) = daemon::ask("GET", &format!("/v1/history?after={newest}"))?;

@@ -1,13 +1,13 @@
-//! The ratio of paired measurements, and its confidence interval.
+//! Computes the mean ratio of paired measurements, and its confidence interval.
 
-/// Two-sided 95 % points of Student's distribution for 1, 2, … degrees of freedom, then for many.
+/// Two-sided 95 % quantiles of Student's t distribution for 1, 2, … 30 degrees of freedom.
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The geometric mean of the ratios, and its 95 % interval: logarithms of ratios scatter evenly to
-/// both sides.
+/// Geometric mean of ratios, and its 95 % confidence interval, computed from the logarithms of the
+/// ratios, which scatter symmetrically.
 #[derive(Debug)]
 pub(super) struct Ratios {
     pub(super) mean: f64,
@@ -16,7 +16,7 @@ pub(super) struct Ratios {
 }
 
 impl Ratios {
-    /// Computes the ratio after/before of pairs (before, after).
+    /// Computes the mean of the ratios after/before of pairs (before, after).
     pub(super) fn of(pairs: &[(f64, f64)]) -> Self {
         let logs: Vec<f64> = pairs.iter().map(|(before, after)| (after / before).ln()).collect();
         let count = logs.len() as f64;

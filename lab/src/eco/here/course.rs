@@ -1,4 +1,4 @@
-//! The test on the ten hosts.
+//! The steps of the test of `evbd run --here` on ten hosts.
 
 use std::{
     fs::{self, File},
@@ -19,17 +19,17 @@ use crate::{
 };
 
 const HOSTS: u16 = 10;
-/// Longest time that ten hosts on two cores may take.
+/// Longest time that a run of ten hosts may take, if they share two cores.
 const LIMIT: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_secs(20);
 
-/// A configuration with hosts by network address, name, IPv6 and second address; sources by name,
-/// with a domain, and by addresses of both kinds.
+/// A configuration that names builders by host name, IPv6 address and a second IPv4 address, and
+/// sources by host name, by name with domain, and by IPv6 and IPv4 address.
 const MIXED: &str = r#"
 [supervisor]
 listen  = "10.79.0.1:7000"
 trigger = "as-fast-as-possible"
-# Ten programs share two cores here, perhaps with others: nobody is late enough to be given up.
+# Ten programs share two cores here, so the deadlines are long enough for slow peers.
 on_source_loss = "wait"
 lease          = "5 s"
 deadline       = "20 s"
@@ -65,7 +65,8 @@ host  = "192.168.79.{id}"
 input = { kind = "generator", size = "1 kB" }
 "#;
 
-/// A configuration with nothing but IPv6, and sources that are bound to addresses.
+/// A configuration with IPv6 addresses only, in which sources are identified by their `bind`
+/// address.
 const SIX: &str = r#"
 [supervisor]
 listen  = "[fd79::1]:7000"
@@ -104,7 +105,8 @@ struct Course<'a> {
     hosts: Hosts,
 }
 
-/// Runs the whole test inside its own namespaces; an error names the check that failed.
+/// Runs the whole test of ten hosts inside its own namespaces; an error names the check that
+/// failed.
 pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
     let folder = setting.out.join("here");
     fs::create_dir_all(&folder)?;
@@ -113,11 +115,12 @@ pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
         addresses: vec![
             format!("10.79.0.{number}/24"),
             format!("192.168.79.{number}/24"),
-            // This is the address as a template writes it.
+            // The host number is decimal, because a template such as `fd79::{id}` in the
+            // configuration inserts a decimal number.
             format!("fd79::{number}/64"),
         ],
     };
-    // There is one host more than in the configurations.
+    // The last host, h11, is in no configuration.
     let all: Vec<Host> = (1..=HOSTS + 1).map(host).collect();
     let line = |number: u16| format!("10.79.0.{number} h{number} h{number}.daq.example\n");
     let names: String = (1..=HOSTS + 1).map(line).collect();
@@ -137,7 +140,7 @@ impl Course<'_> {
         Ok(path)
     }
 
-    /// Starts `evbd run CONFIG --here`, the same on every host, with its own log and summary.
+    /// Starts `evbd run CONFIG --here` on a host, with a log and a summary of its own.
     fn start(&self, host: &str, config: &Path) -> Result<Guarded> {
         let name = config.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let log = File::create(self.log(host, &name))?;
@@ -162,7 +165,7 @@ impl Course<'_> {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// Starts a configuration on each of the ten hosts.
+    /// Starts `evbd run CONFIG --here` on each of the ten hosts.
     fn start_all(&self, config: &Path) -> Result<Vec<(String, Guarded)>> {
         let names = (1..=HOSTS).map(|number| format!("h{number}"));
         names.map(|host| Ok((host.clone(), self.start(&host, config)?))).collect()
@@ -177,7 +180,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Checks that ten hosts with one command build one run.
+    /// Checks that ten hosts that were started by the same command build all events of one run
+    /// together.
     fn builds(&self, name: &str, config: &str, events: u64) -> Result<()> {
         let config = self.write(name, &format!("[run]\nevents = {events}\n{config}"))?;
         let began = Instant::now();
@@ -192,7 +196,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Checks that with `[control]`, hosts without the supervisor join one run after another.
+    /// Checks that with run control (`[control]`), the evbd processes on the other hosts take part
+    /// in a second run without a restart.
     fn joins_run_after_run(&self) -> Result<()> {
         let name = "control";
         let config = self.write(name, &format!("[run]\nevents = 2000\n{MIXED}\n[control]\n"))?;
@@ -217,8 +222,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Checks that a host that is missing from the configuration, or misspelt in it, gets an
-    /// immediate error that names it.
+    /// Checks that evbd on a host that is missing or misspelt in the configuration fails at once
+    /// with an error that names the host.
     fn tells_typos(&self) -> Result<()> {
         let name = self.write("name", &MIXED.replace("h2:7101", "h22:7101"))?;
         let address = self.write("address", &MIXED.replace("fd79::3", "fd79::33"))?;
@@ -249,7 +254,8 @@ impl Course<'_> {
             }
             println!("{stem} on {host}: refused in {:.1} s, by name", began.elapsed().as_secs_f64());
         }
-        // The other hosts of a misspelt system continue, and name the host that they do not know.
+        // On the other hosts, a configuration with a misspelt host is accepted, with a warning that
+        // names the unknown host.
         let checked = self.evbd("h5").args(["check", "--here"]).arg(&name).output()?;
         let words = String::from_utf8_lossy(&checked.stderr).into_owned();
         ensure!(
@@ -259,7 +265,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Checks that a configuration on loopback belongs to the first host that starts it.
+    /// Checks that a configuration with loopback addresses runs on the first host that starts it,
+    /// and is refused on a second host.
     fn keeps_loopback_to_one_host(&self) -> Result<()> {
         let config = self.write("loopback", LOOPBACK)?;
         let first = self.start("h1", &config)?;

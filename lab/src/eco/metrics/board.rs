@@ -1,4 +1,4 @@
-//! The board's queries, as Grafana would ask them.
+//! The queries of the Grafana dashboard, as Grafana sends them to Prometheus.
 
 use std::fs;
 
@@ -7,18 +7,19 @@ use serde_json::Value;
 
 use crate::eco::prometheus::dist;
 
-/// A query, and the panel that it belongs to.
+/// A Prometheus query, and the dashboard panel that it belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) panel: String,
     pub(super) expression: String,
 }
 
-/// Values of the variables: the job, and intervals for one scrape a second.
+/// Values of Grafana's variables: the name of the scrape job, and intervals that suit one scrape a
+/// second.
 const VARIABLES: [(&str, &str); 4] =
     [("$job", "evb"), ("$__rate_interval", "5s"), ("$__interval", "1s"), ("$__range", "5m")];
 
-/// Returns all queries of the board: panels, variables, annotations.
+/// Returns all queries of the dashboard: those of panels, variables and annotations.
 pub(super) fn queries() -> Result<Vec<Query>> {
     let path = dist("grafana/evb.json");
     let board = serde_json::from_str(&fs::read_to_string(&path)?);
@@ -44,8 +45,8 @@ fn collect(part: &Value, title: &str, found: &mut Vec<Query>) {
     }
 }
 
-/// Returns the query behind `label_values(a, b)`, which is Grafana's own: the values of label `b`
-/// of `a`.
+/// Returns a Prometheus query that is equivalent to Grafana's `label_values(a, b)`, the values of
+/// label `b` of series `a`.
 fn series_of(definition: &str) -> Option<String> {
     let (series, label) = definition.strip_prefix("label_values(")?.strip_suffix(')')?.rsplit_once(", ")?;
     Some(format!("count by ({label}) ({series})"))

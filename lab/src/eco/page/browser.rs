@@ -20,11 +20,12 @@ const DRIVER: &str = "http://127.0.0.1:9515";
 const WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A script that runs in every page before its own scripts: it records what a browser forbids, and
-/// what moves.
+/// A script that runs in every page before the page's own scripts: it records violations of the
+/// content security policy, and layout shifts.
 const WATCH: &str = include_str!("watch.js");
 
-/// Switches that leave no requests but those of the page; see the parent module's documentation.
+/// Command line switches of Chromium; most of them suppress requests that Chromium sends by itself,
+/// so that every request is one of the page.
 const SWITCHES: [&str; 14] = [
     "--headless=new",
     "--no-sandbox",
@@ -42,13 +43,13 @@ const SWITCHES: [&str; 14] = [
     "--no-first-run",
 ];
 
-/// A window, and its driver. Dropping it ends both, because they share a process namespace.
+/// A Chromium window and its chromedriver process, which end when this value is dropped.
 pub(super) struct Browser {
     client: Client,
     _driver: Guarded,
 }
 
-/// One of chromedriver's own commands.
+/// A command of chromedriver that is not part of the WebDriver standard.
 #[derive(Debug)]
 struct Own {
     path: &'static str,
@@ -66,7 +67,7 @@ impl WebDriverCompatibleCommand for Own {
 }
 
 impl Browser {
-    /// Starts the browser, with its profile and its log in `folder`.
+    /// Starts the browser, with profile and log in `folder`.
     pub(super) async fn start(folder: &Path) -> Result<Self> {
         let profile = folder.join("profile");
         fs::create_dir_all(&profile)?;
@@ -100,18 +101,18 @@ impl Browser {
         Ok(self.client.goto(url).await?)
     }
 
-    /// Runs a function body in the page, and returns its result.
+    /// Runs JavaScript as a function body in the page, and returns its result.
     pub(super) async fn script(&self, body: &str) -> Result<Value> {
         self.client.execute(body, Vec::new()).await.with_context(|| body.to_owned())
     }
 
-    /// Returns the text of an element.
+    /// Returns the text of the element that the CSS selector finds.
     pub(super) async fn text(&self, selector: &str) -> Result<String> {
         let found = self.script(&format!("return document.querySelector({selector:?}).textContent")).await?;
         Ok(found.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Clicks on an element.
+    /// Clicks on the element that the CSS selector finds.
     pub(super) async fn click(&self, selector: &str) -> Result<()> {
         Ok(self.client.find(Locator::Css(selector)).await?.click().await?)
     }
@@ -121,7 +122,8 @@ impl Browser {
         Ok(self.client.active_element().await?.send_keys(keys).await?)
     }
 
-    /// Waits until an expression is true in the page, and returns how long that took.
+    /// Waits until a JavaScript expression is true in the page, and returns the time that this
+    /// took.
     pub(super) async fn wait(&self, what: &str, expression: &str, within: Duration) -> Result<Duration> {
         let began = Instant::now();
         while self.script(&format!("return Boolean({expression})")).await? != Value::Bool(true) {
@@ -134,24 +136,25 @@ impl Browser {
         Ok(began.elapsed())
     }
 
-    /// Returns the console's entries since the last call: source and message of each.
+    /// Returns the entries of the browser's console since the last call, each with source and
+    /// message.
     pub(super) async fn console(&self) -> Result<Vec<(String, String)>> {
         let command = Own { path: "se/log", body: json!({ "type": "browser" }) };
         let entries = self.client.issue_cmd(command).await?;
         let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
         let entries = entries.iter().map(|entry| (text(entry, "source"), text(entry, "message")));
-        // The browser's own first window reports that there is no network.
+        // Chromium's own start page reports that there is no network; its entries are ignored.
         Ok(entries.filter(|(_, message)| !message.starts_with("chrome://")).collect())
     }
 
-    /// Sends a command of Chromium's own protocol.
+    /// Sends a command of the Chrome DevTools protocol.
     pub(super) async fn devtools(&self, name: &str, parameters: Value) -> Result<Value> {
         let body = json!({ "cmd": name, "params": parameters });
         Ok(self.client.issue_cmd(Own { path: "goog/cdp/execute", body }).await?)
     }
 
-    /// Gives the window a size, and a light or dark theme.
+    /// Emulates a screen with this size in pixels, pixel ratio, and light or dark theme.
     pub(super) async fn become_screen(
         &self,
         width: u32,
@@ -168,7 +171,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Returns a screenshot as PNG.
+    /// Returns a screenshot of the page as PNG.
     pub(super) async fn picture(&self) -> Result<Vec<u8>> {
         Ok(self.client.screenshot().await?)
     }

@@ -1,5 +1,5 @@
-//! The steps of the test: a run by clicks, one by keys, a silent source, a slow sink, a new evbd, a
-//! large system.
+//! The steps of the page test: a run controlled by clicks, a run controlled by keys, a silent
+//! source, a slow sink, a restarted evbd, and a large system.
 
 use std::{
     fs,
@@ -23,20 +23,20 @@ use crate::{
 };
 
 const CONFIG: &str = include_str!("evb.toml");
-/// Roles of the process that holds every role but that of the source to be silenced.
+/// Roles of the main evbd process: all roles except that of source 6, which is frozen later.
 const LEADER: [&str; 8] =
     ["supervisor", "source:1", "source:2", "source:3", "source:4", "source:5", "builder:1", "builder:2"];
 const OTHER: &str = "source:6";
-/// Size of the disk of both builders, in bytes: enough for ten minutes, if pictures of them are
-/// wanted.
+/// Size of the disk of both builders, in bytes: enough for a run of ten minutes, if a screenshot of
+/// a long run is wanted.
 const DISK: u64 = 5 << 30;
-/// Longest time of a command and its effect on the page.
+/// Longest allowed time from a command to its effect on the page.
 const SOON: Duration = Duration::from_secs(8);
 const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
-/// A comment that would do harm if it were interpreted as HTML.
+/// A comment of a run that contains HTML, which the page must show as plain text.
 const COMMENT: &str = "beam on, <i>3 mm</i> collimator";
-/// Time for which source 6 is silent, and the sink slow.
+/// Time for which source 6 is frozen, and later the sink slow.
 const TROUBLE: Duration = Duration::from_secs(12);
 
 struct Course<'a> {
@@ -45,11 +45,11 @@ struct Course<'a> {
     browser: Browser,
     album: Album,
     report: Report,
-    /// Number of refusals that the test provoked.
+    /// Number of commands that evbd refused because the test sent them at the wrong time.
     refusals: usize,
 }
 
-/// Runs the test, and returns true if every check passed.
+/// Runs all steps of the page test, and returns true if every check passed.
 pub(super) fn run(setting: &Setting, good: Duration) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = setting.out.join("page");
@@ -97,7 +97,7 @@ impl Course<'_> {
         house::policy(&self.browser, &mut self.report).await
     }
 
-    /// Presses the button of a command, and waits for the state.
+    /// Presses the button of a command, and waits until the page shows the given state.
     async fn press(&self, command: &str, state: &str, by_keys: bool) -> Result<()> {
         let button = format!("[data-command={command}]");
         if by_keys {
@@ -115,7 +115,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Tests start, pause, resume, a refused command, and stop.
+    /// Tests the commands start, pause and resume, and a start that is refused.
     async fn every_command(&mut self, by_keys: bool, lasts: Duration) -> Result<()> {
         let how = if by_keys { "by keys" } else { "by clicks" };
         self.press("start", "Running", by_keys).await?;
@@ -130,7 +130,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Sends a start while a run is active: the page shows evbd's answer.
+    /// Sends a start command while a run is active, and checks that the page shows evbd's refusal
+    /// with reason and remedy.
     async fn is_refused(&mut self, how: &str, by_keys: bool) -> Result<()> {
         self.press("start", "Running", by_keys).await?;
         self.refusals += 1;
@@ -183,7 +184,7 @@ impl Course<'_> {
         self.album.take(&self.browser, "good", &mut self.report).await
     }
 
-    /// Checks that the tab key reaches every control.
+    /// Checks that the tab key reaches every control of the page.
     async fn tab_reaches_all(&mut self) -> Result<()> {
         let wanted = "return [...document.querySelectorAll('a, button, input, textarea')]
             .filter((node) => node.checkVisibility() && !node.disabled).length";
@@ -191,7 +192,8 @@ impl Course<'_> {
         self.browser
             .script("document.activeElement.blur(); window.reached = new Set(); window.unseen = 0")
             .await?;
-        // Between the last control and the first, no control has the focus.
+        // One more key press is needed than there are controls, because after the last control, no
+        // control has the focus until the tab key is pressed again.
         for _ in 0..=wanted {
             self.browser.keys(TAB).await?;
             let note = "const node = document.activeElement;
@@ -244,7 +246,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Ends evbd and starts it again; the page recovers without a reload.
+    /// Ends evbd and starts it again, and checks that the page recovers without a reload.
     async fn new_daemon(&mut self) -> Result<()> {
         self.daemon.end("leader")?;
         let away = "document.querySelector('#state').textContent === 'Not connected'";
@@ -259,7 +261,7 @@ impl Course<'_> {
         let back = "document.querySelector('#link').textContent.startsWith('live')";
         let back = self.browser.wait("back", back, SOON).await?;
         self.report.holds("back after, s", back.as_secs_f64(), Bound::AtMost(3.0));
-        // The console has also recorded that evbd did not answer.
+        // Failed requests to the ended evbd are expected on the console; other errors are not.
         let entries = self.browser.console().await?;
         let others =
             entries.iter().filter(|(source, message)| source != "network" || !message.contains("net::ERR_"));
@@ -267,7 +269,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Shows the page the status of many peers; evbd itself is tested with as many elsewhere.
+    /// Shows the page a made-up status of 320 peers; other tests run evbd itself with so many
+    /// peers.
     async fn large_system(&mut self) -> Result<()> {
         self.daemon.wait("a survey", |status| status["survey"]["builders"][0].is_object())?;
         self.browser.script(include_str!("large.js")).await?;

@@ -1,4 +1,4 @@
-//! Compares the page's figures with evbd's.
+//! Compares the figures on the control page with those in evbd's status.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{
     lab::report::{Bound, Report},
 };
 
-/// Largest age of the figures shown.
+/// Largest allowed age of the figures that the page shows.
 const OLD: Duration = Duration::from_secs(2);
-/// Counters, which only grow, by their names in the status.
+/// Event counters, which never decrease, by their names in evbd's status.
 const COUNTERS: [&str; 5] = ["triggered", "inhibited", "complete", "incomplete", "lost"];
 
-/// Returns a figure on the page, without the thin spaces between thousands.
+/// Reads a figure on the page; the thin spaces between its thousands are ignored.
 async fn shown(browser: &Browser, name: &str) -> Result<f64> {
     let text = browser.text(&format!("#n-{name}")).await?;
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
@@ -27,7 +27,8 @@ fn count(events: &Value, name: &str) -> f64 {
     events[name].as_f64().unwrap_or(f64::NAN)
 }
 
-/// Checks figures during a run: not less than two seconds ago, and not more than now.
+/// Checks that every counter on the page lies between its value in evbd's status two seconds ago
+/// and its current value.
 pub(super) async fn while_running(browser: &Browser, daemon: &Daemon, report: &mut Report) -> Result<()> {
     let before = daemon.status()?;
     tokio::time::sleep(OLD).await;
@@ -51,7 +52,7 @@ pub(super) async fn while_running(browser: &Browser, daemon: &Daemon, report: &m
     Ok(())
 }
 
-/// Checks figures after a run, or while it is paused: they are equal to the last event.
+/// Checks that after a run, every counter on the page equals its value in `events`.
 pub(super) async fn at_rest(
     browser: &Browser,
     name: &str,
@@ -77,7 +78,8 @@ pub(super) async fn at_rest(
     Ok(())
 }
 
-/// Checks that every chart has drawn something: its picture has colours that an empty one has not.
+/// Checks that the charts show lines: a chart with lines has coloured pixels, an empty chart has
+/// none.
 pub(super) async fn charts(browser: &Browser, report: &mut Report) -> Result<()> {
     let colours = "return [...document.querySelectorAll('#charts canvas')].map((canvas) => {
         const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -94,7 +96,8 @@ pub(super) async fn charts(browser: &Browser, report: &mut Report) -> Result<()>
     report.note(format!("coloured pixels of the charts: {coloured:?}"));
     report.holds("charts", coloured.len() as f64, Bound::AtLeast(4.0));
     let drawn = coloured.iter().filter(|count| **count >= 5.0).count();
-    // Without dead time, its chart is empty.
+    // The chart of dead time is empty if there was no dead time, so three of the four charts must
+    // have lines.
     report.holds("charts with lines", drawn as f64, Bound::AtLeast(3.0));
     Ok(())
 }

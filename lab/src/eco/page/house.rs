@@ -1,4 +1,5 @@
-//! The rules of the page, whatever its state: one typeface, four sizes, contrast, no other origin.
+//! Rules that the control page must obey in every state: one typeface, at most four text sizes,
+//! enough contrast, no requests to other origins.
 
 use std::time::Duration;
 
@@ -8,23 +9,26 @@ use serde_json::Value;
 use super::browser::Browser;
 use crate::lab::report::{Bound, Report};
 
-/// A script that returns the worst contrast of any text, and all typefaces and sizes.
+/// A script that returns the lowest contrast of any text, and the numbers of typefaces and text
+/// sizes.
 const LOOKS: &str = include_str!("looks.js");
-/// A script that returns requests and bytes of the page, as counted by the browser.
+/// A script that returns the numbers of requests to other origins, of files of the page, and of
+/// their bytes, as counted by the browser.
 const REQUESTS: &str = "
     const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     const own = all.filter((entry) => new URL(entry.name).origin === location.origin);
     const files = own.filter((entry) => !new URL(entry.name).pathname.startsWith('/v1/'));
     const bytes = files.reduce((sum, entry) => sum + entry.encodedBodySize, 0);
     return [all.length - own.length, files.length, bytes];";
-/// Most bytes that a browser loads for the page.
+/// Largest allowed number of bytes that a browser loads for the page.
 const SIZE: f64 = 150_000.0;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// Checks that text is legible, in the current colours.
+/// Checks contrast, typefaces and sizes of all text in the current theme, and that the page is not
+/// wider than the screen.
 pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) -> Result<()> {
     let found = browser.script(LOOKS).await?;
     report.note(format!("{name}: lowest contrast {:.2} of `{}`", number(&found["contrast"]), found["where"]));
@@ -35,16 +39,17 @@ pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) ->
     Ok(())
 }
 
-/// Checks that nothing is loaded from elsewhere, and not too much in total.
+/// Checks that the page loads nothing from another origin, and not too many bytes in total.
 pub(super) async fn requests(browser: &Browser, report: &mut Report) -> Result<()> {
     let found = browser.script(REQUESTS).await?;
-    report.holds("requests to anybody else", number(&found[0]), Bound::AtMost(0.0));
+    report.holds("requests to other origins", number(&found[0]), Bound::AtMost(0.0));
     report.holds("files of the page", number(&found[1]), Bound::AtLeast(5.0));
     report.holds("bytes of the page", number(&found[2]), Bound::AtMost(SIZE));
     Ok(())
 }
 
-/// Checks the console's entries; refusals that the test provoked are entries of the network.
+/// Checks that the browser's console has no entries except the refused commands (HTTP status 409)
+/// that the test provoked.
 pub(super) async fn console(browser: &Browser, refusals: usize, report: &mut Report) -> Result<()> {
     let entries = browser.console().await?;
     let (refused, others): (Vec<_>, Vec<_>) = entries
@@ -58,7 +63,8 @@ pub(super) async fn console(browser: &Browser, refusals: usize, report: &mut Rep
     Ok(())
 }
 
-/// Checks that there is no violation so far, and that a planted one is detected.
+/// Checks that the page has not violated its content security policy so far, and that two
+/// deliberate violations are detected.
 pub(super) async fn policy(browser: &Browser, report: &mut Report) -> Result<()> {
     let violations = browser.script("return watched.violations").await?;
     let count = violations.as_array().map_or(f64::NAN, |list| list.len() as f64);
@@ -75,8 +81,8 @@ pub(super) async fn policy(browser: &Browser, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// Checks that nothing moves while only numbers change. If a problem appears or disappears
-/// meanwhile, the check is repeated.
+/// Checks that the layout does not shift for four seconds in which only numbers change. If a
+/// problem message appears or disappears in this time, the check is repeated.
 pub(super) async fn stillness(browser: &Browser, report: &mut Report) -> Result<()> {
     const PROBLEMS: &str = "return document.querySelectorAll('#problems p').length";
     for _ in 0..5 {

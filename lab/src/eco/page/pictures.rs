@@ -1,4 +1,4 @@
-//! Pictures for the documentation, and for reviewing a change of the page.
+//! Screenshots of the control page, for the documentation and for reviewing changes of the page.
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
@@ -7,22 +7,22 @@ use anyhow::{Context as _, Result};
 use super::{browser::Browser, house};
 use crate::lab::report::Report;
 
-/// Name, width, height, pixel ratio and colours of each screen.
+/// Name, width, height, pixel ratio and theme of each emulated screen.
 const SCREENS: [(&str, u32, u32, f64, &str); 3] = [
     ("light", 1280, 1180, 1.0, "light"),
     ("dark", 1280, 1180, 1.0, "dark"),
     ("phone", 360, 780, 1.5, "light"),
 ];
-/// Time until charts have the new width, and the next figures arrive.
+/// Time after a change of the screen until charts have the new width and new figures have arrived.
 const SETTLES: Duration = Duration::from_millis(1500);
 
-/// The folder of the pictures.
+/// Folder in which the screenshots are saved.
 pub(super) struct Album {
     pub(super) folder: PathBuf,
 }
 
 impl Album {
-    /// Takes a picture on each screen, and then sets the first screen again.
+    /// Takes a screenshot on each emulated screen, and then restores the first screen.
     pub(super) async fn take(&self, browser: &Browser, what: &str, report: &mut Report) -> Result<()> {
         fs::create_dir_all(&self.folder)?;
         for (screen, width, height, scale, scheme) in SCREENS {
@@ -32,7 +32,7 @@ impl Album {
             house::looks(browser, &format!("{what}, {screen}"), report).await?;
             let path = self.folder.join(format!("page-{what}-{screen}.png"));
             fs::write(&path, browser.picture().await?).with_context(|| path.display().to_string())?;
-            // If it is installed, pngquant reduces the files to a third of their size without a
+            // The optional program pngquant reduces a PNG file to a third of its size without a
             // visible difference.
             let _ = Command::new("pngquant").args(["--force", "--ext", ".png"]).arg(&path).status();
         }

@@ -1,4 +1,4 @@
-//! A Slurm cluster: munged, slurmctld on one host, slurmd on each of four.
+//! A Slurm cluster: munged, slurmctld on one simulated host, and slurmd on each of four others.
 
 use std::{
     fs::{self, File},
@@ -17,12 +17,12 @@ use crate::{
 
 const NODES: u16 = 4;
 const CONTROLLER: &str = "ctl";
-/// Folder for the sockets of munged and the daemons; it is short because the length of socket paths
-/// is limited.
+/// Folder for the sockets of munged and Slurm; its path is short because the length of a socket
+/// path is limited.
 const RUNTIME: &str = "/run/slurm";
 const SOON: Duration = Duration::from_secs(40);
 
-/// The daemons; all end when this is dropped.
+/// The running daemons of the cluster; dropping this value ends all of them.
 pub(super) struct Cluster {
     hosts: Hosts,
     folder: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the cluster, and waits until every node is idle.
+    /// Starts the Slurm cluster, and waits until every node is idle.
     pub(super) fn up(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder.join("state"))?;
         let node = |number: u16| (format!("n{number}"), format!("10.80.0.{number}"));
@@ -46,8 +46,8 @@ impl Cluster {
         let mut cluster = Self { hosts, folder: folder.to_owned(), nodes: Vec::new(), _others: Vec::new() };
         cluster.start_munge()?;
         fs::write(folder.join("slurm.conf"), cluster.configuration())?;
-        // Slurm 22.05 looks for a hierarchy of control groups, which these hosts lack, unless it is
-        // configured for another kind.
+        // By default, Slurm 22.05 looks for a cgroup v2 hierarchy, which the simulated hosts lack;
+        // with the plugin for cgroup v1, Slurm starts without cgroups.
         fs::write(folder.join("cgroup.conf"), "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")?;
         let mut controller = cluster.hosts.machine(CONTROLLER, "slurmctld");
         let controller = cluster.start("slurmctld", controller.arg("-D"))?;
@@ -63,19 +63,20 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Runs one of Slurm's commands on the controller's host, and returns its output.
+    /// Runs a Slurm command such as `sinfo` on the controller's host, and returns its output.
     pub(super) fn slurm(&self, program: &str, arguments: &[&str]) -> Result<String> {
         said(&mut self.command(program, arguments))
     }
 
-    /// Returns the same command, not started yet.
+    /// Returns a Slurm command on the controller's host, without starting it.
     pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = self.hosts.command(CONTROLLER, program);
         command.args(arguments).env("SLURM_CONF", self.folder.join("slurm.conf")).current_dir(&self.folder);
         command
     }
 
-    /// Cuts a node's power. Its cable is cut first, so that its end sends no message.
+    /// Simulates a power cut of a node. The network cable is disconnected first, so that ending
+    /// processes cannot send messages.
     pub(super) fn kill(&mut self, name: &str) -> Result<()> {
         self.hosts.cut(name)?;
         let place = self.nodes.iter().position(|(known, _)| known == name).context("no such node")?;
@@ -90,8 +91,8 @@ impl Cluster {
         Ok(Guarded(command.spawn().with_context(|| format!("{name} does not start"))?))
     }
 
-    /// Starts munged with its own key. Its socket is a file, which is visible to all hosts that
-    /// share a file system.
+    /// Starts munged with a new key. One munged serves all simulated hosts, because they share the
+    /// file system with its socket.
     fn start_munge(&mut self) -> Result<()> {
         fs::create_dir_all(RUNTIME)?;
         let key = Path::new(RUNTIME).join("munge.key");

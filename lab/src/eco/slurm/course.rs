@@ -1,4 +1,4 @@
-//! The test on the cluster.
+//! The steps of the test of evb's batch script on a Slurm cluster.
 
 use std::{
     fs,
@@ -20,11 +20,12 @@ use crate::{
 };
 
 const SCRIPT: &str = "dist/slurm/evb.sbatch";
-/// Longest time that four nodes on two cores may take for a job.
+/// Longest time that a job on four nodes may take, if the nodes share two cores.
 const LIMIT: Duration = Duration::from_secs(100);
-/// Rate that takes less than two cores, so that no program is late for lack of a core.
+/// Trigger rate that needs less than two cores, so that no program misses a deadline because it has
+/// to wait for a core.
 const RATE: &str = "8kHz";
-/// Time for which a job runs before it is disturbed.
+/// Time for which a job builds events before the test cancels it or kills a node.
 const BEFORE: Duration = Duration::from_secs(4);
 
 struct Course<'a> {
@@ -33,7 +34,7 @@ struct Course<'a> {
     cluster: Cluster,
 }
 
-/// Runs the whole test inside its own namespaces; an error names the check that failed.
+/// Runs the whole Slurm test inside its own namespaces; an error names the check that failed.
 pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
     let folder = setting.out.join("slurm");
     if folder.exists() {
@@ -49,7 +50,7 @@ pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
     course.names_a_dead_node()
 }
 
-/// A job of the batch script.
+/// A Slurm job that runs evb's batch script.
 struct Job {
     id: String,
     folder: PathBuf,
@@ -61,7 +62,7 @@ impl Job {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Returns the ledger, from the host of the supervisor.
+    /// Reads the run summary that the supervisor has written on its host, n1.
     fn summary(&self) -> Result<Value> {
         let path = self.folder.join("n1.json");
         let text = fs::read_to_string(&path).with_context(|| format!("no summary: {}", self.said()))?;
@@ -70,7 +71,7 @@ impl Job {
 }
 
 impl Course<'_> {
-    /// Submits the script, with these arguments of `evbd plan`.
+    /// Submits the batch script, which passes `arguments` to `evbd plan`.
     fn submit(&self, arguments: &[&str]) -> Result<Job> {
         let script = repo::root().join(SCRIPT);
         let mut command = self.cluster.command("sbatch", &["--parsable", "--nodes=4"]);
@@ -86,7 +87,8 @@ impl Course<'_> {
         state.unwrap_or("UNKNOWN").to_owned()
     }
 
-    /// Waits until the job is over and none of its processes runs any more, and returns its state.
+    /// Waits until the job is over and its script has printed the result of the run, and returns
+    /// the state of the job.
     fn ended(&self, job: &Job) -> Result<String> {
         let over =
             |state: &str| ["COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"].contains(&state);
@@ -96,7 +98,7 @@ impl Course<'_> {
         Ok(self.state(job))
     }
 
-    /// Waits until the job's run has built events for a while.
+    /// Waits until the job runs, and then for some seconds in which the run builds events.
     fn running(&self, job: &Job) -> Result<()> {
         until("running", LIMIT, || self.state(job) == "RUNNING")?;
         until("planned", LIMIT, || job.said().contains("Hosts of the configuration"))?;

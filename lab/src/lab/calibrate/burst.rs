@@ -1,5 +1,5 @@
-//! A burst of datagrams in trains, and the program that counts them. Both run on the lab's hosts,
-//! in their network namespaces.
+//! Sender of a burst of datagrams in trains, and receiver that counts the datagrams. Sender and
+//! receiver are started as processes on the lab's hosts, in their network namespaces.
 
 use std::{
     fs,
@@ -17,22 +17,23 @@ use anyhow::{Context as _, Result};
 use evb_net::pacing::{DatagramSender, Software};
 use serde_json::json;
 
-/// The largest train, in bytes of IP, that a link of the lab carries whole.
+/// Largest train that a link of the lab carries whole, in bytes of IP packets.
 const TRAIN: u64 = 16_384;
-/// Number of trains that one socket sends.
+/// Number of trains that are sent through one socket.
 const OF_SOCKET: usize = 4;
-/// Time to wait before the received datagrams are counted.
+/// Time to wait for late datagrams before the count is reported.
 const SETTLED: Duration = Duration::from_millis(60);
 
-/// Returns the number of full datagrams in a train.
+/// Returns the number of datagrams with this payload in a full train.
 fn of_train(payload: u64) -> u64 {
     (TRAIN / (payload + 28)).max(1)
 }
 
-/// Sends the datagrams at once, and prints the time taken as JSON.
+/// Sends `packets` datagrams as fast as possible, and prints the time taken as JSON.
 pub(crate) fn send(to: SocketAddr, packets: u64, payload: u64) -> Result<()> {
     let trains = packets.div_ceil(of_train(payload)) as usize;
-    // A socket has limited room for datagrams that wait in this host's link, so several are used.
+    // A socket's send buffer limits the datagrams that wait in this host's link, so several sockets
+    // are used.
     let mut senders: Vec<_> = (0..trains.div_ceil(OF_SOCKET)).map(|_| connect(to)).collect::<Result<_>>()?;
     let bytes = vec![0; (of_train(payload) * payload) as usize];
     let segment = u16::try_from(payload).context("a payload is larger than a datagram")?;
@@ -53,8 +54,9 @@ fn connect(to: SocketAddr) -> Result<DatagramSender> {
     Ok(DatagramSender::connect(from, to, &Software::timer(), None, None)?)
 }
 
-/// Counts the datagrams that arrive until its input ends, and prints the number as JSON. Those that
-/// its socket has no room for have arrived as well.
+/// Counts the datagrams that arrive at `at` until stdin is closed, and prints the number as JSON.
+/// Datagrams for which the socket had no room are counted too, because the network has delivered
+/// them.
 pub(crate) fn count(at: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind(at)?;
     socket.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -75,8 +77,8 @@ pub(crate) fn count(at: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of datagrams of this network namespace that found no room in a socket, from
-/// `/proc/net/snmp`.
+/// Returns the number of datagrams that found no room in a socket of this network namespace, from
+/// the content of `/proc/net/snmp`.
 fn no_room(snmp: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = (lines.next()?, lines.next()?);

@@ -8,20 +8,22 @@ use anyhow::{Result, bail};
 use super::fault::{Fault, Kind};
 use crate::lab::{disk::Disk, fleet::Fleet, network::Network, watch::Watch};
 
-/// Longest time from the end of a fault, even a cut of a minute, until every host has recovered.
+/// Longest allowed time from the end of a fault until every host has recovered; it holds even after
+/// a cut of a minute.
 const WHOLE_WITHIN: Duration = Duration::from_secs(40);
 
-/// The effects of a fault that is over.
+/// Effects of a fault from which the system has recovered.
 #[derive(Clone, Debug)]
 pub(crate) struct Overcome {
     pub(crate) fault: Fault,
-    /// The longest time during the fault in which too little was built.
+    /// Longest time during the fault and the recovery in which the builders received less data than
+    /// they should.
     pub(crate) pause: Duration,
     /// Time from the end of the fault until the system had recovered.
     pub(crate) whole_after: Duration,
 }
 
-/// The state of the current fault.
+/// State of the current fault.
 enum Stage {
     /// The system has been healthy since this time.
     Well(Duration),
@@ -37,7 +39,7 @@ pub(crate) struct Director<'a> {
     faults: std::vec::IntoIter<Fault>,
     next: Option<Fault>,
     stage: Stage,
-    /// Interval between faults; `None` if each has its own delay.
+    /// Interval between faults; `None` if each fault has its own random delay.
     every: Option<Duration>,
     pub(crate) overcome: Vec<Overcome>,
 }
@@ -55,17 +57,19 @@ impl<'a> Director<'a> {
         Self { network, disks, faults, next, stage, every, overcome: Vec::new() }
     }
 
-    /// Returns true if no fault is left.
+    /// Returns true if the system has recovered from the last fault.
     pub(crate) fn is_done(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Applies or removes the fault that is due.
+    /// Applies or removes the current fault if its time has come, and checks that the system
+    /// recovers.
     pub(crate) fn turn(&mut self, fleet: &mut Fleet, watch: &mut Watch) -> Result<()> {
         let now = fleet.elapsed();
         let Some(fault) = self.next.clone() else { return Ok(()) };
         match self.stage {
-            // The system has just become healthy for the first time.
+            // The system is healthy for the first time, which is the start of the waiting time
+            // before the first fault.
             Stage::Well(Duration::MAX) if watch.is_whole() => self.stage = Stage::Well(now),
             Stage::Well(Duration::MAX) if now > WHOLE_WITHIN => bail!("the run does not begin"),
             Stage::Well(since) if since < Duration::MAX && now >= self.due(since, &fault) => {
@@ -93,7 +97,7 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// Returns the time of the next fault, if the system is healthy since `since`.
+    /// Returns the time at which `fault` is applied, if the system has been healthy since `since`.
     fn due(&self, since: Duration, fault: &Fault) -> Duration {
         match self.every {
             Some(every) => since.max(every * (self.overcome.len() as u32 + 1)),

@@ -1,4 +1,4 @@
-//! [`Fault`]: kind, host, duration and delay of a fault, all of it drawn from a seed.
+//! [`Fault`]: kind, host, duration and delay of a fault, drawn at random from a seed.
 
 use std::{fmt, time::Duration};
 
@@ -7,13 +7,13 @@ use crate::lab::{dice::Dice, network::Shape};
 /// The kinds of faults of a host or its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// SIGKILL; a new process after the fault's duration.
+    /// The process gets SIGKILL; a new process is started after the fault's duration.
     Kill,
-    /// SIGSTOP; SIGCONT after the fault's duration.
+    /// The process gets SIGSTOP, and SIGCONT after the fault's duration.
     Freeze,
     /// No packet passes the host's port in either direction.
     Cut,
-    /// A cut of a minute.
+    /// No packet passes the host's port for a minute.
     LongCut,
     /// The sink's file system is full.
     Full,
@@ -34,14 +34,14 @@ impl Kind {
     }
 }
 
-/// One fault.
+/// A fault of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) host: String,
     /// Duration of the fault.
     pub(crate) lasts: Duration,
-    /// Time without faults before this one.
+    /// Time without faults before this fault is applied.
     pub(crate) after: Duration,
 }
 
@@ -55,13 +55,13 @@ impl fmt::Display for Fault {
 const LONG_CUTS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Draws `count` faults. With `long`, there are up to three cuts of a minute; with `stuck`, there
-/// are disks that hang.
+/// Draws `count` random faults. With `long`, up to three faults cut a host off for a minute; with
+/// `stuck`, some faults make a disk hang.
 pub(crate) fn schedule(seed: u64, count: usize, shape: Shape, long: bool, stuck: bool) -> Vec<Fault> {
     let mut dice = Dice(seed);
     let mut faults: Vec<Fault> = (0..count).map(|_| draw(&mut dice, shape, stuck)).collect();
     let minutes = if long { LONG_CUTS.min(count / 20) } else { 0 };
-    // One long cut for each role, spread over the schedule.
+    // Each role gets one long cut; these are spread over the schedule.
     for (minute, role) in [0, 1, 2].into_iter().take(minutes).enumerate() {
         let place = (minute * 2 + 1) * count / (2 * minutes);
         faults[place].kind = Kind::LongCut;
@@ -72,8 +72,8 @@ pub(crate) fn schedule(seed: u64, count: usize, shape: Shape, long: bool, stuck:
 }
 
 fn draw(dice: &mut Dice, shape: Shape, stuck: bool) -> Fault {
-    // Half of the faults are the builders', because they have disks as well; the rest are the
-    // sources' and the supervisor's.
+    // Half of the faults hit builders, because builders also have disk faults; a third hit sources,
+    // and a sixth the supervisor.
     let role = [0, 0, 1, 1, 1, 2][dice.below(6)];
     let kind = match (role, dice.below(10)) {
         (1, 0..2) => Kind::Full,
@@ -85,7 +85,8 @@ fn draw(dice: &mut Dice, shape: Shape, stuck: bool) -> Fault {
     let lasts = match (kind, dice.below(3)) {
         (Kind::Cut, 0) => Duration::from_millis(1),
         (Kind::Cut, 1) => Duration::from_secs(1),
-        // Durations range from unnoticeable to well beyond two leases.
+        // Durations range from 50 ms, which no peer notices, to 5 s, which is well beyond two
+        // leases.
         _ => Duration::from_secs_f64(0.05 * 100f64.powf(dice.uniform())),
     };
     Fault { kind, host: host(dice, shape, role), lasts, after: Duration::from_secs_f64(dice.uniform()) }

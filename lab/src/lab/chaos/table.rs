@@ -1,4 +1,4 @@
-//! A table of the cost of every kind of fault.
+//! Formats a table of the pause and the recovery time that every kind of fault has caused.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::director::Overcome;
 
-/// One line of the table: a kind of fault at a role.
+/// One line of the table: kind of fault and role, and all such faults.
 type Line<'a> = ((&'static str, &'static str), Vec<&'a Overcome>);
 
 pub(crate) fn show(overcome: &[Overcome]) -> String {
@@ -55,7 +55,7 @@ fn lines(overcome: &[Overcome]) -> Vec<Line<'_>> {
     lines.into_iter().map(|((_, role), (kind, faults))| ((kind, role), faults)).collect()
 }
 
-/// Returns median and maximum.
+/// Returns the median and the maximum of a time of the faults.
 fn quantiles(faults: &[&Overcome], of: impl Fn(&Overcome) -> Duration) -> (Duration, Duration) {
     let mut times: Vec<Duration> = faults.iter().map(|one| of(one)).collect();
     times.sort();

@@ -1,4 +1,4 @@
-//! `iperf3` from every source to every builder, one stream each, at whatever TCP finds.
+//! Measures `iperf3` with one TCP stream from every source to every builder, without a rate limit.
 
 use std::{
     io::Read as _,
@@ -16,10 +16,10 @@ use super::super::{
 };
 
 const FIRST_PORT: u16 = 7201;
-/// Time within which one server listens, if one core starts them all.
+/// Time that each additional server needs to start listening, if one core starts all servers.
 const EACH_LISTENS_WITHIN: Duration = Duration::from_millis(20);
 
-/// Payload that the receivers count, and the time for which the senders sent.
+/// Payload bytes that all receivers counted, and the time for which the senders sent.
 pub(crate) struct Received {
     pub(crate) bytes: f64,
     pub(crate) seconds: f64,
@@ -44,7 +44,8 @@ pub(crate) fn run(network: &Network, seconds: f64) -> Result<Received> {
         client.args(["-c", &address(&format!("b{j}"))?, "-p", &port(*i), "-t", &asked.to_string(), "-J"]);
         clients.push(Guarded(client.stdout(Stdio::piped()).spawn()?));
     }
-    // Clients that start last also end last, so together they send for longer than each of them.
+    // Clients start one after the other and end in the same order, so together they send for longer
+    // than each of them.
     let apart = begun.elapsed().as_secs_f64();
     let mut received = Received { bytes: 0.0, seconds: asked + apart };
     for client in &mut clients {
@@ -55,7 +56,7 @@ pub(crate) fn run(network: &Network, seconds: f64) -> Result<Received> {
     Ok(received)
 }
 
-/// Returns the receiver's byte count from the sender's JSON.
+/// Returns the number of bytes received, which iperf3's sender reports in its JSON output.
 pub(super) fn bytes(said: &str) -> Result<f64> {
     let said: Value = serde_json::from_str(said).context("reading what iperf3 says")?;
     let received = said["end"]["sum_received"]["bytes"].as_f64();

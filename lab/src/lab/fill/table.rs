@@ -1,4 +1,4 @@
-//! Rounds of a case: paired ratios, a table for people, and the bounds.
+//! [`Rounds`]: the measurements of a case, ratios of paired runs, a readable table, and the bounds.
 
 use serde_json::{Value, json};
 
@@ -12,14 +12,14 @@ use super::{
     turn::{Measured, Program},
 };
 
-/// All rounds of a case; each has the programs' runs in their order.
+/// All rounds of a case; a round holds one run of each program, in the order of `programs`.
 pub(super) struct Rounds {
     case: Case,
     programs: Vec<Program>,
     rounds: Vec<Vec<Measured>>,
 }
 
-/// Ratios of runs that are close in time.
+/// Ratios of two programs' figures, each from runs of the same round.
 pub(super) struct Paired {
     pub(super) median: f64,
     pub(super) least: f64,
@@ -44,8 +44,8 @@ impl Rounds {
         self.rounds.iter().map(|round| get(&round[place])).collect()
     }
 
-    /// Returns one program's figure divided by another's, round by round; none if one of them takes
-    /// no turns.
+    /// Returns a figure of program `one` divided by that of program `other`, round by round; `None`
+    /// if one of them takes no turns.
     pub(super) fn ratio(
         &self,
         one: &Program,
@@ -58,7 +58,7 @@ impl Rounds {
         Some(Paired { median: median(all.iter().copied()), least: by(f64::min), most: by(f64::max), all })
     }
 
-    /// Returns the older program of the same transport, if it takes turns.
+    /// Returns the other evbd (`--before`) over the same transport, if it takes turns.
     fn before(&self, transport: Transport) -> Option<&Program> {
         self.programs.iter().find(|program| matches!(program, Program::Before(t, _) if *t == transport))
     }
@@ -78,7 +78,7 @@ impl Rounds {
     }
 }
 
-/// Formats a round that has just ended.
+/// Formats the results of one round as a line.
 pub(super) fn line(number: usize, programs: &[Program], round: &[Measured]) -> String {
     let mut line = format!("  round {number:>2}:");
     for (program, measured) in programs.iter().zip(round) {
@@ -92,7 +92,8 @@ pub(super) fn line(number: usize, programs: &[Program], round: &[Measured]) -> S
     line
 }
 
-/// Formats the table of all cases. Ratios are `median (worst round)` of paired rounds.
+/// Formats the results of all cases as a Markdown table. A ratio is shown as `median (worst
+/// round)`.
 pub(super) fn markdown(tables: &[Rounds]) -> String {
     let mut text = String::from(
         "| case | program | Gbit/s | of iperf3 | of ZeroMQ | of before | dropped, by round | machine s/GB | own s/GB | p50 ms | p99 ms |\n\
@@ -138,7 +139,7 @@ fn figure(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "–".to_owned() }
 }
 
-/// Returns `0` if all rounds had none, else the drops of each round.
+/// Returns `0` if no round had drops, otherwise the drops of each round.
 fn drops(all: &[u64]) -> String {
     if all.iter().all(|drops| *drops == 0) {
         return "0".to_owned();
@@ -146,8 +147,9 @@ fn drops(all: &[u64]) -> String {
     all.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the bound of a full port, as a multiple of `iperf3`'s rate, by the number of sources and
-/// the buffer in KiB. None: the ratio is only noted.
+/// Returns the least goodput that evb must reach through a full port, as a multiple of `iperf3`'s
+/// goodput, by port buffer and number of sources. Returns `None` if the case has no bound, and the
+/// ratio to `iperf3` is only noted.
 fn asked_of_iperf(case: &Case) -> Option<f64> {
     let usual = if case.shape.sources == 1 { super::ALONE } else { super::AMONG_OTHERS };
     if case.shape.rate != 10_000_000_000 || case.shape.builders != 1 || case.fragment != usual {
@@ -161,7 +163,7 @@ fn asked_of_iperf(case: &Case) -> Option<f64> {
     }
 }
 
-/// Checks the bounds of a case.
+/// Checks the bounds on drops, goodput and latency of a case.
 pub(super) fn judge(rounds: &Rounds, report: &mut Report) {
     let name = rounds.case.name();
     for (place, program) in rounds.programs.iter().enumerate().filter(|(_, program)| program.is_judged()) {
@@ -213,7 +215,8 @@ pub(super) fn judge(rounds: &Rounds, report: &mut Report) {
     }
 }
 
-/// Compares latencies with ZeroMQ's if events come at a rate; the default is held to its bounds.
+/// Compares latencies with those of ZeroMQ if the case has a trigger rate; bounds are checked only
+/// if `is_held`.
 fn latencies(rounds: &Rounds, program: &Program, report: &mut Report, is_held: bool) {
     if rounds.case.rate.is_none() {
         return;
@@ -228,7 +231,8 @@ fn latencies(rounds: &Rounds, program: &Program, report: &mut Report, is_held: b
     }
 }
 
-/// Reports a median with its bound, if it has one, and all rounds as a note.
+/// Checks the median of a ratio against its bound, if there is a bound, and notes the ratios of all
+/// rounds.
 fn tell(report: &mut Report, what: &str, ratio: &Paired, bound: Option<Bound>) {
     if let Some(bound) = bound {
         report.holds(what, ratio.median, bound);

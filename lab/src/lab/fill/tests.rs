@@ -19,7 +19,7 @@ fn rounds(of: &[(f64, f64, u64)]) -> Rounds {
 
 #[test]
 fn ratios_are_of_the_same_round() {
-    // The machine was half as fast in the second round, for both programs.
+    // In the second round, the machine was half as fast for both programs.
     let all = rounds(&[(10.0, 9.0, 0), (5.0, 4.75, 0), (10.0, 8.0, 0)]);
     let ratio = all.ratio(&Program::Evb(Transport::Tcp), &Program::Iperf, |m| m.goodput).unwrap();
     assert!(
@@ -47,7 +47,8 @@ fn a_drop_in_one_round_fails_a_case() {
 
 #[test]
 fn the_other_sides_histogram_is_read_as_it_is_written() {
-    // 31 ns are a bucket of their own; 1000 ns lie in the octave of 512 to 1023, in steps of 16.
+    // In the histogram, 31 ns have a bucket of their own; 1000 ns lie between 512 and 1023 ns,
+    // where buckets are 16 ns wide.
     assert_eq!(zeromq::quantile(&BTreeMap::from([(31, 1)]), 0.5), 0.031);
     let bucket = 5 * 32 + (1000 / 16 - 32);
     assert_eq!(zeromq::quantile(&BTreeMap::from([(0, 98), (bucket, 2)]), 0.99), 1.007);

@@ -1,4 +1,4 @@
-//! One run of one program, with the counters of the network and the machine.
+//! Performs one run of one program, and reads the counters of the network and the machine.
 
 use std::path::PathBuf;
 
@@ -16,22 +16,23 @@ use super::{
     Case, iperf, zeromq,
 };
 
-/// The kernel's clock ticks per second in /proc.
+/// Clock ticks per second in which the kernel states processor times in /proc.
 const TICKS: f64 = 100.0;
 
-/// A program that takes turns.
+/// A program or variant that takes turns in the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Program {
     Iperf,
     Zeromq,
     Evb(Transport),
-    /// evb with twice the triggers that the port can carry.
+    /// evb with twice the trigger rate that the port can carry.
     Twice(Transport),
-    /// The other evbd, at this path.
+    /// Another evbd, at this path.
     Before(Transport, PathBuf),
-    /// evb with these lines in `[shaping]`.
+    /// evb with these additional lines in `[shaping]`.
     With(Transport, String),
-    /// evb in mode `window`: each lane has its part of the budget before it announces anything.
+    /// evb in shaping mode `window`: a lane may send a fixed part of the budget without waiting for
+    /// a grant.
     Window(Transport),
 }
 
@@ -48,26 +49,28 @@ impl Program {
         }
     }
 
-    /// Returns true for the program that is judged and must drop no packet.
+    /// Returns true for the evbd under test, in all its variants; it must not cause any packet
+    /// drop.
     pub(super) fn is_judged(&self) -> bool {
         matches!(self, Self::Evb(_) | Self::Twice(_) | Self::With(..) | Self::Window(_))
     }
 }
 
-/// Result of one run.
+/// Result of one run of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
-    /// Payload at the receivers, in bit/s.
+    /// Payload received by the builders, in bit/s.
     pub(super) goodput: f64,
-    /// Packets dropped at all of the switch's ports.
+    /// Number of packets dropped at all ports of the switch.
     pub(super) drops: u64,
-    /// The ports that dropped something, with what they count as one: a train, or a packet.
+    /// The ports with drops, by host, and their number of drops as the kernel counts it: a train
+    /// counts as one.
     pub(super) trains: Vec<(String, u64)>,
-    /// Busy seconds of all the machine's cores for each GB of payload.
+    /// Busy time of all cores of the machine, in seconds per GB of payload.
     pub(super) machine_s_per_gb: f64,
-    /// Busy seconds of the roles' own processes for each GB, if they are evb's.
+    /// Processor time of evb's processes, in seconds per GB of payload; NaN for another program.
     pub(super) cpu_s_per_gb: f64,
-    /// Latencies of events in µs; NaN if there are none.
+    /// Median event latency in µs; like `p99`, NaN if no latency was measured.
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
@@ -86,7 +89,7 @@ impl Measured {
     }
 }
 
-/// Figures that a program itself reports about its run.
+/// Figures that a program reports about its own run.
 struct Said {
     bytes: f64,
     goodput: f64,
@@ -95,7 +98,7 @@ struct Said {
     p99: f64,
 }
 
-/// The programs that take turns, and their bench.
+/// The programs that take turns, and the bench that runs them.
 pub(super) struct Turns<'b> {
     pub(super) bench: &'b Bench,
     pub(super) programs: Vec<Program>,
@@ -103,7 +106,7 @@ pub(super) struct Turns<'b> {
 }
 
 impl Turns<'_> {
-    /// Runs each program once; the first program changes from round to round.
+    /// Runs each program once; another program starts in each round.
     pub(super) fn round(
         &self,
         network: &Network,

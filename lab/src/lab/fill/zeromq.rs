@@ -1,6 +1,6 @@
-//! The ZeroMQ event builder of `benches/peers`, a process per role on the lab's hosts. Its roles
-//! exchange lines with their launcher (`benches/peers/src/barrier.rs`), so that all start together
-//! and end at the same event.
+//! Runs the ZeroMQ event builder of `benches/peers`, one process per role on the lab's hosts. The
+//! roles exchange lines with this launcher (see `benches/peers/src/barrier.rs`), so that all start
+//! together and end at the same event.
 
 use std::{
     collections::BTreeMap,
@@ -21,23 +21,24 @@ use super::{
     Case,
 };
 
-/// Time before the window in which latencies count, in seconds.
+/// Time from the start until latencies are counted, in seconds.
 const WARMUP: f64 = 0.5;
-/// Time allowed beyond a run's own length, in seconds.
+/// Time allowed in addition to the duration of a run, in seconds.
 const GRACE: f64 = 40.0;
-/// Time from the last role's readiness to the start, so that the start reaches all roles before it
-/// is due.
+/// Time between the last `ready` and the start of the run, so that all roles learn the start time
+/// before it is reached.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// Buckets of the latencies' histogram in each octave.
+/// Binary logarithm of the number of histogram buckets for each factor of 2 in latency.
 const STEPS_BITS: u32 = 5;
 
-/// Result of a run.
+/// Result of a run of the ZeroMQ event builder.
 pub(super) struct Built {
-    /// Payload of complete events, and the time from the start to the last of them.
+    /// Payload bytes of all complete events; `seconds` is the time from the start to the completion
+    /// of the last event.
     pub(super) bytes: f64,
     pub(super) seconds: f64,
     pub(super) incomplete: u64,
-    /// Latencies in microseconds; none if none were counted.
+    /// Median latency in microseconds; like `p99`, NaN if no latency was counted.
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
@@ -57,7 +58,7 @@ impl Role {
         arguments: &[String],
         seconds: f64,
     ) -> Result<Self> {
-        // Without a timeout, a role that hangs would block the lab.
+        // The program `timeout` ends a role that hangs, which would otherwise block the lab.
         let mut command = network.command(host, "timeout");
         command.arg((seconds + WARMUP + GRACE).to_string()).arg(peers).arg("zeromq").args(arguments);
         command.args(["--seconds", &seconds.to_string(), "--warmup", &WARMUP.to_string()]);
@@ -72,7 +73,7 @@ impl Role {
         Ok(Self { name: host.to_owned(), tell, hear, _process: Guarded(child) })
     }
 
-    /// Waits for a line with this word, and returns the rest of the line.
+    /// Reads the next line, which must begin with `word`, and returns the rest of the line.
     fn hear(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         self.hear.read_line(&mut line)?;
@@ -151,7 +152,8 @@ fn summarise(built: &[Value], start_ns: u64, events: u64, case: &Case) -> Result
     })
 }
 
-/// Returns a quantile of a histogram by bucket number, in microseconds; NaN if it is empty.
+/// Returns a quantile of a histogram of latencies, in microseconds; NaN if the histogram is empty.
+/// `counts` maps bucket numbers to counts.
 pub(super) fn quantile(counts: &BTreeMap<u32, u64>, fraction: f64) -> f64 {
     let wanted = (counts.values().sum::<u64>() as f64 * fraction).ceil() as u64;
     let mut seen = 0;
@@ -164,7 +166,8 @@ pub(super) fn quantile(counts: &BTreeMap<u32, u64>, fraction: f64) -> f64 {
     f64::NAN
 }
 
-/// Returns the largest number of nanoseconds in a bucket; there are 32 buckets to each octave.
+/// Returns the largest latency that belongs to a bucket, in nanoseconds; each factor of 2 in
+/// latency has 32 buckets.
 fn upper_edge(bucket: u32) -> u64 {
     let steps = 1 << STEPS_BITS;
     let (octave, step) = (bucket / steps, u64::from(bucket % steps));

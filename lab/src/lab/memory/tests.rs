@@ -1,12 +1,12 @@
 use super::*;
 
-/// Creates a memory log of one process with one value in KiB for each second.
+/// Creates a memory log of one process, with one value in KiB per second.
 fn memory(each: &[u64]) -> Memory {
     let mut memory = Memory::default();
     for (second, kib) in (0u64..).zip(each) {
         let now = Duration::from_secs(second);
         memory.note(now, [("b1".to_owned(), *kib)].into());
-        // It comes too soon after the last one to be a sample.
+        // This value comes only half a second after a sample, so it must not be recorded.
         memory.note(now + Duration::from_millis(500), [("b1".to_owned(), u64::MAX)].into());
     }
     memory

@@ -1,5 +1,6 @@
-//! [`Claim`]: the exclusive right to this machine's lab. A killed lab cannot take its network down;
-//! the next one can, once it knows that no process uses it any more.
+//! [`Claim`]: the exclusive right to run a lab on this machine. A lab that is killed leaves its
+//! network behind. The next lab removes that network, once the lock shows that the earlier process
+//! has ended.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -9,28 +10,29 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// The lock file. It outlives its process, as the namespaces do, which `ip` keeps in the same
-/// place.
+/// The lock file. If a lab is killed, the file remains, just as the network namespaces do, which
+/// `ip` also keeps in `/run`.
 const FILE: &str = "/run/evb-lab";
 
-/// The lock that is held while a lab is up. The kernel releases it when its holder ends, however
-/// that happens; the file then shows that the existing namespaces belonged to a lab.
+/// The file lock that is held while a lab is up. The kernel releases the lock when its process
+/// ends, even if it is killed. A file without a lock shows that existing namespaces belonged to a
+/// killed lab.
 #[derive(Debug)]
 pub(super) struct Claim {
     path: PathBuf,
-    /// The locked file. It is closed on exec, so no program that the lab has started holds the lock
-    /// any longer.
+    /// The locked file. The file is closed on exec, so that programs started by the lab do not
+    /// inherit the lock.
     _locked: File,
 }
 
-/// The state in which the lab was found.
+/// The state in which the lock was found.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// No lab has been up, or the last one has taken everything down.
+    /// No lab is up, and the last lab has removed its network.
     Free(Claim),
-    /// A lab was up and its process has died.
+    /// The process of an earlier lab was killed, and its network may still exist.
     Left(Claim),
-    /// A lab is up.
+    /// A lab is up on this machine.
     Taken,
 }
 
@@ -54,8 +56,8 @@ impl Claim {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
             }
         }
-        // The previous holder may have removed the file between the two steps; there is then
-        // another file, or none.
+        // The previous holder of the lock may have removed the file between `open` and `try_lock`;
+        // the path then leads to another file, or none.
         let is_same =
             fs::metadata(path).is_ok_and(|now| file.metadata().is_ok_and(|mine| mine.ino() == now.ino()));
         if !is_same {
@@ -65,7 +67,7 @@ impl Claim {
         Ok(if is_left { Found::Left(claim) } else { Found::Free(claim) })
     }
 
-    /// Removes the file, after everything has been taken down.
+    /// Removes the lock file; call this after the lab's network has been removed.
     pub(super) fn give_up(&self) -> Result<()> {
         fs::remove_file(&self.path).with_context(|| format!("removing {}", self.path.display()))
     }

@@ -1,6 +1,6 @@
-//! Packets as on a wire, or trains of them. Cut into packets, 1 Gbit/s takes both of two cores.
-//! With trains, hosts keep their segmentation offloads and the network carries trains of at most 16
-//! KiB whole, so that 10 Gbit/s fit.
+//! Settings for single packets as on a wire, or for trains of packets. In single packets, 1 Gbit/s
+//! occupies two cores. With trains, hosts keep their segmentation offloads and the network carries
+//! trains of at most 16 KiB whole, so that two cores carry 10 Gbit/s.
 
 use std::{
     io::Write as _,
@@ -13,18 +13,18 @@ use serde_json::Value;
 
 use super::{Network, PREFIX, SWITCH, Shape, address, run};
 
-/// Bytes that tbf may send at once: the smallest number that still reaches 1 Gbit/s with the
-/// kernel's timers.
+/// Number of bytes that a port's token bucket may send at once without trains: the smallest number
+/// that still reaches 1 Gbit/s with the precision of the kernel's timers.
 const BURST: u64 = 16 * 1024;
-/// The largest train, in bytes of IP.
+/// Largest train, in bytes of IP packets.
 const TRAIN: &str = "16384";
-/// The same for a port that carries trains: three of them, with their headers.
+/// Smallest token bucket of a port that carries trains, in bytes: three trains with their headers.
 const BURST_OF_TRAINS: u64 = 48 * 1024;
-/// A bucket holds at least what the port carries in this part of a second, because timers are some
-/// microseconds late.
+/// A token bucket holds at least the bytes that the port carries in 1/31 250 s (32 µs), because the
+/// kernel's timers are some microseconds late.
 const BUCKETS_PER_S: u64 = 31_250;
 
-/// Rejects shapes whose ports cannot carry trains.
+/// Rejects shapes whose port buffer is too small for trains, or whose MTU is impossible.
 pub(super) fn check(shape: Shape) -> Result<()> {
     let least = 2 * BURST_OF_TRAINS;
     ensure!(
@@ -36,7 +36,8 @@ pub(super) fn check(shape: Shape) -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of L2 frames that an idle port lets through at once.
+/// Returns the size of a port's token bucket: the bytes of L2 frames that an idle port sends at
+/// once.
 pub(super) fn bucket(shape: Shape) -> u64 {
     if !shape.trains {
         return BURST.max(shape.frame() as u64);
@@ -44,26 +45,26 @@ pub(super) fn bucket(shape: Shape) -> u64 {
     (shape.rate / 8 / BUCKETS_PER_S).min(shape.port_buffer / 2).max(BURST_OF_TRAINS)
 }
 
-/// Returns the most bytes that wait behind the bucket. With trains, bucket and queue together are
-/// the stated buffer; without, the queue alone is.
+/// Returns the size of the queue behind a port's token bucket, in bytes. With trains, bucket and
+/// queue together have the size of the configured buffer; without trains, the queue alone does.
 pub(super) fn queue(shape: Shape) -> u64 {
     if shape.trains { shape.port_buffer - bucket(shape) } else { shape.port_buffer }
 }
 
-/// Counts of the packets that have passed a switch, and of those that have not.
+/// Counts of the packets that a switch has forwarded and dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Passage {
-    /// Packets that hosts have sent, less those that left by a port. Only differences mean
-    /// something.
+    /// Number of packets that hosts have sent minus the number that left the switch. Only the
+    /// difference between two counts is meaningful.
     missing: i64,
-    /// Drops of the ports, as tbf counts: a train is one, and so is a packet alone.
+    /// Number of drops of all ports as tbf counts them: a dropped train counts as one.
     pub(crate) trains: u64,
 }
 
 impl Passage {
-    /// Returns the packets dropped since `then`. If tbf has dropped nothing, it returns none,
-    /// because the difference alone would count a packet that the switch has multiplied or kept for
-    /// itself (multicast). Otherwise it returns at least tbf's count.
+    /// Returns the number of packets dropped since `then`: the packets that did not leave the
+    /// switch, but at least tbf's count. If tbf has counted no drop, the result is 0, because a
+    /// missing packet may also be a multicast that the switch kept for itself.
     pub(crate) fn dropped_since(self, then: Self) -> u64 {
         let trains = self.trains - then.trains;
         if trains == 0 {
@@ -82,7 +83,8 @@ impl Network {
         queue(self.shape)
     }
 
-    /// Sets the size of packets at one end of a link, and whether they come in trains.
+    /// Sets the MTU at one end of a link, and switches segmentation offload on or off, so that
+    /// packets come in trains or singly.
     pub(super) fn set_packets(&self, space: &str, device: &str) -> Result<()> {
         let mtu = self.shape.mtu.to_string();
         let link = ["-n", space, "link", "set", device];
@@ -90,13 +92,14 @@ impl Network {
             return run("ip", &[&link[..], &["mtu", &mtu, "gso_max_size", TRAIN]].concat()).map(drop);
         }
         run("ip", &[&link[..], &["mtu", &mtu]].concat())?;
-        // `gso` does not cover UDP's: whole trains would pass the switch, and be lost, as if they
-        // were packets.
+        // `gso off` does not switch UDP segmentation offload off; without `tx-udp-segmentation
+        // off`, whole UDP trains would pass the switch, or be dropped, like single packets.
         let off = ["tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
         run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat()).map(drop)
     }
 
-    /// Disables IPv6, which sends by itself as soon as a link is up. Called before any link is.
+    /// Disables IPv6 in a namespace, because IPv6 sends packets by itself as soon as a link is up.
+    /// Must be called before any link is up.
     pub(super) fn silence(&self, space: &str) -> Result<()> {
         if !self.shape.trains || !Path::new("/proc/sys/net/ipv6").exists() {
             return Ok(());
@@ -108,8 +111,9 @@ impl Network {
         Ok(())
     }
 
-    /// Tells every host the hardware addresses of all others. The switch then floods nothing, and
-    /// every packet that a host sends leaves the switch by one port, or is lost.
+    /// Enters the MAC addresses of all other hosts into every host's neighbour table. ARP
+    /// broadcasts are then unnecessary, so that every packet that a host sends leaves the switch by
+    /// exactly one port, or is dropped.
     pub(super) fn introduce_hosts(&self) -> Result<()> {
         let mut known = Vec::new();
         for host in self.hosts() {
@@ -131,14 +135,15 @@ impl Network {
         Ok(())
     }
 
-    /// Counts what the switch has taken from hosts and given to hosts so far. Only for networks
-    /// with trains, whose switch floods nothing but multicast.
+    /// Counts the packets that the switch has received from hosts and sent to hosts so far. The
+    /// count is correct only in networks with trains, whose switch floods nothing but multicast.
     pub(crate) fn passage(&self) -> Result<Passage> {
         let mut before = self.sent_packets()?;
         loop {
             let said = run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?;
             let sent = self.sent_packets()?;
-            // Packets under way between the two counts would look lost.
+            // The count is repeated until no packet was sent meanwhile, because packets in flight
+            // would look lost.
             if sent == before {
                 let trains = super::port_counts(&said)?.values().map(|port| port.drops).sum();
                 return Ok(Passage { missing: sent as i64 - packets(&said)? as i64, trains });
@@ -159,15 +164,15 @@ impl Network {
     }
 }
 
-/// Returns the packets that the token buckets of a listing have sent; trains count by their
-/// packets.
+/// Returns the number of packets that all token buckets in tc's JSON listing have sent; a train
+/// counts as its number of packets.
 fn packets(json: &str) -> Result<u64> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let buckets = entries.iter().filter(|entry| entry["kind"] == "tbf");
     buckets.map(|entry| entry["packets"].as_u64().context("tc states no `packets`")).sum()
 }
 
-/// Gives `ip` several commands at once, in a namespace.
+/// Runs several `ip` commands in a namespace with one process.
 fn batch(space: &str, lines: &str) -> Result<()> {
     let mut ip = Command::new("ip")
         .args(["-n", space, "-batch", "-"])

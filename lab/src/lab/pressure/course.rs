@@ -1,4 +1,4 @@
-//! [`Span`]: the difference between two observations of the switch, the disks, and the supervisor's
+//! [`Span`]: the changes between two observations of the switch, the disks, and the supervisor's
 //! status.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use super::stage::Stage;
 use crate::lab::watch::Flows;
 
-/// Kinds of events, as the status names them.
+/// Kinds of events, by their names in the supervisor's status.
 const KINDS: [&str; 5] = ["triggered", "inhibited", "complete", "incomplete", "lost"];
 
-/// The counters at one moment.
+/// All observed counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mark {
     pub(super) at: Duration,
     pub(super) flows: Flows,
-    /// Bytes in the files of all builders.
+    /// Number of bytes in the event files of all builders.
     pub(super) on_disk: u64,
-    /// Events by kind, and inhibited triggers by cause.
+    /// Number of events by kind; `causes` has the number of inhibited triggers by cause.
     events: BTreeMap<&'static str, f64>,
     causes: BTreeMap<String, f64>,
 }
@@ -45,7 +45,7 @@ impl Mark {
     }
 }
 
-/// Returns the bytes in all files of a folder.
+/// Returns the total size of all files in a folder, in bytes.
 pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -55,11 +55,11 @@ pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The difference between two marks.
+/// The changes of all counters between two marks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Span {
     pub(super) seconds: f64,
-    /// Rate from and to each host, in bit/s.
+    /// Rates from and to each host, in bit/s.
     flows: BTreeMap<String, (f64, f64)>,
     pub(super) disk_bytes: f64,
     events: BTreeMap<&'static str, f64>,
@@ -108,14 +108,14 @@ impl Span {
         causes.iter().filter_map(|cause| self.causes.get(*cause)).fold(0.0, |sum, count| sum + count)
     }
 
-    /// Returns the rate that a source sends or a builder receives, in bit/s.
+    /// Returns the rate that a source sends, or that a builder receives, in bit/s.
     pub(super) fn rate(&self, host: &str) -> f64 {
         let (from, to) = self.flows.get(host).copied().unwrap_or((f64::NAN, f64::NAN));
         if host.starts_with('b') { to } else { from }
     }
 
-    /// Returns the smallest share of its rate that a source (`s`) or builder (`b`) has kept, except
-    /// for `but`.
+    /// Returns the smallest ratio of a host's rate in this span to its rate in the span `calm`,
+    /// over all sources (role `s`) or builders (role `b`) except the host `but`.
     pub(super) fn least_kept(&self, calm: &Self, role: char, but: Option<&str>) -> f64 {
         let others = self
             .flows
@@ -136,13 +136,13 @@ impl Span {
     }
 }
 
-/// The observations of a stage.
+/// Observations of one stage.
 #[derive(Clone, Debug)]
 pub(super) struct Played {
     pub(super) stage: Stage,
-    /// The span in which the stage settles.
+    /// Changes in the first part of the stage, in which the effects of the disturbance settle.
     pub(super) first: Span,
-    /// The span after that.
+    /// Changes in the rest of the stage.
     pub(super) steady: Span,
 }
 

@@ -1,4 +1,4 @@
-//! [`Director`] applies the pressure of a stage, and removes it again.
+//! [`Director`] applies the disturbance of a stage, and removes it again.
 
 use std::{
     collections::BTreeMap,
@@ -15,16 +15,16 @@ use super::{
 };
 use crate::lab::{disk::Disk, fleet::Fleet, network::Network};
 
-/// Share of a source's normal rate that its slow link carries.
+/// Rate of the slow link, as a share of the source's normal rate.
 const SLOW_LINK: f64 = 0.3;
 
 pub(super) struct Director<'a> {
     network: &'a Network,
     disks: &'a BTreeMap<String, Disk>,
     evbd: &'a Path,
-    /// The configuration with the supervisor's control address.
+    /// Path of the supervisor's configuration, which contains the address of run control.
     config: PathBuf,
-    /// The normal rate of a source, in bit/s.
+    /// Normal rate of a source, in bit/s.
     usual: f64,
     pressure: Pressure,
     slow: Vec<SlowDisk>,
@@ -42,7 +42,7 @@ impl<'a> Director<'a> {
         Self { network, disks, evbd, config, usual, pressure: Pressure::Nothing, slow: Vec::new() }
     }
 
-    /// Replaces the current pressure with this one.
+    /// Removes the current disturbance, and applies another.
     pub(super) fn set(&mut self, pressure: Pressure, fleet: &Fleet) -> Result<()> {
         match self.pressure {
             Pressure::Nothing => {}
@@ -65,13 +65,13 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// Returns the supervisor's status of the run.
+    /// Requests the status of the run from the supervisor, as JSON.
     pub(super) fn status(&self) -> Result<Value> {
         let said = self.ctl(&["status"])?;
         serde_json::from_str(&said).context("reading the status of the supervisor")
     }
 
-    /// Sets the trigger rate, in Hz.
+    /// Sets the trigger rate of the run, in Hz.
     pub(super) fn set_rate(&self, rate: f64) -> Result<()> {
         self.ctl(&["rate", &format!("{rate:.3} Hz")]).map(drop)
     }

@@ -1,4 +1,4 @@
-//! [`Judge`]: checks the observed stages against evb's promises.
+//! [`Judge`]: checks the observations of all stages against bounds.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,16 @@ use super::{
 };
 use crate::lab::report::{Bound, Report};
 
-/// Share of its rate that an unaffected peer keeps.
+/// Share of its rate that an unaffected peer must keep.
 const KEPT: f64 = 0.95;
-/// Dead time that a busy machine may cause if there is no other reason for any.
+/// Largest allowed dead time, as a share of triggers, in a stage without a cause; a busy machine
+/// may cause this much.
 const NO_DEAD_TIME: f64 = 0.02;
-/// Largest difference between the dead time and the share of events that the disks did not take.
+/// Largest allowed difference between the dead time and the share of triggers whose data the disks
+/// could not write.
 const DISK_ERROR: f64 = 0.05;
-/// Longest dead time that a frozen source causes before it counts as lost, in seconds.
+/// Longest allowed dead time that a frozen source causes until the supervisor declares it lost, in
+/// seconds.
 const LOST_WITHIN: f64 = 1.5;
 
 pub(super) struct Judge<'a> {
@@ -44,7 +47,7 @@ impl Judge<'_> {
         self.causes(summary);
     }
 
-    /// Returns the first stage of the same load without pressure.
+    /// Returns the name of the first undisturbed stage with the same load, for comparison.
     fn calm(&self, of: &Played) -> &'static str {
         let is_calm = |played: &&Played| {
             played.stage.pressure == Pressure::Nothing && played.stage.load == of.stage.load
@@ -64,7 +67,8 @@ impl Judge<'_> {
 
     fn frozen_source(&mut self, played: &Played, calm: &'static str) {
         let (stage, steady) = (played.stage.name, &played.steady);
-        // Until it counts as lost, all builders wait for it.
+        // Until the supervisor declares the frozen source lost, all builders wait for its
+        // fragments.
         self.blame(played, &played.first);
         let cost = played.first.dead_time() * played.first.seconds;
         self.timed(stage, "seconds until it is taken for lost", cost, Bound::AtMost(LOST_WITHIN));
@@ -89,7 +93,7 @@ impl Judge<'_> {
         self.full_rate(played, calm);
     }
 
-    /// Checks that events are built at the earlier rate.
+    /// Checks that events are built at the rate of the undisturbed stage `calm`, without dead time.
     fn full_rate(&mut self, played: &Played, calm: &'static str) {
         let (stage, steady) = (played.stage.name, &played.steady);
         let events = steady.built_per_s() / self.span(calm).map_or(f64::NAN, Span::built_per_s);
@@ -110,7 +114,8 @@ impl Judge<'_> {
         self.timed(stage, "dead time, less what the disks did not take", error, Bound::AtMost(DISK_ERROR));
     }
 
-    /// Checks that triggers are inhibited, and attributed to their actual cause.
+    /// Checks that triggers were inhibited in the span, and that evb attributed them to their
+    /// actual cause.
     fn blame(&mut self, played: &Played, span: &Span) {
         let (stage, culprits) = (played.stage.name, played.stage.culprits());
         let inhibited = span.events("inhibited");
@@ -118,7 +123,8 @@ impl Judge<'_> {
         let blamed = span.blamed(culprits) / inhibited;
         let who = if culprits.len() == 1 { culprits[0] } else { "sinks" };
         let (what, least) = (format!("part of them put down to {who}"), Bound::AtLeast(self.blamed));
-        // If the machine is busy, it causes some of them.
+        // A busy machine also inhibits triggers; the bound is strict only if there was no dead time
+        // in the undisturbed stage.
         if self.span(self.calm(played)).is_some_and(|calm| calm.dead_time() <= NO_DEAD_TIME) {
             self.holds(stage, &what, blamed, least);
         } else {
@@ -126,8 +132,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks that events miss no source but the frozen one: those that were under way, and all
-    /// that began without it.
+    /// Checks that only the frozen source is missing in events: in the events that were in progress
+    /// when it froze, and in all events that began while it was frozen.
     fn missing(&mut self, summary: &Value) {
         let frozen = self.played.iter().find(|played| played.stage.pressure == Pressure::FrozenSource);
         for source in summary["sources"].as_array().map(Vec::as_slice).unwrap_or_default() {
@@ -141,7 +147,8 @@ impl Judge<'_> {
                     let share = what("of the events of the freeze, in the summary without");
                     self.report.holds(&share, named, Bound::AtLeast(1.0));
                 }
-                // A busy machine may freeze any source.
+                // The bound for the other sources is only noted on a busy machine, which may delay
+                // any source too long.
                 None => {
                     let most = Bound::AtMost(0.0);
                     self.report.holds_timed(&what("events without"), missing + without, most);
@@ -150,7 +157,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks that the summary agrees with the status.
+    /// Checks that the run summary attributes all inhibited triggers to causes, and names every
+    /// expected cause.
     fn causes(&mut self, summary: &Value) {
         let causes = summary["dead_time_causes"].as_array().map(Vec::as_slice).unwrap_or_default();
         let sum: f64 = causes.iter().filter_map(|cause| cause["inhibited"].as_f64()).sum();

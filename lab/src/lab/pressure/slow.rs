@@ -1,5 +1,5 @@
-//! [`SlowDisk`]: a disk that takes writes only now and then, like one that is much too slow for its
-//! load.
+//! [`SlowDisk`]: makes a disk accept writes only for short times, like a disk that is much too slow
+//! for its load.
 
 use std::{
     path::Path,
@@ -12,11 +12,12 @@ use anyhow::{Result, anyhow};
 
 use crate::lab::disk::{self, Disk};
 
-/// Durations for which it hangs, and for which it then takes writes.
+/// Time for which the disk hangs; after it, the disk accepts writes for the time `TAKES`, and so
+/// on.
 pub(super) const HANGS: Duration = Duration::from_millis(950);
 pub(super) const TAKES: Duration = Duration::from_millis(50);
 
-/// A disk that is slow until this is dropped.
+/// A disk that is slow until this value is dropped.
 pub(crate) struct SlowDisk {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<Result<()>>>,
@@ -54,7 +55,7 @@ impl Drop for SlowDisk {
     }
 }
 
-/// Hangs for as long as `wait` takes, and returns its result.
+/// Freezes the file system while `wait` runs, and returns the result of `wait`.
 fn hang(folder: &Path, wait: impl FnOnce() -> bool) -> Result<bool> {
     disk::stick(folder, true)?;
     let goes_on = wait();

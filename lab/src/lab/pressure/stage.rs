@@ -1,25 +1,25 @@
-//! [`Stage`]: a part of a run with one kind of pressure, or none.
+//! [`Stage`]: a part of a run with one kind of disturbance, or none.
 
 use std::time::Duration;
 
-/// The source that is frozen.
+/// Host of the source that is frozen.
 pub(super) const FROZEN: &str = "s8";
-/// The source whose link is slow.
+/// Host of the source whose link is slow.
 pub(super) const SLOW_SOURCE: &str = "s3";
-/// The builder whose disk alone is slow.
+/// Host of the builder whose disk is slow, in stages with one slow disk.
 pub(super) const SLOW_SINK: &str = "b4";
 
-/// Load as a share of what the ports carry.
+/// A load of half of the capacity of the ports.
 pub(super) const HALF: f64 = 0.5;
-/// A load at which one builder less is too few.
+/// A load, as a share of the capacity of the ports, that three of four builders cannot carry.
 pub(super) const NEARLY_ALL: f64 = 0.9;
 
-/// Time in which the effects of a stage settle.
+/// Time in which the effects of a disturbance settle, at the beginning of a stage.
 const SETTLE: Duration = Duration::from_secs(4);
-/// The same as a share of a short stage.
+/// Largest share of a stage that is left for its effects to settle, if the stage is short.
 const SETTLE_SHARE: f64 = 0.4;
 
-/// The kind of pressure.
+/// The kind of disturbance in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pressure {
     Nothing,
@@ -35,14 +35,14 @@ impl Pressure {
     }
 }
 
-/// A part of the run.
+/// A part of the run with constant load and disturbance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) pressure: Pressure,
-    /// Load as a share of what the ports carry.
+    /// Load in the stage, as a share of the capacity of the ports.
     pub(super) load: f64,
-    /// The stage's length relative to those of the others.
+    /// Length of the stage, relative to the lengths of the other stages.
     pub(super) part: f64,
 }
 
@@ -59,7 +59,7 @@ const fn with_parts<const N: usize>(mut stages: [Stage; N], parts: [f64; N]) -> 
     stages
 }
 
-/// All kinds of pressure, in turn.
+/// Stages with all kinds of disturbances, one after the other.
 pub(super) const ALL: [Stage; 9] = [
     stage("before", Pressure::Nothing, HALF, 8.0),
     stage("source frozen", Pressure::FrozenSource, HALF, 50.0),
@@ -72,10 +72,11 @@ pub(super) const ALL: [Stage; 9] = [
     stage("after", Pressure::Nothing, HALF, 3.0),
 ];
 
-/// The same stages within a minute, so that each has a few seconds.
+/// The stages of `ALL` with other relative lengths, so that each has a few seconds in a run of less
+/// than a minute.
 pub(super) const SHORT: [Stage; 9] = with_parts(ALL, [4.0, 9.0, 4.0, 5.0, 4.0, 6.0, 5.0, 5.0, 3.0]);
 
-/// The stages whose outcome depends on the assignment of events.
+/// The stages whose outcome depends on the policy by which events are assigned to builders.
 pub(super) const SINKS: [Stage; 5] = [
     stage("before", Pressure::Nothing, HALF, 20.0),
     stage("sink slow", Pressure::SlowSink, HALF, 35.0),
@@ -85,23 +86,24 @@ pub(super) const SINKS: [Stage; 5] = [
 ];
 
 impl Stage {
-    /// Returns the length of this stage in a run of this length.
+    /// Returns the duration of this stage in a run that consists of `stages` and lasts for `run`.
     pub(super) fn lasts(&self, stages: &[Self], run: Duration) -> Duration {
         let all: f64 = stages.iter().map(|stage| stage.part).sum();
         run.mul_f64(self.part / all)
     }
 
-    /// Returns the time in which a stage of this length settles.
+    /// Returns the time in which the effects settle in a stage of this length.
     pub(super) fn settles(lasts: Duration) -> Duration {
         SETTLE.min(lasts.mul_f64(SETTLE_SHARE))
     }
 
-    /// Returns the causes to which dead time must be attributed, in the supervisor's words; none if
-    /// there should be no dead time.
+    /// Returns the causes to which evb must attribute dead time in this stage, as the supervisor
+    /// names them; empty if there should be no dead time.
     pub(super) fn culprits(&self) -> &'static [&'static str] {
         match self.pressure {
             Pressure::Nothing => &[],
-            // The other builders take over its events.
+            // At half load the other builders take over the events of the builder with the slow
+            // sink.
             Pressure::SlowSink if self.load <= HALF => &[],
             Pressure::FrozenSource => &["source 8"],
             Pressure::SlowSource => &["source 3"],
@@ -112,7 +114,8 @@ impl Stage {
         }
     }
 
-    /// Returns the host that need not keep its rate.
+    /// Returns the disturbed host, which need not keep its rate; `None` if there is none, or
+    /// several.
     pub(super) fn victim(&self) -> Option<&'static str> {
         match self.pressure {
             Pressure::FrozenSource => Some(FROZEN),

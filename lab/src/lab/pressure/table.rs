@@ -1,12 +1,12 @@
-//! A table of the stages of a run.
+//! Formats a table of the stages of a run.
 
 use super::{
     course::{Played, Span},
     stage::Pressure,
 };
 
-/// Formats a line for each stage. *Kept* is the smallest share of its earlier rate that a source or
-/// builder has kept, without the victim.
+/// Formats a line for each stage. The columns *sources* and *builders* show the smallest share of
+/// its undisturbed rate that a host of this role has kept, without the disturbed host.
 pub(super) fn show(played: &[Played]) -> String {
     let mut text = format!(
         "{:<26} {:>5} {:>5} {:>7} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7}  {}\n",
@@ -15,7 +15,8 @@ pub(super) fn show(played: &[Played]) -> String {
     for one in played {
         let calm = calm(played, one);
         let steady = &one.steady;
-        // A frozen source causes dead time until it counts as lost.
+        // A frozen source causes dead time only until the supervisor declares it lost, which is in
+        // the first part of the stage.
         let blame = if one.stage.pressure == Pressure::FrozenSource { &one.first } else { steady };
         let culprits = one.stage.culprits();
         let kept = |role: char| {

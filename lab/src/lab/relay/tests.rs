@@ -5,7 +5,8 @@ use std::{
 
 use super::*;
 
-/// Starts a relay to a port of this host; its threads end with the tests.
+/// Starts a relay to a UDP and TCP port of this host, and returns its address and both sockets of
+/// the port.
 fn relayed(percent: f64) -> (SocketAddr, UdpSocket, TcpListener) {
     let builder = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = builder.local_addr().unwrap();

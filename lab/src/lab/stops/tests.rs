@@ -7,7 +7,8 @@ fn one_two_half_and_all_but_one_are_stopped() {
         assert!(all.contains(&Trouble::Short(count)) && all.contains(&Trouble::Long(count)), "{count}");
     }
     assert_eq!(all.len(), 2 + 2 * 4);
-    // Of two sources, one is half of them and all but one.
+    // With two sources, *one*, *half* and *all but one* are the same number, which must not be
+    // tested several times.
     assert_eq!(troubles(2), [Trouble::None, Trouble::Hogs, Trouble::Short(1), Trouble::Long(1)]);
 }
 

@@ -19,13 +19,14 @@ fn the_configuration_is_toml_with_every_role() {
 
 #[test]
 fn what_headers_leave_of_a_port() {
-    // A frame of 1514 bytes has 14 bytes of Ethernet and 52 bytes of IP and TCP headers, or 28 of
-    // IP and UDP and 40 of evb's.
+    // A frame of 1514 bytes has an Ethernet header of 14 bytes, and then 52 bytes of IP and TCP
+    // headers, or 28 bytes of IP and UDP headers and 40 bytes of evb's datagram header.
     let capacity = |transport, fragment| (port_capacity(SHAPE, transport, fragment) / 1e4).round() / 100.0;
     assert_eq!(capacity(Transport::Tcp, 64_000), 956.17);
     assert_eq!(capacity(Transport::Udp, 64_000), 945.6);
     assert_eq!(capacity(Transport::Udp, 1455), 935.55);
-    // On a real line, a frame of 1514 bytes takes 1538 bytes, with preamble and gap.
+    // On a real Ethernet line, a frame of 1514 bytes takes the time of 1538 bytes, because of
+    // preamble, checksum and gap.
     let line = Shape { rate: 1_000_000_000 * 1514 / 1538, ..SHAPE };
     let behind = port_capacity(line, Transport::Udp, u64::MAX) / 1e9;
     assert!((behind - 1432.0 / 1538.0).abs() < 1e-6, "{behind}");
@@ -43,7 +44,8 @@ fn a_budget_stands_in_for_the_port() {
 
 #[test]
 fn wire_time_counts_every_frame() {
-    // A fragment adds 45 frames of 66 bytes to its 64 000; there are eight of them, at 8 ns a byte.
+    // A fragment of 64 000 bytes takes 45 frames with 66 bytes of headers each; eight sources send
+    // one fragment each, at 8 ns per byte.
     let system = System::new(Mode::Credit, 64_000);
     assert!((system.wire_time(SHAPE) - 8.0 * 66_970.0 * 8e-9).abs() < 1e-9);
 }

@@ -1,26 +1,28 @@
-//! The line behind a router, between the switch and builder 1, impaired both ways.
+//! [`Line`]: a wide-area line between the switch and builder 1, which a router impairs in both
+//! directions.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::super::network::{Network, address, run};
 
-/// The router's namespace, with the device towards the switch and the one towards the builder.
+/// Network namespace of the router; `NEAR` is its device towards the switch, `FAR` its device
+/// towards the builder.
 const ROUTER: &str = "evb-line";
 const NEAR: &str = "near";
 const FAR: &str = "far";
 const DEVICES: [&str; 2] = [NEAR, FAR];
-/// A queue's limit, in packets: more than any line here holds at once, so that all losses are
-/// intended.
+/// Length of netem's queue, in packets: more than any line of this scenario holds at once, so that
+/// netem loses packets only on purpose.
 const LIMIT: &str = "20000";
 
-/// A line in use; it is removed with its network.
+/// The line in a network; removing the network removes the line.
 pub(super) struct Line<'n>(&'n Network);
 
-/// Counters of the line so far, both ways.
+/// Counters of the line so far, both directions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct LineCount {
-    /// Packets that have passed.
+    /// Number of packets that have passed the line.
     pub(super) packets: u64,
     pub(super) lost: u64,
 }
@@ -58,8 +60,9 @@ impl<'n> Line<'n> {
             let words = format!("netns exec {space} ethtool -K {device} tso off gso off gro off");
             run("ip", &words.split_whitespace().collect::<Vec<_>>())?;
         }
-        // A train of datagrams would be one packet to the line, lost as a whole; and in a packet of
-        // several pieces, netem damages only the first one, which holds the headers.
+        // netem would lose a whole train of datagrams as one packet, so UDP segmentation offload is
+        // switched off. Scatter-gather is switched off because in a packet of several memory
+        // pieces, netem damages only the first piece, which holds the headers.
         let spaces = network.hosts().into_iter().map(|host| format!("evb-{host}"));
         for device in spaces.map(|space| (space, "e0")).chain(DEVICES.map(|device| (ROUTER.into(), device))) {
             let words =
@@ -74,7 +77,7 @@ impl<'n> Line<'n> {
         self.0
     }
 
-    /// Impairs the line as netem's words say, each way separately.
+    /// Impairs both directions of the line independently; `words` has the notation of `tc … netem`.
     pub(super) fn impair(&self, words: &str) -> Result<()> {
         for device in DEVICES {
             let words = format!("-n {ROUTER} qdisc replace dev {device} root netem limit {LIMIT} {words}");
@@ -83,9 +86,9 @@ impl<'n> Line<'n> {
         Ok(())
     }
 
-    /// Removes the checksum of every UDP packet that has passed the line, so that the kernels
-    /// behind it do not check: 0 means that there is none (RFC 768). It is 6 bytes behind an IP
-    /// header of 20.
+    /// Removes the checksum of every UDP packet that has passed the line, so that the receiving
+    /// kernel does not check it: a checksum of 0 means that there is none (RFC 768). The checksum
+    /// lies at offset 6 of the UDP header, which follows 20 bytes of IP header.
     pub(super) fn remove_checksums(&self) -> Result<()> {
         for (space, device) in [("evb-b1", "e0"), ("evb-sw", "p-b1")] {
             let words = format!("-n {space} qdisc add dev {device} clsact");
@@ -99,13 +102,13 @@ impl<'n> Line<'n> {
         Ok(())
     }
 
-    /// Returns the counters so far.
+    /// Returns the counters of the line so far.
     pub(super) fn count(&self) -> Result<LineCount> {
         counted(&run("tc", &["-n", ROUTER, "-s", "-j", "qdisc", "show"])?)
     }
 }
 
-/// Returns the sum of tc's counters over both devices.
+/// Returns the sum of netem's counters over both directions, from tc's JSON output.
 pub(super) fn counted(json: &str) -> Result<LineCount> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let mut sum = LineCount::default();

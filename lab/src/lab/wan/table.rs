@@ -1,4 +1,4 @@
-//! The results over a bad line: a table, JSON and a figure.
+//! The results of the scenario over a bad line, as a table, as JSON and as a figure.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use super::{
     Case, FRAGMENT, LineCount, RATE, SOURCES,
 };
 
-/// One run.
+/// Result of one run.
 #[derive(Debug)]
 pub(super) struct Row {
     case: Case,
@@ -24,7 +24,8 @@ impl Row {
         Self { case: *case, outcome: outcome.clone(), line }
     }
 
-    /// Returns true if every event is complete, no fragment damaged, and every process successful.
+    /// Returns true if every event is complete, no fragment is damaged, and every process has exit
+    /// code 0.
     pub(super) fn is_whole(&self) -> bool {
         self.outcome.is_complete()
             && self.outcome.is_plausible()
@@ -104,14 +105,14 @@ impl Row {
     }
 }
 
-/// All runs.
+/// Results of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) rows: Vec<Row>,
 }
 
 impl Table {
-    /// Writes `wan-table.json` and `wan.svg`.
+    /// Writes the results to `wan-table.json` and a figure to `wan.svg`.
     pub(super) fn publish(&self, folder: &Path, report: &mut Report) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());

@@ -13,7 +13,7 @@ fn a_builder_that_gets_nothing_is_not_whole_and_makes_a_pause() {
     let mut watch = Watch::new((1000.0, 1000.0), 1);
     let mut got = 0;
     for step in 0..40u64 {
-        // There are 1000 bytes per second, but nothing arrives from 1 s to 2 s.
+        // The builder receives 1000 bytes per second, but nothing from 1 s to 2 s.
         got += if (10..20).contains(&step) { 0 } else { 100 };
         watch.look(ms(step * 100), flows([("b1", 0, got), ("s1", step * 100, 0), ("sup", 0, 0)]));
         match step {

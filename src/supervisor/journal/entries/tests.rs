@@ -113,7 +113,8 @@ fn zeros_and_garbage_behind_the_last_entry_are_torn_off() {
     assert!(matches!(read(&[0; 20]), Err(Fault::Foreign)));
 }
 
-/// A whole entry is found at any place in the window of the file that is held.
+/// A whole entry is found at any position relative to the window of the file that is held in
+/// memory.
 #[test]
 fn a_whole_entry_is_found_at_any_distance() {
     let first = framed(&[entry(1)]);
@@ -124,7 +125,7 @@ fn a_whole_entry_is_found_at_any_distance() {
         for hole in [1, 2, 7, 8, 9].into_iter().chain(WINDOW - FRAME - START - 2..WINDOW + 3) {
             let bytes = journal(&[&first, &vec![0; hole], &behind]);
             assert_eq!(damaged_at(&bytes), Some(begins), "{hole} bytes");
-            // Only the start of the entry is there, so it is a torn end.
+            // The second entry lacks its last byte, so it counts as a torn end.
             assert_eq!(damaged_at(&bytes[..bytes.len() - 1]), None, "{hole} bytes");
         }
     }
@@ -155,8 +156,8 @@ fn lengths_are_not_believed() {
     assert_eq!(read(&bytes).unwrap().0.len(), 1);
 }
 
-/// Thousands of nested entries, none of which is whole: the search gives up before it has summed
-/// all of them.
+/// Thousands of nested entries, none of which is whole: the search gives up before it has
+/// checksummed all of them.
 #[test]
 fn the_search_has_an_end() {
     let mut bytes = journal(&[]);
@@ -166,7 +167,7 @@ fn the_search_has_an_end() {
         let inner = left - 6;
         bytes.extend_from_slice(&(left as u32).to_le_bytes());
         bytes.extend_from_slice(&[1, 2, 3, 4, 15 << 3 | 2]);
-        // The inner length is a varint of five bytes.
+        // The inner length is encoded as a varint of five bytes.
         bytes.extend((0..5).map(|byte| (inner >> (7 * byte)) as u8 & 0x7f | if byte < 4 { 0x80 } else { 0 }));
     }
     bytes.resize(total, 0);

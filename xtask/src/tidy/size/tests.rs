@@ -1,7 +1,7 @@
 use super::*;
 
 fn found(path: &str, text: &str) -> Vec<String> {
-    // The short files keep the median low, so that only the rule under test is violated.
+    // The empty files keep the median length low, so that only the rule under test is violated.
     let repo = Repo::of(&[(path, text), ("src/a.rs", ""), ("src/b.rs", ""), ("src/c.rs", "")]);
     check(&repo).iter().map(ToString::to_string).collect()
 }

@@ -13,7 +13,7 @@ fn bare_clauses_at_the_head_of_item_docs_are_found() {
     for fine in ["Returns what a source knows.", "What does a source know?", "Whatever is left."] {
         assert_eq!(messages("src/a.rs", &format!("/// {fine}\npub const A: u8 = 1;\n")), [""; 0], "{fine}");
     }
-    // Only the head counts.
+    // A bare clause is reported only at the beginning of an item's documentation.
     let later = "/// The lane's bytes.\n/// What is more, they are sorted.\npub const A: u8 = 1;\n";
     assert_eq!(messages("src/a.rs", later), [""; 0]);
 }

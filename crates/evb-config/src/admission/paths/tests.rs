@@ -30,7 +30,7 @@ fn a_path_is_read_by_stage() {
         ("source_wake_up", us(40), Some(us(90))),
         ("derived_rest", us(35), None),
     ];
-    assert_eq!(stages, wanted, "what is null or not there was not measured");
+    assert_eq!(stages, wanted, "a stage that is null or absent was not measured");
     assert_eq!(path.slowest().unwrap().key, "source_wake_up");
 }
 
@@ -103,7 +103,7 @@ fn without_a_file_paths_are_stated_or_assumed() {
 }
 
 proptest::proptest! {
-    /// A garbled file gives a path with plausible times, or is refused.
+    /// A summary with one changed byte gives a path with plausible times, or is refused.
     #[test]
     fn garbled_summaries_are_paths_or_refused(at in 0usize..400, byte in 32u8..127) {
         let mut text = whole().to_string().into_bytes();

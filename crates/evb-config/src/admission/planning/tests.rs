@@ -20,10 +20,10 @@ fn planned(network: &str, shaping: &str, sources: &str) -> Planning {
     planning(&config, &sums(&config, None), &GrantPaths::assumed())
 }
 
-/// Returns an event of mean size in a port, in buffer bytes.
+/// Returns the buffer bytes that an event of mean size takes in a port.
 fn event(network: &str, sources: &str) -> u64 {
     let burst = sums(&loaded(network, "", sources), None).event.burst.expect("known").count();
-    // Eight fragments are 45 packets each, and some have headers of records.
+    // Eight fragments take 45 packets each, and some packets carry record headers.
     assert!((8 * (64_000 + 45 * 66)..8 * (64_000 + 45 * 66 + 64)).contains(&burst), "{burst}");
     burst
 }
@@ -42,15 +42,15 @@ fn a_port_must_bear_what_it_does_not_carry_away_meanwhile() {
     let event = event(GIGABIT, OWN_LINKS);
     near(plan.ports[0].incast, event * 7 / 8);
     near(plan.ports[0].overload, event * 7 / 8);
-    // 131072 B take this time at 1 Gbit/s · 1514/1538.
+    // The port sends 131072 B in 1065 µs at 1 Gbit/s · 1514/1538.
     assert_eq!(plan.ports[0].buffer_drain.map(|time| time.as_micros()), Some(1065));
     assert_eq!(plan.ports[0].outstanding, Some(Bytes::new(117_964)));
     assert_eq!(plan.ports[0].full_up_to.map(|time| time.as_micros()), Some(958));
-    // Fragments of sources behind one link come one after the other, so that they do not meet in
-    // the port.
+    // Fragments of sources that share a link arrive one after the other, so that the port does not
+    // have to buffer them.
     assert_eq!(planned(GIGABIT, "", "bind = \"10.0.1.1\"").ports[0].overload, Some(Bytes::ZERO));
     near(planned(GIGABIT, "", "bind = \"10.0.1.1\"").ports[0].incast, event * 7 / 8);
-    // Paces that add up to the link do not pile up either.
+    // Paces whose sum is the port's link rate do not fill the buffer.
     let paced = planned(GIGABIT, "mode = \"token-bucket\"", OWN_LINKS);
     assert_eq!(paced.ports[0].overload, Some(Bytes::ZERO));
     assert_eq!((paced.ports[0].outstanding, paced.ports[0].utilisation[2]), (None, 1.0));
@@ -58,7 +58,8 @@ fn a_port_must_bear_what_it_does_not_carry_away_meanwhile() {
 
 #[test]
 fn a_budget_fills_a_link_up_to_a_round_trip() {
-    // 98 kB of budget fill 1, 1 and 0.4 of 10 Gbit/s at 20, 60 and 200 µs.
+    // At 10 Gbit/s, a budget of 98 kB fills the whole link for 20 and 60 µs from a grant to its
+    // data, and 40 % of it for 200 µs.
     let plan = planned(&GIGABIT.replace("1 Gbit", "10 Gbit"), "", OWN_LINKS);
     let found = &plan.ports[0].utilisation;
     assert!(found[0] == 1.0 && found[1] == 1.0 && (found[2] - 0.399).abs() < 0.001, "{found:?}");
@@ -75,7 +76,7 @@ fn windows_are_bounded_by_the_lanes_of_a_port() {
     let plan = planned(GIGABIT, "mode = \"window\"\nwindow = \"14 kB\"", OWN_LINKS);
     let port = &plan.ports[0];
     let window = port.largest_window.expect("room").count();
-    // Eight lanes have 16 384 B each, which is ten full packets and a part of the eleventh.
+    // Each of eight lanes gets 16 384 B of the buffer: ten full packets and a part of the eleventh.
     assert!((15_000..16_000).contains(&window), "{window}");
     assert_eq!(port.most_windows, Some(131_072 / (9 * 1514 + 14_016 - 9 * 1448 + 66)));
     let crowded = planned(
@@ -93,7 +94,8 @@ fn the_narrowest_resource_is_named_first() {
     assert_eq!(first(GIGABIT, "", OWN_LINKS).resource, "the trigger");
     let slow = GIGABIT.replace("1 Gbit/s", "100 Mbit/s");
     assert_eq!(first(&slow, "", OWN_LINKS).resource, "the link to 10.0.2.1");
-    // One link for all sources carries half as many events as two ports.
+    // A single link that all sources share carries half as many events as the two builder ports
+    // together.
     let shared = first(&slow, "", "bind = \"10.0.1.1\"");
     assert_eq!(shared.resource, "the link from 10.0.1.1");
     assert!((shared.events_per_s - 100e6 / 8.0 / 543_960.0).abs() < 0.01, "{shared:?}");

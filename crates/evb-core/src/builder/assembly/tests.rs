@@ -12,7 +12,8 @@ fn open() -> (Assembly, Pool) {
     (assembly, Pool::new(2, 1))
 }
 
-/// Announces the fragment and writes it in two pieces.
+/// Announces a fragment and writes its payload in two pieces; returns true if the checksum is
+/// correct.
 fn bring(assembly: &mut Assembly, source: usize, payload: &[u8], pool: &mut Pool) -> bool {
     let mut running = RunningChecksum::default();
     assembly.announce(source, 0, &announcement(1, payload.len()));
@@ -46,7 +47,7 @@ fn small_and_large_fragments_come_out_as_they_came_in() {
     assembly.recycle(&mut event, &sources, &mut pool);
     assembly.close();
     assembly.invariants();
-    assert_eq!(pool.allocated(), pool.peak(), "the memory waits for the next");
+    assert_eq!(pool.allocated(), pool.peak(), "the memory is spare again");
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn what_is_here_is_not_given_up() {
 }
 
 #[test]
-#[should_panic(expected = "more came than was announced")]
+#[should_panic(expected = "more bytes than announced")]
 fn more_bytes_than_were_announced_are_noticed() {
     let (mut assembly, mut pool) = open();
     assembly.announce(0, 0, &announcement(1, LARGE_FRAGMENT));

@@ -32,7 +32,7 @@ fn what_is_announced_is_granted_and_said_once() {
     assert_eq!(lanes.poll(at(1)), Some(LaneIndex::new(1)));
     assert_eq!(lanes.lane(LaneIndex::new(1)).incoming().granted(), 17);
     assert_eq!(lanes.poll(at(1)), None);
-    assert_eq!(lanes.demands()[1].granted, 17, "the policy knows it");
+    assert_eq!(lanes.demands()[1].granted, 17, "the policy's view is up to date");
     lanes.invariants();
 }
 
@@ -67,7 +67,7 @@ fn the_bytes_of_an_evicted_event_are_discarded_and_committed_soon() {
     assert_eq!(lanes.lane(LaneIndex::new(0)).incoming().committed(), 17);
     assert_eq!((lanes.reports()[0].unexpected, lanes.reports()[0].fragments), (1, 0));
     assert!(!lanes.is_idle());
-    assert_eq!(lanes.poll(at(60_000)), None, "it may go along with a grant");
+    assert_eq!(lanes.poll(at(60_000)), None, "the commit waits for a grant");
     assert_eq!(lanes.poll(at(60_010)), None);
     assert_eq!(lanes.poll(at(60_020)), Some(LaneIndex::new(0)));
     lanes.write_records(LaneIndex::new(0), &mut BytesMut::new());

@@ -19,7 +19,7 @@ fn nobody_waits_longer_than_that_nor_less_than_half_of_it() {
     assert_eq!((due(&mut later, 100), later.next()), (vec![], Some(at(110))));
     later.insert(LaneIndex::new(5));
     assert_eq!((due(&mut later, 109), due(&mut later, 110)), (vec![], vec![]));
-    // Having more to send does not restart the wait.
+    // A second insertion of a waiting lane does not restart its wait.
     later.insert(LaneIndex::new(3));
     later.insert(LaneIndex::new(7));
     assert_eq!(
@@ -39,7 +39,7 @@ fn who_has_said_it_does_not_wait() {
     later.insert(LaneIndex::new(4));
     later.remove(LaneIndex::new(4));
     assert_eq!((due(&mut later, 20), later.next()), (vec![2], None));
-    // An earlier tick does not shorten the next wait.
+    // A tick from before the insertion does not shorten the wait.
     later.insert(LaneIndex::new(1));
     assert_eq!((due(&mut later, 25), later.next()), (vec![], Some(at(35))));
 }

@@ -1,4 +1,4 @@
-//! The builder's end of a lane over datagrams, as far as it differs from a stream.
+//! The parts of [`Reception`] for lanes over datagrams.
 
 use core::ops::Range;
 
@@ -12,27 +12,31 @@ use crate::{
     wire::datagram::DatagramKind,
 };
 
-/// Outcome for a range of the lane that came.
+/// Outcome for a range of lane bytes that arrived in datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::builder) enum Placed {
-    /// It is dropped like a lost one, as there is no room.
+    /// The range is dropped, because the lane has no room to keep it until the bytes before it
+    /// arrive. The builder will request it like a lost range.
     Nowhere,
-    /// Nothing is done yet: pass the segments one by one.
+    /// The datagrams have to be placed one by one, because they arrived out of order; none of them
+    /// has been handled yet.
     Apart,
-    /// It is known, or kept until the bytes in front of it are here.
+    /// The builder has all bytes of the range already, or keeps them until the bytes before them
+    /// arrive.
     Kept,
-    /// It is the next range, after that number of bytes that are already known.
+    /// The range continues the lane, after this number of bytes at its start that the builder
+    /// already has.
     Next(usize),
 }
 
 impl Reception {
-    /// Moves records and bytes to datagrams.
+    /// Makes the lane's records and data travel in datagrams.
     pub(in crate::builder) fn associate(&mut self, datagrams: IncomingDatagrams) {
         self.incoming.limit_window(datagrams.reassembly.window());
         self.datagrams = Some(Box::new(datagrams));
     }
 
-    /// Returns the datagram state, if the lane has an association.
+    /// Returns the datagram state; `None` for a lane over a stream.
     pub(in crate::builder) fn datagrams(&self) -> Option<&IncomingDatagrams> {
         self.datagrams.as_deref()
     }
@@ -42,7 +46,8 @@ impl Reception {
         self.datagrams.as_ref().map_or(self.past, |datagrams| self.past.and(datagrams))
     }
 
-    /// Takes in the header of datagrams. Returns true if they are the first of their association.
+    /// Handles the header of one or more datagrams. Returns true if the datagrams are the first of
+    /// their association.
     pub(in crate::builder) fn handle_header(
         &mut self,
         segments: &Segments<'_>,
@@ -53,7 +58,8 @@ impl Reception {
         let datagrams = datagrams.filter(|known| known.association() == header.association);
         let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
         if header.kind == DatagramKind::Probe {
-            // A probe comes before the lane's own datagrams, and is not of their sequence.
+            // The source sends probes before all other datagrams, and they do not count in its
+            // sequence.
             return Ok(false);
         }
         let is_first = !datagrams.is_met;
@@ -61,8 +67,8 @@ impl Reception {
         Ok(is_first)
     }
 
-    /// Takes in a permitted range of the lane. `arrived` is called for each part of it that was
-    /// waited for.
+    /// Places the bytes of data datagrams in the lane. Calls `arrived` for each part of the range
+    /// that the builder was waiting for.
     pub(in crate::builder) fn place(
         &mut self,
         segments: &Segments<'_>,
@@ -92,8 +98,8 @@ impl Reception {
         Ok(if is_deliverable { Placed::Next((received - offset) as usize) } else { Placed::Kept })
     }
 
-    /// Lends the bytes that waited for others in front of them, if these are here. Return them by
-    /// [`Self::give_back`].
+    /// Lends the early bytes that continue the lane, if the gap before them is now filled. Return
+    /// the lent bytes by [`Self::give_back`].
     pub(in crate::builder) fn lend_waiting(&mut self) -> Option<Reassembly> {
         let received = self.incoming.received();
         let reassembly = &mut self.datagrams.as_mut()?.reassembly;
@@ -101,23 +107,23 @@ impl Reception {
         (!reassembly.next(received).is_empty()).then(|| reassembly.lend())
     }
 
-    /// Takes back the lent bytes.
+    /// Takes back the bytes that [`Self::lend_waiting`] lent.
     pub(in crate::builder) fn give_back(&mut self, waiting: Reassembly) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.reassembly = waiting;
         }
     }
 
-    /// Notes that announcements in front of the latest ones are lost or late
-    /// (docs/reference/protocol.md UDP-9).
+    /// Notes that an ANNOUNCE record began beyond the announcements that the builder knows, so that
+    /// earlier ones are lost or late (docs/reference/protocol.md UDP-9).
     pub(in crate::builder) fn note_gap(&mut self) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.announcements_missing = true;
         }
     }
 
-    /// Declares overdue transmissions lost. Returns `None` if nothing was due, else true if
-    /// something has to be repeated.
+    /// Declares overdue transmissions lost. Returns `None` if no timer has expired, otherwise true
+    /// if the builder has to send a datagram again.
     pub(in crate::builder) fn expire(
         &mut self,
         now: Instant,
@@ -131,8 +137,8 @@ impl Reception {
         Some(datagrams.is_repeat_due(now) || is_asking)
     }
 
-    /// Appends the datagram for the source. Returns false if there is no association. `ranges` is
-    /// scratch memory.
+    /// Appends one datagram with all records for the source. Returns false if the lane has no
+    /// association. `ranges` is scratch memory.
     pub(in crate::builder) fn write_datagram(
         &mut self,
         ranges: &mut Vec<Range<u64>>,

@@ -8,7 +8,7 @@ use crate::{
     wire::record::next_record,
 };
 
-/// Returns a lane of source 1 whose announcements are granted at once, and slots for its events.
+/// Returns the lane of source 1, and slots for its events. `announce` grants each fragment at once.
 fn reception() -> (Reception, Slots) {
     let mut reception =
         Reception::new(LaneIndex::new(0), Bytes::mib(1), LaneReport { source: 1, ..LaneReport::default() });
@@ -54,7 +54,7 @@ fn a_large_fragment_is_read_into_its_own_memory() {
     let ((mut reception, mut slots), payload) = (reception(), vec![9; LARGE_FRAGMENT]);
     announce(&mut reception, &mut slots, 1, payload.len());
     let lane = on_the_lane(1, &payload);
-    assert!(reception.spare_memory(&mut slots).is_none(), "its header comes first");
+    assert!(reception.spare_memory(&mut slots).is_none(), "the fragment's header comes first");
     assert!(matches!(reception.take(&lane[..HEADER], &mut slots), Ok((HEADER, Progress::Partial))));
     let (memory, room) = reception.spare_memory(&mut slots).unwrap();
     assert_eq!(room, payload.len());
@@ -97,7 +97,7 @@ fn a_lane_is_broken_until_it_is_back_or_all_is_here() {
     reception.connect();
     assert!(!reception.is_broken(patience, at(6)));
     reception.disconnect(at(7));
-    assert!(reception.is_broken(patience, at(7)), "nothing came meanwhile");
+    assert!(reception.is_broken(patience, at(7)), "no byte arrived in the meantime");
     reception.connect();
     assert_eq!(reception.note_received(), 0);
     reception.disconnect(at(8));

@@ -20,16 +20,16 @@ fn event(number: u64) -> EventId {
     EventId::new(number)
 }
 
-/// Returns an assignment that expects all of that number of sources.
+/// Returns an assignment that expects that number of sources.
 fn of(sources: usize) -> Assigned {
     Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
 }
 
-/// Announces the fragment and delivers it whole.
+/// Announces a fragment of one byte and delivers it.
 fn bring(slots: &mut Slots, source: usize, number: u64, now: Instant, ended: impl FnMut(&Assembly)) {
     let slot = slots.announce(source, 0, &announcement(number, 1), now).unwrap();
     let (mut running, (assembly, pool)) = (RunningChecksum::default(), slots.room(slot));
-    assert!(!assembly.begin(source, pool), "it is small");
+    assert!(!assembly.begin(source, pool), "the fragment is small");
     assembly.write(source, 0, b"x", &mut running);
     assert!(assembly.finish(source, Checksum::of(b"x"), &mut running));
     slots.conclude(slot, source, true, now, ended);
@@ -52,7 +52,7 @@ fn an_event_ends_once_and_its_slot_is_free_when_the_sink_is_done() {
     let taken = slots.take_event(&config).unwrap();
     assert_eq!((taken.id, taken.is_complete(), taken.builder), (event(1), true, config.id));
     assert!(slots.take_event(&config).is_none());
-    assert!(!slots.assign(event(2), of(2), at(2), nobody), "it is with the sink");
+    assert!(!slots.assign(event(2), of(2), at(2), nobody), "the only slot is with the sink");
     let slot = slots.find(event(1)).unwrap();
     slots.release(slot, taken, &config.sources);
     assert_eq!((slots.used(), slots.find(event(1))), (0, None));
@@ -70,7 +70,7 @@ fn what_is_announced_for_nothing_has_a_reason() {
     assert_eq!(announce(1, 6), Err(Unwanted::Unexpected));
     assert!(slots.assign(event(5), of(0), at(1), |_| {}));
     let mut announce = |source, number| slots.announce(source, 0, &announcement(number, 1), at(1)).map(drop);
-    assert_eq!(announce(1, 4), Err(Unwanted::Late), "below what was assigned, all is over");
+    assert_eq!(announce(1, 4), Err(Unwanted::Late), "events below the highest assigned one have ended");
     assert_eq!(announce(1, 5), Err(Unwanted::Duplicate));
 }
 
@@ -80,7 +80,7 @@ fn an_assigned_event_takes_the_slot_of_the_oldest_that_nobody_assigned() {
     assert!(slots.assign(event(1), of(1), at(0), nobody));
     slots.announce(0, 10, &announcement(8, 1), at(2)).unwrap();
     slots.announce(0, 20, &announcement(9, 1), at(1)).unwrap();
-    slots.make_room(event(1), |_| panic!("it has a slot"));
+    slots.make_room(event(1), |_| panic!("event 1 has a slot"));
     slots.make_room(event(2), |event| evicted.extend(event.announced()));
     assert_eq!(evicted, [(0, 20)]);
     slots.invariants();
@@ -147,7 +147,7 @@ fn a_process_that_comes_back_expected_has_another_deadline() {
     slots.withdraw(1, at(2), nobody);
     let slot = slots.find(event(1)).unwrap();
     assert_eq!(slots.deadlines.back(), Some(&(at(2) + DEADLINE, event(1))));
-    assert_eq!(slots.announce(1, 0, &announcement(1, 5), at(3)), Ok(slot), "it announces once more");
+    assert_eq!(slots.announce(1, 0, &announcement(1, 5), at(3)), Ok(slot), "it announces again");
     slots.invariants();
 }
 
@@ -160,7 +160,7 @@ fn a_broken_lane_gives_up_what_it_announced_and_did_not_bring() {
     }
     slots.announce(1, 0, &announcement(2, 5), at(1)).unwrap();
     slots.give_up(1, at(2), |event| ended.push(event.event()));
-    assert_eq!(ended, [event(2)], "the others have their deadline");
+    assert_eq!(ended, [event(2)], "other events wait for their deadlines");
     assert_eq!(slots.used(), 3);
 }
 
@@ -171,6 +171,6 @@ fn latency_is_counted_of_complete_events_only() {
     bring(&mut slots, 0, 1, at(7), |_| {});
     assert!(slots.assign(event(2), of(1), at(0), nobody));
     slots.expire(at(0) + DEADLINE, |_| {});
-    assert!(slots.assign(event(3), of(0), at(50), |_| {}), "it expects nobody");
+    assert!(slots.assign(event(3), of(0), at(50), |_| {}), "the event expects no source");
     assert_eq!(slots.latency().max(), 7000);
 }

@@ -1,4 +1,4 @@
-//! A builder under test, with a policy that grants everything and methods that act as sources,
+//! A test bench: a builder with a policy that grants everything, and methods that act as sources,
 //! supervisor and sink.
 
 use core::time::Duration;
@@ -61,7 +61,7 @@ pub(in crate::builder) fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
 }
 
-/// Returns the configuration of a builder that shares its clock with the supervisor and needs no
+/// Returns the configuration of a builder that shares its clock with the supervisor and has no
 /// lease.
 pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
     BuilderConfig {
@@ -80,15 +80,15 @@ pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
     }
 }
 
-/// The builder, and the offset of each lane's next announcement.
+/// A builder under test, with the lane offset of each lane's next announcement.
 pub(super) struct Bench {
     pub(super) core: BuilderCore<GrantAll>,
     pub(super) ready: Vec<u64>,
     pub(super) events: Vec<Event>,
     pub(super) told: Completions,
-    /// Loads in its heartbeats, with their times.
+    /// Loads in the builder's heartbeats, with their times.
     pub(super) loads: Vec<(Instant, Load)>,
-    /// True if the supervisor accounts for the completions that it gets.
+    /// True if the bench confirms all completions as the supervisor's ledger does.
     pub(super) accounts: bool,
 }
 
@@ -138,7 +138,7 @@ impl Bench {
         result
     }
 
-    /// Announces a fragment and sends it.
+    /// Announces a fragment of that lane and sends all its bytes.
     pub(super) fn send(&mut self, lane: LaneIndex, event: u64, payload: &[u8], now: Instant) {
         self.announce(lane, event, payload.len(), now);
         self.data(lane, &on_the_lane(event, payload), now).unwrap();
@@ -169,7 +169,7 @@ impl Bench {
         self.core.invariants();
     }
 
-    /// Lets the sink take all events that it was given.
+    /// Makes the sink accept all events that the builder gave to it.
     pub(super) fn write_all(&mut self, now: Instant) {
         for event in core::mem::take(&mut self.events) {
             self.core.handle_written(event, now);

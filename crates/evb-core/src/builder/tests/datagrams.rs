@@ -30,7 +30,7 @@ const ASSOCIATION: Association =
     Association { epoch: Epoch::new(7), source: SourceId::new(3), builder: BUILDER, connection: 0xabcd };
 const WINDOW: Bytes = Bytes::new(2000);
 
-/// A policy that grants every request, losses first, and notes how each transmission ended.
+/// A policy that grants everything at once, and records the end of each transmission.
 #[derive(Debug, Default)]
 struct GrantAll {
     counters: GrantCounters,
@@ -88,16 +88,16 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// A builder with one source, and the bytes that the source has put on its lane.
+/// A builder with one source, and all bytes that the source has put on its lane.
 struct Bench {
     core: BuilderCore<GrantAll>,
     lane: Vec<u8>,
-    /// Sequence of the source's next datagram.
+    /// Sequence number of the source's next datagram.
     sequence: u32,
     events: Vec<Event>,
 }
 
-/// Records of a builder's datagram.
+/// Records in a datagram of the builder.
 type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
 
 impl Bench {
@@ -123,8 +123,8 @@ impl Bench {
         Self { core, lane: Vec::new(), sequence: 0, events: Vec::new() }
     }
 
-    /// Returns a lane with one announced fragment of an assigned event for each length, granted as
-    /// far as possible.
+    /// Returns a lane with one announced fragment for each length. The fragments' events are
+    /// assigned, and their bytes are granted as far as possible.
     fn announced(lengths: &[usize]) -> Self {
         let mut bench = Self::new();
         let body = bench.append(1, lengths);
@@ -133,7 +133,7 @@ impl Bench {
         bench
     }
 
-    /// Puts fragments on the source's lane and assigns their events. Returns their announcement.
+    /// Adds fragments to the lane and assigns their events. Returns the ANNOUNCE record.
     fn append(&mut self, first: u64, lengths: &[usize]) -> Vec<u8> {
         let (count, offset) = (lengths.len() as u16, self.lane.len() as u64);
         let mut body = BytesMut::from(&RecordHeader::Announce { count, offset }.encode()[..]);
@@ -156,7 +156,7 @@ impl Bench {
         self.core.handle_datagram(LaneIndex::new(0), &header, body, now)
     }
 
-    /// Delivers bytes of the source's lane as the answer to that request.
+    /// Delivers bytes of the source's lane in a datagram that answers `request`.
     fn segment(&mut self, range: Range<usize>, request: Request, now: Instant) -> Result<(), DatagramFault> {
         self.sequence += 1;
         let offset = range.start as u64;
@@ -164,7 +164,7 @@ impl Bench {
         self.core.handle_datagram(LaneIndex::new(0), &header, &self.lane[range], now)
     }
 
-    /// Lets time pass. Returns all datagrams that the builder sends then.
+    /// Advances the time to `now`. Returns all datagrams that the builder sends then.
     fn say(&mut self, now: Instant) -> Vec<Said> {
         let mut all = Vec::new();
         self.core.handle_timeout(now);
@@ -192,7 +192,7 @@ impl Bench {
         all
     }
 
-    /// Returns the events that are built, all of them complete.
+    /// Returns the built events; all of them must be complete.
     fn built(&self) -> Vec<u64> {
         assert!(self.events.iter().all(Event::is_complete), "a fragment is damaged");
         self.events.iter().map(|event| event.id.number()).collect()
@@ -253,7 +253,7 @@ fn datagrams_of_other_connections_are_stale() {
     }
     assert_eq!(bench.core.datagram_counters(LaneIndex::new(0)), before);
     bench.core.handle_lane_disconnected(LaneIndex::new(0), at(20));
-    assert_eq!(bench.segment(0..100, 0, at(20)), Err(DatagramFault::Stale), "there is no connection");
+    assert_eq!(bench.segment(0..100, 0, at(20)), Err(DatagramFault::Stale), "the lane has no connection");
     assert_eq!(bench.core.association(LaneIndex::new(0)), None);
     assert!(bench.say(at(20)).is_empty());
     assert!(bench.built().is_empty());
@@ -291,7 +291,7 @@ fn records_that_are_none_end_the_connection() {
         let cut_off = DatagramFault::Record(RecordError::Truncated);
         assert_eq!(bench.records(&body[..cut], at(0)), Err(cut_off), "{cut}");
     }
-    assert_eq!(bench.records(&[], at(0)), Ok(()), "no record is none that is wrong");
+    assert_eq!(bench.records(&[], at(0)), Ok(()), "a datagram without a record is valid");
     let many = RecordHeader::Announce { count: MAX_ANNOUNCEMENTS as u16 + 1, offset: 0 }.encode();
     let outcome = bench.records(&many, at(0));
     assert!(matches!(outcome, Err(DatagramFault::Record(RecordError::Length { .. }))), "{outcome:?}");
@@ -303,13 +303,13 @@ fn what_was_not_granted_ends_the_connection() {
     let body = bench.append(1, &[84]);
     let not_granted = |end, granted| Err(DatagramFault::Lane(LaneError::NotGranted { end, granted }));
     bench.records(&body, at(0)).unwrap();
-    assert_eq!(bench.segment(0..1, 0, at(0)), not_granted(1, 0), "announced, and no more");
+    assert_eq!(bench.segment(0..1, 0, at(0)), not_granted(1, 0), "announced, and not granted");
     assert_eq!(granted(&bench.say(at(0))), [100]);
     bench.lane.push(0);
     assert_eq!(bench.segment(50..101, 0, at(0)), not_granted(101, 100));
     let far = DatagramHeader { offset: u64::MAX, ..header(DatagramKind::Data, 9) };
     let outcome = bench.core.handle_datagram(LaneIndex::new(0), &far, &[0; 9], at(0));
-    assert_eq!(outcome, not_granted(u64::MAX, 100), "no overflow");
+    assert_eq!(outcome, not_granted(u64::MAX, 100), "the end must not overflow");
     assert_eq!(bench.segment(0..100, 0, at(0)), Ok(()));
 }
 
@@ -326,7 +326,7 @@ fn a_gap_in_the_announcements_is_asked_for() {
     let said = bench.say(at(10));
     assert_eq!(granted(&said), [200]);
     assert!(said[0].contains(&(RecordHeader::Announced { offset: 200 }, vec![])), "{said:?}");
-    // An announcement that contradicts earlier ones is an error.
+    // A repeated announcement that ends beyond the known ones is an error.
     let mut body = BytesMut::from(&RecordHeader::Announce { count: 1, offset: 150 }.encode()[..]);
     announcement(2, 84).encode(&mut body);
     let mismatch = DatagramFault::Lane(LaneError::AnnouncementMismatch { offset: 150 });
@@ -347,7 +347,7 @@ fn bytes_are_delivered_once_and_in_order() {
             fragments.all(|fragment| fragment.payload == payload(event.id.number(), fragment.payload.len()))
         );
     }
-    // Each byte ended once, whichever segments came twice.
+    // Each byte was accounted for once, although some arrived twice.
     let mut ended: Vec<_> = bench.ended().to_vec();
     ended.sort_by_key(|(range, ..)| range.start);
     assert!(ended.iter().all(|(_, request, fate)| (*request, *fate) == (0, Fate::Arrived)));
@@ -361,13 +361,13 @@ fn a_loss_is_asked_for_and_what_comes_late_does_not_count() {
     let mut bench = Bench::announced(&[84, 84, 84]);
     bench.segment(0..100, 0, at(1000)).unwrap();
     bench.segment(200..300, 0, at(1010)).unwrap();
-    assert!(resends(&bench.say(at(1020))).is_empty(), "it may only be late");
+    assert!(resends(&bench.say(at(1020))).is_empty(), "the bytes may only be late");
     let due = bench.core.next_timeout().unwrap();
     assert!(due < at(3000), "{due:?}");
     let said = bench.say(due);
     let [(request, ranges)] = &resends(&said)[..] else { panic!("{said:?}") };
     assert_eq!(ranges[..], [Range { start: 100, end: 200 }]);
-    // The first transmission comes after all, and then the requested one.
+    // The first transmission arrives late, and the requested one after it.
     bench.segment(100..200, 0, at(5000)).unwrap();
     bench.segment(100..200, *request, at(5010)).unwrap();
     bench.say(at(5010));
@@ -390,7 +390,7 @@ fn the_end_of_a_grant_is_missed_by_a_timer() {
         let said = bench.say(now);
         assert_eq!(resends(&said).len() as u64, bench.counters().timeouts, "{said:?}");
     }
-    assert!(at(100_000) < now && now < at(200_000), "{now:?}: nothing was measured yet");
+    assert!(at(100_000) < now && now < at(200_000), "{now:?}: no round trip was measured yet");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn no_more_is_granted_than_can_be_kept() {
     let body = bench.append(1, &[9984]);
     bench.records(&body, at(0)).unwrap();
     assert_eq!(granted(&bench.say(at(0))), [2000]);
-    // All bytes but the first come, and there is no room for more.
+    // All bytes of the window except the first arrive, and the lane can keep no more.
     bench.segment(1..2000, 0, at(10)).unwrap();
     assert!(granted(&bench.say(at(10))).iter().all(|end| *end == 2000));
     bench.segment(0..1, 0, at(20)).unwrap();
@@ -420,7 +420,7 @@ fn pieces_beyond_the_limit_are_as_if_lost() {
     };
     let counted: Vec<_> = (0..1030).map(&mut piece).collect();
     assert_eq!((counted[1023], counted[1029]), (1024, 1024));
-    // Bytes that fill the first hole are taken, however many pieces there are.
+    // Bytes that fill the first gap are accepted, however many pieces the lane keeps.
     bench.segment(0..1, 0, at(20)).unwrap();
     assert_eq!(bench.ended().len(), 1025);
 }
@@ -439,7 +439,7 @@ fn many_losses_take_several_requests() {
     assert_eq!(requests.iter().map(|(_, ranges)| ranges.len()).collect::<Vec<_>>(), [32, 32, 32, 3]);
     let asked: Vec<_> = requests.iter().flat_map(|(_, ranges)| ranges.clone()).collect();
     assert!((0..99).map(|index| index * 20..index * 20 + 10).eq(asked));
-    assert!(requests.windows(2).all(|pair| pair[0].0 < pair[1].0), "each has its number");
+    assert!(requests.windows(2).all(|pair| pair[0].0 < pair[1].0), "request numbers ascend");
 }
 
 #[test]
@@ -458,14 +458,14 @@ fn a_new_connection_begins_with_what_is_here_without_gap() {
         before,
         "they are counted over all connections"
     );
-    assert_eq!(granted(&bench.say(at(30))), [130], "nobody knows yet where the source is");
+    assert_eq!(granted(&bench.say(at(30))), [130], "the source's address is unknown");
     bench.records(&[], at(35)).unwrap();
     assert_eq!(granted(&bench.say(at(35))), [300]);
     bench.segment(130..200, 0, at(40)).unwrap();
     assert_eq!(
         bench.core.lanes.lane(LaneIndex::new(0)).incoming().received(),
         200,
-        "what was kept beyond is gone"
+        "early bytes were dropped"
     );
     bench.segment(200..300, 0, at(40)).unwrap();
     bench.say(at(40));
@@ -483,7 +483,7 @@ fn announcements_are_acknowledged_soon_and_said_again_until_heard() {
         now = bench.core.next_timeout().unwrap();
     }
     assert_eq!(said, 2, "after 101 and 302 ms");
-    // A copy of the announcement comes, perhaps because our datagram was lost.
+    // A copy of the announcement arrives, perhaps because the builder's datagram was lost.
     let body = [&RecordHeader::Announce { count: 1, offset: 0 }.encode()[..], &{
         let mut item = BytesMut::new();
         announcement(1, 84).encode(&mut item);
@@ -493,7 +493,7 @@ fn announcements_are_acknowledged_soon_and_said_again_until_heard() {
     bench.records(&body, at(400_000)).unwrap();
     for millis in [400, 401] {
         assert!(bench.say(at(millis * 1000)).is_empty());
-        assert_eq!(bench.core.next_timeout(), Some(at((millis + 1) * 1000)), "half of the wait, twice");
+        assert_eq!(bench.core.next_timeout(), Some(at((millis + 1) * 1000)), "a tick is half of the wait");
     }
     assert_eq!(bench.say(at(402_000)).len(), 1);
 }
@@ -503,7 +503,7 @@ fn a_path_that_is_gone_is_noticed() {
     let mut bench = Bench::announced(&[84, 84]);
     bench.say(at(0));
     assert_eq!(bench.core.silent_lanes(at(4_999_999)).count(), 0);
-    // Records get through and data does not: the source acknowledges everything.
+    // Records arrive, data does not: the source acknowledges all of the builder's datagrams.
     for second in 1..5 {
         bench.say(at(second * 1_000_000));
         let heard = DatagramHeader {
@@ -513,7 +513,7 @@ fn a_path_that_is_gone_is_noticed() {
         bench.core.handle_datagram(LaneIndex::new(0), &heard, &[], at(second * 1_000_000 + 100)).unwrap();
     }
     assert!(bench.core.silent_lanes(at(5_000_000)).eq([LaneIndex::new(0)]));
-    // Data that comes ends the silence.
+    // The arrival of data ends the silence.
     let heard = DatagramHeader { heard: u32::from(u16::MAX), ..header(DatagramKind::Data, 200) };
     bench.core.handle_datagram(LaneIndex::new(0), &heard, &bench.lane[..100], at(5_000_000)).unwrap();
     assert_eq!(bench.core.silent_lanes(at(5_000_001)).count(), 0);

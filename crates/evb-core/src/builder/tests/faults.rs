@@ -1,4 +1,5 @@
-//! Tests of supervisors that restart, builders that take over, and sources that restart.
+//! Tests of a builder with supervisors that restart, builders that take over events, and sources
+//! that restart.
 
 use core::time::Duration;
 
@@ -15,7 +16,7 @@ fn set(indices: &[usize]) -> SourceSet {
     indices.iter().copied().collect()
 }
 
-/// Returns an assignment that names its sources.
+/// Returns an assignment that names the sources that the event expects.
 fn named(event: u64, expected: &[u32], epoch: u64, answer: u32) -> Assignments {
     let expected = expected.to_vec();
     let mut named = Assignments { expected, epoch, answer, ..Assignments::default() };
@@ -23,7 +24,7 @@ fn named(event: u64, expected: &[u32], epoch: u64, answer: u32) -> Assignments {
     named
 }
 
-/// Returns the builder's messages to the supervisor.
+/// Returns the messages that the builder now sends to the supervisor.
 fn said(bench: &mut Bench, millis: u64) -> Vec<Message> {
     let mut said = Vec::new();
     while let Some(output) = bench.core.poll(at(millis)) {
@@ -48,8 +49,8 @@ fn committed(bench: &Bench, lane: LaneIndex) -> u64 {
     bench.core.lanes.lane(lane).incoming().committed()
 }
 
-/// A source may forget events that are in the ledger, but not those that are only written
-/// (docs/reference/protocol.md RUN-20).
+/// A source may forget fragments when the ledger has their event, but not when the event is only
+/// written (docs/reference/protocol.md RUN-20).
 #[test]
 fn lanes_settle_when_the_ledger_has_the_event() {
     let mut bench = Bench::new(1, 2);
@@ -57,7 +58,7 @@ fn lanes_settle_when_the_ledger_has_the_event() {
     bench.assign(&[1], at(0));
     bench.send(LaneIndex::new(0), 1, b"kept", at(1));
     bench.write_all(at(2));
-    assert_eq!((bench.core.slots_used(), bench.core.unaccounted()), (0, 1), "the slot is free at once");
+    assert_eq!((bench.core.slots_used(), bench.core.unaccounted()), (0, 1), "the slot is free now");
     assert_eq!(committed(&bench, LaneIndex::new(0)), 0);
     assert!(!bench.core.is_idle());
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
@@ -77,21 +78,21 @@ fn what_the_ledger_may_not_have_is_said_again_on_another_connection() {
     bench.write_all(at(2));
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
     bench.core.handle_supervisor_lost();
-    assert!(said(&mut bench, 5000).is_empty(), "nobody is there");
+    assert!(said(&mut bench, 5000).is_empty(), "there is no supervisor");
     bench.core.handle_registered(at(5000), at(5001));
     let again = completions(&said(&mut bench, 5001));
     assert_eq!(again.len(), 1);
     assert_eq!((again[0].before, again[0].events().count()), (1, 2));
-    // An assignment that the supervisor repeats is skipped: the event is neither open nor
-    // forgotten.
+    // A repeated assignment of a completed event is skipped: the event opens no slot, and its
+    // completion stays.
     bench.core.handle_assignments(&named(2, &[1], 1, 0), at(5002)).unwrap();
     assert_eq!(bench.core.slots_used(), 0);
-    // An event that the builder never heard of is built.
+    // An event whose first assignment never arrived is built.
     bench.core.handle_assignments(&named(4, &[1], 1, 0), at(5002)).unwrap();
     assert_eq!(bench.core.slots_used(), 1);
 }
 
-/// docs/reference/protocol.md RUN-31.
+/// Without a valid lease, no event is given to the sink (docs/reference/protocol.md RUN-31).
 #[test]
 fn nothing_is_written_without_a_lease() {
     let mut bench = Bench::with_lease(1, 4, Duration::from_secs(1));
@@ -102,11 +103,11 @@ fn nothing_is_written_without_a_lease() {
     bench.write_all(at(999));
     bench.assign(&[2], at(999));
     bench.send(LaneIndex::new(0), 2, b"x", at(1000));
-    assert!(bench.events.is_empty(), "the lease is from when we spoke, not from when we were answered");
+    assert!(bench.events.is_empty(), "the lease counts from the greeting, not from its answer");
     assert_eq!(bench.core.slots_used(), 1);
     let heartbeat =
         |echo: u64| Heartbeat { sent_ns: 1, echo_ns: at(echo).as_nanos(), ..Heartbeat::default() };
-    // No new echo came: an old one, none at all, and one of a heartbeat that was never sent.
+    // These heartbeats do not renew the lease: one echoes an old heartbeat, and one echoes none.
     bench.core.handle_heartbeat(&heartbeat(0), at(1500));
     bench.core.handle_heartbeat(&Heartbeat { sent_ns: 1, ..Heartbeat::default() }, at(1500));
     bench.poll(at(1500));
@@ -118,10 +119,11 @@ fn nothing_is_written_without_a_lease() {
     bench.assign(&[3], at(1600));
     bench.core.handle_heartbeat(&heartbeat(9_999_999), at(1700));
     bench.send(LaneIndex::new(0), 3, b"x", at(2800));
-    assert!(bench.events.is_empty(), "an echo from the future leases until now and no longer");
+    assert!(bench.events.is_empty(), "an echo from the future renews the lease only from now");
 }
 
-/// docs/reference/protocol.md RUN-33.
+/// A builder takes over another builder's event although it has had later events
+/// (docs/reference/protocol.md RUN-33).
 #[test]
 fn an_event_of_another_builder_is_taken_over_though_its_time_is_past() {
     let mut bench = Bench::new(2, 4);
@@ -148,7 +150,8 @@ fn an_assignment_that_is_said_again_in_a_later_epoch_is_of_that() {
     assert_eq!(bench.events[0].epoch, Epoch::new(5));
 }
 
-/// docs/reference/protocol.md RUN-36.
+/// The deadline of an event does not run while the event waits for an awaited source, and begins
+/// again when the source is up (docs/reference/protocol.md RUN-36).
 #[test]
 fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     let mut bench = Bench::new(2, 4);
@@ -162,7 +165,7 @@ fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     bench.send(LaneIndex::new(0), 2, b"here", at(3));
     bench.core.handle_timeout(at(100 * deadline));
     bench.poll(at(100 * deadline));
-    assert!(bench.events.is_empty(), "both wait");
+    assert!(bench.events.is_empty(), "both events wait");
     let back = 100 * deadline + 1;
     bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(back));
     bench.send(LaneIndex::new(1), 1, b"late, and in time", at(back + deadline - 1));
@@ -174,8 +177,9 @@ fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     assert_eq!(bench.events[1].missing, [SourceId::new(2)]);
 }
 
-/// An awaited source's fragment can be here, damaged, or given up before the roster says that the
-/// source is up (docs/reference/protocol.md RUN-36).
+/// Before the roster says that an awaited source is up, its fragment may arrive, arrive damaged, or
+/// be given up. In each case, the deadline for the other silent source begins again
+/// (docs/reference/protocol.md RUN-36).
 #[test]
 fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
     let late = DEADLINE.as_millis() as u64 * 100;
@@ -186,7 +190,7 @@ fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
         bench.core.handle_roster(2, set(&[0, 1]), set(&[2]), at(2));
         bench.core.handle_timeout(at(late));
         bench.poll(at(late));
-        assert!(bench.events.is_empty(), "source 3 is awaited, source 2 keeps silent");
+        assert!(bench.events.is_empty(), "source 3 is awaited, and source 2 is silent");
         match comes {
             "early" => bench.send(LaneIndex::new(2), 1, b"early", at(late)),
             "damaged" => {
@@ -200,7 +204,7 @@ fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
         let over = late + DEADLINE.as_millis() as u64;
         bench.core.handle_timeout(at(over - 1));
         bench.poll(at(over - 1));
-        assert!(bench.events.is_empty(), "{comes}: the deadline begins anew");
+        assert!(bench.events.is_empty(), "{comes}: the deadline begins again");
         bench.core.handle_timeout(at(over));
         bench.poll(at(over));
         let missing: Vec<u16> = bench.events[0].missing.iter().map(|source| source.number()).collect();
@@ -219,7 +223,8 @@ fn who_is_waited_for_no_more_is_given_up() {
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
 }
 
-/// docs/reference/protocol.md LANE-24.
+/// The lane of a source's new process begins at 0, and brings the fragments that the old process
+/// did not deliver (docs/reference/protocol.md LANE-24).
 #[test]
 fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not() {
     let mut bench = Bench::new(2, 4);
@@ -230,16 +235,17 @@ fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not()
     bench.send(LaneIndex::new(1), 1, b"whole", at(1));
     bench.send(LaneIndex::new(0), 1, b"whole", at(1));
     bench.write_all(at(1));
-    // Of event 2, half a fragment came; of event 3, an announcement.
+    // Half of a fragment of event 2 arrives, and only an announcement for event 3.
     bench.announce(LaneIndex::new(1), 2, 6, at(2));
     bench.data(LaneIndex::new(1), &on_the_lane(2, b"halves")[..20], at(2)).unwrap();
     bench.announce(LaneIndex::new(1), 3, 3, at(2));
     assert!(bench.core.meet(LaneIndex::new(1), Incarnation::new(2), at(3)));
-    assert!(!bench.core.meet(LaneIndex::new(1), Incarnation::new(1), at(3)), "that life is over");
+    assert!(!bench.core.meet(LaneIndex::new(1), Incarnation::new(1), at(3)), "it was replaced");
     let held = bench.core.handle_lane_connected(LaneIndex::new(1), at(3));
     assert_eq!((held.received, held.announced, held.committed), (0, 0, 0));
     bench.ready[1] = 0;
-    // The ledger's answers now concern the old lane.
+    // The ledger's answer concerns a fragment of the old lane, so it commits nothing on the new
+    // one.
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
     assert_eq!(committed(&bench, LaneIndex::new(1)), 0);
     for (event, payload) in [(2, b"anew 2"), (3, b"anew 3")] {
@@ -269,7 +275,7 @@ fn fragments_that_arrived_from_an_earlier_process_stay_and_are_not_taken_twice()
     assert_eq!(bench.report().lanes[1].duplicate, 1);
 }
 
-/// An event's memory does not grow when a source restarts again and again.
+/// The memory of an event does not grow when a source restarts many times.
 #[test]
 fn half_fragments_of_many_lives_take_room_once() {
     let mut bench = Bench::new(2, 1);
@@ -303,7 +309,7 @@ fn heartbeats_say_what_the_slots_are_taken_by() {
     bench.send(LaneIndex::new(0), 2, b"x", at(1));
     bench.send(LaneIndex::new(1), 2, b"x", at(1));
     let load = bench.core.load();
-    // Event 1 waits for source 2, and event 3 for both.
+    // Event 1 waits for source 2, and event 3 for both sources.
     assert_eq!(load, Load { building: 2, at_sink: 1, slowest: 2, slowest_events: 2, others_events: 1 });
 }
 
@@ -318,10 +324,10 @@ fn heartbeats_say_how_long_the_slowest_source_is_waited_for_beside_the_others() 
         let load = bench.core.load();
         (load.slowest, load.slowest_events, load.others_events)
     };
-    // With a single source there is no median of the others.
+    // A single source has no other sources, so there is no median.
     assert_eq!(others_events(1, &[]), (1, 4, 0));
     assert_eq!(others_events(3, &[(0, &[1, 2, 3, 4]), (2, &[1, 2, 3])]), (2, 4, 0));
-    // The median of 0, 1 and 3 is the middle one; of two numbers, the lower one.
+    // The median of 0, 1 and 3 events is 1. Of 0 and 2 events, the lower number is used.
     let three: [(usize, &[u64]); 3] = [(0, &[1]), (1, &[1, 2, 3]), (3, &[1, 2, 3, 4])];
     assert_eq!(others_events(4, &three), (3, 4, 1));
     assert_eq!(others_events(3, &[(0, &[1]), (1, &[1, 2, 3])]), (3, 4, 1));
@@ -337,14 +343,15 @@ fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
         }
     };
     bench.assign(&[1, 2], at(0));
-    // There is one heartbeat a second while no slot is short.
+    // A builder with a free slot sends one heartbeat per second.
     pass(&mut bench, 1050);
     bench.assign(&[3], at(1050));
     bench.send(LaneIndex::new(0), 1, b"x", at(1060));
     bench.send(LaneIndex::new(1), 1, b"x", at(1060));
     pass(&mut bench, 1199);
     assert_eq!(bench.loads.iter().map(|(when, _)| *when).collect::<Vec<_>>(), [at(0), at(1000)]);
-    // While its last slot is taken again and again, there are five a second.
+    // While the last free slot is taken again and again, the builder sends five heartbeats per
+    // second.
     let mut assigned = 3;
     for now in (1200..2000).step_by(10) {
         bench.write_all(at(now));
@@ -356,7 +363,7 @@ fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
     }
     let spoke: Vec<_> = bench.loads[2..].iter().map(|(when, _)| *when).collect();
     assert_eq!(spoke, [at(1200), at(1400), at(1600), at(1800)]);
-    // If nothing changes, heartbeats come at the usual times.
+    // If no further slot is taken, heartbeats follow at the usual interval.
     pass(&mut bench, 3100);
     let later: Vec<_> = bench.loads[6..].iter().map(|(when, load)| (*when, load.building)).collect();
     assert_eq!(later, [(at(2000), 2), (at(3000), 2)]);

@@ -8,8 +8,8 @@ use crate::{
     wire::control::{Assignments, Heartbeat},
 };
 
-/// Makes one random move of a peer. A lane that errs is cut and connected again, as a driver would
-/// do.
+/// Makes one random input of a peer. If the input is an error, the lane is disconnected and
+/// connected again, as a driver would do.
 fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
     let (lane, now) = ((wild % 3) as usize, at(wild % 5000));
     let result = match kind {
@@ -65,8 +65,8 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
     bench.poll(now);
 }
 
-/// Sends data for what is to come next: as announced, of another event, or noise. The driver's
-/// check comes first.
+/// Sends data where the next data is expected: as announced, of another event, or noise. Like a
+/// driver, it first calls `check_data`.
 fn honest_or_noise(
     bench: &mut Bench,
     lane: LaneIndex,

@@ -20,7 +20,7 @@ fn fragments_before_and_after_the_assignment_make_one_event() {
     let [event] = &bench.events[..] else { panic!("one event: {:?}", bench.events) };
     assert!(event.is_complete());
     let payloads: Vec<_> = event.fragments().map(|part| part.payload).collect();
-    assert_eq!(payloads, [b"late".as_slice(), b"early"], "in the order of the source ids");
+    assert_eq!(payloads, [b"late".as_slice(), b"early"], "fragments are in the order of source ids");
     bench.write_all(at(6));
     assert_eq!(bench.told.events().collect::<Vec<_>>(), [EventId::new(1)]);
     let report = bench.report();
@@ -76,7 +76,7 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(60_001));
     bench.poll(at(60_001));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
-    // The source was alive after all: its bytes are discarded, and its lane goes on.
+    // The source was alive after all: the rest of its bytes is discarded, and its lane continues.
     bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(60_002)).unwrap();
     bench.write_all(at(60_003));
     bench.core.handle_roster(3, [0, 1].into_iter().collect(), SourceSet::default(), at(60_003));
@@ -93,7 +93,7 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     bench.send(LaneIndex::new(0), 1, b"here", at(1));
     bench.announce(LaneIndex::new(1), 1, 6, at(1));
     bench.core.handle_lane_disconnected(LaneIndex::new(1), at(1000));
-    // A connection that breaks again without a byte does not count as life.
+    // The lane connects and breaks again without a byte, so the time counts from the first break.
     bench.core.handle_lane_connected(LaneIndex::new(1), at(2000));
     bench.core.handle_lane_disconnected(LaneIndex::new(1), at(2000));
     bench.core.handle_timeout(at(2999));
@@ -103,7 +103,7 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     bench.poll(at(3099));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     bench.write_all(at(3100));
-    // The source lives again: its old bytes are discarded, and the next event waits for it.
+    // The source is back: its old bytes are discarded, and the next event waits for its fragment.
     bench.core.handle_lane_connected(LaneIndex::new(1), at(4000));
     bench.poll(at(4000));
     bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(4000)).unwrap();
@@ -124,7 +124,7 @@ fn a_lane_that_is_back_gets_time_to_bring_what_it_announced() {
     bench.assign(&[1], at(0));
     bench.announce(LaneIndex::new(0), 1, 1, at(1));
     bench.core.handle_lane_disconnected(LaneIndex::new(0), at(100));
-    // The source connects just before it would have been given up.
+    // The source connects again just before its fragments would be given up.
     bench.core.handle_lane_connected(LaneIndex::new(0), at(99 + deadline));
     bench.core.handle_timeout(at(400 + deadline));
     bench.poll(at(400 + deadline));
@@ -142,7 +142,7 @@ fn a_damaged_fragment_ends_its_event_even_before_the_assignment() {
     bench.data(LaneIndex::new(1), &damaged, at(0)).unwrap();
     bench.assign(&[1], at(1));
     bench.send(LaneIndex::new(0), 1, b"sound", at(1));
-    assert_eq!(bench.events.len(), 1, "the event does not wait for ever");
+    assert_eq!(bench.events.len(), 1, "the event does not wait for the damaged fragment");
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     assert_eq!(bench.report().lanes[1].crc_errors, 1);
 }
@@ -170,7 +170,7 @@ fn one_late_fragment_does_not_break_the_lanes_of_the_others() {
     let mut bench = Bench::new(2, 2);
     bench.assign(&[1], at(0));
     bench.send(LaneIndex::new(0), 1, b"first", at(0));
-    // Source 2 is late with event 1 alone, while thousands of events pass through two slots.
+    // Source 2 is late with event 1 only, while thousands of events pass through two slots.
     for event in 2..3000 {
         bench.assign(&[event], at(1));
         bench.send(LaneIndex::new(0), event, b"a", at(1));
@@ -207,7 +207,7 @@ fn duplicates_and_strangers_are_counted_and_dropped() {
     bench.assign(&[1], at(0));
     bench.send(LaneIndex::new(0), 1, b"once", at(0));
     bench.send(LaneIndex::new(0), 1, b"more", at(0));
-    // No slot is free for an event that is not assigned.
+    // No slot is free for event 7, which is not assigned.
     bench.send(LaneIndex::new(0), 7, b"what?", at(0));
     bench.send(LaneIndex::new(1), 1, b"x", at(0));
     let lane = &bench.report().lanes[0];
@@ -222,7 +222,7 @@ fn slots_that_nobody_assigned_are_taken_back() {
     bench.send(LaneIndex::new(0), 11, b"?", at(1));
     assert_eq!(bench.core.slots_used(), 2);
     bench.assign(&[5], at(2));
-    assert_eq!(bench.core.slots_used(), 2, "the one opened the longest ago made room");
+    assert_eq!(bench.core.slots_used(), 2, "the slot opened first was freed");
     bench.core.handle_timeout(at(10_000));
     bench.poll(at(10_000));
     bench.write_all(at(10_000));
@@ -238,7 +238,7 @@ fn more_assignments_than_slots_are_lost_with_a_cause() {
     bench.assign(&[2], at(0));
     assert_eq!(bench.told.exceptions[0].outcome, Outcome::Lost);
     assert_eq!(bench.told.exceptions[0].event, 2);
-    // Its fragment finds no slot even when one is free.
+    // Event 2 was reported as lost, so its fragment finds no slot even when a slot is free.
     bench.send(LaneIndex::new(0), 1, b"1", at(1));
     bench.write_all(at(1));
     bench.send(LaneIndex::new(0), 2, b"2", at(1));
@@ -281,7 +281,7 @@ fn large_memory_is_used_again_by_its_own_source_and_counted() {
         bench.write_all(at(0));
         assert_eq!(bench.core.slots.pool().allocated(), big.len() + small.len(), "event {event}");
     }
-    // A sink that keeps a clone keeps the memory.
+    // If a sink keeps a clone of an event, the event's memory is not reused.
     bench.assign(&[20], at(0));
     bench.send(LaneIndex::new(0), 20, &small, at(0));
     bench.send(LaneIndex::new(1), 20, &small, at(0));
@@ -304,7 +304,7 @@ fn a_reconnect_goes_on_in_the_middle_of_a_fragment() {
         assert!(!bench.core.is_lane_connected(LaneIndex::new(0)));
         let state = bench.core.handle_lane_connected(LaneIndex::new(0), at(2));
         assert_eq!((state.received, state.announced, state.committed), (60, bytes.len() as u64, 0));
-        assert!(bench.core.check_data(LaneIndex::new(0), 60, 1).is_err(), "what was granted is void");
+        assert!(bench.core.check_data(LaneIndex::new(0), 60, 1).is_err(), "earlier grants are void");
         bench.poll(at(2));
         bench.core.check_data(LaneIndex::new(0), 60, bytes.len() as u32 - 60).unwrap();
         bench.data(LaneIndex::new(0), &bytes[60..], at(2)).unwrap();
@@ -318,6 +318,6 @@ fn the_report_has_what_the_driver_sampled() {
     let mut bench = Bench::new(1, 1);
     bench.core.record_data_wake(Duration::from_micros(9));
     bench.core.record_grant_write(Duration::from_micros(4));
-    let stages = bench.report().stages.expect("they are there");
+    let stages = bench.report().stages.expect("the report has stages");
     assert_eq!((&stages.wake_us[..], &stages.write_us[..]), (&[9, 1][..], &[4, 1][..]));
 }

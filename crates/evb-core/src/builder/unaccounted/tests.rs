@@ -31,7 +31,7 @@ fn complete_events_go_before_exceptions_and_keep_their_numbers() {
     let mut settled = Vec::new();
     assert!(unaccounted.handle_accounted(1, |lane: LaneIndex, start| settled.push((lane.get(), start))));
     assert_eq!(settled, [(0, 20), (1, 5)]);
-    // An outdated number changes nothing.
+    // A number lower than an earlier one has no effect.
     assert!(unaccounted.handle_accounted(0, |_, _| panic!("settled twice")));
     assert!(!unaccounted.handle_accounted(4, |_, _| panic!("never completed")));
     unaccounted.void(LaneIndex::new(0));
@@ -52,8 +52,8 @@ fn many_exceptions_need_more_messages() {
 }
 
 proptest! {
-    /// A ledger that skips the events that it has, as docs/reference/protocol.md RUN-20 asks, gets
-    /// each event once, whichever connections break.
+    /// The ledger skips completions that it has, as docs/reference/protocol.md RUN-20 requires. So
+    /// the ledger gets each event once, whichever connections break.
     #[test]
     fn a_ledger_gets_every_event_once(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);

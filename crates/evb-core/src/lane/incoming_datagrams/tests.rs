@@ -25,7 +25,8 @@ fn datagrams() -> IncomingDatagrams {
     IncomingDatagrams::new(ASSOCIATION, None, Bytes::kib(64), at(0))
 }
 
-/// Returns a lane of 100 fragments of 84 bytes, each 100 bytes of the lane. Nothing is granted.
+/// Returns a lane with 100 fragments of 84 bytes; with its header, each takes 100 bytes of the
+/// lane. No bytes are granted.
 fn lane() -> IncomingLane {
     let mut lane = IncomingLane::new(1000);
     lane.handle_connected();
@@ -41,10 +42,10 @@ fn from_source(kind: DatagramKind, sequence: u32, heard: u32) -> DatagramHeader 
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard, offset: 0 }
 }
 
-/// Records with the ranges of each.
+/// Records, each with its ranges.
 type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
 
-/// Writes a datagram. Returns its header and its records.
+/// Makes the builder write a datagram. Returns the datagram's header and records.
 fn write(datagrams: &mut IncomingDatagrams, lane: &mut IncomingLane, now: Instant) -> (DatagramHeader, Said) {
     let mut bytes = BytesMut::new();
     datagrams.write(lane, &mut Vec::new(), now, &mut bytes);
@@ -70,7 +71,7 @@ fn a_request_is_never_called_0() {
     let sequences = [0xffff, 0x1_0001, 0x1_0002];
     assert_eq!(sequences.map(|_| write(&mut datagrams, &mut lane, at(0)).0.sequence), sequences);
     datagrams.sequence = u32::MAX;
-    assert_eq!(write(&mut datagrams, &mut lane, at(0)).0.sequence, 1, "it wraps around");
+    assert_eq!(write(&mut datagrams, &mut lane, at(0)).0.sequence, 1, "the sequence wraps around");
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_datagram_asks_for_as_many_ranges_as_it_holds() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     lane.grant(10_000);
     datagrams.recovery.permit(0..10_000, 1, at(0));
-    // Every second hundred of bytes is here.
+    // In every 200 bytes, the second hundred has arrived.
     for start in (100..10_000).step_by(200) {
         let header = from_source(DatagramKind::Data, 1, 0);
         datagrams.recovery.handle_arrival(&(start..start + 100), &header, true, at(10), |_, _| {});
@@ -104,15 +105,15 @@ fn a_datagram_asks_for_as_many_ranges_as_it_holds() {
 #[test]
 fn the_present_commit_is_said_until_it_was_heard() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
-    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(0)).1), 1, "1: the connection is new");
-    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(1)).1), 1, "2: the same again");
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(0)).1), 1, "datagram 1 of a new connection");
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(1)).1), 1, "datagram 2 repeats it");
     lane.grant(100);
     lane.advance(100);
     lane.settle(0);
     let (_, said) = write(&mut datagrams, &mut lane, at(2));
     assert_eq!(said[2].0, RecordHeader::Commit { count: 0, offset: 100 });
     datagrams.handle_header(&from_source(DatagramKind::Data, 1, 2), 1, at(3));
-    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(3)).1), 1, "2 did not say this one");
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(3)).1), 1, "datagram 2 had an older commit");
     datagrams.handle_header(&from_source(DatagramKind::Data, 2, 3), 1, at(4));
     assert_eq!(commits(&write(&mut datagrams, &mut lane, at(4)).1), 0);
 }
@@ -122,7 +123,7 @@ fn a_full_datagram_goes_everywhere() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     lane.grant(10_000);
     (0..100).for_each(|_| lane.advance(100));
-    // Every second fragment is committed, beyond the first that is not.
+    // Every second fragment beyond the first uncommitted one is committed.
     (1..100).step_by(2).for_each(|fragment| lane.settle(fragment * 100));
     datagrams.asked = (0..MAX_RESEND_RANGES as u64).map(|number| number * 2..number * 2 + 1).collect();
     let (_, said) = write(&mut datagrams, &mut lane, at(0));
@@ -157,14 +158,15 @@ fn what_was_not_heard_is_said_again_ever_more_rarely() {
     }
     write(&mut datagrams, &mut lane, now);
     datagrams.handle_header(&from_source(DatagramKind::Records, 1, 3), 1, now);
-    assert!(datagrams.next_timeout().is_some(), "3 is not 4");
+    assert!(datagrams.next_timeout().is_some(), "datagram 4 is not acknowledged");
     datagrams.handle_header(&from_source(DatagramKind::Records, 2, 4), 1, now);
     assert_eq!(datagrams.next_timeout(), None);
     write(&mut datagrams, &mut lane, now);
     assert_eq!(datagrams.next_timeout(), Some(now + RoundTrip::INITIAL + ACKNOWLEDGE_WITHIN));
 }
 
-/// Each packet size that a source tries in vain takes it a while, which is long on long paths.
+/// While a source searches for a packet size that fits the path, each size without an answer takes
+/// time, which is long on paths with a long round trip. The builder must not treat this as silence.
 #[test]
 fn a_source_that_looks_for_a_path_is_not_silent() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
@@ -173,15 +175,15 @@ fn a_source_that_looks_for_a_path_is_not_silent() {
     assert!(!datagrams.is_silent(at(60 * second)));
     datagrams.handle_header(&from_source(DatagramKind::Records, 1, 0), 1, at(60 * second));
     assert!(!datagrams.is_silent(at(64 * second)));
-    assert!(datagrams.is_silent(at(65 * second)), "it has one now, and hears nothing");
+    assert!(datagrams.is_silent(at(65 * second)), "the source has a path, and acknowledges nothing");
 }
 
 #[test]
 fn a_path_is_not_gone_because_the_last_datagram_is_always_under_way() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     let second = 1_000_000;
-    // A datagram is sent every 10 ms and acknowledged 300 ms later. After 12 s the acknowledgements
-    // stop.
+    // The builder sends a datagram every 10 ms, and the source acknowledges each after 300 ms.
+    // After 12 s, the acknowledgements stop.
     for step in 1..=1650u32 {
         let now = at(u64::from(step) * 10_000);
         assert!(!datagrams.is_silent(now), "{now:?}");
@@ -190,8 +192,8 @@ fn a_path_is_not_gone_because_the_last_datagram_is_always_under_way() {
             datagrams.handle_header(&from_source(DatagramKind::Data, step - 30, step - 30), 1, now);
         }
     }
-    assert!(datagrams.is_silent(at(17 * second)), "5 s after it heard something");
-    // A copy of an old datagram acknowledges nothing new.
+    assert!(datagrams.is_silent(at(17 * second)), "5 s after the last acknowledgement");
+    // A duplicate of an old datagram acknowledges nothing new.
     datagrams.handle_header(&from_source(DatagramKind::Data, 1165, 1165), 1, at(17 * second));
     assert!(datagrams.is_silent(at(17 * second)));
     datagrams.handle_header(&from_source(DatagramKind::Data, 1171, 1171), 1, at(17 * second));
@@ -216,18 +218,19 @@ fn a_round_trip_ends_with_the_first_data_that_heard_of_the_permission() {
     write(&mut datagrams, &mut lane, at(0));
     lane.grant(100);
     write(&mut datagrams, &mut lane, at(100));
-    // Datagram 1 permitted nothing, records do not wait for permission, and 3 was not sent yet.
+    // None of these datagrams measures a round trip: the builder's datagram 1 permitted nothing,
+    // the data in the source's datagram 2 acknowledges nothing, and datagram 3 had not been sent.
     let before = datagrams.recovery.timeout();
     datagrams.handle_header(&from_source(DatagramKind::Data, 1, 1), 1, at(150));
     datagrams.handle_header(&from_source(DatagramKind::Data, 2, 0), 1, at(160));
     assert_eq!((datagrams.recovery.timeout(), before), (RoundTrip::INITIAL, RoundTrip::INITIAL));
     datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), 1, at(1100));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3), "1 ms + 4 · 0.5 ms");
-    // A copy that the network made measures nothing.
+    // A duplicate of a datagram does not measure a round trip.
     datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), 1, at(90_000));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3));
-    // Of two that are acknowledged together, only the later one is measured. The time that the
-    // other waited at the source is unknown.
+    // Of two datagrams that are acknowledged together, only the later one is measured: it is
+    // unknown how long the source waited before it acknowledged the earlier one.
     write(&mut datagrams, &mut lane, at(91_000));
     write(&mut datagrams, &mut lane, at(91_500));
     datagrams.handle_header(&from_source(DatagramKind::Data, 4, 4), 1, at(92_100));

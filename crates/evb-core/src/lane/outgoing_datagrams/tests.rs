@@ -16,7 +16,7 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// Returns a lane of fragments that take `length` bytes each.
+/// Returns a lane of fragments that take `length` lane bytes each.
 fn lane(fragments: u64, length: usize) -> OutgoingLane {
     let mut lane = OutgoingLane::default();
     append(&mut lane, fragments, length);
@@ -51,19 +51,19 @@ fn write(
     datagrams.write(lane, now, &mut bytes);
     let (header, mut body) = DatagramHeader::open(&bytes).unwrap();
     let record = next_record(&mut body).unwrap().map(|(record, _)| record);
-    assert!(body.is_empty(), "one record");
+    assert!(body.is_empty(), "there is at most one record");
     (header, record, bytes.len())
 }
 
 #[test]
 fn what_was_heard_is_said_within_ten_milliseconds() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
-    assert!(datagrams.is_due(&lane, at(0)), "the builder is to know where we are");
+    assert!(datagrams.is_due(&lane, at(0)), "the builder needs the source's address");
     write(&mut datagrams, &mut lane, at(0));
     assert!(!datagrams.is_due(&lane, at(0)));
     datagrams.handle_header(&from_builder(5), at(0));
     assert_eq!(datagrams.next_timeout(), Some(at(10_000)));
-    // A later datagram does not delay the acknowledgement.
+    // A later datagram does not extend the time limit of the acknowledgement.
     datagrams.handle_header(&from_builder(6), at(900));
     assert!(!datagrams.is_due(&lane, at(9999)) && datagrams.is_due(&lane, at(10_000)));
     let (header, record, length) = write(&mut datagrams, &mut lane, at(10_000));
@@ -93,8 +93,8 @@ fn a_request_is_heard_when_its_bytes_are_handed_out() {
 fn an_old_datagram_does_not_take_back_what_was_heard() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
     assert!(datagrams.handle_header(&from_builder(9), at(0)));
-    assert!(!datagrams.handle_header(&from_builder(4), at(0)), "older");
-    assert!(!datagrams.handle_header(&from_builder(9), at(0)), "a copy");
+    assert!(!datagrams.handle_header(&from_builder(4), at(0)), "datagram 4 is older");
+    assert!(!datagrams.handle_header(&from_builder(9), at(0)), "datagram 9 came before");
     assert_eq!(write(&mut datagrams, &mut lane, at(0)).0.heard, 9);
 }
 
@@ -103,7 +103,7 @@ fn only_what_was_sent_is_counted() {
     let (mut datagrams, lane) = (datagrams(1472), lane(0, 16));
     let sealing = datagrams.sealing(DatagramKind::Data, 0, &lane);
     assert_eq!([0, 1, 2].map(|index| sealing.header(index, 0).sequence), [1, 2, 3]);
-    // The socket took the first two.
+    // The socket accepted the first two datagrams, so the third number is used again.
     datagrams.advance(2);
     assert_eq!(datagrams.sealing(DatagramKind::Data, 0, &lane).header(0, 0).sequence, 3);
 }
@@ -113,20 +113,20 @@ fn where_the_builder_has_enough_one_batch_is_under_way() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(1, crate::lane::announcing::ENOUGH as usize));
     write(&mut datagrams, &mut lane, at(0));
     append(&mut lane, datagrams.batch as u64, 16);
-    assert!(!datagrams.is_due(&lane, at(1000)), "the first is not answered");
+    assert!(!datagrams.is_due(&lane, at(1000)), "the first batch is not acknowledged");
     let repeat_at = datagrams.next_timeout().unwrap();
-    assert!(repeat_at > at(1000), "nothing to wake up for");
-    // It was lost, and goes again with the announcements behind it.
+    assert!(repeat_at > at(1000), "no wake-up before the repetition");
+    // The datagram was lost, and the source repeats it together with the announcements behind it.
     assert!(datagrams.is_repeat_due(repeat_at));
     lane.reannounce(0).unwrap();
     assert!(datagrams.is_due(&lane, repeat_at));
     write(&mut datagrams, &mut lane, repeat_at);
-    assert!(!datagrams.is_due(&lane, repeat_at), "not answered either");
+    assert!(!datagrams.is_due(&lane, repeat_at), "it is not acknowledged either");
     datagrams.handle_announced(lane.announced(), &lane, repeat_at);
-    assert!(datagrams.is_due(&lane, repeat_at), "the rest follows the answer: its wait is over");
+    assert!(datagrams.is_due(&lane, repeat_at), "the delay of the rest has ended");
 }
 
-/// Each answer releases one batch, and none waits for a timer.
+/// Each acknowledgement releases one batch of repeated announcements at once, without a timer.
 #[test]
 fn what_was_lost_of_many_announcements_goes_again_as_answers_come() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
@@ -141,15 +141,16 @@ fn what_was_lost_of_many_announcements_goes_again_as_answers_come() {
     while lane.announced_next() < lane.announced() {
         assert!(datagrams.is_due(&lane, lost), "batch {batches} is answered");
         write(&mut datagrams, &mut lane, lost);
-        assert!(!datagrams.is_due(&lane, lost), "one at a time: the builder has enough");
+        assert!(!datagrams.is_due(&lane, lost), "one batch at a time");
         datagrams.handle_announced(lane.announced_next(), &lane, lost);
         batches += 1;
     }
     assert_eq!(batches, 5);
-    assert_eq!(datagrams.failures, 1, "answers to what was repeated are no round trips");
+    assert_eq!(datagrams.failures, 1, "answers to repetitions measure no round trip");
 }
 
-/// The lane had been rewound to repeat its announcements when the answer to the first one came.
+/// The source had already begun to repeat its announcements when the answer to the first
+/// transmission arrived.
 #[test]
 fn what_the_builder_has_acknowledged_is_not_waited_for_once_more() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 100));
@@ -159,7 +160,7 @@ fn what_the_builder_has_acknowledged_is_not_waited_for_once_more() {
     lane.reannounce(0).unwrap();
     datagrams.handle_announced(200, &lane, due);
     write(&mut datagrams, &mut lane, due);
-    assert!(datagrams.next_timeout().is_some(), "nobody knows yet that it says nothing new");
+    assert!(datagrams.next_timeout().is_some(), "the repetition awaits an answer");
     datagrams.handle_announced(200, &lane, due);
     assert_eq!(datagrams.next_timeout(), None);
     assert!(!datagrams.is_silent(due + 2 * SILENCE));
@@ -192,17 +193,17 @@ fn announcements_are_repeated_until_the_builder_knows_them() {
     let due = at(0) + RoundTrip::INITIAL + ANSWER_WITHIN;
     assert_eq!(datagrams.next_timeout(), Some(due));
     assert!(!datagrams.is_repeat_due(at(50_000)) && datagrams.is_repeat_due(due));
-    // The driver repeats the announcement, and waits twice as long.
+    // The driver repeats the announcement. The time until the next repetition is twice as long.
     lane.reannounce(datagrams.acknowledged).unwrap();
     let (_, record, _) = write(&mut datagrams, &mut lane, due);
     assert_eq!(record, Some(RecordHeader::Announce { count: 2, offset: 0 }));
     assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL * 2 + ANSWER_WITHIN));
-    // The first is known, and the time of the other begins now.
+    // The builder knows the first announcement, and the time for the other one begins again.
     datagrams.handle_announced(100, &lane, due);
     assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL * 2 + ANSWER_WITHIN));
     datagrams.handle_announced(200, &lane, due);
     assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
-    // A late answer changes nothing.
+    // A late answer with a lower offset has no effect.
     datagrams.handle_announced(100, &lane, due);
     assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
 }
@@ -218,7 +219,8 @@ fn the_answer_to_an_announcement_is_a_round_trip() {
     assert_eq!(datagrams.next_timeout(), Some(at(50_000) + patience), "40 ms + 4 · 20 ms");
 }
 
-/// Otherwise the next announcements are repeated too soon, which fills a full port even more.
+/// If answers to repetitions were measured, the next announcements would be repeated too soon, and
+/// fill a full port even more.
 #[test]
 fn the_answer_to_a_repetition_is_none() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(1, 100));
@@ -227,12 +229,12 @@ fn the_answer_to_a_repetition_is_none() {
     assert!(datagrams.is_repeat_due(due));
     lane.reannounce(0).unwrap();
     write(&mut datagrams, &mut lane, due);
-    // This answers the first announcement, which waited for long.
+    // The late answer to the first transmission arrives.
     datagrams.handle_announced(100, &lane, due + Duration::from_micros(10));
     append(&mut lane, 1, 100);
     write(&mut datagrams, &mut lane, at(200_000));
     let patience = RoundTrip::INITIAL * 2 + ANSWER_WITHIN;
-    assert_eq!(datagrams.next_timeout(), Some(at(200_000) + patience), "still twice as long");
+    assert_eq!(datagrams.next_timeout(), Some(at(200_000) + patience), "the timer is still doubled");
     datagrams.handle_announced(200, &lane, at(320_000));
     append(&mut lane, 1, 100);
     write(&mut datagrams, &mut lane, at(400_000));
@@ -240,8 +242,9 @@ fn the_answer_to_a_repetition_is_none() {
     assert_eq!(datagrams.next_timeout(), Some(at(400_000) + patience), "120 ms + 4 · 60 ms");
 }
 
-/// A permission was lost, and its bytes are requested again before they were ever sent. If the
-/// request were acknowledged before its answer, the builder would take the answer for lost.
+/// A permission was lost, and the builder requests its bytes before the source has ever sent them.
+/// If the source acknowledged the request before it sends the bytes, the builder would declare them
+/// lost.
 #[test]
 fn records_do_not_hear_of_a_request_before_it_is_answered() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 1000));
@@ -254,13 +257,14 @@ fn records_do_not_hear_of_a_request_before_it_is_answered() {
     };
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 0);
     lane.take(1000).unwrap();
-    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data), 7, "first transmissions are the answer");
-    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 0, "half of it");
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data), 7, "first transmissions answer the request");
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 0, "half of the answer is missing");
     lane.take(1000).unwrap();
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 7);
 }
 
-/// The datagram with the request may have been lost, and a later one grants the same bytes.
+/// The datagram with a request may have been lost while a later datagram grants the same bytes. So
+/// bytes that are sent again acknowledge the grant only when all granted bytes are sent.
 #[test]
 fn what_is_sent_again_does_not_hear_of_what_waits_to_be_sent_for_the_first_time() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(3, 1000));
@@ -274,7 +278,7 @@ fn what_is_sent_again_does_not_hear_of_what_waits_to_be_sent_for_the_first_time(
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 7), 7);
     lane.handle_grant(3000).unwrap();
     datagrams.handle_header(&from_builder(9), at(20));
-    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 8), 7, "an answer to another request");
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 8), 7, "it answers another request");
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records, 0), 7);
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 0), 9);
     lane.take(1000).unwrap();
@@ -296,7 +300,8 @@ fn what_left_within_a_flight_cannot_be_missed() {
     assert_eq!((datagrams.sent.len(), datagrams.can_be_missed(at(2000))), (REMEMBERED, 936));
 }
 
-/// A repetition waits while the builder commits its bytes. The simulator found this case.
+/// The builder commits bytes while their announcement waits to be repeated. The simulator found a
+/// double count in this case.
 #[test]
 fn what_is_committed_while_it_waits_to_be_announced_again_is_not_counted_twice() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(8, 100));

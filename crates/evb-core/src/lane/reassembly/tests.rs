@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the lane's byte at an offset.
+/// Returns the lane's byte at that offset.
 fn byte(offset: u64) -> u8 {
     (offset * 31 % 251) as u8
 }

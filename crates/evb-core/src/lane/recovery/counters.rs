@@ -1,15 +1,15 @@
-//! [`RecoveryCounters`].
+//! [`RecoveryCounters`]: counts of losses on a lane and of their repair.
 
 use core::ops::AddAssign;
 
-/// Counters of the recovery of one lane.
+/// Counters of the losses on one lane and of their repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryCounters {
     /// Lane bytes of transmissions that were declared lost.
     pub lost_bytes: u64,
     /// Ranges that were requested again.
     pub resends: u64,
-    /// Timers that went off.
+    /// Timers that expired before the awaited bytes arrived.
     pub timeouts: u64,
     /// Segments that arrived after their transmission had been declared lost.
     pub late_after_loss: u64,

@@ -1,30 +1,32 @@
-//! [`Pending`]: one transmission that is to come.
+//! [`Pending`]: one transmission that has not arrived.
 
 use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
 
 use crate::{time::Instant, wire::datagram::Request};
 
-/// A transmission that was permitted and is not accounted for.
+/// A transmission that the builder permitted and that has neither arrived nor been declared lost.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) range: Range<u64>,
     pub(super) request: Request,
-    /// Request by which the grant policy counts it: this one, or an earlier one that the source had
-    /// not heard of.
+    /// Request under which the grant policy counts the transmission: `request`, or an earlier
+    /// request that the source had not acknowledged.
     pub(super) charged: Request,
-    /// Our first datagram that permits it.
+    /// The builder's first datagram that permits the transmission.
     pub(super) said: u32,
-    /// Time of the permission, or of its last repetition to a source that had not heard of it.
+    /// Time of the permission, or of its last repetition to a source that had not acknowledged it.
     pub(super) given: Instant,
-    /// Time from which on it may come: the arrival of the bytes before it, or its permission.
+    /// Earliest time at which the bytes may arrive: the arrival of the bytes before them, or their
+    /// permission.
     pub(super) expected: Instant,
-    /// Time of the first arrival that was sent later.
+    /// Time of the first arrival of bytes that were sent later.
     pub(super) overtaken: Option<Instant>,
 }
 
-/// Takes an arrived `part` out of a pending transmission. Bytes in front of it were sent earlier,
-/// and `note` is called with the rest behind it. Returns the number of pieces that are left.
+/// Removes an arrived `part` from a pending transmission. Bytes in front of the part were sent
+/// earlier and count as overtaken; `note` is called with the rest behind it. Returns the number of
+/// pending pieces that are left.
 pub(super) fn take_out(
     pending: &mut VecDeque<Pending>,
     index: usize,
@@ -61,8 +63,9 @@ impl Pending {
         self.range.start.max(range.start)..self.range.end.min(range.end)
     }
 
-    /// Returns the time at which it counts as lost. First transmissions are part of a stream, which
-    /// takes its time; repetitions go in front of everything.
+    /// Returns the time at which the transmission counts as lost. First transmissions arrive as a
+    /// stream, so each arrival restarts their timer; repeated bytes are sent before everything
+    /// else, so their timer runs from the permission.
     pub(super) fn due(&self, last_arrival: Instant, timeout: Duration) -> Instant {
         match self.request {
             0 => self.given.max(last_arrival) + timeout,

@@ -1,4 +1,4 @@
-#![expect(clippy::single_range_in_vec_init, reason = "lists of one range are meant")]
+#![expect(clippy::single_range_in_vec_init, reason = "the tests need lists of one range")]
 
 use super::*;
 use crate::{
@@ -12,8 +12,8 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// Returns the account of a lane with 10 permitted segments of 100 bytes, and a known round trip of
-/// 1 ms.
+/// Returns the recovery state of a lane with 10 permitted segments of 100 bytes and a measured
+/// round trip time of 1 ms.
 fn lane() -> Recovery {
     let mut recovery = Recovery::new(None, at(0));
     (0..20).for_each(|_| recovery.sample(MILLISECOND));
@@ -21,7 +21,8 @@ fn lane() -> Recovery {
     recovery
 }
 
-/// Returns the header of a datagram of lane bytes from `offset` on, or of records.
+/// Returns the header of a datagram with lane bytes from `offset` on, or with records if there is
+/// no offset.
 fn header(heard: u32, request: Request, offset: Option<u64>) -> DatagramHeader {
     let kind = if offset.is_some() { DatagramKind::Data } else { DatagramKind::Records };
     let association = Association {
@@ -76,15 +77,15 @@ fn a_gap_is_lost_after_the_reordering_window() {
     assert_eq!(expire(&mut recovery, at(269)), []);
     assert_eq!(expire(&mut recovery, at(270)), [(100..200, 0)]);
     assert_eq!(recovery.lost(), 100..200);
-    // The bytes are requested, and come.
+    // The bytes are requested again, and arrive.
     recovery.ask(100..200, 5, at(271));
     assert_eq!(recovery.lost(), 0..0);
     assert_eq!(arrive(&mut recovery, 100..200, 5, at(900)), [100..200]);
     assert_eq!(recovery.counters().resends, 1);
 }
 
-/// The permission of the first bytes was lost, and the next datagram repeats it for more bytes. All
-/// of them come in one segment.
+/// The permission of the first bytes was lost, and the next datagram repeats it and permits more
+/// bytes. All these bytes arrive in one segment.
 #[test]
 fn one_segment_may_answer_a_request_and_bring_more() {
     let mut recovery = lane();
@@ -92,8 +93,8 @@ fn one_segment_may_answer_a_request_and_bring_more() {
     recovery.ask(0..1000, 5, at(1_000_000));
     recovery.permit(1000..3000, 1, at(1_000_000));
     let parts = arrive_hearing(&mut recovery, 0..3000, 0, 5, at(1_001_000));
-    assert_eq!(parts, [1000..3000, 0..1000], "both are accounted for");
-    assert_eq!(recovery.next_timeout(), None, "nothing is waited for");
+    assert_eq!(parts, [1000..3000, 0..1000], "both transmissions are accounted for");
+    assert_eq!(recovery.next_timeout(), None, "nothing is awaited");
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn the_tail_is_lost_when_nothing_comes_for_the_timer() {
     assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
     assert_eq!(expire(&mut recovery, due), [(900..1000, 0)]);
     assert_eq!((recovery.counters().timeouts, recovery.failures), (1, 1));
-    // The timer of its repetition is twice as long.
+    // The timer of the repeated bytes is twice as long.
     recovery.ask(900..1000, 1, due);
     assert_eq!(recovery.next_timeout(), Some(due + RoundTrip::FLOOR * 2));
 }
@@ -132,8 +133,8 @@ fn a_lost_repetition_is_known_from_what_was_sent_after_it() {
     assert_eq!(recovery.lost(), 0..100);
 }
 
-/// The segments of an answer acknowledge the request themselves, and packets of other lanes come
-/// between them.
+/// All segments of an answer acknowledge the request, and packets of other lanes arrive between
+/// them.
 #[test]
 fn an_answer_of_several_segments_is_not_overtaken_by_its_own_first() {
     let mut recovery = lane();
@@ -143,16 +144,16 @@ fn an_answer_of_several_segments_is_not_overtaken_by_its_own_first() {
     recovery.ask(400..500, 9, at(300));
     assert_eq!(arrive(&mut recovery, 0..100, 9, at(400)), [0..100]);
     assert_eq!(expire(&mut recovery, at(800)), []);
-    // Requests that were answered before it and are not here are overtaken, as by a datagram that
-    // answers another request.
+    // Parts of a request that were sent before the arrived part count as overtaken. Earlier
+    // requests count as overtaken when an answer to a later request arrives.
     assert_eq!(arrive(&mut recovery, 200..300, 9, at(800)), [200..300]);
     assert_eq!(expire(&mut recovery, at(1050)), [(100..200, 9)]);
     recovery.handle_heard(&header(10, 10, Some(0)), at(1100));
     assert_eq!(expire(&mut recovery, at(1350)), [(400..500, 9)]);
 }
 
-/// The datagram with the permission was lost, and the one with the request was not. The source
-/// sends the bytes for the first time, and acknowledges the request.
+/// The datagram with the permission was lost, and the one with the request arrived. The source
+/// sends the bytes for the first time and acknowledges the request.
 #[test]
 fn a_first_transmission_may_answer_a_request() {
     let mut recovery = lane();
@@ -166,7 +167,8 @@ fn a_first_transmission_may_answer_a_request() {
     assert_eq!(arrive_hearing(&mut recovery, 200..1000, 0, 9, now), [200..1000]);
     assert_eq!(expire(&mut recovery, now + MILLISECOND), [(100..200, 9)]);
     assert_eq!((recovery.counters().late_after_loss, recovery.patience), (0, 0));
-    // A segment that was sent before the request was heard came late.
+    // A segment that does not acknowledge the request was sent before the request arrived, and is
+    // late.
     let mut recovery = lane();
     expire(&mut recovery, due);
     recovery.ask(0..1000, 9, due);
@@ -174,7 +176,8 @@ fn a_first_transmission_may_answer_a_request() {
     assert_eq!((recovery.counters().late_after_loss, recovery.caution), (1, 1));
 }
 
-/// The datagram with the permission was lost, and a later one repeats it.
+/// The datagram with the permission was lost, and a later datagram repeats the permission, so the
+/// timer restarts.
 #[test]
 fn a_permission_that_is_said_again_is_answered_later() {
     let mut recovery = lane();
@@ -183,42 +186,42 @@ fn a_permission_that_is_said_again_is_answered_later() {
     recovery.say_again(2, 0, again);
     assert_eq!(expire(&mut recovery, due), []);
     assert_eq!(recovery.next_timeout(), Some(again + recovery.timeout()));
-    // A source that has heard of the first permission gets no more time.
+    // If the source has acknowledged the first permission, the timer does not restart.
     let mut recovery = lane();
     recovery.say_again(2, 1, again);
     assert_eq!(recovery.next_timeout(), Some(due));
 }
 
-/// The datagram with the permission was lost. A later one would permit bytes that were given up in
-/// the meantime, and more than the budget would be under way.
+/// The datagram with the permission was lost. If the builder declared the bytes lost, a later
+/// datagram would still permit them, and more bytes than the budget could be under way.
 #[test]
 fn what_the_source_cannot_know_of_is_asked_for_and_stays_outstanding() {
     let mut recovery = lane();
     let due = recovery.next_timeout().unwrap();
     let mut asked = Vec::new();
-    assert!(!recovery.ask_unheard(2, 1, &mut asked, due), "the permission was heard of");
+    assert!(!recovery.ask_unheard(2, 1, &mut asked, due), "the permission was acknowledged");
     assert!(recovery.ask_unheard(2, 0, &mut asked, due));
     assert_eq!((&asked[..], expire(&mut recovery, due)), (&[0..1000][..], vec![]));
     assert_eq!((recovery.counters().resends, recovery.counters().timeouts), (1, 1));
-    // The request is lost as well.
+    // The datagram with the request is lost as well.
     let due = recovery.next_timeout().unwrap();
     assert!(recovery.ask_unheard(3, 0, &mut asked, due));
     assert_eq!(expire(&mut recovery, due), []);
-    // The grant policy counts the bytes under the first permission.
+    // The grant policy still counts the bytes under the first permission.
     let mut parts = Vec::new();
     let first = header(3, 0, Some(0));
     recovery.handle_arrival(&(0..400), &first, true, due, |part, request| parts.push((part, request)));
     let answer = header(3, 3, Some(400));
     recovery.handle_arrival(&(400..900), &answer, true, due, |part, request| parts.push((part, request)));
     assert_eq!(parts, [(0..400, 0), (400..900, 0)]);
-    // Once the request is acknowledged, the rest is lost like other bytes.
+    // Once the request is acknowledged, missing bytes are declared lost as usual.
     let due = recovery.next_timeout().unwrap();
     assert!(!recovery.ask_unheard(4, 3, &mut asked, due));
     assert_eq!(expire(&mut recovery, due), [(900..1000, 0)]);
     assert_eq!((recovery.counters().late_after_loss, recovery.counters().lost_bytes), (0, 100));
 }
 
-/// First transmissions go in the order of the lane, not of the requests.
+/// First transmissions are sent in the order of the lane, not of the requests.
 #[test]
 fn an_earlier_request_for_later_bytes_is_not_overtaken_by_first_transmissions() {
     let mut recovery = lane();
@@ -241,7 +244,7 @@ fn a_mistake_widens_the_window() {
     assert_eq!(arrive(&mut recovery, 0..100, 0, at(260)), []);
     assert_eq!((recovery.counters().late_after_loss, recovery.lost()), (1, 0..0));
     assert_eq!(recovery.window(), MILLISECOND / 2);
-    // A copy that the network made is not counted as a mistake.
+    // A duplicate made by the network does not count as wrongly declared loss.
     recovery.handle_arrival(&(100..200), &header(0, 0, Some(100)), false, at(270), |_, _| {
         panic!("accounted twice")
     });
@@ -276,16 +279,16 @@ fn a_timer_that_was_mistaken_waits_longer_for_a_while() {
     arrive(&mut recovery, 0..900, 0, at(500));
     let due = at(500) + recovery.timeout();
     expire(&mut recovery, due);
-    // Both pieces come after all, which counts as one mistake.
+    // Both pieces arrive late, which counts as one mistake of the timer.
     arrive(&mut recovery, 900..950, 0, due + MILLISECOND);
     arrive(&mut recovery, 950..1000, 0, due + MILLISECOND);
     assert_eq!((recovery.counters().late_after_loss, recovery.timeout()), (2, RoundTrip::FLOOR * 2));
-    assert_eq!(recovery.window(), MILLISECOND / 4, "nothing was reordered");
+    assert_eq!(recovery.window(), MILLISECOND / 4, "the reordering window stays");
     expire(&mut recovery, due + Duration::from_secs(2));
     assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
 }
 
-/// Round trips through an empty port predict nothing about a full one.
+/// Round trips through an empty port do not show how long a packet waits in a full port.
 #[test]
 fn no_timer_is_shorter_than_the_port_drains() {
     let mut recovery = lane();
@@ -295,14 +298,15 @@ fn no_timer_is_shorter_than_the_port_drains() {
     assert_eq!(recovery.next_timeout(), Some(at(0) + MILLISECOND * 49));
     assert_eq!(expire(&mut recovery, at(48_999)), []);
     assert_eq!(expire(&mut recovery, at(49_000)), [(0..1000, 0)]);
-    // Later bytes reveal a loss as soon as before.
+    // A full port does not delay the detection of a loss by later bytes.
     let mut recovery = lane();
     recovery.expect_queue(MILLISECOND * 47);
     arrive(&mut recovery, 100..1000, 0, at(20));
     assert_eq!(expire(&mut recovery, at(270)), [(0..100, 0)]);
 }
 
-/// Repairs are timed from the arrival in front of the gap, not from the detection of the loss.
+/// The time of a repair counts from the arrival of the bytes before the gap, not from the detection
+/// of the loss.
 #[test]
 fn repairs_are_timed() {
     let mut recovery = lane();
@@ -314,7 +318,7 @@ fn repairs_are_timed() {
     let (repairs, round_trips) = recovery.times();
     assert_eq!((repairs.pairs()[1..].to_vec(), repairs.max()), (vec![1], 1290));
     assert_eq!(round_trips.pairs()[1..], [20]);
-    // Bytes that came by themselves are no repair.
+    // Bytes that arrive without a repetition do not count as a repair.
     recovery.permit(1000..1200, 1, at(1300));
     arrive(&mut recovery, 1100..1200, 0, at(1400));
     assert_eq!(expire(&mut recovery, at(1900)), [(1000..1100, 0)]);
@@ -329,7 +333,7 @@ fn it_knows_since_when_it_waits() {
     arrive(&mut recovery, 0..900, 0, at(10));
     expire(&mut recovery, at(900_000));
     recovery.ask(900..1000, 1, at(900_000));
-    assert_eq!(recovery.waiting_since(), Some(at(10)), "asking again is no answer");
+    assert_eq!(recovery.waiting_since(), Some(at(10)), "a request is not an arrival");
     arrive(&mut recovery, 900..1000, 1, at(900_100));
     assert_eq!(recovery.waiting_since(), None);
 }

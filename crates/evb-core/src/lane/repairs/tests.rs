@@ -11,7 +11,8 @@ fn each_segment_that_repairs_counts_once() {
     let mut repairs = Repairs::default();
     repairs.begin(100..400, at(10));
     repairs.begin(600..700, at(20));
-    // Segments come from the middle, the end and the front, and with bytes that were not lost.
+    // The segments come from the middle, the end and the front of a lost range, and some include
+    // bytes that were not lost.
     repairs.handle_arrival(&(200..300), true, at(15));
     repairs.handle_arrival(&(300..600), true, at(17));
     repairs.handle_arrival(&(0..200), true, at(19));

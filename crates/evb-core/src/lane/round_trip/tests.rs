@@ -36,7 +36,7 @@ fn a_port_that_may_be_full_is_waited_for() {
     round_trip.sample(Duration::from_micros(500));
     round_trip.expect_queue(millis(52));
     assert_eq!(round_trip.timeout(0), RoundTrip::FLOOR + millis(52));
-    assert_eq!(round_trip.timeout(5), millis(64), "longer ones stay as they are");
+    assert_eq!(round_trip.timeout(5), millis(64), "a longer timer does not change");
 }
 
 #[test]

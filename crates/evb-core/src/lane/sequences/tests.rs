@@ -13,12 +13,13 @@ fn absent_of(sequences: impl IntoIterator<Item = u32>) -> u64 {
 fn gaps_are_absent_until_they_are_filled() {
     assert_eq!(absent_of([1, 2, 3]), 0);
     assert_eq!(absent_of([1, 5]), 3);
-    assert_eq!(absent_of([1, 5, 3, 3, 5, 1]), 2, "copies fill nothing");
+    assert_eq!(absent_of([1, 5, 3, 3, 5, 1]), 2, "duplicates fill no gap");
     assert_eq!(absent_of([1, 5, 2, 3, 4]), 0);
-    assert_eq!(absent_of((1..=3000).rev()), 0, "in any order");
+    assert_eq!(absent_of((1..=3000).rev()), 0, "the order does not matter");
 }
 
-/// A sequence that is too old to be remembered stays absent, as a copy must not hide a loss.
+/// A sequence number that is too old to be remembered still counts as absent, because it may be a
+/// duplicate, which must not hide a loss.
 #[test]
 fn what_comes_much_later_stays_absent() {
     assert_eq!(absent_of([1, 1 + REMEMBERED, 2]), u64::from(REMEMBERED) - 2);

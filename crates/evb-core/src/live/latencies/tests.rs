@@ -36,9 +36,9 @@ fn pairs_carry_it_and_what_came_since_is_the_difference() {
     carried.add_pairs(&now.pairs());
     assert_eq!(carried, now);
     assert_eq!(carried.since(&before).count(), 2);
-    assert_eq!(before.since(&now), before, "another life counts from nothing");
+    assert_eq!(before.since(&now), before, "counting has restarted");
     carried.add_pairs(&[9999, 5, 3]);
-    assert_eq!(carried, now, "nonsense is left out");
+    assert_eq!(carried, now, "unknown buckets are ignored");
     carried.add(&now);
     assert_eq!(carried.count(), 6);
 }

@@ -17,7 +17,7 @@ fn hello() -> Hello {
 fn reason(change: impl FnOnce(&mut Hello)) -> Reason {
     let mut hello = hello();
     change(&mut hello);
-    let refusal = admission().check(&hello, &SOURCES).expect_err("it does not belong here");
+    let refusal = admission().check(&hello, &SOURCES).expect_err("the source may not open the lane");
     assert!(!refusal.detail.is_empty());
     refusal.reason
 }

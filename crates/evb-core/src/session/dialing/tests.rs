@@ -13,7 +13,7 @@ fn waiting_doubles_up_to_a_second_and_begins_anew_after_a_connection_that_lasted
     let mut lane = lane();
     let mut now = 0;
     for wait in [50, 100, 200, 400, 800, 1000, 1000] {
-        assert!(lane.take_due(at(now)) && !lane.take_due(at(now)), "one try at a time");
+        assert!(lane.take_due(at(now)) && !lane.take_due(at(now)), "one attempt at a time");
         assert_eq!(lane.next_timeout(), None);
         assert!(lane.handle_failed(at(now)));
         assert_eq!(lane.next_timeout(), Some(at(now + wait)));
@@ -22,7 +22,7 @@ fn waiting_doubles_up_to_a_second_and_begins_anew_after_a_connection_that_lasted
     }
     assert!(lane.take_due(at(now)) && lane.handle_connected(at(now)));
     assert!(lane.handle_failed(at(now + 999)));
-    assert_eq!(lane.next_timeout(), Some(at(now + 1999)), "one that did not last");
+    assert_eq!(lane.next_timeout(), Some(at(now + 1999)), "the connection did not last");
     assert!(lane.take_due(at(now + 1999)) && lane.handle_connected(at(now + 1999)) && lane.is_up());
     assert!(lane.handle_failed(at(now + 2999)));
     assert_eq!(lane.next_timeout(), Some(at(now + 3049)));
@@ -35,8 +35,8 @@ fn another_life_or_address_is_another_connection() {
     assert!(!lane.aim(Incarnation::new(1), "here:1", at(5)) && lane.is_up());
     assert!(lane.aim(Incarnation::new(1), "there:1", at(5)) && lane.take_due(at(5)));
     assert!(lane.aim(Incarnation::new(2), "there:1", at(6)));
-    assert!(!lane.handle_connected(at(7)), "that connection is dropped");
-    assert!(!lane.handle_failed(at(7)), "and so is its end");
+    assert!(!lane.handle_connected(at(7)), "the connection was dropped");
+    assert!(!lane.handle_failed(at(7)), "the failure of the dropped connection");
     assert!(lane.take_due(at(7)));
     assert_eq!((lane.incarnation(), lane.address()), (Incarnation::new(2), "there:1"));
 }

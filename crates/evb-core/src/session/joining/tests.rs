@@ -30,7 +30,7 @@ fn outputs(joining: &mut Joining, now: Instant) -> Vec<JoiningOutput> {
     core::iter::from_fn(|| joining.poll(now)).collect()
 }
 
-/// Admits the role, and returns its next outputs.
+/// Admits the role, and returns the outputs that follow.
 fn let_in(joining: &mut Joining, incarnation: u32, now: Instant) -> Vec<JoiningOutput> {
     let dials = outputs(joining, now);
     assert!(
@@ -51,13 +51,13 @@ fn a_role_is_let_in_and_begins_with_the_first_roster() {
     );
     joining.handle_supervisor(Heard::Closed("reset".to_owned()), at(10));
     let again = let_in(&mut joining, 2, at(10));
-    assert!(again.is_empty(), "it has joined once: {again:?}");
+    assert!(again.is_empty(), "the role has joined before: {again:?}");
     joining.handle_supervisor(message(Message::Roster(Roster::default())), at(20));
     match outputs(&mut joining, at(20)).as_slice() {
         [JoiningOutput::Begin(start)] => {
             assert_eq!(start.registered.incarnation.number(), 2);
             assert_eq!(start.identity.run.number(), 7);
-            assert_eq!(start.membership.next_timeout(), Some(at(2020)), "it watches from now on");
+            assert_eq!(start.membership.next_timeout(), Some(at(2020)), "silence counts from now on");
         }
         other => panic!("{other:?}"),
     }

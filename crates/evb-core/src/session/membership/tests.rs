@@ -36,7 +36,7 @@ fn refused(reason: Reason) -> DialFault {
 fn dial(member: &mut Membership, now: Instant) -> Hello {
     match member.poll(now) {
         Some(MembershipOutput::Dial(dial)) => {
-            assert!(member.poll(now).is_none(), "one at a time");
+            assert!(member.poll(now).is_none(), "one attempt at a time");
             *dial.hello
         }
         other => panic!("{other:?}"),
@@ -58,7 +58,7 @@ fn a_role_that_nobody_answers_tries_until_its_time_is_over() {
     let fault = loop {
         dial(&mut member, at(now));
         tries += 1;
-        assert_eq!(member.next_timeout(), None, "a first try takes as long as it takes");
+        assert_eq!(member.next_timeout(), None, "a first attempt has no time limit here");
         match member.handle(failed(DialFault::Unreachable), at(now)) {
             Ok(None) => {}
             Err(fault) => break fault,
@@ -97,7 +97,7 @@ fn a_broken_connection_is_made_anew_at_once_and_every_100_ms() {
     let lost = member.handle(Heard::Closed("reset".to_owned()), at(500));
     assert!(matches!(lost, Ok(Some(MembershipEvent::Lost))) && !member.is_up());
     let hello = dial(&mut member, at(500));
-    assert_eq!((hello.run, hello.epoch, hello.incarnation), (7, 4, 1), "as who it was");
+    assert_eq!((hello.run, hello.epoch, hello.incarnation), (7, 4, 1), "it continues as before");
     member.handle(failed(DialFault::NoAddress), at(510)).unwrap();
     assert_eq!(member.next_timeout(), Some(at(610)));
     dial(&mut member, at(610));
@@ -116,7 +116,7 @@ fn a_try_that_hangs_is_dropped_after_two_seconds() {
     assert!(member.handle_timeout(at(1999)).unwrap().is_none() && member.poll(at(1999)).is_none());
     assert!(member.handle_timeout(at(2000)).unwrap().is_none());
     assert!(matches!(member.poll(at(2000)), Some(MembershipOutput::Close)));
-    assert!(member.handle(welcome(4, 1), at(2010)).unwrap().is_none(), "that connection is dropped");
+    assert!(member.handle(welcome(4, 1), at(2010)).unwrap().is_none(), "the connection was dropped");
     assert!(!member.is_up());
     dial(&mut member, at(2100));
 }
@@ -171,7 +171,7 @@ fn silence_counts_once_there_is_a_roster() {
     assert!(member.handle_timeout(at(11_999)).unwrap().is_none());
     assert!(matches!(member.handle_timeout(at(12_000)), Ok(Some(MembershipEvent::Lost))));
     assert!(matches!(member.poll(at(12_000)), Some(MembershipOutput::Close)));
-    assert!(member.handle(message(), at(12_000)).unwrap().is_none(), "of a connection that is dropped");
+    assert!(member.handle(message(), at(12_000)).unwrap().is_none(), "the connection was dropped");
     dial(&mut member, at(12_000));
 }
 
@@ -181,7 +181,7 @@ fn the_end_of_the_run_is_asked_for_on_each_connection() {
     assert!(member.stop_message().is_none());
     assert!(member.request_run_end("enough".to_owned()).is_some());
     member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
-    assert!(member.request_run_end("enough".to_owned()).is_none(), "nobody hears it");
+    assert!(member.request_run_end("enough".to_owned()).is_none(), "there is no connection");
     assert!(member.stop_message().is_some());
 }
 

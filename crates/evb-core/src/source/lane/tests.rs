@@ -19,7 +19,7 @@ fn a_lane_without_a_connection_sends_nothing() {
     lane.handle_connected(0, 0).unwrap();
     assert!(lane.is_announcement_due(Instant::ZERO));
     lane.announce(Instant::ZERO, &mut BytesMut::new());
-    assert!(!lane.handle_grant(200).unwrap(), "nothing waits to be announced");
+    assert!(!lane.handle_grant(200).unwrap(), "no announcement waits");
     assert_eq!(lane.sendable(), 200);
     lane.handle_disconnected();
     assert_eq!((lane.sendable(), lane.sendable_whole(100), lane.take(200)), (0, 0, None));
@@ -37,7 +37,7 @@ fn counters_outlive_connections_and_lives() {
     lane.handle_disconnected();
     lane.handle_connected(200, 300).unwrap();
     let left: Vec<EventId> = lane.restart().map(|fragment| fragment.event).collect();
-    assert_eq!(left, [2, 3].map(EventId::new), "what is not committed is left");
+    assert_eq!(left, [2, 3].map(EventId::new), "uncommitted fragments are left");
     let LaneCounters { announced, committed, reconnects, resends, sent_bytes } = lane.counters();
     assert_eq!((announced, committed, reconnects, resends, sent_bytes), (3, 1, 1, 0, 300));
     assert_eq!((lane.outgoing().ready(), lane.is_connected()), (0, false));

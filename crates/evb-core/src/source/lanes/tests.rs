@@ -26,7 +26,8 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// Returns a source with one lane of `fragments` announced fragments, each 100 bytes of the lane.
+/// Returns a source with one lane of `fragments` announced fragments. Each fragment takes 100 bytes
+/// of the lane.
 fn source(fragments: u64) -> SourceCore {
     let config = SourceConfig {
         id: SourceId::new(3),
@@ -56,7 +57,7 @@ fn source(fragments: u64) -> SourceCore {
     source
 }
 
-/// Returns true if the source has records to send.
+/// Returns true if the source has records to send on its lane.
 fn wants(source: &mut SourceCore, now: Instant) -> bool {
     let outputs = core::iter::from_fn(|| source.poll(now));
     outputs.filter(|output| matches!(output, Output::Announce(lane) if lane.get() == 0)).count() > 0
@@ -66,7 +67,7 @@ fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard: 0, offset: 0 }
 }
 
-/// Delivers a datagram of records.
+/// Delivers a datagram with records of the builder.
 fn hear(source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<(), DatagramFault> {
     hear_at(at(10), source, sequence, body)
 }
@@ -80,7 +81,7 @@ fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
     hear(source, sequence, &RecordHeader::Grant { end }.encode()).unwrap();
 }
 
-/// Delivers a request long after the bytes were sent.
+/// Delivers a request so late that all bytes may have been lost.
 fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Result<(), DatagramFault> {
     let mut body = BytesMut::new();
     encode_resend(request, ranges, &mut body);
@@ -97,7 +98,7 @@ fn report(source: &SourceCore) -> SourceReport {
     }
 }
 
-/// Takes all bytes that the source may send now, in order.
+/// Takes all bytes that the source may send now, in the order of sending.
 fn take_all(source: &mut SourceCore) -> Vec<(Range<u64>, Request)> {
     let taken = core::iter::from_fn(|| source.take(LaneIndex::new(0), u64::MAX));
     taken.map(|Taken { range, request }| (range, request)).collect()
@@ -122,7 +123,7 @@ fn datagrams_of_other_connections_are_stale() {
     }
     assert_eq!(source.sendable(LaneIndex::new(0)), 0);
     source.handle_lane_disconnected(LaneIndex::new(0));
-    assert_eq!(hear(&mut source, 1, &grant), Err(DatagramFault::Stale), "there is no connection");
+    assert_eq!(hear(&mut source, 1, &grant), Err(DatagramFault::Stale), "the lane has no connection");
     assert_eq!(source.association(LaneIndex::new(0)), None);
     assert!(source.sealing(LaneIndex::new(0), 0).is_none());
 }
@@ -133,7 +134,7 @@ fn a_builder_sends_neither_data_nor_probes_nor_announcements() {
     let mut of_kind = |kind| source.handle_datagram(LaneIndex::new(0), &header(kind, 1), &[], at(10));
     assert_eq!(of_kind(DatagramKind::Data), Err(DatagramFault::WrongDirection));
     assert_eq!(of_kind(DatagramKind::Probe), Err(DatagramFault::WrongDirection));
-    assert_eq!(of_kind(DatagramKind::ProbeReply), Ok(()), "the driver's");
+    assert_eq!(of_kind(DatagramKind::ProbeReply), Ok(()), "the driver handles replies to probes");
     let mut announce = RecordHeader::Announce { count: 1, offset: 0 }.encode().to_vec();
     announce.extend([0; 24]);
     for body in [&announce[..], &RecordHeader::Data { length: 9, offset: 0 }.encode()] {
@@ -171,7 +172,7 @@ fn a_repeated_commit_lets_go_once() {
         assert_eq!(source.held_events(LaneIndex::new(0)).map(EventId::number).collect::<Vec<_>>(), [2]);
     }
     assert_eq!((report(&source).committed, source.uncommitted()), (2, 1));
-    // A commit that was overtaken has less in it, and changes nothing.
+    // This commit is older and covers fewer bytes, so it has no effect.
     let mut old = BytesMut::new();
     encode_commit(0, &[], &mut old);
     hear(&mut source, 2, &old).unwrap();
@@ -204,7 +205,7 @@ fn only_what_was_sent_and_is_not_committed_is_sent_again() {
     hear(&mut source, 2, &commit).unwrap();
     resend(&mut source, 3, core::slice::from_ref(&(50..350))).unwrap();
     assert_eq!(take_all(&mut source), [(100..220, 3), (220..350, 0)]);
-    // A fragment that was committed out of order has lost its memory; those around it have not.
+    // The payload of a fragment that was committed out of order is gone; its neighbours are kept.
     let mut hole = BytesMut::new();
     encode_commit(100, core::slice::from_ref(&(100..200)), &mut hole);
     let before = source.uncommitted();
@@ -234,8 +235,8 @@ fn what_is_still_on_its_way_is_not_sent_again() {
     take_all(&mut source);
     hear_at(at(600), &mut source, 2, &RecordHeader::Grant { end: 400 }.encode()).unwrap();
     take_all(&mut source);
-    // Without a measurement, a round trip is taken for 1 ms. The first half of the bytes has had
-    // that time, and the other half has not.
+    // Without a measurement, the round trip time is assumed to be 1 ms. The first half of the bytes
+    // was sent long enough ago to be missed, and the other half was not.
     let mut body = BytesMut::new();
     encode_resend(3, core::slice::from_ref(&(100..400)), &mut body);
     hear_at(at(1000), &mut source, 3, &body).unwrap();
@@ -268,7 +269,7 @@ fn only_the_latest_datagram_says_which_announcements_are_missing() {
     hear(&mut source, 5, &RecordHeader::Announced { offset: 200 }.encode()).unwrap();
     hear(&mut source, 4, &missing(100)).unwrap();
     source.write_datagram(LaneIndex::new(0), at(20), &mut BytesMut::new());
-    assert_eq!(report(&source).announced, 4, "that was before");
+    assert_eq!(report(&source).announced, 4, "datagram 4 is older than datagram 5");
     hear(&mut source, 6, &missing(200)).unwrap();
     assert!(wants(&mut source, at(30)));
     let mut datagram = BytesMut::new();
@@ -288,8 +289,8 @@ fn announcements_that_nobody_acknowledges_are_made_again() {
     source.handle_timeout(due);
     assert!(wants(&mut source, due));
     source.write_datagram(LaneIndex::new(0), due, &mut BytesMut::new());
-    assert_eq!(report(&source).announced, 4, "both, twice");
+    assert_eq!(report(&source).announced, 4, "two announcements, sent twice");
     hear(&mut source, 1, &RecordHeader::Announced { offset: 200 }.encode()).unwrap();
     source.write_datagram(LaneIndex::new(0), due, &mut BytesMut::new());
-    assert!(source.next_timeout().unwrap() >= at(1_000_000), "nothing but the heartbeat");
+    assert!(source.next_timeout().unwrap() >= at(1_000_000), "only the heartbeat is due");
 }

@@ -12,7 +12,8 @@ fn at(builder: usize) -> BuilderIndex {
     BuilderIndex::new(builder)
 }
 
-/// A source and builders 1 and 2 with two slots each; events 1 to 4 are assigned in turn.
+/// Returns the parts of a run with one source, and with builders 1 and 2, which have two slots
+/// each. Events 1 to 4 are assigned in turn.
 fn assigner() -> (Assigner, Roster, Outbox) {
     let (sources, builders) = (vec![SourceId::new(3)], vec![BuilderId::new(1), BuilderId::new(2)]);
     let plan = RunPlan { slots: 2, ..RunPlan::new(RunNumber::new(1), Epoch::new(9), sources, builders) };
@@ -26,7 +27,7 @@ fn assigner() -> (Assigner, Roster, Outbox) {
     }
     roster.publish(true, &BTreeSet::new(), &mut outbox, NOW);
     for event in 1..=4 {
-        let builder = assigner.take_slot(NOW).expect("there are four");
+        let builder = assigner.take_slot(NOW).expect("four slots are free");
         assigner.assign(event, event * 10, 1, builder);
     }
     while outbox.pop().is_some() {}
@@ -35,7 +36,8 @@ fn assigner() -> (Assigner, Roster, Outbox) {
     (assigner, roster, outbox)
 }
 
-/// The builder that holds each event, by the builder's id; 0 for none.
+/// Returns the number of outstanding events of each builder, by the builder's id; 0 stands for
+/// events without a builder.
 fn holdings(assigner: &Assigner, roster: &Roster, outbox: &mut Outbox) -> Vec<(u32, usize)> {
     assigner.send_holdings(&SourceSet::first(1), roster, outbox);
     let Some(Output::Send { message, .. }) = outbox.pop() else { panic!("nothing is sent") };
@@ -46,7 +48,7 @@ fn holdings(assigner: &Assigner, roster: &Roster, outbox: &mut Outbox) -> Vec<(u
 #[test]
 fn a_settled_event_frees_its_slot() {
     let (mut assigner, roster, _) = assigner();
-    assert!(!assigner.settle(1, at(1), true, NOW), "another builder has it");
+    assert!(!assigner.settle(1, at(1), true, NOW), "builder 1 has event 1");
     assert!(assigner.settle(1, at(0), true, NOW) && !assigner.settle(1, at(0), true, NOW));
     assert!(assigner.has_slot());
     assert!(assigner.settle(2, at(1), false, NOW) && assigner.outstanding() == 2);
@@ -61,7 +63,7 @@ fn events_of_a_builder_that_is_gone_go_first_and_are_told_when_it_is_answered() 
     assert_eq!(assigner.unassign(at(0)), 2);
     assigner.invariants(&roster);
     assigner.set_slots(at(1), 1, NOW);
-    assert!(!assigner.has_slot() && assigner.can_reassign(), "unassigned events go first");
+    assert!(!assigner.has_slot() && assigner.can_reassign(), "unassigned events take precedence");
     assert_eq!(assigner.reassign(NOW), [(at(1), 1, vec![1])]);
     assert_eq!(holdings(&assigner, &roster, &mut outbox), [(0, 2), (2, 2)]);
     assert!(assigner.accept(at(1), 1) && !assigner.accept(at(1), 1));

@@ -1,4 +1,4 @@
-//! The books as the journal records them.
+//! Methods of [`Books`] that restore counts from the journal.
 
 use super::{Books, Times};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Books {
-    /// Takes the counts of an earlier state.
+    /// Restores the counts of the run as a whole from the totals in the journal.
     pub(in crate::supervisor) fn recall(&mut self, totals: &Totals, at: Instant) -> Result<(), Nonsense> {
         self.tally.triggered = count(totals.triggered)?;
         self.tally.inhibited = totals.inhibited;
@@ -66,7 +66,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes the causes of losses, when all losses are counted.
+    /// Restores the causes of losses. Call `recall_losses` after all losses have been restored.
     pub(in crate::supervisor) fn recall_losses(&mut self, totals: &Totals) -> Result<(), Nonsense> {
         if total(totals.losses.iter().map(|loss| loss.events))? > self.tally.lost {
             return nonsense("the causes of lost events add up to more than were lost");
@@ -75,7 +75,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes the causes of dead time, which may cover at most `inhibited` triggers.
+    /// Restores the causes of dead time, which may cover `inhibited` triggers at most.
     pub(in crate::supervisor) fn recall_blames(
         &mut self,
         blames: &[Blame],
@@ -88,7 +88,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes decided triggers, including the inhibited ones.
+    /// Adds decided triggers from the journal, `inhibited` of which were inhibited.
     pub(in crate::supervisor) fn recall_triggers(
         &mut self,
         triggers: u64,
@@ -99,7 +99,7 @@ impl Books {
         Ok(())
     }
 
-    /// Gives a builder one more event.
+    /// Counts one more event as assigned to a builder.
     pub(in crate::supervisor) fn recall_assignment(&mut self, builder: BuilderIndex) -> Result<(), Nonsense> {
         let tally = &mut self.builders[builder].present;
         tally.assigned = count(tally.assigned + 1)?;
@@ -109,7 +109,7 @@ impl Books {
         Ok(())
     }
 
-    /// Returns true if a builder's completions continue from this number.
+    /// Returns true if a builder's next completion has the number `before`.
     pub(in crate::supervisor) fn goes_on_from(&self, builder: BuilderIndex, before: u64) -> bool {
         self.builders[builder].accounted == before
     }
@@ -125,8 +125,8 @@ impl Books {
         }
     }
 
-    /// Moves all times to a clock that is `nanos` ahead. Times before its zero become its
-    /// beginning.
+    /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
+    /// zero of that clock are set to its beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let times = &mut self.times;
         [

@@ -13,7 +13,8 @@ fn at(builder: usize) -> BuilderIndex {
     BuilderIndex::new(builder)
 }
 
-/// One source, two builders; both have two events, and three triggers were inhibited.
+/// Returns the books of a run with one source and two builders. Each builder has two events, and
+/// three triggers were inhibited.
 fn books() -> Books {
     let mut books = Books::new(1, 2);
     books.start(NOW);
@@ -25,8 +26,8 @@ fn books() -> Books {
     books
 }
 
-/// Enters these events of builder 1 as complete, and that one as `outcome`; the builder has all
-/// events except those above 100.
+/// Enters the events in `complete` as complete and `event` with `outcome`, all of them for builder
+/// 1. The builder counts as having every event up to 100.
 fn account(books: &mut Books, complete: &[u64], event: u64, outcome: Outcome, now: Instant) {
     let exception = Exception { event, outcome, missing: vec![5, 9], cause: "full disk\n".to_owned() };
     let mut completions = Completions { exceptions: vec![exception], ..Completions::default() };

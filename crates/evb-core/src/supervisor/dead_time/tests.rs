@@ -7,7 +7,7 @@ use crate::{
     wire::control::{Heartbeat, Load, Message},
 };
 
-/// A run whose slots are all taken, `slots` at each of the two builders.
+/// Returns a run in which both builders have `slots` slots, all of which are taken.
 fn full(slots: u32) -> Stage {
     let mut stage = Stage::running(RunPlan { slots, ..plan(TriggerKind::External) });
     stage.trigger(u64::from(2 * slots));
@@ -19,7 +19,8 @@ fn says(stage: &mut Stage, id: u16, load: Load) {
     stage.says(builder(id), message);
 }
 
-/// All slots wait for the network: for a source, and for the others so often.
+/// Returns a load in which all events are being built: `slowest_events` wait for the source
+/// `slowest`, and `others_events` for the median of the other sources.
 fn building(slowest: u32, slowest_events: u32, others_events: u32) -> Load {
     Load { building: 8, slowest, slowest_events, others_events, ..Load::default() }
 }
@@ -66,7 +67,8 @@ fn one_slow_sink_is_to_blame_while_the_others_build_all_they_can() {
 #[test]
 fn nobody_is_to_blame_for_a_full_network() {
     let mut stage = full(8);
-    // Waited for as the other is, or in too few events; or a builder's word that cannot be true.
+    // None of these loads names a source at fault: events wait for both sources alike, or too few
+    // wait for source 5; and two loads are impossible.
     for load in [building(5, 8, 7), building(5, 3, 0), building(5, u32::MAX, u32::MAX), building(4, 8, 0)] {
         says(&mut stage, 1, load);
         stage.trigger(2);
@@ -82,7 +84,8 @@ fn who_stands_out_shares_the_blame() {
     let mut stage = full(8);
     says(&mut stage, 1, sink(8));
     says(&mut stage, 2, sink(4));
-    // Nine triggers come at once, then one by one: every builder gets an equal share.
+    // Nine triggers at once are divided between the builders, and so are single triggers that
+    // follow.
     stage.trigger(9);
     (0..4).for_each(|_| stage.trigger(1));
     let mut shares = causes(&stage);

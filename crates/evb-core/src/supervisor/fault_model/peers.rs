@@ -1,5 +1,5 @@
-//! Models of sources and builders that keep to the protocol, without lanes: a fragment is available
-//! to each builder that its source knows.
+//! Models of sources and builders that follow the protocol, without lanes: a builder has a fragment
+//! as soon as the source knows that the event is assigned to that builder.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// Time that a builder waits for fragments of sources that are up.
+/// Time for which a builder waits for fragments of sources that are up.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// A control connection.
+/// A control connection between the supervisor and a peer.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) connected: bool,
-    /// True while no message passes, which neither end notices.
+    /// True while the network delivers no message, without a sign to either end.
     pub(super) is_cut: bool,
     pub(super) up: VecDeque<Message>,
     pub(super) down: VecDeque<Message>,
@@ -37,10 +37,10 @@ impl Line {
 #[derive(Debug, Default)]
 pub(super) struct SourceModel {
     pub(super) incarnation: u32,
-    /// Events up to here were before its time.
+    /// Highest event id that was decided before the source joined.
     born: u64,
     decided: u64,
-    /// The builder of each event; 0 if it has none yet.
+    /// Builder of each event; 0 for an event that has no builder yet.
     assignments: BTreeMap<u64, u32>,
 }
 
@@ -71,14 +71,14 @@ impl SourceModel {
                 }
             }
             Message::Holdings(holdings) => {
-                assert!(holdings.decided >= self.decided, "holdings of the past");
+                assert!(holdings.decided >= self.decided, "the holdings are older than the decisions");
                 self.decided = holdings.decided;
                 let before = core::mem::take(&mut self.assignments);
                 for holding in &holdings.held {
                     let mut event = 0;
                     for step in &holding.events {
                         event += step;
-                        // A lane to a builder that is still present is kept.
+                        // A fragment stays in its lane while the event has no builder.
                         let home = match holding.builder {
                             0 => before.get(&event).copied().unwrap_or(0),
                             builder => builder,
@@ -106,7 +106,8 @@ pub(super) struct BuilderModel {
     pub(super) incarnation: u32,
     rosters: BTreeMap<u32, Roster>,
     open: BTreeMap<u64, OpenEvent>,
-    /// Accepted by the sink and not accounted: event, missing sources.
+    /// Events that the sink accepted and the supervisor has not confirmed, each with its missing
+    /// sources.
     settled: VecDeque<(u64, Vec<u32>)>,
     accounted: u64,
     counts: BuilderReport,
@@ -168,7 +169,8 @@ impl BuilderModel {
         (answer > 0).then_some(Message::Accepted(Accepted { answer })).into_iter().collect()
     }
 
-    /// Gives events to the sink while the lease is valid; returns them with their epochs.
+    /// Gives up to `most` events to the sink while the lease is valid; returns the events with
+    /// their epochs.
     pub(super) fn build(
         &mut self,
         now: Instant,
@@ -204,18 +206,19 @@ impl BuilderModel {
         over.into_iter().map(|(event, epoch, _)| (event, epoch)).collect()
     }
 
-    /// Returns the last `count` completions.
+    /// Returns messages with the last `count` completions.
     pub(super) fn news(&self, count: usize) -> Vec<Message> {
         self.completions(self.settled.len() - count)
     }
 
-    /// Returns all completions that are not accounted.
+    /// Returns messages with all completions that the supervisor has not confirmed.
     pub(super) fn unaccounted(&self) -> Vec<Message> {
         self.completions(0)
     }
 
-    /// Returns the completions in their order. A message lists complete events before exceptions,
-    /// so a new message begins at a complete event after an exception.
+    /// Returns messages with the completions from the one at index `from` on, in order. A message
+    /// lists complete events before exceptions, so a complete event after an exception begins a new
+    /// message.
     fn completions(&self, from: usize) -> Vec<Message> {
         let mut messages: Vec<Completions> = Vec::new();
         let mut last = EventId::default();

@@ -25,7 +25,7 @@ fn of_builder(payload_bytes: u64, lanes: &[(u32, u64, u64)], live: Live) -> Mess
 #[test]
 fn a_survey_shows_the_latest_report_of_each_peer() {
     let mut stage = Stage::running(plan(TriggerKind::External));
-    assert_eq!(stage.core.survey(stage.now).sources[0].live, None, "before the first");
+    assert_eq!(stage.core.survey(stage.now).sources[0].live, None, "there is no report yet");
     let own = SourceReport { pushed: 7, pushed_bytes: 700, refused: 2, ..SourceReport::default() };
     let live = Live { backlog_bytes: 100, processor_ns: 1_000_000_000, ..Live::default() };
     stage.says(source(3), so_far(RoleReport::Source(own.clone()), live));

@@ -16,7 +16,7 @@ fn outbox(journal: bool) -> Outbox {
     outbox
 }
 
-/// The names of all outputs.
+/// Returns the names of all queued outputs.
 fn names(outbox: &mut Outbox) -> Vec<&'static str> {
     let name = |output| match output {
         Output::Send { message, .. } => match message.message {
@@ -66,7 +66,7 @@ fn decisions_so_far_go_to_the_sources_of_the_roster_so_far() {
     assert_eq!(names(&mut outbox), ["decisions"]);
     outbox.inhibit(1, NOW);
     outbox.close_batches();
-    assert_eq!(names(&mut outbox), [""; 0], "nobody is up");
+    assert_eq!(names(&mut outbox), [""; 0], "no source is up");
 }
 
 #[test]

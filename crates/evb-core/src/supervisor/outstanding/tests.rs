@@ -12,7 +12,8 @@ fn at(builder: usize) -> Option<BuilderIndex> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// The table behaves like a map; the ids are likely to collide.
+    /// The table behaves like a map from events to builders. The events are chosen so that their
+    /// hashes often collide.
     #[test]
     fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 1u64..8, 0u64..40, 0usize..3), 1..300)) {
         let (mut table, mut map) = (Outstanding::new(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! [`Reading`]: the reconstruction of the machine's state from the entries of a journal.
+//! [`Reading`]: restores the supervisor's state from the entries of a journal.
 
 use crate::{
     id::RunNumber,
@@ -21,15 +21,15 @@ use crate::{
     },
 };
 
-/// The state after the entries so far.
+/// State of the supervisor after the entries that have been read.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
-    /// The machine, whose times are those of the entries.
+    /// The restored state machine; its times are those of the entries.
     core: SupervisorCore,
-    /// The boot id of the clock of these times, and the latest of them.
+    /// Boot id of the host whose clock the times of the entries refer to.
     boot_id: String,
     last: Instant,
-    /// True while no entry has come that totals could contradict.
+    /// True while only entries have been read that [`What::Totals`] may follow.
     untouched: bool,
 }
 
@@ -51,7 +51,7 @@ impl Reading {
                 .map(|id| builder_id(*id))
                 .collect::<Result<_, _>>()
                 .map_err(senseless)?,
-            // Entries that are read must not be written again.
+            // Entries that are read from the journal must not be written to it again.
             journal: false,
             ..plan.clone()
         };
@@ -72,8 +72,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Changes from the clock of the entries so far to another one: the same clock, or one that
-    /// continues at the time of the last entry.
+    /// Continues with another clock at the time `now`. If both clocks are the same, times stay as
+    /// they are; otherwise times are shifted so that `now` follows the last entry at once.
     fn go_on_by(&mut self, boot_id: &str, now: Instant) {
         let same = !boot_id.is_empty() && self.boot_id == boot_id && self.last <= now;
         if !same {
@@ -104,7 +104,7 @@ impl Reading {
             core.phase = Phase::Gathering { until: now + core.plan.start_timeout };
             return core;
         }
-        // The run has begun already.
+        // The run in the journal has begun, so it does not wait for an operator.
         core.plan.hold = false;
         let (epoch, outstanding) = (core.outbox.epoch(), core.assigner.outstanding());
         tracing::info!(%run, %epoch, decided, outstanding, "recovering the run from its journal");
@@ -113,7 +113,7 @@ impl Reading {
         core
     }
 
-    /// Takes an entry, except for the first, [`What::Totals`], and the reader's own.
+    /// Applies any entry except the first one, [`What::Totals`], and [`What::Resumed`].
     fn recall(&mut self, what: &What, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
         match what {
@@ -141,7 +141,8 @@ impl Reading {
                 let Some(rate) = Frequency::from_hertz(*hertz) else {
                     return nonsense(format!("{hertz} Hz is not a possible trigger rate"));
                 };
-                // A different trigger in the present configuration takes precedence.
+                // If the present configuration has a trigger without a rate, the rate from the
+                // journal is ignored.
                 core.intake.set_rate(rate);
             }
         }
@@ -244,7 +245,7 @@ impl Reading {
         self.core.roster.recall_membership(membership.builder, membership.change)
     }
 
-    /// Adds a seat for that builder, if it has none.
+    /// Adds a seat for that builder, unless it has one.
     fn recall_seat(&mut self, builder: u32) -> Result<(), Nonsense> {
         let id = builder_id(builder)?;
         if self.core.roster.builder_index(id).is_none() {
@@ -256,7 +257,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Takes an earlier state; no entry may have come before it.
+    /// Restores the totals of an earlier state. No entry that changes totals may have been read
+    /// before.
     fn recall_totals(&mut self, totals: &Totals, at: Instant) -> Result<(), Nonsense> {
         self.core.books.recall(totals, at)?;
         self.core.outbox.recall(totals.triggered);
@@ -288,7 +290,8 @@ impl Reading {
     }
 }
 
-/// Checks that every event is in the books once, and that the builders' counts match their events.
+/// Checks that the outcomes of all events add up to the number of triggers, and that each builder's
+/// counts match its outstanding events.
 fn check_books(books: &Books, outstanding: u64, held: &[u64]) -> Result<(), Nonsense> {
     if books.counts().open() != Some(outstanding) {
         return nonsense("the counts of events do not add up to the triggers");

@@ -1,4 +1,4 @@
-//! Entries with valid checksums but impossible contents.
+//! Tests of journal entries with valid checksums and impossible contents.
 
 use super::super::{
     RecoverError, RunPlan,
@@ -22,7 +22,8 @@ use crate::{
 const FAR: u64 = u64::MAX;
 const NOW: Instant = Instant::from_nanos(5_000_000_000);
 
-/// Of events 1 to 7, builder 1 has built 1 and 3, builder 2 has 2 and 4, and three were inhibited.
+/// Returns the journal of a run with events 1 to 7: builder 1 has built 1 and 3, builder 2 has 2
+/// and 4, and three were inhibited.
 fn half_way() -> Vec<Entry> {
     let mut stage = Stage::running(RunPlan { journal: true, ..plan(TriggerKind::External) });
     stage.trigger(7);
@@ -30,7 +31,7 @@ fn half_way() -> Vec<Entry> {
     stage.journal
 }
 
-/// Returns the error for an entry after others that are valid without it.
+/// Returns the error for `entry` behind `journal`, which must be valid without the entry.
 fn said_to(journal: &[Entry], entry: Entry) -> String {
     let plan = plan(TriggerKind::External);
     recovered(&plan, journal, NOW).unwrap();
@@ -74,7 +75,7 @@ fn a_run_begins_once_and_with_what_can_be() {
         ],
     );
     let plan = plan(TriggerKind::External);
-    let Some(What::Begun(begun)) = half_way()[0].what.clone() else { panic!("it begins") };
+    let Some(What::Begun(begun)) = half_way()[0].what.clone() else { panic!("no `Begun`") };
     for begun in [Begun { epoch: FAR, ..begun.clone() }, Begun { builders: vec![1, 65_537], ..begun.clone() }]
     {
         let first = Entry { at_ns: 1, what: Some(What::Begun(begun)) };
@@ -138,7 +139,7 @@ fn there_are_no_more_builders_than_are_possible() {
     are_refused(&journal, [(added(257), "more builders")]);
 }
 
-/// Event 8 goes to builder 1, in a run that decides it so.
+/// Returns a valid decision for that run: event 8 is assigned to builder 1.
 fn next() -> Decided {
     Decided {
         decisions: Some(Decisions { first: 8, runs: vec![1, 3] }),
@@ -240,7 +241,7 @@ fn events_are_settled_by_whom_they_were_given_to() {
             (lost(&[FAR, 3]), "not outstanding"),
         ],
     );
-    // Unassigned events may be given away once, and only to a builder that is present.
+    // Unassigned events may be reassigned once, and only to a present builder.
     let journal = [journal, vec![Entry { at_ns: 2_000_000, what: Some(What::Over(2)) }]].concat();
     recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
     are_refused(
@@ -276,6 +277,6 @@ fn a_text_is_read_as_far_as_a_report_bears_it() {
 
 #[test]
 fn counts_below_the_limit_can_be_added_up() {
-    // All outcomes of all builders, in present and past incarnations.
+    // The sum covers all outcomes of all builders, in present and earlier incarnations.
     assert!((BEYOND_ALL_RUNS - 1).checked_mul(2 * 256 * 7).is_some());
 }

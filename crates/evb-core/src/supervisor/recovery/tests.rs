@@ -1,4 +1,4 @@
-//! Recovery of a run by another supervisor.
+//! Tests of the recovery of a run by another supervisor.
 
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ fn register_all(stage: &mut Stage) {
     }
 }
 
-/// Triggers within the next second.
+/// Returns the number of triggers within the next second.
 fn speed(stage: &mut Stage) -> u64 {
     let before = stage.core.progress().events.triggered;
     stage.pass(Duration::from_secs(1), &EVERYBODY);
@@ -58,7 +58,8 @@ fn what_is_of_no_run_or_of_one_that_is_over_is_told_apart() {
     let entry = |what| Entry { at_ns: 2_000_000, what: Some(what) };
     let over = [journal.clone(), vec![entry(What::Started(Started {})), entry(What::Ended(0))]].concat();
     assert_eq!((fault(&over), tells(&over)), (RecoverError::Over(run), None));
-    // Whose it was, and whether it made sense, is of no interest any more.
+    // The error is the same even if the sources differ and an entry is invalid, because the run has
+    // ended.
     assert_eq!(recovered(&others, &over, now).unwrap_err(), RecoverError::Over(run));
     assert_eq!(unfinished([Ok(journal[0].clone()), Err("the disk")]), Err("the disk"));
 }
@@ -74,12 +75,12 @@ fn the_rate_that_people_have_set_stays() {
 
     let mut second = first.followed_by(&slow(), first.journal.clone()).with_everybody();
     assert_eq!((second.core.progress().state, speed(&mut second)), (RunState::Running, 1000));
-    // A journal that was made shorter tells it as well, also to the next but one.
+    // A snapshot keeps the rate as well, also over two recoveries.
     let mut third = second.followed_by(&slow(), second.core.snapshot(second.now)).with_everybody();
     assert_eq!(speed(&mut third), 1000);
     let mut fourth = third.followed_by(&slow(), third.core.snapshot(third.now)).with_everybody();
     assert_eq!(speed(&mut fourth), 1000);
-    // The kind of the trigger is the configuration's.
+    // The kind of trigger comes from the configuration.
     let external = journaled(TriggerKind::External);
     let mut changed = first.followed_by(&external, first.journal.clone()).with_everybody();
     assert_eq!(speed(&mut changed), 0);
@@ -124,7 +125,8 @@ fn a_run_that_was_paused_is_paused_until_it_is_resumed() {
     }
 }
 
-/// The timer must not be due while a run waits for its peers, or the driver would not sleep.
+/// The timer of the run's own clock must not be due while the run is paused or waits for its peers;
+/// otherwise the driver would not sleep.
 #[test]
 fn a_clock_that_is_not_heeded_wakes_nobody() {
     let plan = journaled(TriggerKind::Periodic { rate: hertz(100.0) });
@@ -147,7 +149,7 @@ fn a_clock_that_is_not_heeded_wakes_nobody() {
     }
 }
 
-/// It is held back before it begins, and not once more.
+/// A run is held before it begins, and not again after a recovery.
 #[test]
 fn a_run_that_has_begun_is_ended_by_the_stop_of_a_peer() {
     let held = || RunPlan { hold: true, ..journaled(TriggerKind::External) };
@@ -170,8 +172,8 @@ fn on(boot_id: &str) -> RunPlan {
     RunPlan { boot_id: boot_id.to_owned(), ..journaled(TriggerKind::External) }
 }
 
-/// Each boot restarts the clock; recovery from a journal of two boots must neither lose nor gain
-/// time.
+/// Each boot begins a new clock. Recovery from a journal with entries of several boots must neither
+/// lose nor add time.
 #[test]
 fn times_go_on_over_boots_and_supervisors() {
     let mut first = Stage::new(on("one"));
@@ -183,7 +185,8 @@ fn times_go_on_over_boots_and_supervisors() {
     first.pass(Duration::from_secs(10), &EVERYBODY);
     first.trigger(1);
     running.push(first.core.survey(first.now).running_s);
-    // The second boot's clock is behind that of the first, the third one's ahead of both.
+    // The clock of the second boot is behind that of the first boot, and the clock of the third
+    // boot is ahead of both.
     let mut stage = first;
     for (boot, clock, more) in [("two", 50, 5), ("two", 55, 2), ("three", 9000, 1), ("three", 9001, 1)] {
         stage.now = Instant::from_nanos(clock * 1_000_000_000);
@@ -201,7 +204,7 @@ fn times_go_on_over_boots_and_supervisors() {
     assert_eq!(ages, [(1, 19), (2, 9), (3, 4), (4, 2), (5, 1), (6, 0)]);
 }
 
-/// The run began before the clock did, by which it goes on.
+/// After the recovery, the start of the run is before the zero of the present clock.
 #[test]
 fn a_run_that_is_older_than_the_boot_goes_on() {
     let mut first = Stage::new(on("one"));

@@ -13,14 +13,15 @@ fn role(journal: bool) -> SupervisorRole {
     SupervisorRole::new(core, journal.then(|| "a.journal".to_owned()))
 }
 
-/// All that it wants now, and how many entries that is.
+/// Returns all outputs that are available now, and the number of journal entries among them.
 fn poll(role: &mut SupervisorRole) -> (Vec<SupervisorOutput>, u64) {
     let outputs: Vec<_> = core::iter::from_fn(|| role.poll(START)).collect();
     let entries = outputs.iter().filter(|output| matches!(output, SupervisorOutput::Journal(_))).count();
     (outputs, entries as u64)
 }
 
-/// Everybody registered and told, with the journal as far as it got.
+/// Returns a role whose peers are all registered and ready, and the number of entries in the
+/// journal.
 fn running(journal: bool) -> (SupervisorRole, u64) {
     let mut role = role(journal);
     let mut added = 0;
@@ -54,7 +55,7 @@ fn nothing_leaves_before_what_it_depends_on_is_written() {
     role.handle_journal(added, added - 1);
     assert_eq!(poll(&mut role).0, []);
     role.handle_journal(added, added);
-    assert_eq!(sends(&poll(&mut role).0), 2, "an assignment and the decision");
+    assert_eq!(sends(&poll(&mut role).0), 2, "an assignment and a decision");
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn a_run_goes_on_without_a_journal_that_cannot_be_written() {
     assert_eq!(poll(&mut role).0, [SupervisorOutput::AbandonJournal]);
     role.handle_journal_abandoned(Err("read-only".to_owned()));
     role.handle_journal(added, written);
-    assert_eq!(sends(&poll(&mut role).0), 2, "nothing depends on it any more");
+    assert_eq!(sends(&poll(&mut role).0), 2, "no message waits for the journal");
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn a_change_is_confirmed_when_it_is_written() {
     role.confirm(8);
     assert_eq!(poll(&mut role).0, []);
     role.set_stalled(true, START);
-    assert_eq!(poll(&mut role).0, [SupervisorOutput::Confirmed(8)], "nobody waits for a disk that hangs");
+    assert_eq!(poll(&mut role).0, [SupervisorOutput::Confirmed(8)], "confirmations do not wait for it");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The presence of peers: sources that go down and come up, silent peers, and the roster versions
-//! that record it.
+//! Methods of [`Roster`] for the presence of peers: sources that go down and come up, silent peers,
+//! and the roster versions that announce such changes.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl Roster {
-    /// Notes that a peer is alive; returns whether it was taken for dead, or `None` if it has no
-    /// connection here any more.
+    /// Notes that a message of a peer arrived; returns true if the peer counted as silent before,
+    /// or `None` if it has no connection any more.
     pub(in crate::supervisor) fn hear(&mut self, seat: Seat, now: Instant) -> Option<bool> {
         let (connection, was_silent) = match seat {
             Seat::Source(index) => {
@@ -41,7 +41,7 @@ impl Roster {
         Some(was_silent)
     }
 
-    /// Notes the sender's time in a heartbeat.
+    /// Stores the sending time in a peer's heartbeat, for the next heartbeat to that peer.
     pub(in crate::supervisor) fn note_heartbeat(&mut self, seat: Seat, sent_ns: u64, now: Instant) {
         let connection = match seat {
             Seat::Source(index) => &mut self.sources[index].connection,
@@ -52,12 +52,12 @@ impl Roster {
         }
     }
 
-    /// Notes a builder's report on its slots.
+    /// Stores the load of a builder's slots, as the builder reported it.
     pub(in crate::supervisor) fn note_load(&mut self, index: BuilderIndex, load: Load) {
         self.builders[index].load = load;
     }
 
-    /// Treats every peer as heard at this time.
+    /// Treats all peers as if messages from them had arrived at this time.
     pub(in crate::supervisor) fn hear_everybody(&mut self, now: Instant) {
         let sources = self.sources.iter_mut().map(|seat| (&mut seat.connection, &mut seat.last_heard));
         let builders = self.builders.iter_mut().map(|seat| (&mut seat.connection, &mut seat.last_heard));
@@ -69,7 +69,7 @@ impl Roster {
         }
     }
 
-    /// Notes that a peer's connection is gone; returns false if it had none.
+    /// Notes that a peer's connection is gone; returns false if the peer had no connection.
     pub(in crate::supervisor) fn disconnect(&mut self, seat: Seat, cause: &str) -> bool {
         match seat {
             Seat::Source(index) => {
@@ -88,21 +88,21 @@ impl Roster {
         true
     }
 
-    /// Ends a builder's incarnation; returns true if it had a connection.
+    /// Ends a builder's incarnation; returns true if the builder had a connection.
     pub(in crate::supervisor) fn end_incarnation(&mut self, index: BuilderIndex) -> bool {
         let seat = &mut self.builders[index];
         (seat.over, seat.joining) = (true, None);
         seat.connection.take().is_some()
     }
 
-    /// Returns true if a source is not up, but ready.
+    /// Returns true if a source is down, but ready to contribute again.
     pub(in crate::supervisor) fn can_rise(&self, index: SourceIndex) -> bool {
         !self.is_up(index) && self.sources[index].is_ready()
     }
 
-    /// Expects fragments of a source from the next version on, after `assigned` events; returns
-    /// true if events waited for it. Otherwise the source is told that all events decided while it
-    /// was down are closed.
+    /// Marks a source as up from the next roster version on, when `assigned` events have been
+    /// assigned. Returns true if events waited for it. Otherwise the source is told that all events
+    /// decided while it was down are closed.
     pub(in crate::supervisor) fn raise(
         &mut self,
         index: SourceIndex,
@@ -125,15 +125,15 @@ impl Roster {
         awaited
     }
 
-    /// Stops sending decisions to a source, except those made so far.
+    /// Marks a source as down: later decisions are no longer sent to it.
     pub(in crate::supervisor) fn lower(&mut self, index: SourceIndex, outbox: &mut Outbox) {
         self.up.remove(index.get());
         outbox.address(self.up, self.version);
         self.sources[index].told = outbox.decided();
     }
 
-    /// Notes when a source became absent. `assigned` is the number of events assigned by then;
-    /// `None` if events wait for it.
+    /// Notes that a source went down. `assigned` is the number of events assigned by then; `None`
+    /// if events wait for the source.
     pub(in crate::supervisor) fn note_absence(
         &mut self,
         index: SourceIndex,
@@ -146,24 +146,27 @@ impl Roster {
         self.sources[index].down = Some(Down { since: now, assigned });
     }
 
-    /// Ends the absence of all sources at the end of the run, after `assigned` events.
+    /// Ends the absence of all sources at the end of the run, when `assigned` events have been
+    /// assigned.
     pub(in crate::supervisor) fn end_absences(&mut self, assigned: u64, at: Instant) {
         self.sources.iter_mut().for_each(|seat| seat.end_absence(assigned, at));
     }
 
-    /// Lets events wait for no source any longer; returns true if they did.
+    /// Stops all waiting of events for sources that are down; returns true if any event waited for
+    /// one.
     pub(in crate::supervisor) fn stop_waiting(&mut self) -> bool {
         !core::mem::take(&mut self.awaited).is_empty()
     }
 
-    /// Notes the last event whose decision sources were told.
+    /// Notes that sources know all decisions up to event `decided`.
     pub(in crate::supervisor) fn note_told(&mut self, to: &SourceSet, decided: u64) {
         Self::positions(to).for_each(|index| self.sources[index].told = decided);
     }
 
-    /// Sends a new version to all peers, after all decisions of the old one
-    /// (docs/reference/protocol.md RUN-2). `used` has the versions of outstanding events. While
-    /// peers gather, the version has the sources and builders that are present.
+    /// Sends a new roster version to all peers, after all decisions under the old version
+    /// (docs/reference/protocol.md RUN-2). `used` contains the versions of outstanding events.
+    /// While `gathering`, before the run begins, the roster contains only the sources and builders
+    /// that are connected.
     pub(in crate::supervisor) fn publish(
         &mut self,
         gathering: bool,
@@ -198,7 +201,7 @@ impl Roster {
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
 
-    /// Keeps only the expected sources of outstanding events and of the present version.
+    /// Keeps the expected sources only of the versions in `used` and of the present version.
     pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
         self.expected.retain(|version, _| used.contains(version));
         self.expected.insert(self.version, self.up.union(&self.awaited));

@@ -1,4 +1,4 @@
-//! The roster as the journal records it.
+//! Methods of [`Roster`] that restore its state from the journal.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ impl Roster {
         self.builder_index(builder_id(id)?).map_or_else(|| nonsense("the run has no such builder"), Ok)
     }
 
-    /// Returns a builder that may be given events.
+    /// Returns the position of a builder, if the builder may get events.
     pub(in crate::supervisor) fn recalled_alive(&self, id: u32) -> Result<BuilderIndex, Nonsense> {
         let index = self.recalled_builder(id)?;
         if self.builders[index].is_alive() {
@@ -41,7 +41,8 @@ impl Roster {
         Ok(positions.iter().map(|position| *position as usize).collect())
     }
 
-    /// Returns the seat that a peer took, and true if a new process of a builder took it.
+    /// Restores the registration of a peer. Returns the peer's seat, and true if it is a new
+    /// process of a builder.
     pub(in crate::supervisor) fn recall_registration(
         &mut self,
         registered: &Registered,
@@ -76,8 +77,8 @@ impl Roster {
         }
     }
 
-    /// Takes a new version. `used` has the versions of outstanding events; `assigned` is the number
-    /// of events assigned so far, if triggers could come.
+    /// Restores a roster version. `used` contains the versions of outstanding events; `assigned` is
+    /// the number of events assigned so far, or `None` before the run began.
     pub(in crate::supervisor) fn recall_change(
         &mut self,
         change: &RosterChange,
@@ -129,7 +130,8 @@ impl Roster {
         Ok(())
     }
 
-    /// Takes the sources that were up, and those expected for outstanding events.
+    /// Restores from the totals the sources that were up or awaited, and the sources that
+    /// outstanding events expect.
     pub(in crate::supervisor) fn recall(&mut self, totals: &Totals) -> Result<(), Nonsense> {
         self.version = ordinal(totals.roster_version)?;
         for expectation in &totals.expectations {
@@ -175,8 +177,8 @@ impl Roster {
         self.recall_membership(own.id, own.membership)
     }
 
-    /// Moves all times to a clock that is `nanos` ahead. Times before its zero become its
-    /// beginning.
+    /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
+    /// zero of that clock are set to its beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let downs = self.sources.iter_mut().filter_map(|seat| seat.down.as_mut());
         downs.for_each(|down| down.since = down.since.shifted(nanos).max(EARLIEST));

@@ -22,7 +22,8 @@ fn connection(now: Instant) -> Connection {
     Connection { last_heard: now, echo: None, shared_clock: true }
 }
 
-/// Sources 3 and 5 and builder 1; all are connected and ready, and version 1 is published.
+/// Returns the roster of sources 3 and 5 and builder 1. All are connected and ready, and version 1
+/// is published.
 fn roster() -> (Roster, Outbox) {
     let (sources, builders) = (vec![SourceId::new(3), SourceId::new(5)], vec![BuilderId::new(1)]);
     let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
@@ -33,7 +34,7 @@ fn roster() -> (Roster, Outbox) {
         assert!(!roster.is_ready());
         roster.set_ready(index);
     }
-    assert!(!roster.connect_builder(builder(0), &Hello::default(), connection(NOW)), "it is a new process");
+    assert!(!roster.connect_builder(builder(0), &Hello::default(), connection(NOW)), "a new process");
     roster.publish(true, &BTreeSet::new(), &mut outbox, NOW);
     assert!(roster.is_ready() && roster.up().len() == 2 && outbox.pop().is_some());
     roster.invariants();
@@ -128,5 +129,5 @@ fn who_holds_half_of_the_slots_is_a_culprit() {
     roster.note_load(builder(0), slow(5));
     assert_eq!(roster.culprits(4), [Cause::Source(SourceId::new(5))]);
     roster.note_load(builder(0), slow(7));
-    assert_eq!(roster.culprits(4), [], "there is no such source");
+    assert_eq!(roster.culprits(4), [], "the run has no source 7");
 }

@@ -48,7 +48,7 @@ fn slots_in_batches_become_free_builder_by_builder() {
     assert_eq!((slots.total(), slots.take(Instant::ZERO)), (0, None));
     slots.give(at(1), Instant::ZERO);
     assert_eq!(drain(&mut slots), [1, 1, 1]);
-    // `set` replaces the number of free slots, including those that were given back before.
+    // `set` replaces the number of free slots, and drops returned slots that wait for their batch.
     slots.set(at(0), 2, Instant::ZERO);
     slots.give(at(0), Instant::ZERO);
     assert_eq!(drain(&mut slots), [0, 0]);

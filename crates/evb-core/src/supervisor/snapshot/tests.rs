@@ -1,4 +1,4 @@
-//! Snapshots of true and of impossible states.
+//! Tests of snapshots of real states, and of snapshots of impossible states.
 
 use core::time::Duration;
 
@@ -21,9 +21,9 @@ fn journaled() -> RunPlan {
     RunPlan { journal: true, ..plan(TriggerKind::External) }
 }
 
-/// A state in which no count is zero: event 1 is lost, 2 complete, 5 and 6 inhibited. Source 3 is
-/// down. Builder 1 has been lost and has registered again, so 3 and 7 are unassigned; builder 2 has
-/// 4 and 8.
+/// Returns a run in which no count is zero. Event 1 is lost, event 2 is complete, and events 5 and
+/// 6 are inhibited. Source 3 is down. Builder 1 died and has registered again, so events 3 and 7
+/// are unassigned; builder 2 has events 4 and 8.
 fn eventful() -> Stage {
     let mut stage = Stage::running(journaled());
     stage.trigger(6);
@@ -60,7 +60,8 @@ fn a_state_that_is_written_down_is_read_again() {
     assert_eq!(by_totals.assigner.clone().take_unassigned(), [3, 7]);
 }
 
-/// Time before the journal is replaced by a snapshot counts as well.
+/// The time for which a source is down includes the time before the journal was replaced by a
+/// snapshot.
 #[test]
 fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     let mut stage = Stage::running(journaled());
@@ -83,7 +84,7 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     stage.trigger(1);
     stage.core.stop("enough", stage.now);
     stage.poll();
-    // The next supervisor is killed as well, before any peer has returned.
+    // The second supervisor is killed as well, before any peer has registered.
     let next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
     assert_eq!(next.core.progress().state, RunState::Recovering);
     let third = next.followed_by(&journaled(), next.core.snapshot(next.now)).with_everybody();
@@ -96,7 +97,7 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     assert!(matches!(over, Err(RecoverError::Over(_))), "{over:?}");
 }
 
-/// An error message, and a change of the totals that provokes it.
+/// An expected error message, and the change of the totals that causes it.
 type Damage = (&'static str, fn(&mut Totals));
 
 fn are_refused(cases: &[Damage]) {
@@ -191,7 +192,7 @@ fn impossible_books_of_builders_are_refused() {
         ("than were assigned to it", |totals| present(totals).lost = 5),
         ("than were assigned to it", |totals| past(totals).lost_with_it = 1 << 51),
         ("larger than any possible", |totals| past(totals).rejected = HUGE),
-        // Each of them possible, and not with the events that it has.
+        // Each of these counts is possible by itself, but contradicts the builder's events.
         ("match its outstanding events", |totals| present(totals).assigned += 1),
         ("do not add up", |totals| present(totals).complete += 1),
         ("do not add up", |totals| {

@@ -1,4 +1,5 @@
-//! The control messages as plain structures. `proto/control.proto` documents the fields.
+//! The control messages as plain structures. The fields of the structures are documented in
+//! `proto/control.proto`.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
 use crate::wire::encoding::{choices, enumerations, messages};
@@ -26,13 +27,13 @@ choices! {
 
 messages! {
     derive(Eq);
-    /// First message of every connection, sent by the side that connects.
+    /// First message on every connection, sent by the side that connects.
     pub struct Hello {
         role: Role = 1, id: u32 = 2, to_role: Role = 3, to_id: u32 = 4, epoch: u64 = 5, run: u32 = 6,
         boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
         incarnation: u32 = 12, to_incarnation: u32 = 13,
     }
-    /// The answer to a Hello: either a welcome or a refusal.
+    /// Answer to a `Hello`: either a `Welcome` or a `Refusal`.
     pub struct HelloReply { reply: Option<Reply> = 0 }
     #[derive(Copy)]
     pub struct Welcome {
@@ -44,42 +45,43 @@ messages! {
         slots: u32 = 1, deadline_ns: u64 = 2, orphan_timeout_ns: u64 = 3, heartbeat_ns: u64 = 4, decided: u64 = 5,
         shared_clock: bool = 6, lease_ns: u64 = 7, patience_ns: u64 = 8, report_ns: u64 = 9,
     }
-    /// The builder's state of a lane, so that the source can rewind.
+    /// The builder's state of a lane, from which the source continues.
     #[derive(Copy)]
     pub struct LaneState { received: u64 = 1, announced: u64 = 2, committed: u64 = 3 }
     pub struct Refusal { reason: Reason = 1, detail: String = 2 }
-    /// A message on a control connection after the handshake.
+    /// Any message on a control connection after the handshake.
     pub struct Control { message: Option<Message> = 0 }
-    /// The sources that events are expected to have, and the addresses of builders. It is sent
-    /// before the first use of its version.
+    /// The sources that events expect, and the addresses of builders. A version of the roster is
+    /// sent before the first message that refers to it.
     pub struct Roster {
         version: u32 = 1, sources: Vec<u32> = 2, up: Vec<u32> = 3, builders: Vec<BuilderAddress> = 4,
         max_fragment: Vec<u64> = 5, incarnations: Vec<u32> = 6, awaited: Vec<u32> = 7,
     }
     pub struct BuilderAddress { id: u32 = 1, listen: String = 2, incarnation: u32 = 3 }
-    /// A decision for every event id from `first` on, run-length coded.
+    /// Decisions for all event ids from `first` on, run-length coded.
     pub struct Decisions { first: u64 = 1, runs: Vec<u32> = 2 }
-    /// Events for the receiving builder.
+    /// Events that the receiving builder has to build.
     pub struct Assignments {
         roster_version: u32 = 1, events: Vec<u64> = 2, triggered_ns: Vec<u64> = 3, epoch: u64 = 4,
         expected: Vec<u32> = 5, answer: u32 = 6,
     }
-    /// Confirms that every assignment up to this answer is taken.
+    /// A builder's confirmation that it has slots for all events assigned to it up to the message
+    /// with this `answer`.
     #[derive(Copy)]
     pub struct Accepted { answer: u32 = 1 }
-    /// Number of completions of the builder's incarnation in the ledger: their fragments may be
-    /// forgotten.
+    /// Number of completions of the builder's present incarnation that are in the ledger. The
+    /// sources of these events may forget the fragments.
     #[derive(Copy)]
     pub struct Accounted { completions: u64 = 1 }
-    /// The state of all events up to `decided`, for a source that may have missed decisions, or
-    /// whose lanes have ended. Events that it does not name are closed.
+    /// The builders of all outstanding events up to `decided`, for a source that may have missed
+    /// decisions, or whose lanes have ended. Other events up to `decided` are closed.
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
     pub struct Holding { builder: u32 = 1, events: Vec<u64> = 2 }
     pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
     pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
     #[derive(Copy)]
     pub struct Heartbeat { sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4 }
-    /// The state of a builder's slots.
+    /// Number of events that occupy a builder's slots, by what they wait for.
     #[derive(Copy)]
     pub struct Load {
         building: u32 = 1, at_sink: u32 = 2, slowest: u32 = 3, slowest_events: u32 = 4, others_events: u32 = 5,
@@ -88,14 +90,15 @@ messages! {
     #[derive(Copy)]
     pub struct Finish {}
     pub struct RunEnd { exit_code: u32 = 1, verdict: String = 2 }
-    /// Confirms lanes to all builders of the newest roster; sent whenever they are connected.
+    /// A source's confirmation that the lanes to all builders of the newest roster are connected.
+    /// The source sends `Ready` after every roster, as soon as the lanes are connected.
     #[derive(Copy)]
     pub struct Ready {}
     #[derive(Copy)]
     pub struct Triggers { count: u64 = 1 }
     pub struct Report { report: Option<RoleReport> = 0, live: Option<Live> = 3 }
-    /// The fields of interim reports only. A builder's interim report has no histograms but this
-    /// one.
+    /// Fields that only interim reports have. `latency` is the only histogram in a builder's
+    /// interim report.
     pub struct Live {
         backlog_bytes: u64 = 1, backlog_fragments: u64 = 2, building: u32 = 3, at_sink: u32 = 4,
         since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
@@ -109,10 +112,10 @@ messages! {
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
         refused: u64 = 22,
     }
-    /// A role's part of the time from a grant to its data, sampled by its own clock. Histograms are
-    /// pairs (value in µs, count), and empty if not measured.
+    /// Durations of a role's stages between a grant and its data, sampled with the role's own
+    /// clock. Histograms are pairs (value in µs, count), and are empty if nothing was measured.
     pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
-    /// Counts of trains at the sender's own kernel.
+    /// Counts of trains that the source's own kernel dropped or did not split into datagrams.
     #[derive(Copy)]
     pub struct TrainReport { send_drops: u64 = 1, segmentation_refused: u64 = 2, uncut: u64 = 3 }
     pub struct BuilderReport {
@@ -130,9 +133,10 @@ messages! {
         stalls: u64 = 11, reconnects: u64 = 12, segments: u64 = 13, absent: u64 = 14, lost_bytes: u64 = 15,
         resends: u64 = 16, timeouts: u64 = 17, late_after_loss: u64 = 18, duplicate_segments: u64 = 19,
     }
-    /// Histograms as pairs (value in µs, count).
+    /// Times of repairs and round trips on lanes over datagrams. Histograms are pairs (value in µs,
+    /// count).
     pub struct DatagramTimes { recovery_us: Vec<u64> = 1, recovery_max_us: u64 = 2, round_trip_us: Vec<u64> = 3 }
-    /// Connections that were refused, or that ended because their bytes were not a peer's.
+    /// Connections that were refused, or closed because their bytes were not those of a peer.
     #[derive(Copy)]
     pub struct RefusalReport {
         foreign: u64 = 1, keys: u64 = 2, malformed: u64 = 3, silent: u64 = 4, unwelcome: u64 = 5, limited: u64 = 6,

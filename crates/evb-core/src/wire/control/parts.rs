@@ -1,5 +1,5 @@
-//! A limit on the parts of a message, checked before it is read: a part of two bytes becomes a
-//! structure of up to 150.
+//! A limit on the number of parts in a message, checked before the message is decoded: a part that
+//! takes two bytes on the wire becomes a structure of up to 150 bytes in memory.
 
 use bytes::Buf as _;
 use prost::{
@@ -10,17 +10,18 @@ use prost::{
 use super::{Control, MAX_BUILDERS, MAX_EXCEPTIONS, MalformedMessage};
 use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 
-/// The fields of a `Control` that repeat messages: their tags in `proto/control.proto` from the
-/// outermost in, their limits, and the messages' names.
+/// The fields of a `Control` that repeat a message, each by its path of tags in
+/// `proto/control.proto` from the outermost, with the limit of their number and the name of the
+/// control message.
 const LIMITS: [(&[u32], usize, &str); 4] = [
     (&[1, 4], MAX_BUILDERS, "Roster"),
     (&[4, 2], MAX_EXCEPTIONS, "Completions"),
     (&[8, 2, 7], MAX_SOURCES, "Report"),
-    // One more holds the events that no builder has.
+    // One more entry contains the events that have no builder yet.
     (&[14, 2], MAX_BUILDERS + 1, "Holdings"),
 ];
 
-/// The reason why a control message was not read: the peer's fault.
+/// Reason why a control message was not decoded. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableMessage {
     /// The bytes are not a control message (docs/reference/protocol.md CTRL-3).
@@ -32,11 +33,12 @@ pub enum UnreadableMessage {
 }
 
 impl Control {
-    /// Reads a message without its length. Its memory is bounded by its own bytes: at most 8 times
-    /// as much for numbers, and a bounded number of parts.
+    /// Decodes a message that comes without its length. The memory of the result is limited:
+    /// numbers take at most 8 times as much as on the wire, and the number of parts has a limit.
     ///
     /// # Errors
-    /// [`UnreadableMessage`].
+    /// Returns [`UnreadableMessage`] if the bytes are not a control message, or would take too much
+    /// memory.
     pub fn read(bytes: &[u8]) -> Result<Self, UnreadableMessage> {
         for (path, most, message) in LIMITS {
             if count(bytes, path)? > most {
@@ -49,7 +51,8 @@ impl Control {
     }
 }
 
-/// Counts the field at the end of that path. Repeated fields are merged, so all of them count.
+/// Counts the occurrences of the field at the end of that path. The decoder merges fields that are
+/// repeated, so the occurrences in all of them are added.
 fn count(mut bytes: &[u8], path: &[u32]) -> Result<usize, DecodeError> {
     let Some((field, below)) = path.split_first() else { return Ok(1) };
     let mut found = 0;
@@ -60,7 +63,7 @@ fn count(mut bytes: &[u8], path: &[u32]) -> Result<usize, DecodeError> {
             continue;
         }
         let length = decode_varint(&mut bytes)?;
-        // A truncated field is for the decoder to refuse.
+        // The decoder refuses a truncated field later, so this function reports no error.
         let part = bytes.split_at_checked(length.try_into().unwrap_or(usize::MAX));
         let Some((part, rest)) = part else { return Ok(found) };
         found += count(part, below)?;

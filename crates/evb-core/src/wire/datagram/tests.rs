@@ -49,7 +49,7 @@ fn beside_a_tag_there_is_no_checksum_and_none_is_looked_at() {
 
 #[test]
 fn the_checksum_is_the_one_of_iscsi() {
-    // The check value of CRC-32C in every catalogue.
+    // This is the standard check value of CRC-32C.
     let digest = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, b"123456789");
     assert_eq!(digest, 0xe306_9283);
 }

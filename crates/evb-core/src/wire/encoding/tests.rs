@@ -8,11 +8,11 @@ use super::{
     *,
 };
 
-/// A declared type, and its fields or variants: name, type, number.
+/// A declared type with its fields or variants, each as name, type, and number.
 pub(crate) type Declared = (&'static str, &'static [(&'static str, &'static str, u32)]);
 
-/// Returns the declarations, a line for each field: `Hello.role: Role = 1`. The fields of a choice
-/// are listed as the choice's own.
+/// Returns the declarations as one line per field: `Hello.role: Role = 1`. The fields of a choice
+/// are listed as fields of the message that contains it.
 fn declared(messages: &[Declared], choices: &[Declared], enumerations: &[Declared]) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for (name, fields) in messages {
@@ -41,7 +41,7 @@ fn declared(messages: &[Declared], choices: &[Declared], enumerations: &[Declare
     lines
 }
 
-/// The same of a specification.
+/// Returns the declarations in a `.proto` file, in the same form as [`declared`].
 fn specified(proto: &str) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     let mut open: Vec<(&str, &str)> = Vec::new();
@@ -90,7 +90,7 @@ fn the_declarations_are_those_of_the_specification() {
 
 #[test]
 fn what_is_unknown_is_passed_over() {
-    // Role 9, and a field 100 with two bytes.
+    // The bytes contain role 9, which is unknown, and an unknown field 100 with two bytes.
     let hello = Hello::decode(&[8, 9, 16, 7, 0xa2, 6, 2, 1, 2]).unwrap();
     assert_eq!(hello, Hello { id: 7, ..Hello::default() });
     assert_eq!(Control::decode(&[0xa2, 6, 2, 1, 2]), Ok(Control::default()));

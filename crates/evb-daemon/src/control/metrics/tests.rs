@@ -99,7 +99,7 @@ fn lateness_never_goes_back() {
         let line = text.lines().find(|line| line.starts_with("evb_source_late_seconds_total{")).unwrap();
         line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
     };
-    // The events add no lateness, so that the mean falls while the total stays.
+    // Events with `last` add no lateness, so the mean falls while the total stays the same.
     let all: Vec<f64> = (1..2000).map(|last| seconds(last, 123_456_789_012_345)).collect();
     assert!(all.is_sorted() && all[0] == 123_456.789_012_345, "{all:?}");
 }
@@ -108,7 +108,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
 }
 
-/// Returns names and types as the older format has them.
+/// Returns names and types of all metrics in the older text format.
 fn rendered() -> BTreeSet<(String, String)> {
     let text = in_plain_text(&render(status()));
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));

@@ -2,14 +2,14 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use super::*;
 
-/// The most bytes that a browser loads.
+/// Limit of the bytes that a browser loads for the page.
 const LIMIT: usize = 150_000;
 
 fn text(asset: Asset) -> &'static str {
     std::str::from_utf8(asset.bytes).expect("text")
 }
 
-/// Returns all texts that follow one of these words, up to the next quotation mark.
+/// Returns all texts that follow one of the given words, up to the next quotation mark.
 fn quoted<'t>(text: &'t str, before: &'t [&str]) -> impl Iterator<Item = &'t str> {
     before.iter().flat_map(move |word| text.split(*word).skip(1).filter_map(|rest| rest.split('"').next()))
 }
@@ -42,7 +42,8 @@ fn every_file_of_the_folder_is_served() {
     assert_eq!(files, served);
 }
 
-/// The policy forbids both. Without this test, a mistake would only show in a browser.
+/// The content security policy forbids scripts and styles inside the text of the page. Without this
+/// test, only a browser would reveal a mistake.
 #[test]
 fn no_script_and_no_style_stands_in_the_text() {
     let index = text(asset("/").expect("the page"));

@@ -1,4 +1,4 @@
-//! Paces, classes and the executor that `[shaping]` asks for, tested on this host.
+//! Paces, classes and the executor that section `[shaping]` requires, tested on this host.
 
 use std::{
     net::{IpAddr, ToSocketAddrs as _},
@@ -19,8 +19,8 @@ use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
 
 use super::super::RunError;
 
-/// Chooses the executor that keeps the paces of the hosted sources; `None` if nothing is paced. The
-/// test sends packets, for less than a second.
+/// Chooses the executor that keeps the paces of the hosted sources; `None` if no lane is paced. The
+/// test of executors sends packets, for less than a second.
 pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice>, RunError> {
     let is_hosted = |source: &&SourceEntry| hosted.contains(&Peer::Source(source.id));
     let sources: Vec<&SourceEntry> = config.sources.iter().filter(is_hosted).collect();
@@ -32,7 +32,7 @@ pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice
         OffloadChoice::Auto => None,
         OffloadChoice::Only(offload) => Some(offload),
     };
-    // The rates of single sockets cannot keep the classes of the whole link.
+    // Kernel pacing of single sockets cannot keep the classes of the whole link.
     let requested = requested.or_else(|| config.shaping.classes.is_some().then_some(Offload::Software));
     choose(requested, software, &trials(config, &sources))
         .map(Some)
@@ -48,8 +48,8 @@ fn software(spin: Spin) -> Result<Software, RunError> {
         .map_err(|error| RunError::Operator(format!("shaping.spin: {error}")))
 }
 
-/// Returns the time for which `threads` roles of this process poll before they sleep, if polling is
-/// asked for and, unless forced, passes its test here.
+/// Returns the time for which `threads` roles of this process poll before they sleep, if the
+/// configuration asks for polling. Unless polling is forced, it must pass a test on this host.
 pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>, RunError> {
     if asked == Spin::Off || threads == 0 {
         return Ok(None);
@@ -61,8 +61,8 @@ pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>,
     Ok(Some(POLL_TIME))
 }
 
-/// Returns the paths from the sources to all builders as far as names and routes determine them,
-/// each once, although sources may share addresses.
+/// Returns the paths from the sources to all builders, as far as names and routes determine them.
+/// Sources may share addresses, so each path is listed only once.
 fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
     let ends: Vec<Ends<'_>> =
         config.builders.iter().filter_map(|builder| Ends::of(config, builder)).collect();
@@ -77,11 +77,11 @@ fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
     trials
 }
 
-/// The destination of the lanes to a builder, and their usual origin.
+/// Destination address of the lanes to a builder, and their usual source address.
 struct Ends<'a> {
     builder: &'a BuilderEntry,
     to: IpAddr,
-    /// Address that the kernel would send from.
+    /// Address from which the kernel would send by default.
     usual: Option<IpAddr>,
     rate: Option<Rate>,
 }
@@ -93,8 +93,8 @@ impl<'a> Ends<'a> {
         Some(Self { builder, to, usual, rate: config.lane_frames(builder) })
     }
 
-    /// Returns the path of a source that sends from `bound`, if that address fits, or else from the
-    /// kernel's choice.
+    /// Returns the path of a source that sends from `bound`, if that address is of the right
+    /// family, or else from the address that the kernel would choose.
     fn trial(&self, transport: Transport, bound: Option<IpAddr>) -> Option<Trial> {
         let from = bound.filter(|from| from.is_ipv4() == self.to.is_ipv4()).or(self.usual)?;
         let port = Some(self.builder.listen.port);
@@ -102,7 +102,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Returns the paces of one source's lanes, its classes, and the executor that keeps them.
+/// Returns the paces and classes of one source's lanes, and the executor that keeps the paces.
 pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Choice>) -> PacingConfig {
     let own = |builder: &BuilderEntry| Some((builder.id, config.pace(builder.rate?)));
     let usual = PacingConfig::default();
@@ -114,8 +114,8 @@ pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Ch
     }
 }
 
-/// Returns the classes of a source's link. Sources that send from one address have equal parts of
-/// it.
+/// Returns the classes of a source's link. Sources that send from the same address have equal parts
+/// of the link.
 fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
     let (Some(classes), Some(rate)) = (&config.shaping.classes, config.network.link_rate) else {
         return LinkPlan::unlimited();
@@ -130,7 +130,7 @@ fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
         priority: entry.priority,
     };
     let link = Pace::usual(part(rate), ByteMeasure::Line, &config.cost(), None);
-    // Admission has checked the guarantees, so that only rounding can still make this fail.
+    // Admission control has checked the guarantees, so only rounding can make this fail.
     LinkPlan::new(link, classes.all().map(class).into()).unwrap_or_else(|_| LinkPlan::unlimited())
 }
 

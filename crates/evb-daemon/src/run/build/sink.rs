@@ -1,4 +1,4 @@
-//! Sinks as configured, and the run number that keeps their files apart.
+//! Sinks as configured, and the run number that keeps the files of runs apart.
 
 use std::path::{Path, PathBuf};
 
@@ -72,11 +72,12 @@ impl Sink for FromConfig {
     }
 }
 
-/// Returns the run's number for the process that hosts the supervisor: the configured one, or the
-/// next for which no files exist here.
+/// Returns the run's number for the process that hosts the supervisor: the configured number, or
+/// the next number for which this host has no files.
 ///
-/// Existing files of a configured run are refused before anything starts. They are not refused in a
-/// process without the supervisor, where they may be of a run that goes on: see [`earlier_files`].
+/// Existing files of a configured run are refused before any role starts. A process without the
+/// supervisor does not refuse them, because they may be of a run that goes on: see
+/// [`earlier_files`].
 pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Option<RunNumber>, RunError> {
     if hosted.contains(&Peer::Supervisor)
         && let Some(number) = unfinished(config)?
@@ -101,8 +102,8 @@ pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Opt
     next_free(config, FIRST_RUN).map(Some)
 }
 
-/// Returns the number of the next of many runs: at least the configured one, above `last`, and
-/// without files here.
+/// Returns the number of the next of several runs: at least the configured number, greater than
+/// `last`, and without files on this host.
 pub(in crate::run) fn next_number(config: &Config, last: Option<RunNumber>) -> Result<RunNumber, RunError> {
     if let Some(number) = unfinished(config)? {
         return Ok(number);
@@ -111,7 +112,7 @@ pub(in crate::run) fn next_number(config: &Config, last: Option<RunNumber>) -> R
     next_free(config, config.run.number.unwrap_or(FIRST_RUN).max(after.unwrap_or(FIRST_RUN)))
 }
 
-/// Returns the journal's run, if it is not over: the supervisor continues it.
+/// Returns the run in the journal, if that run is not over: the supervisor continues it.
 fn unfinished(config: &Config) -> Result<Option<RunNumber>, RunError> {
     let Some(path) = &config.supervisor.journal else { return Ok(None) };
     unfinished_run(path).map_err(|error| RunError::Operator(error.to_string()))
@@ -130,10 +131,9 @@ fn next_free(config: &Config, from: RunNumber) -> Result<RunNumber, RunError> {
     Ok(number)
 }
 
-/// The files that a builder has under the number of the run, from an earlier process of the
-/// builder.
+/// Files that an earlier process of a builder has written under the number of the run.
 pub(super) struct EarlierFiles {
-    /// Run and epoch that the files are of.
+    /// Run and epoch to which the files belong.
     pub(super) life: (RunNumber, Epoch),
     first: PathBuf,
 }
@@ -145,9 +145,9 @@ impl EarlierFiles {
     }
 }
 
-/// Returns a builder's earlier files, which are in its way unless they are of the run that it
-/// joins. Under run control, a configured number is only that of the first run. Unreadable files
-/// belong to no run, as for the writer.
+/// Returns a builder's earlier files, which are an obstacle unless they belong to the run that the
+/// builder joins. Under run control, a configured number is only that of the first run. Unreadable
+/// files belong to no run; the writer of event files treats them the same.
 pub(super) fn earlier_files(config: &Config, entry: &BuilderEntry) -> Result<Option<EarlierFiles>, RunError> {
     let (None, Some(run), SinkEntry::File { path, .. }) = (&config.control, config.run.number, &entry.sink)
     else {
@@ -160,7 +160,7 @@ pub(super) fn earlier_files(config: &Config, entry: &BuilderEntry) -> Result<Opt
         .map(|file| EarlierFiles { life: (run, file.header().epoch), first: file.path().to_owned() }))
 }
 
-/// Returns the files of one builder and run, by their names.
+/// Returns the paths of the files of one builder and run, recognised by their names.
 fn own_files(path: &Path, number: RunNumber, builder: BuilderId) -> Result<Vec<PathBuf>, RunError> {
     let mut files = existing_files(path, number).map_err(|error| RunError::Operator(error.to_string()))?;
     let name = |file: &PathBuf| file.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);

@@ -1,4 +1,4 @@
-//! The supervisor's plan as configured.
+//! The supervisor's plan, made from the configuration.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use evb_core::{
 
 use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
 
-/// Returns the supervisor's plan and the address at which it listens.
+/// Returns the configuration of the supervisor: its plan and its listening address.
 pub(in crate::run) fn supervisor(
     config: &Config,
     number: Option<RunNumber>,
@@ -62,9 +62,9 @@ pub(in crate::run) fn supervisor(
 }
 
 /// Returns the time between peers' reports: as configured, but long enough that reports take at
-/// most a hundredth of the control class, or of the link where there are no classes.
+/// most a hundredth of the control class, or of the link if no classes are configured.
 fn report_period(config: &Config) -> Duration {
-    /// Approximate bytes of a report on the wire.
+    /// Approximate size of a report on the wire, in bytes.
     const REPORT: u64 = 400;
     /// Additional bytes of a builder's report for each lane.
     const LANE: u64 = 60;
@@ -79,7 +79,8 @@ fn report_period(config: &Config) -> Duration {
     }
 }
 
-/// Returns true if any builder of the run has precedence: late decisions would leave its port idle.
+/// Returns true if any builder of the run takes precedence on its core: late decisions of the
+/// supervisor would leave that builder's port idle.
 pub(in crate::run) fn is_urgent(config: &Config) -> bool {
     config.builders.iter().any(|entry| builder_config(config, entry).is_urgent())
 }

@@ -28,7 +28,7 @@ fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
     assert!(sources.iter().all(|problem| sources.line_of(problem) == 7), "{sources}");
 }
 
-/// Returns what is missing for a supervisor, source 1 and builder 1 with these files.
+/// Returns the problems of a supervisor, source 1 and builder 1 that need the given files.
 fn missing_of(journal: &Path, replayed: &Path, sink: &Path) -> Problems {
     let (journal, replayed, sink) = (journal.display(), replayed.display(), sink.display());
     let text = format!(
@@ -51,7 +51,7 @@ fn links_are_followed_to_where_files_will_be() {
     symlink("there", at("out")).unwrap();
     symlink("there/journal", at("journal")).unwrap();
     assert!(missing_of(&at("journal"), &slices, &at("out/of/it")).is_empty());
-    // The target stands for a disk that is not mounted.
+    // The missing target of the link represents a disk that is not mounted.
     symlink("absent/deeper", at("nowhere")).unwrap();
     let keys = |problems: &Problems| problems.iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&missing_of(&at("journal"), &slices, &at("nowhere"))), ["builder.sink.path"]);

@@ -13,7 +13,7 @@ use evb_core::{
     wire::control::{BuilderReport, RoleReport, SourceReport},
 };
 
-/// Returns the counters of this process's roles in the summary's form.
+/// Returns the counters of this process's roles in the format of a run's summary.
 pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     let mut report = RunReport::default();
     let mut latency = Percentiles::default();
@@ -45,7 +45,7 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     report
 }
 
-/// Fills in the time for which the roles took part, and their rates in that time.
+/// Fills in the time for which the roles took part, and their rates over that time.
 fn pace(report: &mut RunReport, took_part: Duration) {
     report.duration_s = took_part.as_secs_f64();
     if !took_part.is_zero() {
@@ -58,7 +58,7 @@ fn pace(report: &mut RunReport, took_part: Duration) {
 }
 
 /// Returns the report as JSON. Unknown values have no key, because a 0 would be taken for a
-/// finding.
+/// measured value.
 pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
     let mut json = serde_json::to_value(report)?;
     if let Some(keys) = json.as_object_mut() {

@@ -15,16 +15,16 @@ use super::super::{
     peers::Peer,
 };
 
-/// Number of small pings that a peer gets.
+/// Number of small pings for each peer.
 const PINGS: usize = 20;
-/// Number of pings without an answer after which a peer gets no more.
+/// Number of pings without an answer after which the peer counts as silent.
 const SILENT_PINGS: usize = 3;
-/// Time to wait for an answer: far more than a round trip in any local network.
+/// Time to wait for the answer to a ping, far longer than a round trip in any local network.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Size of a small ping: that of a grant.
+/// Size of a small ping in bytes, which equals the size of a grant.
 const SMALL: usize = 84;
-/// Number of silent peers after which the others are not asked, because each costs most of a
-/// second.
+/// Number of silent peers after which no further peers are pinged, because each silent peer takes
+/// most of a second.
 const MOST_SILENT: usize = 8;
 
 pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
@@ -80,8 +80,8 @@ fn echoes(to: IpAddr) -> Fact<Echoes> {
     Ok(Echoes { sent, times: Lateness::of(times) })
 }
 
-/// Pings with a packet that fills the path, twice if it gets no answer: one packet may be lost by
-/// chance.
+/// Pings with a packet of the path's full MTU. If the first ping gets no answer, sends a second
+/// one, because a packet may be lost by chance.
 fn full_size(to: IpAddr, mtu: u32) -> Fact<Echo> {
     let mut pinger = Pinger::new(to)?;
     let mut ask = || {

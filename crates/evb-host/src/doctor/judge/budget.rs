@@ -1,4 +1,5 @@
-//! R·C/L: a check that the bytes under way fill the line during the round trip of a grant.
+//! R·C/L: tests whether the bytes under way (L) keep a link of rate C busy during the round trip R
+//! of a grant.
 
 use std::time::Duration;
 
@@ -13,16 +14,17 @@ use super::{
     brief, paths,
 };
 
-/// The round trip and its origin.
+/// The round trip of a grant, and the origin of its time.
 struct RoundTrip {
     time: Duration,
-    /// Description of the measurement.
+    /// Description of the measurement for the output.
     how: String,
-    /// True if the network's part is missing.
+    /// True if the time lacks the delay of the network.
     is_partial: bool,
 }
 
-/// Largest ratio that is good: half is left for the lane's own work, which ping does not see.
+/// Largest ratio R·C/L that is good. The other half of L allows for the processing time of lanes,
+/// which ping does not measure.
 const COMFORTABLE: f64 = 0.5;
 
 pub(super) fn finding(facts: &Facts) -> Finding {
@@ -66,8 +68,8 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     if ratio <= COMFORTABLE { finding.good() } else { finding.better(None) }
 }
 
-/// Returns the round trip to the farthest peer that answers, plus one turn between threads of this
-/// host, because a program must wake up at both ends.
+/// Returns the round trip to the farthest peer that answers ping, plus one exchange between threads
+/// of this host, because a program must wake up at both ends.
 fn round_trip(facts: &Facts) -> Option<RoundTrip> {
     let turn = facts.turn.as_ref().ok().map(|turn| turn.whole.p50);
     let is_remote = facts.paths.iter().any(|path| !path.is_here);

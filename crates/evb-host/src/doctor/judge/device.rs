@@ -1,4 +1,4 @@
-//! Findings about a network device: its line and its driver.
+//! Findings about a network device: its speed, its settings and its driver.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) fn subject(device: &DeviceFacts) -> Subject {
     Subject::Device(device.link.name.clone())
 }
 
-/// Returns the fact, or the reason why the loopback has none.
+/// Returns the fact, or the reason why the loopback device does not have it.
 fn of_hardware<'f, T>(device: &DeviceFacts, fact: &'f Fact<T>) -> Result<&'f T, Unavailable> {
     match fact {
         Err(_) if device.link.loopback => Err(Unavailable::new("the loopback is no hardware")),
@@ -61,7 +61,7 @@ fn link(device: &DeviceFacts) -> Finding {
     }
 }
 
-/// Kinds of devices whose drivers name a speed that nothing enforces.
+/// Kinds of devices whose drivers report a speed that nothing enforces.
 const NOMINAL: [&str; 2] = ["veth", "tun"];
 
 fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
@@ -122,8 +122,8 @@ fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     let why = format!("the configuration says {asked}: write mtu = {mtu} in [network], or set the device");
     let command = Some(format!("ip link set {} mtu {asked}", device.link.name));
     let finding = Finding { why, ..finding };
-    // TCP sends smaller packets, and spends some of the budget's margin. Datagrams larger than the
-    // MTU do not leave.
+    // TCP adapts to a smaller MTU with smaller packets, whose headers use some of the budget's
+    // margin. Datagrams larger than the MTU are not sent.
     if demand.by_datagrams { finding.bad(command) } else { finding.better(command) }
 }
 
@@ -149,8 +149,8 @@ fn offloads(device: &DeviceFacts) -> Finding {
         "tso": data(tso), "gso": data(gso), "gro": data(gro), "udp": udp.as_ref().map(data),
         "gso_max_size": device.link.gso_max_size, "gso_max_packets": device.link.gso_max_packets,
     }));
-    // Only GSO and GRO count. Without TSO or the device's UDP segmentation the kernel segments,
-    // which is nearly as good.
+    // The verdict depends only on GSO and GRO. Without TSO or UDP segmentation in the device, the
+    // kernel segments, which costs little more.
     let switch = [("gso", gso), ("gro", gro)];
     let off: Vec<&str> =
         switch.iter().filter(|(_, feature)| !feature.on && !feature.fixed).map(|(word, _)| *word).collect();
@@ -164,7 +164,8 @@ fn offloads(device: &DeviceFacts) -> Finding {
     }
 }
 
-/// Longest good wait without a configuration: about a packet's way through a quick host.
+/// Longest good delay of an interrupt if there is no configuration: about the time of a packet
+/// through a quick host.
 const LONG_WAIT: Duration = Duration::from_micros(20);
 
 fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
@@ -188,11 +189,11 @@ fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         "send_us": coalescing.send_micros, "send_packets": coalescing.send_packets,
         "adaptive_receive": coalescing.adaptive_receive, "adaptive_send": coalescing.adaptive_send,
     }));
-    // If the first packet already causes an interrupt, the time does not matter.
+    // If the first packet already causes an interrupt, the configured delay has no effect.
     let waits = coalescing.receive_packets != 1 || coalescing.adaptive_receive;
     let wait = Duration::from_micros(coalescing.receive_micros.into());
-    // A grant and its data both wait. Together they may take a quarter of the time that the budget
-    // takes on the line.
+    // Interrupt delays apply to a grant and to its data. The two delays together may take a quarter
+    // of the time in which the link carries the budget.
     let room =
         demand.and_then(|demand| Some(demand.under_way? / demand.link_rate?)).map(|drain| drain / 4 / 2);
     let allowed = room.unwrap_or(LONG_WAIT);

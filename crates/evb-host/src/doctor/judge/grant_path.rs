@@ -1,4 +1,4 @@
-//! The path from a grant to its data by stage, as far as this host can measure it without a run.
+//! The time from a grant to its data by stage, as far as this host can measure it without a run.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::{
     brief, paths,
 };
 
-/// Name of the finding.
+/// Name of the finding about the grant path.
 pub(super) const NAME: &str = "grant path";
 
-/// Returns the finding: writes and wake-ups of two threads of this host, plus a ping for the
-/// network. The other host is assumed to be like this one.
+/// Returns the finding on the time from a grant to its data: the writes and wake-ups of two threads
+/// of this host, plus a ping for the network. The other host is assumed to be as fast as this host.
 pub(super) fn finding(facts: &Facts) -> Finding {
     let why = "the least time from a grant to its first byte, on idle hosts; a run's summary has the time under load";
     let missing = |reason: &Unavailable| Finding::missing(Subject::Configuration, NAME, reason, why);
@@ -32,7 +32,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     };
     let remote = facts.paths.iter().any(|path| !path.is_here) || !facts.unresolved.is_empty();
     let ping = paths::farthest(&facts.paths).filter(|(path, _)| !path.is_here);
-    // The slowest ping stands for a p99, for which there are too few pings.
+    // The slowest ping replaces the 99th percentile, for which there are too few pings.
     let echoes = ping.and_then(|(path, _)| path.echoes.as_ref().ok()?.times);
     let network = echoes.map_or((Duration::ZERO, Duration::ZERO), |times| (times.p50, times.max));
     let with_network = ping.is_some() || (facts.demand.is_some() && !remote);
@@ -76,7 +76,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     }
 }
 
-/// Returns R·C/L, if the configuration states C and L.
+/// Returns R·C/L for this time R; `None` if the configuration does not state C and L.
 fn of_budget(facts: &Facts, path: Duration) -> Option<f64> {
     let demand = facts.demand.as_ref()?;
     let in_path = demand.link_rate? * path;

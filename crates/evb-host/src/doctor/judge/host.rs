@@ -1,4 +1,4 @@
-//! Findings about clock, timers and cores.
+//! Findings about the clock, timers and cores of this host.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,10 +12,10 @@ use super::{
     brief,
 };
 
-/// Largest good cost of reading the clock: below a tenth of a small packet's handling, and without
-/// a system call.
+/// Largest good time for reading the clock: below a tenth of the time for handling a small packet,
+/// and short enough to show that no system call is needed.
 const CHEAP_CLOCK: Duration = Duration::from_nanos(200);
-/// Lateness that evb's timers reach on a quiet host, with a margin.
+/// Largest good timer lateness, which evb's timers keep on an idle host with a margin.
 const PUNCTUAL: Duration = Duration::from_micros(100);
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
@@ -67,7 +67,7 @@ fn timers(facts: &Facts) -> Finding {
         brief(late.max),
         late.count
     );
-    // The burst of a pace makes up for lateness. Anything later is lost from the rate.
+    // A lane's burst lets it catch up after lateness. Longer lateness reduces the lane's rate.
     let pace = facts.demand.as_ref().and_then(|demand| demand.pace);
     let why = match pace {
         Some(pace) => format!(
@@ -80,8 +80,8 @@ fn timers(facts: &Facts) -> Finding {
         "p50_us": micros(late.p50), "p99_us": micros(late.p99), "max_us": micros(late.max), "count": late.count,
     }));
     let loses = |lateness| pace.is_some_and(|pace| pace.rate * lateness > pace.burst);
-    // Cores that sleep deeply or clock down wake late. Of these causes, the governor can be changed
-    // by a command.
+    // Cores wake late if they sleep deeply or reduce their clock frequency. Only the frequency
+    // governor can be changed by a command.
     let command = governor_command(&facts.cores);
     if loses(late.p50) {
         finding.bad(command)
@@ -146,8 +146,8 @@ fn governor(facts: &CoreFacts) -> Finding {
     }
 }
 
-/// Returns the command that sets governors; `None` if all cores are at their best, or their
-/// governors are unknown.
+/// Returns the command that sets the `performance` governor; `None` if all cores have it already,
+/// or if their governors are unknown.
 fn governor_command(facts: &CoreFacts) -> Option<String> {
     let governors = facts.governors.as_ref().ok()?;
     governors
@@ -156,7 +156,7 @@ fn governor_command(facts: &CoreFacts) -> Option<String> {
         .then(|| "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".to_owned())
 }
 
-/// Formats cores as taskset takes them: `0-3,8`.
+/// Formats a set of cores in the notation of taskset: `0-3,8`.
 fn list(cores: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &core in cores {

@@ -28,7 +28,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 
 const MTU_MATTERS: &str = "headers count in budgets, and a packet larger than the path takes is lost";
 
-/// MTU that every Ethernet switch passes.
+/// MTU that every Ethernet switch supports.
 const USUAL_MTU: u32 = 1500;
 
 fn subject(path: &PathFacts) -> Subject {
@@ -66,8 +66,8 @@ fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Finding {
         .data(json!({ "mtu": mtu, "device": path.device.as_ref().ok(), "full_size": word }));
     if matches!(path.full_size, Some(Ok(Echo::Silence | Echo::TooLarge))) {
         let why = "small packets get through but full ones do not: lanes would hang".to_owned();
-        // Setting the device helps all peers behind it. A route for this peer alone would need the
-        // gateway.
+        // The recommended command changes the device's MTU, which helps all peers behind the
+        // device. A route to one peer would need the address of a gateway.
         let device = path.device.as_ref().ok().filter(|_| mtu > USUAL_MTU);
         return Finding {
             why,
@@ -116,7 +116,8 @@ fn round_trip(path: &PathFacts) -> Finding {
     }
 }
 
-/// Returns the farthest peer that answers, with its median round trip.
+/// Returns the peer with the longest median round trip among those that answer ping, with this
+/// time.
 pub(super) fn farthest(paths: &[PathFacts]) -> Option<(&PathFacts, std::time::Duration)> {
     let answered = |path: &'_ PathFacts| -> Option<std::time::Duration> {
         let echoes: &Fact<_> = &path.echoes;

@@ -1,5 +1,5 @@
 //! Findings about a device: its queueing disciplines, the length of its queue, and the mechanisms
-//! for departure times that work on it.
+//! that keep departure times on it.
 
 use evb_core::units::Rate;
 use evb_net::host::{
@@ -22,22 +22,23 @@ pub(super) fn findings(device: &DeviceFacts, demand: Option<&Demand>) -> Vec<Fin
     vec![qdisc(device, demand), queue_length(device), proof(device, demand)]
 }
 
-/// The effect of a root, or of the leaves of one with several queues, on departure times.
+/// The effect of a device's root queueing discipline on departure times; for a root with several
+/// queues, the effect of its leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// It holds packets until their departure times.
+    /// The discipline holds packets until their departure times.
     Fq,
-    /// It has no queue.
+    /// The discipline has no queue.
     NoQueue,
-    /// It drops every packet without a departure time.
+    /// The discipline drops every packet without a departure time.
     DropsUntimed,
-    /// It limits the rate.
+    /// The discipline limits the rate of packets.
     Limited(Rate),
-    /// It delays, loses or reorders packets on purpose.
+    /// The discipline delays, loses or reorders packets on purpose.
     Emulates,
-    /// It has classes, which are not examined.
+    /// The discipline has classes, whose effect doctor does not examine.
     Classes,
-    /// It sends at once.
+    /// The discipline sends packets without regard to departure times.
     Plain,
 }
 
@@ -111,7 +112,8 @@ fn limited(finding: Finding, rate: Rate, demand: Option<&Demand>, dev: &str) -> 
     }
 }
 
-/// Describes the root in full, and counts the disciplines below it by kind.
+/// Formats the root discipline with its options, and the number of disciplines of each kind below
+/// the root.
 fn in_words(qdiscs: &[Qdisc]) -> String {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for qdisc in qdiscs.iter().filter(|qdisc| matches!(qdisc.place, Place::Below { .. })) {
@@ -161,7 +163,7 @@ fn data(qdisc: &Qdisc) -> Value {
     json!({ "kind": qdisc.kind, "handle": format!("{:x}:", qdisc.handle), "place": place, "options": options, "drops": qdisc.drops })
 }
 
-/// The kernel's default `txqueuelen`.
+/// Default length of a device's queue in Linux (`txqueuelen`).
 const USUAL_QUEUE: u32 = 1000;
 
 fn queue_length(device: &DeviceFacts) -> Finding {
@@ -226,7 +228,7 @@ fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     }
 }
 
-/// Returns the command that makes the requested offload work.
+/// Returns the command that makes this offload work on the device; `None` if there is none.
 fn command_for(offload: Offload, device: &DeviceFacts) -> Option<String> {
     match offload {
         Offload::Software => None,
@@ -244,7 +246,7 @@ fn in_a_word(Proved { transport, proof }: &Proved) -> String {
     }
 }
 
-/// Returns the reason why departure times do not matter on a device; `None` if they do.
+/// Returns the reason why departure times do not matter on the device; `None` if they matter.
 fn remark(device: &DeviceFacts, demand: Option<&Demand>) -> Option<&'static str> {
     if device.link.loopback {
         Some("packets on the loopback need no pace")
@@ -255,8 +257,8 @@ fn remark(device: &DeviceFacts, demand: Option<&Demand>) -> Option<&'static str>
     }
 }
 
-/// Returns the command that gives a device departure times. `None` if it has them, if this kernel
-/// cannot, or if another discipline was set up on purpose.
+/// Returns the command that installs `fq`, which keeps departure times. `None` if the device has it
+/// already, if this kernel lacks it, or if another discipline was installed on purpose.
 fn fq_command(device: &DeviceFacts) -> Option<String> {
     let qdiscs = device.qdiscs.as_deref().unwrap_or_default();
     let is_free = matches!(kind_of(qdiscs), None | Some(Kind::NoQueue | Kind::Plain));
@@ -264,7 +266,7 @@ fn fq_command(device: &DeviceFacts) -> Option<String> {
         return None;
     }
     let dev = &device.link.name;
-    // Below `mq`, each of the device's queues has a discipline of its own.
+    // Below the root `mq`, each of the device's transmit queues has its own discipline.
     let has_queues = qdiscs.iter().any(|qdisc| qdisc.place == Place::Root && qdisc.kind == "mq");
     Some(if has_queues {
         format!("sysctl -w net.core.default_qdisc=fq && tc qdisc replace dev {dev} root mq")

@@ -1,4 +1,4 @@
-//! Findings about socket buffers and TCP.
+//! Findings about socket buffers and TCP settings.
 
 use evb_core::units::Bytes;
 use evb_net::host::{Fact, sockets::Asked};
@@ -22,7 +22,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     ]
 }
 
-/// A direction of socket buffers.
+/// The direction of a socket buffer: receive or send.
 struct Direction {
     name: &'static str,
     setting: &'static str,
@@ -72,7 +72,7 @@ fn buffer(direction: &Direction, fact: &Fact<Asked>, most: &Fact<Bytes>, demand:
     }
 }
 
-/// A direction of TCP's own limits.
+/// The direction of one of TCP's buffer limits: receive or send.
 struct TcpDirection {
     name: &'static str,
     setting: &'static str,
@@ -90,7 +90,8 @@ const TCP_SEND: TcpDirection = TcpDirection {
     why: "half of it is the most that a lane can have under way",
 };
 
-/// Default of the bytes that a lane has under way: its share if no switch sets a limit.
+/// Assumed number of bytes that a lane has under way if the configuration sets no limit: a lane's
+/// share of the default budget.
 const LANE_SHARE: Bytes = Bytes::mib(2);
 
 fn tcp_buffer(direction: &TcpDirection, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> Finding {
@@ -139,8 +140,8 @@ fn congestion(facts: &CongestionFacts, demand: Option<&Demand>) -> Finding {
         "allowed": words(&facts.allowed),
     }));
     if *got == facts.asked {
-        // BBR is accepted as a choice made on purpose, but it reaches only 923 to 943 of 952
-        // Mbit/s.
+        // doctor accepts BBR as a deliberate choice, but recommends another congestion control: BBR
+        // reaches only 923 to 943 of 952 Mbit/s.
         return if got.starts_with("bbr") { finding.better(None) } else { finding.good() };
     }
     let command = how_to_get(&facts.asked, words(&facts.available), words(&facts.allowed));
@@ -148,8 +149,8 @@ fn congestion(facts: &CongestionFacts, demand: Option<&Demand>) -> Finding {
     if is_asked { finding.bad(command) } else { finding.better(command) }
 }
 
-/// Returns the command that loads or allows a congestion control; `None` if it should be available
-/// already.
+/// Returns the command that makes a congestion control available to evb; `None` if it should be
+/// available already.
 fn how_to_get(asked: &str, available: Option<Vec<String>>, allowed: Option<Vec<String>>) -> Option<String> {
     let has = |names: &Option<Vec<String>>| {
         names.as_ref().is_some_and(|names| names.iter().any(|name| name == asked))

@@ -1,4 +1,4 @@
-//! Tests that give every verdict, from made-up facts.
+//! Tests that produce every verdict from made-up facts.
 
 mod made_up;
 mod host;
@@ -18,7 +18,7 @@ use super::{
     brief, judge,
 };
 
-/// Returns the only finding of this name.
+/// Returns the finding with this name, which must occur exactly once.
 fn finding(facts: &Facts, name: &str) -> Finding {
     let mut found = judge(facts).into_iter().filter(|finding| finding.name == name);
     let first = found.next().unwrap_or_else(|| panic!("no finding is called {name}"));
@@ -26,7 +26,7 @@ fn finding(facts: &Facts, name: &str) -> Finding {
     first
 }
 
-/// Returns verdict and command of the finding of this name.
+/// Returns the verdict and the command of the finding with this name.
 fn verdict(facts: &Facts, name: &str) -> (Verdict, Option<String>) {
     let finding = finding(facts, name);
     (finding.verdict, finding.command)
@@ -57,7 +57,7 @@ fn a_host_where_all_is_well() {
     let mut keys: Vec<_> = found.iter().map(|finding| (finding.subject.clone(), finding.name)).collect();
     keys.sort();
     keys.dedup();
-    assert_eq!(keys.len(), found.len(), "no two findings have one name");
+    assert_eq!(keys.len(), found.len(), "two findings have the same name");
 }
 
 #[test]

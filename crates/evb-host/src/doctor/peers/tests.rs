@@ -23,7 +23,11 @@ fn ones_own_address_counts_where_source_and_builder_speak_over_it() {
     let there = peer(2, false, &[BUILDER]);
     let address = |peer: &Peer| peer.address;
     assert_eq!(reached(vec![here.clone(), there.clone()], &[]), [address(&there)]);
-    assert_eq!(reached(vec![here.clone()], &[]), [address(&here)], "there is no other");
+    assert_eq!(
+        reached(vec![here.clone()], &[]),
+        [address(&here)],
+        "without other hosts, this host itself is tested"
+    );
     let both = vec![peer(1, true, &[SOURCE]), peer(3, true, &[BUILDER]), there.clone()];
     assert_eq!(reached(both.clone(), &[]), [both[2].address, both[0].address, both[1].address]);
     assert_eq!(reached(vec![here.clone(), there.clone()], &[here.address]), [there.address, here.address]);

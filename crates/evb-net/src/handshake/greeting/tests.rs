@@ -23,7 +23,8 @@ fn hello() -> Hello {
     Hello::new(Peer::Source(SourceId::new(3)), Peer::Builder(BuilderId::new(1)))
 }
 
-/// Both ends of one handshake; the side that accepts lets in whom it believes.
+/// Runs both ends of one handshake; the accepting side welcomes every peer that authenticates
+/// itself.
 async fn shake(
     mut here: DuplexStream,
     ours: Security,
@@ -91,7 +92,8 @@ async fn a_refusal_within_the_session_is_believed() {
     assert!(matches!(answer, Err(HandshakeError::Refused(_))), "{answer:?}");
 }
 
-/// Carries bytes on, with one bit of one direction changed; the bytes of both directions are kept.
+/// Relays bytes between two ends, with one bit of one direction flipped if `flip` is given. Returns
+/// the bytes of both directions.
 async fn between(near: DuplexStream, far: DuplexStream, flip: Option<(bool, usize)>) -> [Vec<u8>; 2] {
     async fn carry(
         mut from: impl tokio::io::AsyncRead + Unpin,
@@ -133,7 +135,8 @@ async fn every_flipped_bit_ends_the_handshake() {
     let (connected, accepted, [out, answers]) = meet_through(None).await;
     assert!(connected && accepted);
     assert!(out.len() > PREAMBLE_LENGTH + AGREEMENT && answers.len() > PREAMBLE_LENGTH + AGREEMENT);
-    // `software` and the like are left out of this Hello; whatever is in it is sealed.
+    // This short `Hello` has no `software` and other texts, which does not matter, since all its
+    // bytes are encrypted.
     for bit in 0..8 * out.len() {
         let (connected, accepted, _) = meet_through(Some((true, bit))).await;
         assert!(!connected && !accepted, "bit {bit} of what the connecting side says");
@@ -147,13 +150,13 @@ async fn every_flipped_bit_ends_the_handshake() {
 #[tokio::test(start_paused = true)]
 async fn a_recorded_handshake_is_of_no_use() {
     let (_, _, [out, answers]) = meet_through(None).await;
-    // The accepting side answers the agreement with a key of its own, to which the recorded Hello
-    // does not fit.
+    // The accepting side contributes a new ephemeral key to the agreement, to which the recorded
+    // `Hello` does not fit.
     let (mut replayer, mut there) = duplex(4096);
     replayer.write_all(&out).await.unwrap();
     let accepted = accept_secured(&mut there, KIND, &psk(1)).await;
     assert!(matches!(accepted, Err(HandshakeError::Forged(_))), "{accepted:?}");
-    // To the side that connects.
+    // Here the recorded answers are replayed to the connecting side.
     let (mut replayer, mut here) = duplex(4096);
     replayer.write_all(&answers).await.unwrap();
     let (greeting, ours) = (hello(), psk(1));
@@ -163,7 +166,7 @@ async fn a_recorded_handshake_is_of_no_use() {
 
 #[tokio::test]
 async fn nobody_is_let_in_in_the_clear_by_a_peer_with_a_key() {
-    // A man in the middle takes the protection out of both preambles.
+    // A man in the middle answers with a preamble that announces no protection.
     let (mut here, mut there) = duplex(4096);
     let welcome = crate::handshake::opening(KIND, &welcomed(Welcome::default()));
     there.write_all(&welcome).await.unwrap();

@@ -12,7 +12,7 @@ fn every_address_of_a_device_that_is_up_is_own_and_a_foreign_one_is_not() {
     for own in ["127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"] {
         assert!(is_own(own.parse().expect("an address")), "{own}");
     }
-    // Kept for documentation, and seldom used (RFC 5737, RFC 3849).
+    // These addresses are reserved for documentation, and seldom used (RFC 5737, RFC 3849).
     for foreign in ["203.0.113.7", "2001:db8::7"] {
         assert!(!is_own(foreign.parse().expect("an address")), "{foreign}");
     }

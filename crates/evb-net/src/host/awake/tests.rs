@@ -2,7 +2,7 @@ use std::{fs::File, io::Read as _};
 
 use super::{DEVICE, keep_awake};
 
-/// The longest wake-up that is borne now, in µs.
+/// Returns the longest wake-up latency of cores that is tolerated at the moment, in µs.
 fn borne() -> i32 {
     let mut value = [0; 4];
     File::open(DEVICE).unwrap().read_exact(&mut value).unwrap();

@@ -19,8 +19,8 @@ fn ranks_are_nearest() {
 fn timers_are_late_but_not_early() {
     let found = timer_lateness(Duration::from_millis(20)).unwrap();
     assert!(found.count > 1 && !found.p50.is_zero() && found.p50 <= found.p99 && found.p99 <= found.max);
-    // evb's timers are there to avoid a millisecond of lateness; on a busy machine, one in two may
-    // still be that late.
+    // evb's timers exist to avoid a lateness of a millisecond, but on a busy machine half of the
+    // expiries may still be that late.
     assert!(found.p50 < Duration::from_millis(10), "{found:?}");
 }
 

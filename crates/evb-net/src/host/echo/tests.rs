@@ -20,7 +20,7 @@ fn this_host_answers_itself_and_nobody_else_does() {
             let echo = pinger.ping(size, Duration::from_secs(2)).unwrap();
             assert!(matches!(echo, Echo::Answered(time) if !time.is_zero()), "{home}, {size}: {echo:?}");
         }
-        // Larger than any loopback's packets.
+        // A packet of 70 000 bytes exceeds the MTU of every loopback device.
         assert_eq!(pinger.ping(70_000, Duration::from_millis(10)).unwrap(), Echo::TooLarge, "{home}");
     }
 }
@@ -34,7 +34,8 @@ fn turns_take_time() {
     assert!(!told.is_empty() || !cfg!(target_os = "linux"), "{turns:?}");
     for (stages, whole) in told {
         let sum = stages.write + stages.far_wake_up + stages.answer + stages.wake_up;
-        // Two clocks, one of them slewed; and they are not read at the same instant.
+        // Stages and whole come from different clocks, one of which is slewed, and which are not
+        // read at the same instant.
         assert!(sum < whole * 2 + Duration::from_millis(1), "{stages:?} of {whole:?}");
     }
 }

@@ -8,71 +8,75 @@ use evb_core::units::{Bytes, Rate};
 /// Settings of a queueing discipline of a kind that evb can read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QdiscOptions {
-    /// `fq`: a queue and a pace for each flow; holds packets until their departure times.
+    /// `fq` (fair queue): a queue and a pacing rate for each flow; holds packets until their
+    /// departure times.
     Fq(Fq),
-    /// `etf`: earliest departure time first; without one, a packet is dropped.
+    /// `etf` (earliest txtime first): sends packets in the order of their departure times, and
+    /// drops packets that have none.
     Etf(Etf),
-    /// `tbf`: one token bucket.
+    /// `tbf` (token bucket filter): limits the rate of all packets by one token bucket.
     Tbf {
-        /// Buffer bytes that pass in the long run.
+        /// Long-term rate at which packets pass, in bytes of layer-2 frames.
         rate: Rate,
-        /// Buffer bytes that pass at once.
+        /// Bytes of layer-2 frames that may pass at once: the depth of the bucket.
         burst: Bytes,
-        /// Buffer bytes that wait at most.
+        /// Maximum number of bytes of layer-2 frames that may wait.
         limit: Bytes,
     },
-    /// `fq_codel`: a queue for each flow, that drops what waits too long.
+    /// `fq_codel`: a queue for each flow, which drops packets that wait too long.
     FqCodel {
-        /// Packets that wait at most.
+        /// Maximum number of packets that may wait.
         limit: Option<u32>,
-        /// The wait that it aims at.
+        /// Queueing delay that the discipline aims at.
         target: Option<Duration>,
         /// Time for which packets may wait longer than the target.
         interval: Option<Duration>,
     },
-    /// `pfifo`, packets, or `bfifo`, bytes: how many wait at most.
+    /// `pfifo` or `bfifo`: one queue, which holds at most this number of packets (`pfifo`) or bytes
+    /// (`bfifo`).
     Fifo(u32),
-    /// A kind without options, or one that evb does not read.
+    /// The discipline has no settings, or evb cannot read them.
     NotRead,
 }
 
 /// Settings of `fq`; each is `None` where this kernel does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fq {
-    /// Packets that wait at most, in all; more are dropped in this host.
+    /// Maximum number of packets that may wait in all flows together; this host drops further
+    /// packets.
     pub limit: Option<u32>,
-    /// Packets of one flow that wait at most.
+    /// Maximum number of packets of one flow that may wait.
     pub flow_limit: Option<u32>,
-    /// Bytes that a flow sends in a turn.
+    /// Bytes that a flow may send before the next flow has its turn.
     pub quantum: Option<u32>,
-    /// Bytes that a new flow may send before it is paced.
+    /// Bytes that a new flow may send before the discipline paces the flow.
     pub initial_quantum: Option<u32>,
-    /// True if it paces by the rates of sockets (`SO_MAX_PACING_RATE`).
+    /// True if the discipline paces each flow at its socket's rate (`SO_MAX_PACING_RATE`).
     pub pacing: Option<bool>,
-    /// Longest time that a departure may lie in the future.
+    /// Longest time by which a packet's departure time may lie in the future.
     pub horizon: Option<Duration>,
     /// True if packets beyond the horizon are dropped, instead of sent at the horizon.
     pub horizon_drop: Option<bool>,
-    /// Lateness that its timer may have.
+    /// Lateness that the discipline's timer may have.
     pub timer_slack: Option<Duration>,
 }
 
 /// Settings of `etf` (`struct tc_etf_qopt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Etf {
-    /// The clock of its departure times, as in clock_gettime(2); 11 is `CLOCK_TAI`.
+    /// Clock of the departure times, as a clock number of clock_gettime(2); 11 is `CLOCK_TAI`.
     pub clock: i32,
-    /// Time before its departure at which a packet is handed to the device.
+    /// Time before a packet's departure at which the discipline hands the packet to the device.
     pub delta: Duration,
-    /// True if the device keeps the time itself.
+    /// True if the device itself holds packets until their departure times.
     pub offload: bool,
-    /// True if times are deadlines, before which a packet may leave.
+    /// True if departure times are deadlines, before which a packet may leave.
     pub deadline_mode: bool,
-    /// True if packets are taken from sockets that have not set `SO_TXTIME`.
+    /// True if the discipline accepts packets of sockets that have not set `SO_TXTIME`.
     pub skip_sock_check: bool,
 }
 
-/// `CLOCK_TAI` (linux/time.h).
+/// Number of `CLOCK_TAI` (linux/time.h).
 const CLOCK_TAI: i32 = 11;
 
 impl fmt::Display for QdiscOptions {
@@ -113,7 +117,7 @@ impl fmt::Display for QdiscOptions {
     }
 }
 
-/// Reads the attributes of a discipline of that kind.
+/// Reads the settings of a discipline of kind `kind` from its netlink attributes.
 #[cfg(target_os = "linux")]
 pub(super) fn read(kind: &str, options: &[netlink_packet_route::tc::TcOption]) -> QdiscOptions {
     use netlink_packet_core::Nla as _;
@@ -137,7 +141,7 @@ pub(super) fn read(kind: &str, options: &[netlink_packet_route::tc::TcOption]) -
     parse(kind, &bytes)
 }
 
-/// Reads the bytes of `TCA_OPTIONS`.
+/// Reads the settings of a discipline from the bytes of its attribute `TCA_OPTIONS`.
 pub(super) fn parse(kind: &str, bytes: &[u8]) -> QdiscOptions {
     let options = match kind {
         "fq" => Some(QdiscOptions::Fq(fq(bytes))),
@@ -175,8 +179,8 @@ fn etf(bytes: &[u8]) -> Option<Etf> {
     })
 }
 
-/// Length of a kernel tick (`PSCHED_SHIFT`, net/pkt_sched.h), in which the depth of a bucket is
-/// stated.
+/// Nanoseconds in a tick of the kernel's packet scheduler (`PSCHED_SHIFT`, net/pkt_sched.h), the
+/// unit in which the kernel states the depth of a token bucket.
 const NANOS_PER_TICK: u128 = 64;
 
 /// Reads `struct tc_tbf_qopt`: two rates of twelve bytes, of which the last four are bytes per
@@ -198,10 +202,11 @@ fn micros_of(micros: u32) -> Duration {
     Duration::from_micros(micros.into())
 }
 
-/// Returns the value of the first attribute of that kind in a row of attributes: length, kind and
-/// value, each aligned to four bytes.
+/// Returns the value of the first attribute of kind `kind` in a sequence of attributes. Each
+/// attribute has a length, a kind and a value, and is aligned to four bytes.
 fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    /// The kind's two upper bits say how the value is coded (linux/netlink.h).
+    /// Mask of an attribute's kind without the two upper bits, which tell how its value is encoded
+    /// (linux/netlink.h).
     const KIND: u16 = 0x3fff;
     loop {
         let length = usize::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));

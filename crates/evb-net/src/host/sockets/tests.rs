@@ -30,6 +30,7 @@ fn the_way_to_oneself_is_the_loopback() {
     let links = link::links().unwrap();
     let lo = links.iter().find(|link| link.index == route.device).unwrap();
     assert!(route.local && lo.loopback && lo.name == "lo", "{route:?} {lo:?}");
-    // An IPv4 packet's length has 16 bits; the loopback claims one more.
+    // The length of an IPv4 packet has 16 bits (at most 65 535), but the loopback device reports an
+    // MTU of 65 536.
     assert_eq!(path_mtu(home).ok(), lo.mtu.map(|mtu| mtu.min(65_535)));
 }

@@ -25,7 +25,7 @@ fn a_grant_is_followed_to_the_write_of_its_first_byte() {
     assert!(answers.take().is_some());
     assert_eq!(answers.take(), None, "once");
 
-    // A read without a grant ends, and the next grant is no sample.
+    // A measured read that brings no grant ends its measurement, so the next grant is not measured.
     answers.begin_read(stream.as_fd());
     answers.end_read();
     answers.note_grant(2000);

@@ -12,7 +12,7 @@ async fn a_source_that_does_not_read_loses_its_lane() {
     let silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, _) = listener.accept().await.unwrap();
     let mut end = BuilderEnd::new(stream);
-    // More than the kernel's buffers take.
+    // The queue holds more bytes than the kernel's socket buffers take.
     end.outgoing = BytesMut::zeroed(64 << 20);
     let flushed = std::future::poll_fn(|cx| match end.poll_flush(cx) {
         Poll::Pending => panic!("{} bytes wait, {OUTGOING_LIMIT} may", end.outgoing.len()),

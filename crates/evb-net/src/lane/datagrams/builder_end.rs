@@ -25,14 +25,15 @@ use crate::{
     udp::{DatagramSocket, Run},
 };
 
-/// Datagrams taken in one turn, before timers and others have theirs: grants for the room that they
-/// free must not wait for everything that a full port held.
+/// Maximum number of datagrams that are processed before timers and other tasks have their turn:
+/// grants for buffer space that became free must not wait for the whole backlog of a full port.
 const TURN: usize = 16;
 
-/// Replies to probes that one turn sends; a source that gets none asks again.
+/// Maximum number of replies to probes in one turn; a source that gets no reply repeats its probe.
 const REPLIES: usize = 64;
 
-/// Takes data and announcements of all lanes in, and sends grants and commits.
+/// Builder's end of all its lanes over datagrams: receives data and announcements, and sends grants
+/// and commits.
 #[derive(Debug)]
 pub struct BuilderDatagrams {
     socket: DatagramSocket,
@@ -40,7 +41,7 @@ pub struct BuilderDatagrams {
     datagram: BytesMut,
 }
 
-/// The datagram sources that are admitted.
+/// The sources that are admitted to send datagrams, and the state of their lanes.
 #[derive(Debug)]
 struct Entry {
     /// Source of each lane, ascending.
@@ -54,15 +55,15 @@ struct Entry {
 
 #[derive(Debug)]
 struct Link {
-    /// The connection of the handshake: its end is the association's.
+    /// TCP connection of the handshake, whose end is the end of the association.
     stream: TcpStream,
-    /// Address that its datagrams come from.
+    /// Address from which the source sends its datagrams.
     peer: Option<SocketAddr>,
     tags: Option<Box<DatagramTags>>,
     writes: WriteSampler,
 }
 
-/// Datagrams that belong to no lane: counted, and logged at a limited rate.
+/// Counts, and logs at a limited rate, rejected datagrams and datagrams that belong to no lane.
 #[derive(Debug)]
 struct Strangers {
     counts: DatagramReport,
@@ -70,7 +71,8 @@ struct Strangers {
 }
 
 impl BuilderDatagrams {
-    /// Creates the end of a bound socket. A source's position in `sources`, ascending, is its lane.
+    /// Creates the builder's end on a bound socket. The sources are in ascending order, and a
+    /// source's position in `sources` is the index of its lane.
     pub fn new(mut socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
         socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
@@ -79,7 +81,7 @@ impl BuilderDatagrams {
         Self { socket, entry, datagram: BytesMut::new() }
     }
 
-    /// A lane's handshake is over, and its association begins.
+    /// Begins the association of a lane, whose handshake is complete.
     pub fn open(&mut self, lane: LaneIndex, channel: impl Into<Channel>) {
         let (stream, session) = channel.into().into_parts();
         let tags = session.as_ref().map(Session::keys).map(|keys| Box::new(DatagramTags::new(keys)));
@@ -87,7 +89,7 @@ impl BuilderDatagrams {
         self.entry.links[lane] = Some(Link { stream, peer: None, tags, writes: WriteSampler::new() });
     }
 
-    /// A lane is over.
+    /// Ends the association of a lane.
     pub fn close(&mut self, lane: LaneIndex) {
         self.entry.links[lane] = None;
     }
@@ -97,10 +99,10 @@ impl BuilderDatagrams {
         self.entry.links[lane].is_some()
     }
 
-    /// Feeds what has come to `core`; `ended` hears of lanes that are over.
+    /// Receives datagrams and passes them to `core`; calls `ended` for each lane that has ended.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// An I/O error, after which the socket is unusable.
     pub fn poll_recv<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,
@@ -121,10 +123,10 @@ impl BuilderDatagrams {
     }
 
     /// Receives every datagram that has arrived by now, even if the task has not been woken: used
-    /// before something is declared lost.
+    /// before data is declared lost.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// An I/O error, after which the socket is unusable.
     pub fn recv<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,
@@ -137,8 +139,8 @@ impl BuilderDatagrams {
         Ok(progress)
     }
 
-    /// Sends a lane's source the records that are due. One that cannot be sent is lost like any
-    /// datagram, and will be repeated.
+    /// Sends the records that are due to a lane's source. If their datagram cannot be sent, it
+    /// counts as lost in the network, and the records are repeated later.
     pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: LaneIndex, now: Instant) {
         self.datagram.clear();
         core.write_datagram(lane, now, &mut self.datagram);
@@ -158,7 +160,7 @@ impl BuilderDatagrams {
         }
     }
 
-    /// Returns the counts of datagrams that belong to no lane, and of those that the kernel
+    /// Returns the counts of datagrams that belong to no lane, and of datagrams that the kernel
     /// dropped.
     pub fn report(&mut self) -> DatagramReport {
         let receive_drops = self.socket.receive_drops().unwrap_or_default();
@@ -172,15 +174,15 @@ impl BuilderDatagrams {
             if let Some(tags) = self.entry.links[lane].as_mut().and_then(|link| link.tags.as_mut()) {
                 tags.append(&mut self.datagram);
             }
-            // Who gets none asks again.
+            // A failure is ignored, because a source that gets no reply repeats its probe.
             let _ = self.socket.send_to(peer, &self.datagram);
         }
     }
 }
 
 impl Entry {
-    /// Takes one datagram, or several that the kernel has merged. Consecutive ones go to the
-    /// machine together.
+    /// Processes one datagram, or several that the kernel has merged. Datagrams with consecutive
+    /// lane bytes are passed to the lane's state machine together.
     fn take<P: GrantPolicy>(
         &mut self,
         from: SocketAddr,
@@ -211,8 +213,8 @@ impl Entry {
         }
     }
 
-    /// Opens a datagram. Where datagrams carry tags, one is believed only after its tag has been
-    /// verified as that of its lane's source, and as new.
+    /// Splits a datagram into header and body. If datagrams carry tags, accepts only a datagram
+    /// whose tag is valid for the source of its lane and that has not arrived before.
     fn open<'a, P: GrantPolicy>(
         &mut self,
         datagram: &'a [u8],
@@ -247,16 +249,16 @@ impl Entry {
         let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
             return strangers.note_stale(from, segments.count());
         };
-        // Only a source that probes changes its address: an old datagram that an attacker replays
-        // does not.
+        // Only a probe changes the recorded address of a source, so that an old datagram replayed
+        // by an attacker cannot change it.
         if link.peer.is_none() || header.kind == DatagramKind::Probe {
             link.peer = Some(from);
         }
         if header.kind == DatagramKind::Probe && replies.len() < REPLIES {
             let tag = if link.tags.is_some() { TAG_LENGTH } else { 0 };
             let length = (DATAGRAM_HEADER + tag) as u64 + segments.length();
-            // Where numbers make tags, a reply has the number of its probe, and no two may share
-            // one.
+            // Tags are computed from sequence numbers, so a reply with a tag takes the number of
+            // its probe, and no two replies may have the same number.
             let sequence = if link.tags.is_some() { header.sequence } else { 0 };
             replies.push((from, lane, reply(header, sequence, length)));
         }
@@ -292,7 +294,7 @@ impl Strangers {
     }
 }
 
-/// Makes the reply, which tells the length of a probe.
+/// Builds the reply to a probe, which contains the probe's length.
 fn reply(probe: &DatagramHeader, sequence: u32, length: u64) -> [u8; DATAGRAM_HEADER] {
     let header =
         DatagramHeader { kind: DatagramKind::ProbeReply, sequence, heard: 0, offset: length, ..*probe };

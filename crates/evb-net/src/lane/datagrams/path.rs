@@ -24,53 +24,54 @@ use crate::{
     udp::{DatagramSocket, Progress},
 };
 
-/// Packet sizes of common networks, tried beside the configured one: jumbo frames, FDDI, Ethernet,
-/// PPPoE, tunnels, and what every IPv6 path carries.
+/// Packet sizes of common networks, tried in addition to the configured size: jumbo frames, FDDI,
+/// Ethernet, PPPoE, tunnels, and the minimum that every IPv6 path carries.
 const SIZES: [u32; 7] = [9000, 4352, 1500, 1492, 1450, 1400, MIN_MTU as u32];
 
-/// Attempts with each size: losses are rare, and few sizes are wrong.
+/// Number of attempts with each packet size; few suffice, because losses are rare.
 const TRIES: u32 = 4;
 
-/// The least time that an answer is waited for at first; doubled for each try.
+/// Minimum time to wait for the reply to the first probe of a size; the time doubles with each
+/// attempt.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Properties of the path to a builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The largest IP packet that gets through, of those tried.
+    /// Size of the largest IP packet that reaches the builder, among the sizes tried.
     pub mtu: u32,
-    /// The most bytes of a datagram, header and tag included.
+    /// Maximum length of a datagram in bytes, including header and tag.
     pub datagram: usize,
-    /// Time until the answer came.
+    /// Time from a probe to its reply.
     pub round_trip: Duration,
 }
 
-/// Reason why datagrams cannot be used.
+/// Reason why a lane cannot use datagrams.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// No reply to any size.
+    /// The builder replied to no probe of any size.
     #[error(
         "{peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
     )]
     Silence {
-        /// The builder.
+        /// Address of the builder.
         peer: SocketAddr,
     },
-    /// The network or the system failed.
+    /// The network or the operating system failed.
     #[error("cannot send datagrams to {peer}: {reason}")]
     Io {
-        /// The builder.
+        /// Address of the builder.
         peer: SocketAddr,
-        /// The system's words.
+        /// Error that the operating system reported.
         reason: io::Error,
     },
 }
 
 /// Finds the largest packets, of at most `mtu` bytes, that reach the builder and are answered.
-/// `estimate` is roughly the time to an answer.
+/// `estimate` is roughly the time until a reply.
 ///
 /// # Errors
-/// [`PathError`]; there is no lane by datagrams.
+/// Returns a [`PathError`]; the lane then cannot use datagrams.
 pub async fn probe(
     socket: &mut DatagramSocket,
     peer: SocketAddr,
@@ -81,10 +82,10 @@ pub async fn probe(
     probe_tagged(socket, peer, association, mtu, estimate, &mut None).await
 }
 
-/// Does the same as [`probe`] where datagrams carry tags.
+/// Does the same as [`probe`], with datagrams that carry tags if `tags` is given.
 ///
 /// # Errors
-/// [`PathError`]; there is no lane by datagrams.
+/// Returns a [`PathError`]; the lane then cannot use datagrams.
 pub async fn probe_tagged(
     socket: &mut DatagramSocket,
     peer: SocketAddr,
@@ -137,13 +138,13 @@ fn send(
     let mut slices = vec![IoSlice::new(&header), IoSlice::new(&padding)];
     slices.extend(tag.as_ref().map(|tag| IoSlice::new(tag)));
     match socket.send_train(&slices, segment, None) {
-        // As if the network had lost it.
+        // A probe for which the socket has no room counts as lost in the network.
         Ok(_) | Err(SendError::Full) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the time at which a reply to a probe of that length came.
+/// Waits for the reply to a probe of `length` bytes, and returns the time of its arrival.
 async fn await_reply(
     socket: &mut DatagramSocket,
     association: Association,

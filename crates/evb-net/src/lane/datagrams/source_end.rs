@@ -35,39 +35,39 @@ use crate::{
     udp::DatagramSocket,
 };
 
-/// Pieces of fragments that one send takes, with a header in front of each segment: fewer than
-/// `UIO_MAXIOV`.
+/// Maximum number of pieces of fragments in one send, which also has a header for each segment; the
+/// total is below the kernel's limit `UIO_MAXIOV`.
 const PIECES: usize = 800;
 
-/// Time to wait after the socket was full although it had just reported room.
+/// Time to wait before the next attempt if a socket that has just reported room is full.
 const FULL_AGAIN: Duration = Duration::from_micros(200);
 
-/// Datagrams of the builder taken in one turn.
+/// Maximum number of datagrams of the builder that are processed in one turn.
 const TURN: usize = 256;
 
-/// Sends announcements and permitted data as datagrams, a train of segments at a time, from the
-/// memory in which readout left it.
+/// Source's end of a lane over datagrams. Sends announcements and granted data, one train of
+/// segments at a time, directly from the memory into which readout wrote the data.
 #[derive(Debug)]
 pub struct SourceDatagrams {
-    /// The connection of the handshake: its end is ours.
+    /// TCP connection of the handshake, whose end is the end of this lane.
     stream: TcpStream,
     socket: DatagramSocket,
     path: Path,
-    /// Most datagrams in one train.
+    /// Maximum number of datagrams in one train.
     pub(super) most: usize,
     /// Trains that wait for their departure.
     queue: VecDeque<Departing>,
-    /// One datagram of records that is not sent yet.
+    /// A datagram of records that is not sent yet; empty if there is none.
     pub records: BytesMut,
     tags: Option<DatagramTags>,
-    /// Log of datagrams that come from elsewhere, or came before.
+    /// Log of datagrams that other senders forged, or that arrived before.
     unbelieved: RefusalLog,
     headers: Vec<Envelope>,
-    /// The kernel holds as many trains as it can until then.
+    /// Time of the next attempt to send, if the kernel currently takes no more trains.
     until: Option<Instant>,
     /// Departure time of the last train.
     last_at: Option<Instant>,
-    /// A grant that is followed: its first lane byte, and when it was read.
+    /// The grant that is being measured: its first lane byte, and the time at which it was read.
     follows: Option<(u64, Instant)>,
 }
 
@@ -79,7 +79,8 @@ struct Departing {
 }
 
 impl SourceDatagrams {
-    /// Creates the end after the handshake, of a socket that has reached the builder by `path`.
+    /// Creates the source's end after the handshake, on a socket that has reached the builder by
+    /// `path`.
     pub fn new(stream: TcpStream, mut socket: DatagramSocket, path: Path) -> Self {
         socket.sample_waits();
         let most = (MAX_TRAIN / path.datagram).clamp(1, MAX_DATAGRAMS);
@@ -99,31 +100,32 @@ impl SourceDatagrams {
         }
     }
 
-    /// Has datagrams carry tags: those with which the path was found.
+    /// Makes datagrams carry tags, if given; `tags` is the state that the probes of the path used.
     pub fn tagged(self, tags: Option<DatagramTags>) -> Self {
         Self { tags, ..self }
     }
 
-    /// Limits trains to that many bytes, but at least one datagram.
+    /// Limits trains to the given number of bytes, but at least one datagram.
     pub fn in_trains_of(self, bytes: Option<Bytes>) -> Self {
         let most = bytes.map_or(self.most, |bytes| bytes.as_usize() / self.path.datagram);
         Self { most: most.clamp(1, self.most), ..self }
     }
 
-    /// Returns the bytes that a datagram needs beside its header and body.
+    /// Returns the length of a datagram's tag; 0 if datagrams carry no tags.
     fn tag_length(&self) -> usize {
         if self.tags.is_some() { TAG_LENGTH } else { 0 }
     }
 
-    /// The most bytes of a datagram, its tag left out.
+    /// Returns the maximum length of a datagram in bytes, without its tag.
     pub fn datagram(&self) -> usize {
         self.path.datagram - self.tag_length()
     }
 
-    /// Takes in what the builder says. [`Progress::More`]: there may be more.
+    /// Receives the builder's datagrams and passes them to `core`. [`Progress::More`] means that
+    /// more may be waiting.
     ///
     /// # Errors
-    /// [`LaneEnd`]; drop the connection.
+    /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -142,8 +144,9 @@ impl SourceDatagrams {
             for datagram in run.datagrams() {
                 let (header, body) = match open(datagram, tags.as_mut()) {
                     Ok(opened) => opened,
-                    // Damaged datagrams are repeated like lost ones. The socket is connected, so
-                    // that others can reach it only with a forged source address.
+                    // Damaged datagrams are ignored, because the builder repeats them like lost
+                    // ones. The socket is connected, so that other senders can reach it only with a
+                    // forged source address.
                     Err(Unbelieved::Datagram(_)) => continue,
                     Err(fault) => {
                         unbelieved.record(from, &fault);
@@ -164,8 +167,8 @@ impl SourceDatagrams {
         Ok(progress)
     }
 
-    /// Queues lane bytes that depart at `at`. Repetitions go before first transmissions, and
-    /// replace older answers with the same bytes (docs/reference/protocol.md UDP-12).
+    /// Queues lane bytes that depart at `at`. Retransmissions go before first transmissions, and
+    /// replace queued retransmissions of the same bytes (docs/reference/protocol.md UDP-12).
     pub fn send(&mut self, range: Range<u64>, request: Request, at: Instant) {
         if request == 0 {
             self.queue.push_back(Departing { range, request, at });
@@ -174,7 +177,9 @@ impl SourceDatagrams {
         self.queue.retain_mut(|waiting| {
             let overlaps = waiting.range.start < range.end && range.start < waiting.range.end;
             if waiting.request != 0 && overlaps {
-                // What is left beside the new one behind it is missed, and asked for once more.
+                // An older retransmission that overlaps keeps only its bytes before the new one.
+                // The builder misses the older retransmission's remaining bytes and requests them
+                // again.
                 waiting.range.end = waiting.range.end.min(range.start);
             }
             !waiting.range.is_empty()
@@ -185,15 +190,15 @@ impl SourceDatagrams {
         }
     }
 
-    /// Returns true if answers to the builder's requests wait to be sent.
+    /// Returns true if retransmissions that the builder requested wait to be sent.
     pub fn is_answering(&self) -> bool {
         self.queue.front().is_some_and(|front| front.request != 0)
     }
 
-    /// Sends what is queued, as far as the socket takes it.
+    /// Sends queued records and data, as far as the socket takes them.
     ///
     /// # Errors
-    /// [`LaneEnd`]; drop the connection.
+    /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -203,7 +208,8 @@ impl SourceDatagrams {
         self.until = None;
         let mut was_full = false;
         loop {
-            // Records say that a request was heard: they follow what answers it.
+            // Records acknowledge the builder's requests, so they are sent after the data that
+            // answers these requests.
             let answers = self.is_answering();
             let sent = match (self.records.is_empty(), self.queue.is_empty()) {
                 (true, true) => return Poll::Ready(Ok(())),
@@ -212,7 +218,7 @@ impl SourceDatagrams {
             };
             match sent {
                 Ok(()) => {}
-                // An error that ICMP reports makes a socket look writable for ever, so readiness is
+                // An error that ICMP reports makes a socket look writable forever, so readiness is
                 // trusted for one try only.
                 Err(SendError::Full) if std::mem::replace(&mut was_full, true) => {
                     self.until = Some(clock::now() + FULL_AGAIN);
@@ -232,14 +238,14 @@ impl SourceDatagrams {
         }
     }
 
-    /// Returns the time of the next flush, where the kernel holds trains for their departure.
+    /// Returns the time at which to flush again, if the kernel currently takes no more trains.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.until
     }
 
     /// Returns counts of the trains that were handed to the kernel.
     pub fn trains(&mut self) -> TrainReport {
-        // On a socket that is broken, there is nothing to be read any more.
+        // The counts of an unusable socket cannot be read, and are reported as zero.
         let counts = self.socket.counts().unwrap_or_default().trains;
         TrainReport {
             send_drops: counts.dropped_here + counts.missed + counts.invalid,
@@ -264,14 +270,14 @@ impl SourceDatagrams {
         let length = self.records.len() + tag.map_or(0, |tag| tag.len());
         let length = u16::try_from(length).unwrap_or(u16::MAX);
         let slices = [&self.records[..], tag.as_ref().map_or(&[], |tag| &tag[..])].map(IoSlice::new);
-        // It must not depart before the trains queued earlier: they may be the answer to what it
-        // acknowledges.
+        // The records must not depart before the trains sent earlier, which may answer the request
+        // that the records acknowledge.
         self.socket.send_train(&slices[..1 + usize::from(tag.is_some())], length, self.last_at)?;
         self.records.clear();
         Ok(())
     }
 
-    /// Sends the next segments that are queued, as many as go at once.
+    /// Sends the next queued segments as one train, as many as fit.
     fn send_train(&mut self, core: &mut SourceCore, lane: LaneIndex) -> Result<(), SendError> {
         let others_answer = self.queue.get(1).is_some_and(|next| next.request != 0);
         let frame = DATAGRAM_HEADER + self.tag_length();
@@ -288,7 +294,8 @@ impl SourceDatagrams {
         let mut cut = Cut::into_segments(segment);
         let covered = core.pieces(lane, range.clone(), PIECES, |piece| cut.push(piece));
         if covered == 0 {
-            // Committed since it was asked for again: the builder has it.
+            // These bytes were committed after the builder requested them again, so the builder has
+            // them.
             departing.range.start = end.min(range.start + segment as u64);
         } else {
             let length = cut.finish(covered < end - range.start);
@@ -297,7 +304,8 @@ impl SourceDatagrams {
             let slices = cut.slices(&self.headers);
             let datagram = segment + frame;
             let sent = self.socket.send_train(&slices, datagram as u16, Some(departing.at))?;
-            // Without segmentation, perhaps not all of them.
+            // If the kernel does not segment the train, only some of its datagrams may have been
+            // sent.
             let whole = sent >= length + count as usize * frame;
             let (count, length) =
                 if whole { (count, length) } else { ((sent / datagram) as u32, sent / datagram * segment) };

@@ -59,7 +59,7 @@ async fn so_they_do_over_ipv6() {
 async fn what_a_lost_datagram_held_is_sent_again() {
     let mut rig = Rig::new("127.0.0.1").await;
     rig.push(&[30_000; 40]);
-    // Every 50th datagram of the source is damaged on the way, as a relay would.
+    // A relay on the path damages every 50th datagram of the source.
     rig.damage_each(50).await;
     rig.run(|rig| rig.events.len() == 40 && rig.source.uncommitted() == 0).await;
     assert!(rig.events.iter().all(|event| event.is_complete()));

@@ -8,11 +8,11 @@ use evb_core::{
     wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
 };
 
-/// Header in front of a segment, and tag behind it.
+/// Header of a segment, and its tag if datagrams carry tags.
 pub(super) type Envelope = ([u8; DATAGRAM_HEADER], Option<[u8; TAG_LENGTH]>);
 
-/// Returns a header with a checksum over it and the body, or, where datagrams carry tags, one
-/// without checksum, and the tag.
+/// Returns a datagram's header with a checksum over header and body. If datagrams carry tags,
+/// returns the header without checksum, and the tag.
 #[inline]
 pub(super) fn envelope<'a>(
     header: &DatagramHeader,
@@ -36,12 +36,12 @@ pub(super) struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Cuts into segments of that many lane bytes; the last may be shorter.
+    /// Starts to cut lane bytes into segments of `segment` bytes; the last may be shorter.
     pub(super) fn into_segments(segment: usize) -> Self {
         Self { pieces: Vec::with_capacity(128), ends: Vec::with_capacity(64), segment, room: segment }
     }
 
-    /// The next lane bytes.
+    /// Appends the next lane bytes.
     pub(super) fn push(&mut self, mut piece: &'a [u8]) {
         while !piece.is_empty() {
             if self.room == 0 {
@@ -55,8 +55,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Drops the last segment if it is not full, unless it is the only one. Returns the number of
-    /// lane bytes that remain.
+    /// Ends the last segment. With `drop_rest`, drops the last segment if it is not full, unless it
+    /// is the only one. Returns the number of lane bytes that remain.
     pub(super) fn finish(&mut self, drop_rest: bool) -> usize {
         let last = self.segment - self.room;
         if drop_rest && self.room > 0 && !self.ends.is_empty() {
@@ -72,8 +72,8 @@ impl<'a> Cut<'a> {
         self.ends.len() as u32
     }
 
-    /// Makes the headers of all segments, of lane bytes from `offset` on, and their tags if they
-    /// carry any.
+    /// Builds the headers of all segments, whose lane bytes begin at `offset`, and their tags if
+    /// datagrams carry tags.
     pub(super) fn seal(
         &self,
         sealing: Sealing,
@@ -90,7 +90,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Headers and bytes, in the order of sending.
+    /// Returns the headers, lane bytes and tags of all segments, in the order of sending.
     pub(super) fn slices<'s>(&self, headers: &'s [Envelope]) -> Vec<IoSlice<'s>>
     where
         'a: 's,

@@ -25,7 +25,8 @@ use crate::{
     security::{Opener, PresharedKey, Security},
 };
 
-/// The ends of a lane whose peers share a key: the source's, and what the builder reads and opens.
+/// Returns the source's end of a lane whose peers share a key, and the stream and the opener of the
+/// builder's end.
 async fn protected() -> (SourceEnd, TcpStream, Opener) {
     let key = Security::Psk(PresharedKey::new([6; 32]));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -62,7 +63,7 @@ fn core() -> SourceCore {
     core
 }
 
-/// Fragments of that size, of events from `first` on, announced.
+/// Pushes `count` fragments of `size` bytes, of events from `first` on, and announces them.
 fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size: usize) {
     let now = clock::now();
     let mut decisions = Decisions::starting(EventId::new(first));
@@ -71,13 +72,13 @@ fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size
     for event in (first..first + u64::from(count)).map(EventId::new) {
         core.push(Fragment::new(event, Timestamp::default(), vec![7; size]), now).unwrap();
     }
-    // Batch by batch, as time goes by.
+    // The core announces the fragments in batches, as time passes.
     for turn in 0..100 {
         core.announce(LaneIndex::new(0), now + Duration::from_millis(turn * 100), &mut end.announcements);
     }
 }
 
-/// Grants lane bytes up to `upto`, and sends all that are granted.
+/// Grants lane bytes up to `upto`, and queues all granted bytes for sending.
 fn grant(core: &mut SourceCore, end: &mut SourceEnd, upto: u64) {
     core.handle_grant(LaneIndex::new(0), upto).unwrap();
     while let Some(taken) = core.take(LaneIndex::new(0), u64::MAX) {
@@ -85,7 +86,8 @@ fn grant(core: &mut SourceCore, end: &mut SourceEnd, upto: u64) {
     }
 }
 
-/// Reads until that much data is there: announced fragments, and the data's ranges.
+/// Reads records until data up to `until` has arrived. Returns the number of announced fragments,
+/// and the ranges of the data records.
 async fn records(stream: &mut TcpStream, opener: &mut Opener, until: u64) -> (usize, Vec<Range<u64>>) {
     let (mut content, mut announced, mut data) = (BytesMut::new(), 0, Vec::<Range<u64>>::new());
     loop {
@@ -118,7 +120,7 @@ fn is_whole(data: &[Range<u64>], size: u64) -> bool {
         && data.last().is_some_and(|last| last.end == size)
 }
 
-/// Flushes while the other end reads up to `size`.
+/// Flushes the source's end while the builder's end reads data up to `size`.
 async fn carried(
     core: &SourceCore,
     end: &mut SourceEnd,
@@ -136,8 +138,8 @@ async fn carried(
 async fn announcements_wait_for_the_end_of_a_record_that_is_under_way() {
     let (mut end, mut stream, mut opener) = protected().await;
     let mut core = core();
-    // The record is larger than the kernel's buffers, so that it is under way when the next is
-    // announced.
+    // The first data record is larger than the kernel's buffers, so that it is still being written
+    // when the next fragment is announced.
     push(&mut core, &mut end, 1, 1, 32 << 20);
     let size = core.sendable(LaneIndex::new(0)).max((32 << 20) + 16);
     grant(&mut core, &mut end, size);

@@ -110,8 +110,8 @@ fn software_asked_for_is_software_and_spins_if_told() {
 
 #[test]
 fn a_paced_tcp_socket_that_bursts_is_not_better_than_a_timer() {
-    // A gigabit's millisecond is 122 kB: more than the longest train that counts as tame, whatever
-    // the kernel's settings.
+    // At 1 Gbit/s, a train of one millisecond has 122 kB, which exceeds the longest acceptable
+    // train (`TAME`) with every kernel setting.
     let trials = [trial(Transport::Tcp, Some(1_000_000_000))];
     let choice = choose_by(None, Software::timer(), &trials, &|offload, _| proof(offload, true)).unwrap();
     assert_eq!(choice.executor.offload(), Offload::Software);

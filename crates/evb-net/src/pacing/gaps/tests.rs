@@ -21,7 +21,7 @@ fn a_clock_is_regular() {
 
 #[test]
 fn quantiles_and_deviations_are_counted() {
-    // Gaps of 100, 90, 130, 100.
+    // The gaps between these times are 100, 90, 130 and 100 µs.
     let gaps = micros(&[0, 100, 190, 320, 420]);
     let nominal = Duration::from_micros(100);
     assert_eq!(gaps.quantile(0.0), Some(Duration::from_micros(90)));

@@ -4,7 +4,8 @@ use evb_core::time::Instant;
 
 use super::{PollingRefused, TRIAL, absence, judge, prove_polling};
 
-/// A clock that goes on by 1 µs with each look, and is away for `gap` after every `looks`.
+/// Returns a clock that advances by 1 µs with each reading, and by a further `gap` with every
+/// `looks`-th reading.
 fn clock(looks: u64, gap: Duration) -> impl FnMut() -> Instant {
     let (mut now, mut count) = (Instant::from_nanos(1), 0);
     move || {
@@ -29,11 +30,11 @@ fn a_thread_that_keeps_its_core_is_never_absent() {
 
 #[test]
 fn a_thread_that_shares_its_core_is_refused() {
-    // Off the core for 1 ms after each 1 ms.
+    // This thread is off its core for 1 ms after each 1 ms of running.
     let absent = absence(clock(1000, Duration::from_millis(1)));
     assert!(absent >= TRIAL / 3, "{absent:?}");
     assert!(matches!(judge(absent), Err(PollingRefused::CoreTaken { percent: 30.. })));
-    // A tenth is borne.
+    // An absence for a tenth of the trial is accepted.
     assert_eq!(judge(TRIAL / 10), Ok(()));
     assert!(judge(TRIAL / 8).is_err());
 }

@@ -1,4 +1,4 @@
-//! Whether datagrams depart at the times asked for.
+//! The proof that datagrams depart at the requested times.
 
 use std::{io, time::Duration};
 
@@ -13,41 +13,42 @@ use crate::{
     },
 };
 
-/// Datagrams in one proof.
+/// Number of datagrams in one proof.
 const COUNT: usize = 8;
-/// Time between two departures.
+/// Requested time between two departures.
 const GAP: Duration = Duration::from_millis(2);
-/// Time from handing the datagrams over to the first departure; a slow host gets twice as much with
-/// each attempt.
+/// Time from the handover of the datagrams to the first departure; the time doubles with each
+/// attempt, for slow hosts.
 const AHEAD: Duration = Duration::from_millis(4);
-/// Wait after the last departure; datagrams that come later count as lost.
+/// Wait after the last departure; datagrams that are seen later count as lost.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// A datagram that leaves earlier than its time by this much was not held. Without the offload they
-/// all do, by `AHEAD` and more.
+/// A datagram that leaves earlier than its departure time by more than this was not held. Without
+/// the offload, all datagrams leave early by `AHEAD` or more.
 const EARLY: Duration = Duration::from_millis(1);
-/// The median gap may be this far from the asked one, as a fraction of it.
+/// Largest allowed distance of the median gap from the requested gap, as a fraction of the
+/// requested gap.
 const TOLERANCE: f64 = 0.1;
-/// A busy host may be late now and then; it is never early.
+/// Maximum number of attempts: a busy host may delay some datagrams, but never sends them early.
 const ATTEMPTS: u32 = 4;
 
 /// Observed departures of datagrams that had departure times.
 #[derive(Debug, PartialEq)]
 pub(super) struct Timing {
-    /// Datagrams that were observed.
+    /// Number of datagrams that were observed.
     pub(super) seen: usize,
-    /// Datagrams that left before their time.
+    /// Number of datagrams that left before their departure times.
     early: usize,
-    /// Distance of the median gap from the requested one.
+    /// Distance of the median gap from the requested gap, as a fraction of the requested gap.
     pub(super) error: Option<f64>,
-    /// The distance of a departure from its time, at the 99th percentile.
+    /// Distance of a departure from its requested time, at the 99th percentile.
     pub(super) p99: Option<Duration>,
-    /// Distance of a departure from its time, at the median.
+    /// Distance of a departure from its requested time, at the median.
     pub(super) median: Option<Duration>,
 }
 
 impl Timing {
-    /// Compares departures `gap` apart with the observed times, which may be earlier by `delta`,
-    /// where that is intended.
+    /// Compares the requested departure times, `gap` apart, with the observed times, which may be
+    /// earlier by `delta` if the queueing discipline releases datagrams in advance.
     pub(super) fn of(asked: &[Instant], seen: &[Option<Instant>], gap: Duration, delta: Duration) -> Self {
         let pairs: Vec<(Instant, Instant)> =
             asked.iter().zip(seen).filter_map(|(asked, seen)| Some((*asked, (*seen)?))).collect();
@@ -71,7 +72,7 @@ impl Timing {
         }
     }
 
-    /// Returns true if departure times were kept.
+    /// Returns true if all `count` datagrams were seen and their departure times were kept.
     pub(super) fn holds(&self, count: usize) -> bool {
         self.seen == count && self.early == 0 && self.error.is_some_and(|error| error <= TOLERANCE)
     }
@@ -105,7 +106,8 @@ impl Timing {
     }
 }
 
-/// Datagrams handed over together, each with its departure time.
+/// Tests an executor in the kernel: hands over all datagrams together, each with its departure
+/// time.
 pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration) -> io::Result<Finding> {
     let mut last = Finding::failed("nothing was sent");
     for attempt in 0..ATTEMPTS {
@@ -124,8 +126,8 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
             last.why = format!("{}; {} reported late, {} refused", last.why, counts.missed, counts.invalid);
         }
         if !punctual {
-            // A datagram handed over after its time leaves at once, before any discipline holds it,
-            // and proves nothing.
+            // A datagram that is handed over after its departure time leaves at once with any
+            // discipline, and proves nothing.
             last = last.unproved("this host handed the datagrams over too late");
         } else if last.held || timing.early > 0 {
             break;
@@ -134,19 +136,21 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
     Ok(last)
 }
 
-/// Datagrams handed over together on a socket that has a rate; `fq` spaces them, others do not.
+/// Tests the pacing of a UDP socket: hands over all datagrams together on a socket that has a rate.
+/// The queueing discipline `fq` spaces these datagrams; other disciplines do not.
 ///
 /// The rate is below `fq`'s `low_rate_threshold` of 550 kbit/s, since a faster flow may send
 /// `initial_quantum` (ten packets of the device's MTU) unpaced.
 pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<Finding> {
-    /// Layer 2, of the smallest datagrams that no device pads.
+    /// Length of the test datagrams on layer 2: small, but long enough that no device pads them.
     const LENGTH: usize = 100;
     let headers = if trial.to.is_ipv4() { 14 + 20 + 8 } else { 14 + 40 + 8 };
     let rate = Rate::from_bytes_per_second((LENGTH as u128 * 1_000_000_000 / GAP.as_nanos()) as u64);
     let mut last = Finding::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
         let mut observed = Observed::open(trial, executor, Some(rate))?;
-        // The flow's next departure is due by what it has sent: nothing, for a while.
+        // The pause lets `fq` forget the datagram that `open` sent, so that the flow's next
+        // datagram may depart at once.
         std::thread::sleep(GAP);
         let first = clock::now();
         for _ in 0..COUNT {
@@ -163,13 +167,14 @@ pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<Findin
     Ok(last)
 }
 
-/// Sends datagrams at their times by the timer of its executor. This cannot disprove anything: it
-/// measures the timer's precision on this host.
+/// Sends datagrams at their departure times with the executor's timer. This test cannot fail; it
+/// measures the precision of the timer on this host.
 pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<Finding> {
     const COUNT: usize = 32;
     const GAP: Duration = Duration::from_millis(1);
     let mut observed = Observed::open(trial, executor, None)?;
-    // The timer belongs to a runtime; where we are called from one, ours needs a thread of its own.
+    // The timer needs a tokio runtime. The caller may already run inside a runtime, so the new
+    // runtime gets a thread of its own.
     let asked = std::thread::scope(|scope| {
         let thread = scope.spawn(|| send_on_time(&mut observed, executor, COUNT, GAP));
         thread.join().map_err(|_| io::Error::other("the sending thread has ended"))?

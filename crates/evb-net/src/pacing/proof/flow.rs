@@ -1,4 +1,4 @@
-//! Whether a TCP flow keeps the rate of its socket.
+//! The proof that a TCP flow keeps the rate of its socket.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -25,16 +25,18 @@ use crate::{
 const RATE: Rate = Rate::from_bits_per_second(80_000_000);
 /// Duration of the flow.
 const TIME: Duration = Duration::from_millis(150);
-/// The rate may be this far from the asked one, as a fraction of it.
+/// Largest allowed distance of the rate from the requested rate, as a fraction of the requested
+/// rate.
 const TOLERANCE: f64 = 0.1;
-/// A busy host may hold the flow up now and then.
+/// Maximum number of attempts, since a busy host may delay the flow.
 const ATTEMPTS: usize = 3;
-/// Without the rate, the flow must be this many times faster; else something else held it back.
+/// Factor by which an unpaced flow must be faster than the paced flow; otherwise something other
+/// than pacing limits the flow.
 const FASTER: f64 = 1.5;
 
-/// Proves the pacing of TCP, which paces by itself on any device (since Linux 4.20 by departure
-/// times, below `fq` or not). A flow inside this host is proof enough, and the only one that needs
-/// no listener at the other end.
+/// Tests the pacing of TCP, which paces by itself on any device (since Linux 4.20 by departure
+/// times, with or without `fq`). A flow inside this host suffices as a proof, and needs no listener
+/// on another host.
 pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
     let volume = (RATE * TIME).count();
     let mut free = 0.0f64;
@@ -65,7 +67,8 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
     Ok(last)
 }
 
-/// The rate of a flow of that many bytes from our address to our address, in bytes per second.
+/// Measures a TCP flow of `volume` bytes from an address of this host to the same address. Returns
+/// its rate in bytes per second.
 fn flow(trial: &Trial, rate: Option<Rate>, volume: u64) -> io::Result<f64> {
     let listener = TcpListener::bind((trial.from, 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
@@ -81,7 +84,8 @@ fn flow(trial: &Trial, rate: Option<Rate>, volume: u64) -> io::Result<f64> {
     let give_up = clock::now() + TIME * 2;
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Unpaced, what costs the least; paced, little at once.
+            // Without pacing, large writes cost the least; with pacing, small writes keep bursts
+            // short.
             let room = vec![0u8; if rate.is_none() { 1 << 16 } else { 1 << 12 }];
             let mut left = volume;
             while left > 0 && clock::now() < give_up {
@@ -96,7 +100,8 @@ fn flow(trial: &Trial, rate: Option<Rate>, volume: u64) -> io::Result<f64> {
     })
 }
 
-/// The rate of what arrives, after what the first window let through unpaced.
+/// Returns the rate at which bytes arrive, without the first fifth of the bytes, which TCP's first
+/// window lets pass unpaced.
 fn receive(receiver: &mut TcpStream, give_up: Instant) -> io::Result<f64> {
     let mut room = vec![0u8; 1 << 17];
     let mut arrivals: Vec<(f64, f64)> = Vec::new();

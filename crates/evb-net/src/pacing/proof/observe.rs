@@ -1,5 +1,5 @@
-//! Datagrams whose departure is observed: at the peer if that is an address of this host, else in
-//! the kernel, where they leave the queueing discipline.
+//! Test datagrams whose departure is observed: at the peer if the peer's address belongs to this
+//! host, else in the kernel, where they leave the queueing discipline.
 
 use std::{
     io::{self, IoSlice},
@@ -19,23 +19,24 @@ use crate::{
     pacing::{executor::Executor, receiver::GapReceiver, sender::DatagramSender, sender::SendError},
 };
 
-/// RFC 863: what comes there is thrown away.
+/// Port of the discard service (RFC 863), which drops everything that it receives.
 const DISCARD: u16 = 9;
 
 /// Longest delay of the first datagram, which waits for the peer's link address.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// A train of datagrams on a path, and who sees them depart.
+/// A sequence of test datagrams on a path, and the observer of their departures.
 pub(super) struct Observed {
     pub(super) sender: DatagramSender,
     receiver: Option<GapReceiver>,
-    /// Departures that were seen, by number.
+    /// Departure times that were observed, by the number of the datagram.
     seen: Vec<Option<Instant>>,
     room: Vec<u8>,
 }
 
 impl Observed {
-    /// Opens both ends and sends one datagram ahead, which finds the way.
+    /// Opens the sender and the observer, and sends one datagram ahead, which resolves the peer's
+    /// link address.
     pub(super) fn open(trial: &Trial, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<Self> {
         let buffer = Some(Bytes::mib(2));
         let receiver = GapReceiver::bind((trial.to, trial.port.unwrap_or(0)).into(), buffer).ok();
@@ -57,7 +58,7 @@ impl Observed {
         Ok(observed)
     }
 
-    /// Sends one datagram of `length` bytes, at least 8: its number.
+    /// Sends one datagram of `length` bytes, at least 8, which begins with its number.
     pub(super) fn send(&mut self, length: usize, at: Option<Instant>) -> Result<(), SendError> {
         let number = self.seen.len() as u64;
         let room = self.room.get_mut(..length).unwrap_or_default();
@@ -65,8 +66,8 @@ impl Observed {
             *head = number.to_le_bytes();
         }
         let sent = match self.sender.send(&[IoSlice::new(room)], None, at) {
-            // No socket listens there, and the error is the peer's reply to an earlier datagram:
-            // this one has not left yet.
+            // If no socket listens at the peer's port, the error is the peer's reply to an earlier
+            // datagram, and the new datagram has not left yet.
             Err(SendError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.sender.send(&[IoSlice::new(room)], None, at)
             }
@@ -77,7 +78,8 @@ impl Observed {
         Ok(())
     }
 
-    /// Waits until `count` datagrams were seen, the first one of all included, or until `until`.
+    /// Waits until `count` datagrams were seen, including the datagram sent ahead, or until the
+    /// time `until`.
     pub(super) fn wait(&mut self, count: usize, until: Instant) -> io::Result<()> {
         loop {
             self.look(Duration::from_millis(1))?;
@@ -88,7 +90,8 @@ impl Observed {
         }
     }
 
-    /// Notes what is there, and waits for one more at most that long.
+    /// Notes the departures that have been observed, and waits for one more, for at most
+    /// `patience`.
     pub(super) fn look(&mut self, patience: Duration) -> io::Result<()> {
         self.sender.collect()?;
         let Some(receiver) = &mut self.receiver else {
@@ -110,7 +113,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Returns the observed departures, without that of the datagram sent ahead.
+    /// Returns the observed departures, without the departure of the datagram sent ahead.
     pub(super) fn departures(&self) -> &[Option<Instant>] {
         self.seen.get(1..).unwrap_or_default()
     }

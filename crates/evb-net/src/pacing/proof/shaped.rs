@@ -1,4 +1,4 @@
-//! Whether something in the kernel holds datagrams to a destination back to a rate.
+//! The proof that a token bucket in the kernel limits datagrams to a destination to a rate.
 
 use std::{io, time::Duration};
 
@@ -10,44 +10,48 @@ use crate::{
     pacing::{executor::TokenBucketFilter, sender::SendError},
 };
 
-/// Payload of a full packet at an MTU of 1500, and its size on layer 2.
+/// Payload of a test packet over IPv4; on layer 2, its size is `LAYER_2`, the size of a full
+/// packet.
 const PAYLOAD: usize = 1458;
 const LAYER_2: u64 = 1500;
-/// Datagrams sent beyond the depth of a bucket that is meant to shape.
+/// Number of datagrams sent beyond the depth of the token bucket.
 const SHOWN: usize = 80;
-/// That depth: `evbd provision` gives 10 ms of the rate at most.
+/// Assumed depth of the token bucket, as a time at its rate; `evbd provision` sets at most 10 ms.
 const DEPTH: Duration = Duration::from_millis(12);
-/// Small buckets hold a few packets more.
+/// Smallest assumed depth of a token bucket in packets, because small buckets hold a few packets
+/// more.
 const LEAST_DEPTH: usize = 40;
-/// Number of datagrams that must depart after the last was handed over, which shows that they had
-/// to wait.
+/// Number of datagrams that must depart after the last datagram was handed over, which shows that
+/// they had to wait.
 const WAITED: usize = 8;
-/// Departures that a socket stores between two reads, with a margin: its receive buffer of 208 KiB
-/// holds about 270.
+/// Number of datagrams sent between two reads of the receiving socket, with a margin: the socket's
+/// receive buffer of 208 KiB holds about 270 datagrams.
 const BETWEEN_LOOKS: usize = 64;
-/// Datagrams that fit into a socket's buffer and a class's queue of 1000 packets.
+/// Maximum number of datagrams in a burst, which fit into a socket's buffer and a traffic class's
+/// queue of 1000 packets.
 const MOST: usize = 830;
-/// The longest that a proof takes.
+/// Longest time that a burst takes at the rate to be enforced.
 const LONGEST: Duration = Duration::from_millis(240);
-/// The rate may be this far from the asked one, as a fraction of it.
+/// Largest allowed distance of the rate from the requested rate, as a fraction of the requested
+/// rate.
 const TOLERANCE: f64 = 0.1;
 
-/// Attempts, since a busy host may disturb some.
+/// Maximum number of attempts, since a busy host may disturb some of them.
 const ATTEMPTS: usize = 3;
 
 /// Factor by which the offered rate must exceed the rate to be enforced.
 const FASTER: f64 = 1.1;
-/// Reason for a proof that neither proves nor disproves.
+/// Reason that is given for an inconclusive proof.
 const TOO_SLOW: &str = "this host is too slow to tell";
 
-/// Sends a burst and takes the rate at which its end departs.
+/// Tests a token bucket: sends a burst and measures the rate at which the end of the burst departs.
 pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     let Some(rate) = trial.rate else {
         return Ok(Finding::failed("no rate was given to compare with"));
     };
     let packets = |time: Duration| usize::try_from((rate * time).count() / LAYER_2).unwrap_or(usize::MAX);
-    // The bucket refills while the burst is sent: twice its depth empties one of half the speed at
-    // which it is sent.
+    // The bucket refills while the burst is sent: a burst of twice the depth empties a bucket whose
+    // rate is half the rate of sending.
     let depth = packets(DEPTH).max(LEAST_DEPTH);
     let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
     if count < 12 {
@@ -61,7 +65,8 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
         let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
         let (finding, found) = judge(&offered, &seen, rate);
         last = Finding { why: format!("{}, seen {}", finding.why, observed.witness()), ..finding };
-        // A busy host makes it slower now and then, never faster.
+        // A busy host may lower the measured rate, but never raises it, so a rate that is too high
+        // ends the test.
         if last.held || found > rate.bytes_per_second() * (1.0 + TOLERANCE) {
             break;
         }
@@ -85,11 +90,11 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
     Ok(times)
 }
 
-/// Compares full packets, handed over and departed at these times, with a rate. Returns the finding
-/// and the measured rate in bytes per second.
+/// Compares the rate of test packets, handed over at the times `offered` and departed at the times
+/// `seen`, with a requested rate. Returns the finding and the measured rate in bytes per second.
 ///
-/// Packets that depart after the last was handed over had to wait, and show what holds them back.
-/// Where none had to wait, either nothing holds them back, or the bucket was never empty.
+/// Packets that depart after the last packet was handed over had to wait, and show the rate of the
+/// bucket. If no packet had to wait, either there is no bucket, or the bucket was never empty.
 pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Finding, f64) {
     let (Some(end), Some(offer)) = (offered.last(), rate_of(offered)) else {
         return (Finding::failed("hardly anything could be sent"), 0.0);
@@ -124,14 +129,14 @@ pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Findi
     )
 }
 
-/// Returns true if `count` packets at rate `offer` empty a bucket of that rate, which refills
-/// meanwhile.
+/// Returns true if `count` packets sent at the rate `offer` empty a bucket of rate `rate`, which
+/// refills meanwhile.
 fn is_emptied(count: usize, offer: f64, rate: Rate) -> bool {
     let depth = (rate * DEPTH).count().max(LEAST_DEPTH as u64 * LAYER_2) as f64;
     count as f64 * LAYER_2 as f64 * (1.0 - rate.bytes_per_second() / offer) > depth
 }
 
-/// The rate of full packets at these times, in bytes per second.
+/// Returns the rate of test packets at the given times, in bytes per second on layer 2.
 fn rate_of(times: &[Instant]) -> Option<f64> {
     let [first, .., last] = times else { return None };
     let bytes = (times.len() as u64 - 1) * LAYER_2;

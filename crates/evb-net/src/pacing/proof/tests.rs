@@ -64,7 +64,7 @@ fn a_lost_one_does_not_hold() {
 #[test]
 fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
     let rate = Rate::from_bits_per_second(100_000_000);
-    // 40 pass with the bucket's depth, then one every 120 us.
+    // First 40 packets pass because of the bucket's depth, then one packet passes every 120 µs.
     let mut seen = times(40, 0, Duration::from_micros(2));
     seen.extend(times(80, 200_000, Duration::from_micros(120)));
     let offered = times(120, 0, Duration::from_micros(5));
@@ -83,7 +83,7 @@ fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
 
 #[test]
 fn the_rate_of_bursts_is_that_of_the_line_through_them() {
-    // 64 kB every 6.4 ms, each in two pieces: 10 MB/s.
+    // The flow sends 64 kB every 6.4 ms, each time in two pieces, which is a rate of 10 MB/s.
     let piece = |index: u32| {
         (f64::from(index / 2) * 6.4e-3 + f64::from(index % 2) * 2e-5, f64::from(index + 1) * 32e3)
     };
@@ -106,7 +106,8 @@ fn what_does_not_fit_the_transport_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn loopback_without_queueing_discipline_proves_nothing_and_quickly() {
-    // Its own queueing discipline decides; tests must not change that of the host.
+    // The result depends on the queueing discipline of the host's loopback device, which tests must
+    // not change.
     let proof = prove(Offload::Txtime, &Trial::loopback(Transport::Udp));
     if super::Device::at(super::device_of(&Trial::loopback(Transport::Udp))).has("fq") {
         assert!(proof.held, "{proof}");

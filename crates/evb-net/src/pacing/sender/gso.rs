@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use evb_core::time::Instant;
 
-/// Time for which trains go datagram by datagram after the first refusal.
+/// Time for which datagrams are sent one by one after the kernel first refuses to cut a train.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest such time. Refusals depend on routes and devices, so none is for the life of the socket.
+/// Longest time for which datagrams are sent one by one before the next attempt. A refusal depends
+/// on routes and devices, so it is never final for a socket.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Use of the kernel to cut trains into datagrams (`UDP_SEGMENT`).
@@ -19,23 +20,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub enum GsoState {
     /// The kernel cuts trains, as far as is known.
     On,
-    /// It refused; datagrams go one by one until then, at about a tenth of the throughput.
+    /// The kernel refused to cut a train, so datagrams are sent one by one until the next attempt,
+    /// at about a tenth of the throughput.
     Paused {
         /// Time of the next attempt.
         until: Instant,
     },
-    /// The kernel never cuts them on this socket, which has no checksums.
+    /// The kernel never cuts trains on this socket, because the socket has no checksums.
     Off,
 }
 
 impl GsoState {
-    /// Returns true if trains go whole.
+    /// Returns true if trains are passed to the kernel as a whole.
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }
 }
 
-/// The state, and how long the next pause is.
+/// State of cutting trains in the kernel, and the duration of the next pause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gso {
     state: GsoState,
@@ -57,7 +59,8 @@ impl Gso {
         self.state
     }
 
-    /// Returns true if a try is due; asks for the time only if it matters.
+    /// Returns true if the next train should be passed to the kernel as a whole; reads the time
+    /// only if the result depends on it.
     pub(super) fn is_worth_trying(&self, now: impl FnOnce() -> Instant) -> bool {
         match self.state {
             GsoState::On => true,
@@ -70,7 +73,7 @@ impl Gso {
         *self = Self::default();
     }
 
-    /// The kernel refused what goes datagram by datagram.
+    /// Notes that the kernel refused to cut a train whose datagrams it then accepted one by one.
     pub(super) fn refused(&mut self, now: Instant) {
         self.state = GsoState::Paused { until: now + self.pause };
         self.pause = LONGEST_PAUSE.min(2 * self.pause);

@@ -10,26 +10,26 @@ use crate::{
     sys_txtime::{self, Report},
 };
 
-/// Departures that are kept.
+/// Maximum number of departures that are kept.
 const MAX_DEPARTED: usize = 4096;
 
 /// Reason why a train was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The kernel holds as many trains as it can without dropping, or this one departs too far in
-    /// the future.
+    /// The kernel holds as many trains as it can without dropping any, or this train departs too
+    /// far in the future.
     #[error("too many trains wait in the kernel, or this one would wait too long; send it at {until}")]
     TooFarAhead {
-        /// Time from which there is room.
+        /// Time from which the kernel has room for the train.
         until: Instant,
     },
-    /// The socket's buffer is full; wait until it is writable.
+    /// The socket's send buffer is full; the caller should wait until the socket is writable.
     #[error("the socket's send buffer is full")]
     Full,
-    /// A datagram is larger than the device takes: its MTU has shrunk, or it never took that much.
+    /// A datagram is larger than the MTU of the device, which may have shrunk.
     #[error("a datagram and its headers are larger than the device's MTU; send smaller ones")]
     TooLarge,
-    /// The network or the system failed.
+    /// The network or the operating system failed.
     #[error("sending failed: {0}")]
     Io(#[from] io::Error),
 }
@@ -39,30 +39,30 @@ pub enum SendError {
 pub struct SenderCounts {
     /// Trains handed to the kernel.
     pub sent: u64,
-    /// Dropped by `etf` because their time passed while they waited.
+    /// Trains dropped by `etf` because their departure times passed while the trains waited.
     pub missed: u64,
-    /// Trains dropped by `etf` because it did not accept their time: past when it arrived there, or
-    /// of another clock.
+    /// Trains dropped by `etf` because it did not accept their departure times: already past when
+    /// the train reached `etf`, or of another clock.
     pub invalid: u64,
-    /// Other reports, such as a port without a listener.
+    /// Other reports about datagrams, such as a port without a listener.
     pub other: u64,
     /// Reports of a router that dropped a datagram for its size: the path's MTU is below the
     /// device's.
     pub too_large_for_path: u64,
-    /// Trains that this host dropped for want of memory or of room in the device's queue.
+    /// Trains that this host dropped for lack of memory or of room in the device's queue.
     pub dropped_here: u64,
     /// Trains that the kernel refused to cut (`UDP_SEGMENT`).
     pub gso_refused: u64,
-    /// Datagrams that were sent one by one because it refuses.
+    /// Datagrams that were sent one by one because the kernel refused to cut trains.
     pub uncut: u64,
 }
 
 /// Departure of a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departed {
-    /// Index of the train; the sender's first is 0.
+    /// Index of the train; the sender's first train has index 0.
     pub train: u64,
-    /// Time at which it left the queueing discipline for the device.
+    /// Time at which the train left the queueing discipline for the device.
     pub at: Instant,
 }
 
@@ -77,7 +77,8 @@ impl SendError {
 }
 
 impl SenderCounts {
-    /// Counts what the network said, unless the system says it again of the datagram itself.
+    /// Counts an ICMP report about an earlier datagram, unless the repeated send fails in the same
+    /// way because the new datagram itself is too large.
     pub(super) fn note_icmp(&mut self, report: Option<io::Error>, again: Option<&io::Error>) {
         let code = report.and_then(|report| report.raw_os_error());
         match code {
@@ -90,11 +91,12 @@ impl SenderCounts {
 
 impl DatagramSender {
     /// Starts to note the time at which each train leaves this host's queueing discipline, for
-    /// [`departed`](Self::departed). It costs one report per train, so it is for proofs and not for
-    /// production.
+    /// [`departed`](Self::departed). For these times the kernel makes a report for each train,
+    /// which is too costly outside proofs.
     ///
     /// # Errors
-    /// The system's: it knows no such time stamps. Ask before the first train.
+    /// Fails if the system does not support such time stamps. Call this function before the first
+    /// train is sent.
     pub fn stamp_departures(&mut self) -> io::Result<()> {
         sys_txtime::set_departure_stamps(self.socket.as_fd())?;
         self.from_realtime = clock::from_realtime();
@@ -105,7 +107,7 @@ impl DatagramSender {
     /// Reads the error queue, a bounded number of entries, and returns the counts so far.
     ///
     /// # Errors
-    /// The system's, on a socket that is broken already.
+    /// An I/O error of the operating system, if the socket is no longer usable.
     pub fn collect(&mut self) -> io::Result<SenderCounts> {
         for _ in 0..4 * MAX_AHEAD {
             match sys_txtime::take_report(self.socket.as_fd())? {
@@ -140,9 +142,9 @@ impl DatagramSender {
     }
 }
 
-/// Returns true if the error may be the network's report by ICMP of an earlier datagram:
-/// `icmp_err_convert` (`net/ipv4/icmp.c`), `icmpv6_err_convert` (`net/ipv6/icmp.c`), and `EMSGSIZE`
-/// for a router's "fragmentation needed" (`__udp4_lib_err`).
+/// Returns true if the error may be an ICMP report about an earlier datagram: `icmp_err_convert`
+/// (`net/ipv4/icmp.c`), `icmpv6_err_convert` (`net/ipv6/icmp.c`), and `EMSGSIZE` for a router's
+/// "fragmentation needed" (`__udp4_lib_err`).
 pub(crate) fn is_icmp(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -98,7 +98,8 @@ fn departures_are_stamped_in_the_kernel() {
     sender.collect().unwrap();
     let departed: Vec<_> = sender.departed().collect();
     assert_eq!(departed.iter().map(|entry| entry.train).collect::<Vec<_>>(), [0, 1, 2]);
-    // The two clocks are read one after the other, hence the tolerance.
+    // The realtime and the monotonic clock are read one after the other, so the comparison needs a
+    // tolerance.
     let slack = Duration::from_micros(100);
     for entry in departed {
         let at = entry.at;

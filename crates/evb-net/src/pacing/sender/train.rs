@@ -22,15 +22,16 @@ use crate::clock;
 
 impl DatagramSender {
     /// Sends one train of datagrams of `segment` bytes each, the last perhaps shorter, as
-    /// [`send`](Self::send) does. Where the kernel refuses to cut trains, their datagrams go one by
-    /// one, for a second at first, then for doubled times up to a minute.
+    /// [`send`](Self::send) does. If the kernel refuses to cut a train, datagrams are sent one by
+    /// one, for a second at first, and for twice as long after each further refusal, up to a
+    /// minute.
     ///
-    /// Returns the bytes sent: all of them, or, where datagrams go one by one, perhaps fewer, a
-    /// multiple of `segment`. Datagrams that this host drops for lack of room are counted and taken
-    /// as sent, like those that the network loses.
+    /// Returns the number of bytes sent: the whole train, or possibly only a multiple of `segment`
+    /// if datagrams are sent one by one. Datagrams that this host drops for lack of room are
+    /// counted and taken as sent, like datagrams that the network loses.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// Returns a [`SendError`] if nothing was sent.
     pub fn send_train(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -46,7 +47,8 @@ impl DatagramSender {
         }
         match self.attempt_or_drop(slices, Some(segment), at, bytes) {
             Err(SendError::Io(error)) if is_refusal(&error) => {
-                // If the datagrams themselves are at fault, that is what this says.
+                // If the datagrams themselves cause the error, sending them one by one returns the
+                // true error.
                 let sent = self.send_one_by_one(slices, segment, at)?;
                 self.pause_gso(&error);
                 Ok(sent)
@@ -62,7 +64,7 @@ impl DatagramSender {
         }
     }
 
-    /// Sends one datagram at once, to a peer or, on a socket without one, to anybody.
+    /// Sends one datagram to `peer` at once; on an unconnected socket, `peer` may be any address.
     pub(crate) fn send_to(&mut self, peer: SocketAddr, datagram: &[u8]) -> Result<usize, SendError> {
         match self.socket.send_to(datagram, peer).map_err(SendError::from_system) {
             Err(SendError::Io(error)) if no_room(&error) => Err(SendError::Full),
@@ -70,12 +72,12 @@ impl DatagramSender {
         }
     }
 
-    /// Returns the state of the kernel's cutting of trains into datagrams.
+    /// Returns the state of cutting trains into datagrams in the kernel.
     pub fn gso(&self) -> GsoState {
         self.gso.state()
     }
 
-    /// Never asks the kernel to cut trains.
+    /// Makes this socket never ask the kernel to cut trains.
     pub(crate) fn without_gso(&mut self) {
         self.gso = Gso::off();
     }
@@ -126,7 +128,8 @@ impl DatagramSender {
         };
         self.gathered = datagram;
         match outcome {
-            // The next call meets the same error, with nothing sent.
+            // An error after some datagrams were sent is not returned, because the next call meets
+            // the same error before it sends anything.
             Err(error) if sent == 0 => Err(error),
             _ => Ok(sent),
         }
@@ -141,12 +144,12 @@ fn is_refusal(error: &io::Error) -> bool {
 /// Part of the slices that is still to be sent.
 struct Cursor<'a> {
     slices: &'a [IoSlice<'a>],
-    /// Bytes of the first slice that are sent.
+    /// Number of bytes of the first slice that are sent already.
     offset: usize,
 }
 
 impl Cursor<'_> {
-    /// Puts the next `size` bytes into `datagram`, or what is left.
+    /// Puts the next `size` bytes into `datagram`, or fewer if fewer are left.
     fn gather(&mut self, size: usize, datagram: &mut Vec<u8>) {
         datagram.clear();
         while let Some((first, others)) = self.slices.split_first() {

@@ -24,7 +24,7 @@ fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
     DatagramHeader { kind, request: 0, association, sequence, heard: 0, offset: 0 }
 }
 
-/// Sends one; its bytes and tag.
+/// Returns the bytes and the tag of a datagram that `from` sends.
 fn sent(from: &mut DatagramTags, header: &DatagramHeader) -> (Vec<u8>, [u8; 16]) {
     let bytes = header.seal([&b"body"[..]]);
     let tag = from.tag(&bytes, [&b"body"[..]]);
@@ -42,8 +42,8 @@ fn numbers_go_on_beyond_32_bits() {
         assert_eq!(to.check(&header, &bytes, &tag), Ok(()), "{sequence:#x}");
         assert_eq!(to.check(&header, &bytes, &tag), Err(TagFault::Replayed));
         let (header, bytes, tag) = first.get_or_insert((header, bytes, tag)).clone();
-        // After 2³² numbers, the same 32 bits stand for another number, so a recorded datagram has
-        // the wrong tag.
+        // After 2³² datagrams, the same 32 bits stand for another full number, so that a recorded
+        // datagram no longer has the right tag.
         assert!(to.check(&header, &bytes, &tag).is_err(), "{sequence:#x}");
         sequence = sequence.wrapping_add(1 << 29);
     }

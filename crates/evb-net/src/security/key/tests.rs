@@ -75,7 +75,7 @@ fn what_is_no_key_is_refused_and_not_shown() {
 #[test]
 fn a_file_of_somebody_else_is_refused() {
     let (_directory, path) = file(HEX, 0o600);
-    // Only root may give files away; the test says nothing elsewhere.
+    // Only root may change the owner of a file; without root, this test checks nothing.
     if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
         let words = refusal(&path);
         assert!(words.contains("belongs to user 65534") && words.contains("chown"), "{words}");

@@ -17,7 +17,7 @@ fn sealed(contents: &[&[u8]]) -> Vec<BytesMut> {
     contents.iter().map(seal).collect()
 }
 
-/// Returns the content that comes out, and the error if it ended by a forgery.
+/// Returns the content of the opened parcels, and the error if a parcel was forged.
 fn opened(parcels: &[BytesMut]) -> (Vec<u8>, Result<(), Forged>) {
     let mut opener = Opener::new(&KEY.into());
     let (mut all, mut content) = (Vec::new(), BytesMut::new());
@@ -77,7 +77,8 @@ fn every_flipped_bit_is_seen_before_anything_comes_out() {
     for bit in 0..8 * parcel.len() {
         let mut bad = parcel.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        // A longer length waits for more, which then does not fit.
+        // If the flipped bit makes the length longer, the opener waits for more bytes, which then
+        // do not match the tag.
         let more = BytesMut::zeroed(MAX_CONTENT);
         assert_eq!(opened(&[bad, more]), (vec![], Err(Forged)), "bit {bit}");
     }

@@ -5,7 +5,7 @@ use tokio::io::duplex;
 use super::{Forged, Session};
 use crate::{handshake::greeting, security::PresharedKey};
 
-/// Two ends that agreed on keys.
+/// Returns the sessions of two peers that have agreed on keys.
 async fn pair() -> (Session, Session) {
     let key = PresharedKey::new([5; 32]);
     let (mut here, mut there) = duplex(4096);
@@ -56,7 +56,7 @@ async fn messages_are_hidden_and_come_in_order() {
     while theirs.open(&mut bytes, &mut content).unwrap() {}
     assert_eq!(content, [&b"roster"[..], &long].concat());
     assert!(bytes.is_empty());
-    // The other way, meanwhile.
+    // The opposite direction works at the same time.
     let mut bytes = sealed(&mut theirs, b"ready");
     content.clear();
     assert_eq!(ours.open(&mut bytes, &mut content), Ok(true));

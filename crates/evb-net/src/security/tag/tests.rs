@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{AHEAD, Nonce, STRIDE, TAG_LENGTH, TagKey, is_equal};
 
-/// Returns the tag made by an independent implementation of the whole AES-256-GCM-SIV.
+/// Returns the tag that an independent implementation of the whole AES-256-GCM-SIV computes.
 fn expected(key: &[u8; 32], nonce: Nonce, bytes: &[u8]) -> Vec<u8> {
     let cipher = Aes256GcmSiv::new(key.into());
     cipher.encrypt(&nonce.bytes().into(), Payload { msg: &[], aad: bytes }).unwrap()
@@ -18,7 +18,7 @@ fn numbered(number: u64) -> Nonce {
 
 #[test]
 fn the_tag_of_rfc_8452() {
-    // Appendix C.2: key 01 00…, nonce 03 00…, no plaintext, no additional data.
+    // RFC 8452, appendix C.2: key 01 00…, nonce 03 00…, no plaintext, no additional data.
     let mut key = [0; 32];
     key[0] = 1;
     let tag = TagKey::new(&key.into()).tag(numbered(3), []);
@@ -82,7 +82,8 @@ proptest! {
     fn keys_made_ahead_are_those_of_their_numbers(
         key: [u8; 32],
         start in prop_oneof![any::<u64>(), 0..10u64, u64::MAX - 10..],
-        // Most in order or nearly so, some far off, and of both classes.
+        // Most tag numbers are in order or nearly so, some are far away, and they belong to two
+        // classes.
         steps in prop::collection::vec((prop_oneof![8 => -2..4i64, 1 => -20..20i64, 1 => any::<i64>()], 0..8u32), 1..50),
     ) {
         let mut tags = TagKey::new(&key.into());

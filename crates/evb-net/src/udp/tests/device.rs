@@ -6,12 +6,14 @@ use std::process::Command;
 use super::{sys_namespace::leave_network, *};
 use crate::pacing::GsoState;
 
-/// A network namespace of the calling thread, with a cable `cable0` (10.78.0.1) to `cable1` in the
-/// same one, which never answers: packets that leave by the one are lost.
+/// A network namespace of the calling thread, with a virtual cable from `cable0` (10.78.0.1) to
+/// `cable1` in the same namespace. `cable1` never answers, so packets that leave through `cable0`
+/// are lost.
 pub(super) struct Place;
 
 impl Place {
-    /// `None`, and said why, where this process may not.
+    /// Moves the calling thread to a new network namespace. If this process may not do so, prints
+    /// the reason and returns `None`.
     pub(super) fn enter(test: &str) -> Option<Self> {
         let laid = unshared().and_then(|()| {
             run("ip link set lo up")?;
@@ -33,7 +35,7 @@ fn unshared() -> Result<(), String> {
     leave_network().map_err(|error| format!("no network namespace of its own ({error}); it needs root"))
 }
 
-/// Runs a command of words; its complaint if it fails.
+/// Runs a command, given as words separated by spaces; returns its error output if it fails.
 pub(super) fn run(line: &str) -> Result<(), String> {
     let mut words = line.split_whitespace();
     let output = Command::new(words.next().unwrap_or_default())
@@ -81,7 +83,8 @@ async fn a_device_without_offloads_is_served_too() {
     assert_eq!(source.send_train(&[IoSlice::new(&train)], 1472, None).unwrap(), train.len());
     let counts = source.counts().unwrap().trains;
     println!("without offloads: {:?}, {counts:?}", source.gso());
-    // Linux before 6.11 refuses to cut; later ones do it all in software.
+    // Linux before 6.11 refuses to cut trains for a device without checksum offload; later versions
+    // cut them in software.
     match source.gso() {
         GsoState::On => assert_eq!((counts.sent, counts.uncut), (1, 0)),
         GsoState::Paused { .. } => assert_eq!((counts.sent, counts.uncut), (10, 10)),

@@ -1,4 +1,4 @@
-//! Trains where the kernel does not cut them.
+//! Trains that the kernel refuses to cut into datagrams.
 
 use evb_core::time::Instant;
 
@@ -9,7 +9,8 @@ use crate::{
     sys_udp,
 };
 
-/// Makes the kernel refuse, as it does on a socket without checksums, behind the socket's back.
+/// Makes the kernel refuse to cut trains, by disabling checksums without the knowledge of the
+/// `DatagramSocket`.
 fn spoil(socket: &DatagramSocket) {
     use std::os::fd::AsFd as _;
     sys_udp::set_no_checksum(socket.as_fd(), true).unwrap();

@@ -1,4 +1,4 @@
-//! Where the kernel says no, and what it loses.
+//! Datagrams that the kernel refuses, and datagrams that it loses.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -26,7 +26,7 @@ async fn a_datagram_beyond_the_devices_mtu_is_refused() {
     assert_eq!(mtu, 65_535, "the loopback device's is one more, but no IP packet is longer");
     let (mut stranger, _) = at(LOOPBACK, &UdpOptions::default());
     assert!(stranger.mtu().is_err(), "no peer, no MTU");
-    // 65,508 bytes fit no datagram at all: our own limit is met first.
+    // No datagram can have 65,508 bytes, but a train meets evb's own limit of 65,487 bytes first.
     let beyond = vec![0; 65_488];
     assert!(matches!(source.send_train(&[IoSlice::new(&beyond)], 65_488, None), Err(SendError::Io(_))));
     let peer = builder.local_addr().unwrap();
@@ -59,7 +59,7 @@ async fn nobody_listening_is_counted_in_both_directions_and_ends_nothing() {
         assert_eq!(source.send_train(&[IoSlice::new(&[0; 3000])], 1000, None).unwrap(), 3000);
     }
     assert!(source.counts().unwrap().trains.other >= 1);
-    // The last one's report comes before what comes next.
+    // The kernel delivers the report about the last datagram before the datagrams that arrive next.
     let mut late = open(address, None, &UdpOptions::default()).unwrap();
     assert!(late.send_to(source.local_addr().unwrap(), b"here now").unwrap());
     assert_eq!(receive(&mut source, 1).await, [(address, b"here now".to_vec())]);
@@ -70,7 +70,8 @@ async fn nobody_listening_is_counted_in_both_directions_and_ends_nothing() {
 #[tokio::test]
 async fn a_full_socket_is_awaited() {
     let small = UdpOptions { send_buffer: Some(Bytes::kib(64)), ..UdpOptions::default() };
-    // Nothing leaves a socket's buffer before its time: here nothing keeps it, so a queue must.
+    // On the loopback, datagrams leave the socket's buffer at once, so this test needs a device
+    // whose queue holds them back.
     let Some(_place) = device::Place::enter("a_full_socket_is_awaited") else { return };
     device::run("tc qdisc add dev cable0 root tbf rate 20mbit burst 8k limit 1m").unwrap();
     let peer = "10.78.0.2:9".parse().unwrap();
@@ -95,13 +96,13 @@ async fn a_full_socket_is_awaited() {
 }
 
 /// Checks that departing datagrams wake no task, although each frees room in its socket's buffer,
-/// and the kernel wakes those that watch for room.
+/// and the kernel wakes tasks that watch for room.
 #[tokio::test]
 async fn what_leaves_wakes_nobody() {
     let (_builder, source) = pair(LOOPBACK, &UdpOptions::default());
     let socket = source.as_fd().as_raw_fd();
-    // These are the descriptors that this process watches, of all its epoll instances: `tfd:
-    // DESCRIPTOR events: HEX` (fs/eventpoll.c).
+    // The lines `tfd: DESCRIPTOR events: HEX` (fs/eventpoll.c) list the descriptors that this
+    // process watches, for all its epoll instances.
     let infos = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let texts = infos.filter_map(|info| std::fs::read_to_string(info.unwrap().path()).ok());
     let watched: Vec<u32> = texts
@@ -113,7 +114,7 @@ async fn what_leaves_wakes_nobody() {
             u32::from_str_radix(events, 16).ok()
         })
         .collect();
-    // An instance has several descriptors.
+    // All entries for the socket must watch for input only.
     let directions = (libc::EPOLLIN | libc::EPOLLOUT) as u32;
     assert!(!watched.is_empty());
     assert!(watched.iter().all(|events| events & directions == libc::EPOLLIN as u32), "{watched:x?}");

@@ -1,4 +1,4 @@
-//! The connections of a builder's lanes: who is let in, and who is dropped.
+//! The connections of a builder's lanes: which sources are admitted, and which lanes are dropped.
 
 use core::{fmt::Display, time::Duration};
 
@@ -15,31 +15,34 @@ use evb_core::{
 
 use super::BuilderRole;
 
-/// A lane's connection.
+/// State of a lane's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaneState {
     Closed,
-    /// Its source is being told what we hold.
+    /// The answer to the source's greeting, which tells it the bytes received so far, is being
+    /// sent.
     Answering,
     Open,
 }
 
-/// Facts about a greeting beside its `Hello`.
+/// Facts about a greeting that are not in its `Hello` message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greeting {
-    /// A number that tells its association from others, where lanes go by datagrams.
+    /// A number that distinguishes the lane's new datagram association from earlier ones; unused if
+    /// lanes do not use datagrams.
     pub connection: u32,
-    /// A round trip to the source, if one is known.
+    /// A measured round-trip time to the source, if one is known.
     pub round_trip: Option<Duration>,
 }
 
 /// A source that is admitted.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Lane of the source. A connection that it has already, or an answer on its way, must be
-    /// dropped for the new one.
+    /// Lane of the source. The driver must drop an earlier connection of this lane, and an earlier
+    /// answer that has not left yet.
     pub lane: LaneIndex,
-    /// The answer; [`BuilderRole::handle_lane_up`] when it has left.
+    /// The answer to the source. The driver calls [`BuilderRole::handle_lane_up`] once the answer
+    /// has been sent.
     pub welcome: Welcome,
 }
 
@@ -47,7 +50,7 @@ impl BuilderRole {
     /// Handles the greeting of a source that wants to open a lane.
     ///
     /// # Errors
-    /// [`Refusal`], for the peer and for the log.
+    /// Returns [`Refusal`] if the source is not admitted; it goes to the source and to the log.
     pub fn handle_hello(
         &mut self,
         hello: &Hello,
@@ -60,7 +63,7 @@ impl BuilderRole {
             let detail = format!("a newer process has taken over the role of source {source}");
             return Err(Refusal::because(Reason::DuplicateId, detail));
         }
-        // A source has one connection: if it makes another, the one that we know is dead.
+        // A source has only one connection: if it opens another, the previous one is dead.
         self.end_lane(lane, &"its source opened a new connection", now);
         self.closing.remove(lane);
         let held = self.core.handle_lane_connected(lane, now);
@@ -83,7 +86,7 @@ impl BuilderRole {
         Ok(Admitted { lane, welcome })
     }
 
-    /// Opens a lane after its source has been told.
+    /// Opens a lane after the answer to the source's greeting has been sent.
     pub fn handle_lane_up(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;
@@ -93,15 +96,15 @@ impl BuilderRole {
         }
     }
 
-    /// Notes that a lane's connection is gone, or that its source went away before it was answered:
-    /// the driver has dropped it.
+    /// Notes that the driver has dropped a lane's connection: it was lost, or its source
+    /// disconnected before it was answered.
     pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         self.end_lane(lane, cause, now);
     }
 
-    /// Drops the lanes of sources that are down: a few frozen ones whose connections live would
-    /// hold the whole budget by their grants. When they wake, they connect again
-    /// (docs/reference/protocol.md LANE-23).
+    /// Drops the lanes of sources that are down. The connection of a frozen source stays open, and
+    /// if its lane were kept, a few frozen sources could hold the whole budget with their grants.
+    /// When a frozen source resumes, it connects again (docs/reference/protocol.md LANE-23).
     pub(super) fn drop_lanes_but(&mut self, up: SourceSet, now: Instant) {
         for lane in LaneIndex::all(self.lanes.len()).filter(|lane| !up.contains(lane.get())) {
             if self.lanes[lane] != LaneState::Closed {
@@ -110,7 +113,8 @@ impl BuilderRole {
         }
     }
 
-    /// Drops lanes on which nothing comes, and others wait for that.
+    /// Drops lanes on which no datagram arrives any more, and stalled lanes that hold budget for
+    /// which other lanes wait.
     pub(super) fn drop_idle_lanes(&mut self, now: Instant) {
         let silent: LaneSet = self.core.silent_lanes(now).collect();
         for lane in silent.iter() {
@@ -121,24 +125,25 @@ impl BuilderRole {
         }
     }
 
-    /// Returns true if a lane's records may be written.
+    /// Returns true if records may be sent on a lane.
     pub(super) fn takes_records(&self, lane: LaneIndex) -> bool {
         match self.lanes[lane] {
             LaneState::Open => true,
-            // Timers of datagrams count on being served.
+            // With datagrams, records are sent even before the answer has left, because the timers
+            // of the lane require it.
             LaneState::Answering => self.admission.datagrams,
             LaneState::Closed => false,
         }
     }
 
-    /// Keeps in mind that a lane has records, if it is about to open.
+    /// Remembers that a lane has records to send, if it is about to open.
     pub(super) fn withhold(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.withheld.insert(lane);
         }
     }
 
-    /// Has a lane's connection dropped, as far as the driver is concerned.
+    /// Lets the driver drop a lane's connection, without telling the state machine of the lanes.
     pub(super) fn close(&mut self, lane: LaneIndex) {
         if self.lanes[lane] != LaneState::Closed {
             self.lanes[lane] = LaneState::Closed;
@@ -154,7 +159,7 @@ impl BuilderRole {
 
     fn drop_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if self.lanes[lane] == LaneState::Closed {
-            // What it holds is let go in any case.
+            // A closed lane may still hold part of the budget, which is released here.
             self.core.handle_lane_disconnected(lane, now);
             return;
         }

@@ -1,17 +1,18 @@
-//! What the sink does with a builder's events.
+//! The sink's results for a builder's events.
 
 use evb_core::{event::Event, session::RoleFault, time::Instant};
 
 use super::BuilderRole;
 use crate::ShapedBuilder;
 
-/// Events that the sink has, over all lives of the builder.
+/// Counts of the events at the sink, over all incarnations of the builder.
 #[derive(Debug, Default)]
 pub(super) struct AtSink {
     count: usize,
-    /// Number of them that belong to an earlier life, whose outcome no longer matters.
+    /// Number of events at the sink that belong to an earlier incarnation of the builder, so that
+    /// their result no longer matters.
     stale: usize,
-    /// Bytes that the sink has acknowledged.
+    /// Number of events that the sink has accepted.
     written: u64,
 }
 
@@ -24,18 +25,20 @@ impl AtSink {
         self.stale
     }
 
-    /// An event goes to the sink.
+    /// Notes that an event goes to the sink.
     pub(super) fn submit(&mut self) {
         self.count += 1;
     }
 
-    /// The builder begins another life; returns whether its sink is free.
+    /// Notes that the builder begins a new incarnation; returns true if no event of an earlier one
+    /// is still at the sink.
     pub(super) fn begin_anew(&mut self) -> bool {
         self.stale = self.count;
         self.stale == 0
     }
 
-    /// Describes the unfinished events, and those lost, when the run has no supervisor any more.
+    /// Describes the unfinished and the lost events, when the builder gives up on a supervisor that
+    /// is lost.
     pub(super) fn give_up(&self, core: &ShapedBuilder) -> String {
         let Self { written, count, .. } = self;
         let (open, done) = (self.open(core), core.unaccounted());
@@ -50,14 +53,15 @@ impl AtSink {
         )
     }
 
-    /// Returns the events that no sink has, and that are not built any more once this builder ends.
+    /// Returns the number of events that are being built and are not at the sink. Events that are
+    /// still being built are lost when the builder ends without a supervisor.
     fn open(&self, core: &ShapedBuilder) -> usize {
         core.slots_used().saturating_sub(self.count)
     }
 }
 
 impl BuilderRole {
-    /// The sink accepted the event.
+    /// Notes that the sink has accepted an event.
     pub fn handle_written(&mut self, event: Event, now: Instant) {
         self.sink.written += 1;
         if self.take_back() {
@@ -65,32 +69,34 @@ impl BuilderRole {
         }
     }
 
-    /// The filter rejected the event.
+    /// Notes that the filter has rejected an event.
     pub fn handle_rejected(&mut self, event: Event, now: Instant) {
         if self.take_back() {
             self.core.handle_rejected(event, now);
         }
     }
 
-    /// The sink failed to take the event: it is lost.
+    /// Notes that the sink failed to write an event, which is therefore lost.
     pub fn handle_failed(&mut self, event: Event, cause: &str, now: Instant) {
         if self.take_back() {
             self.core.handle_failed(event, cause, now);
         }
     }
 
-    /// Notes that the sink is gone. Its events go to another builder, as after a death; no more may
-    /// come here and be lost.
+    /// Notes that the sink has failed for good. The builder ends, and the supervisor gives its
+    /// events to other builders, as after a crash.
     pub fn handle_sink_gone(&mut self) {
         self.attendance.fail(RoleFault::SinkGone);
     }
 
-    /// Returns the number of events at the sink that belong to an earlier life of the builder.
+    /// Returns the number of events at the sink that belong to an earlier incarnation of the
+    /// builder.
     pub fn stale_at_sink(&self) -> usize {
         self.sink.stale
     }
 
-    /// Takes back an event that the sink has finished; returns true if it is of this life.
+    /// Counts an event that the sink has finished; returns true if the event belongs to the present
+    /// incarnation.
     fn take_back(&mut self) -> bool {
         self.sink.count = self.sink.count.saturating_sub(1);
         if self.sink.stale == 0 {

@@ -53,8 +53,8 @@ fn outputs(role: &mut BuilderRole, now: Instant) -> Vec<BuilderOutput> {
     outputs
 }
 
-/// Returns the outputs in short: `S` is the supervisor, a number a lane; heartbeats are left out.
-/// Records are written, and the others kept.
+/// Returns the outputs of the role as a short text: `S` stands for the supervisor, a number for a
+/// lane; heartbeats are left out. Records are written, and events are pushed to `events`.
 fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> String {
     let target = |target: Target| match target {
         Target::Supervisor => "S".to_owned(),
@@ -106,7 +106,7 @@ fn reason(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Reason {
     role.handle_hello(hello, Greeting::default(), now).unwrap_err().reason
 }
 
-/// A role whose two lanes are open.
+/// Returns a role whose two lanes are open.
 fn open() -> BuilderRole {
     let mut role = role();
     for (lane, source) in [SOURCE, OTHER].into_iter().enumerate() {
@@ -123,7 +123,8 @@ fn assign(role: &mut BuilderRole, event: u64, now: Instant) {
     role.handle_supervisor(said(Message::Assignments(assignments)), now);
 }
 
-/// Announces and sends a fragment of no bytes on both lanes, as the `nth` of each.
+/// Announces and sends an empty fragment on each of the two lanes, as the `nth` fragment of the
+/// lane.
 fn build(role: &mut BuilderRole, event: u64, nth: u64, now: Instant) {
     let announcement = Announcement { event: EventId::new(event), timestamp: Default::default(), length: 0 };
     for lane in 0..2 {
@@ -145,7 +146,7 @@ fn a_source_is_let_in_and_its_records_follow_the_answer() {
     let mut role = role();
     let Admitted { lane, welcome } = admit(&mut role, &hello(OTHER, 1, 1), at(1));
     assert_eq!((lane.get(), welcome.run, welcome.epoch, welcome.connection), (1, 7, 4, 0));
-    assert_eq!(told(&mut role, at(1)), "", "not before the answer has left");
+    assert_eq!(told(&mut role, at(1)), "", "no records before the answer has been sent");
     role.handle_lane_up(LaneIndex::new(1));
     assert_eq!(told(&mut role, at(2)), "lane 1");
     assert!(role.core().is_lane_connected(LaneIndex::new(1)));
@@ -158,14 +159,26 @@ fn a_source_is_let_in_and_its_records_follow_the_answer() {
 fn a_new_connection_takes_the_place_of_the_old_one() {
     let mut role = open();
     assert_eq!(admit(&mut role, &hello(SOURCE, 1, 1), at(5)).lane, LaneIndex::new(0));
-    assert_eq!(told(&mut role, at(5)), "", "the driver drops the old one with the new one at hand");
+    assert_eq!(
+        told(&mut role, at(5)),
+        "",
+        "the driver replaces the old connection without a request to close it"
+    );
     assert_eq!(
         admit(&mut role, &hello(SOURCE, 2, 1), at(6)).lane,
         LaneIndex::new(0),
-        "another process of it"
+        "another process of the source"
     );
-    assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(7)), Reason::DuplicateId, "that one is dead");
-    assert_eq!(reason(&mut role, &hello(SOURCE, 2, 2), at(7)), Reason::Epoch, "another life of ours");
+    assert_eq!(
+        reason(&mut role, &hello(SOURCE, 1, 1), at(7)),
+        Reason::DuplicateId,
+        "that incarnation of the source is dead"
+    );
+    assert_eq!(
+        reason(&mut role, &hello(SOURCE, 2, 2), at(7)),
+        Reason::Epoch,
+        "the greeting is for another incarnation of this builder"
+    );
     role.handle_lane_up(LaneIndex::new(0));
     assert_eq!(told(&mut role, at(8)), "lane 0");
 }
@@ -219,7 +232,7 @@ fn another_life_begins_empty_behind_a_sink_that_is_done_with_the_one_before() {
     told(&mut role, at(32));
     assign(&mut role, 2, at(33));
     build(&mut role, 2, 0, at(34));
-    assert_eq!(told(&mut role, at(34)), "", "the sink is busy with what nobody asks for");
+    assert_eq!(told(&mut role, at(34)), "", "the sink is busy with an event of the earlier incarnation");
     role.handle_written(events.remove(0), at(35));
     assert_eq!(told_with(&mut role, at(35), &mut events), "event 2");
     role.handle_failed(events.remove(0), "no room", at(36));
@@ -309,7 +322,7 @@ fn timers_wait_a_while_for_what_can_be_read() {
     assert_eq!(told(&mut role, at(1000)), "");
     assert!(role.wants_reading(due));
     role.handle_timeout(true, due);
-    assert!(!told(&mut role, due).contains("event"), "what it misses may be among what is unread");
+    assert!(!told(&mut role, due).contains("event"), "the missing fragment may be in unread input");
     role.handle_timeout(true, due + READING);
     assert!(told(&mut role, due + READING).contains("event 1"));
 }

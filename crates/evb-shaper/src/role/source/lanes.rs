@@ -14,7 +14,7 @@ pub(super) struct Lanes {
     lanes: Vec<(BuilderId, LaneDialing)>,
     /// Lanes whose connections must be dropped.
     closing: LaneSet,
-    /// Lanes that wait to be dialed.
+    /// Lanes that wait for the next attempt to connect.
     due: LaneSet,
 }
 
@@ -29,7 +29,7 @@ impl Lanes {
         (*builder, dialing.address())
     }
 
-    /// Returns the life of its builder that a lane must reach.
+    /// Returns the incarnation of the builder to which a lane must connect.
     pub(super) fn incarnation(&self, lane: LaneIndex) -> Incarnation {
         self.lanes[lane].1.incarnation()
     }
@@ -38,7 +38,7 @@ impl Lanes {
         self.lanes.get(lane.get()).is_some_and(|(_, dialing)| dialing.is_up())
     }
 
-    /// Adds the lane of a builder that is new.
+    /// Adds the lane to a builder that is new in the roster.
     pub(super) fn add(
         &mut self,
         builder: BuilderId,
@@ -50,7 +50,8 @@ impl Lanes {
         self.lanes.push((builder, LaneDialing::new(incarnation, address, now)));
     }
 
-    /// The roster has a lane's builder so; returns whether its connection is over.
+    /// Applies the entry of a lane's builder in a new roster; returns true if the lane must connect
+    /// again.
     pub(super) fn aim(
         &mut self,
         lane: LaneIndex,
@@ -68,7 +69,8 @@ impl Lanes {
         is_over
     }
 
-    /// Ends the lanes of builders that are not listed any more; calls `over` for each.
+    /// Ends the lanes of builders that are no longer in the roster; calls `over` for each such
+    /// lane.
     pub(super) fn retain(&mut self, is_listed: impl Fn(BuilderId) -> bool, mut over: impl FnMut(LaneIndex)) {
         for lane in LaneIndex::all(self.lanes.len()) {
             let (builder, dialing) = &mut self.lanes[lane];
@@ -82,7 +84,8 @@ impl Lanes {
         }
     }
 
-    /// Makes all connections again.
+    /// Drops the connections of all lanes and connects again, because the source has a new
+    /// incarnation.
     pub(super) fn begin_anew(&mut self, now: Instant) {
         for lane in LaneIndex::all(self.lanes.len()) {
             let dialing = &mut self.lanes[lane].1;
@@ -94,12 +97,14 @@ impl Lanes {
         }
     }
 
-    /// Returns false if no connection was on its way.
+    /// Notes that a lane's connection is established. Returns false if no attempt to connect was
+    /// under way.
     pub(super) fn handle_connected(&mut self, lane: LaneIndex, now: Instant) -> bool {
         self.lanes.get_mut(lane.get()).is_some_and(|(_, dialing)| dialing.handle_connected(now))
     }
 
-    /// Returns false if there was none to fail.
+    /// Notes that a lane's connection was lost or could not be made. Returns false if the lane had
+    /// no connection and no attempt under way.
     pub(super) fn handle_failed(&mut self, lane: LaneIndex, now: Instant) -> bool {
         let has_failed =
             self.lanes.get_mut(lane.get()).is_some_and(|(_, dialing)| dialing.handle_failed(now));
@@ -109,19 +114,19 @@ impl Lanes {
         has_failed
     }
 
-    /// Has a lane's connection dropped.
+    /// Lets the driver drop a lane's connection.
     pub(super) fn close(&mut self, lane: LaneIndex) {
         self.closing.insert(lane);
     }
 
-    /// The next connection to be dropped.
+    /// Removes and returns the next lane whose connection the driver must drop.
     pub(super) fn take_closing(&mut self) -> Option<LaneIndex> {
         let lane = self.closing.iter().next()?;
         self.closing.remove(lane);
         Some(lane)
     }
 
-    /// The next lane to be dialed now.
+    /// Removes and returns the next lane that is due for an attempt to connect.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<LaneIndex> {
         let lane = self.due.iter().find(|lane| self.lanes[*lane].1.take_due(now))?;
         self.due.remove(lane);

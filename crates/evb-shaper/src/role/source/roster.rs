@@ -1,4 +1,4 @@
-//! The roster, as a source takes it: which builders there are, and where.
+//! A source's handling of the roster, which lists the builders and their addresses.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use evb_core::{
 use super::{SourceRole, SourceRoleConfig};
 use crate::paced::PacedSource;
 
-/// A builder as the roster has it.
+/// The entry of a builder in the roster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Listed {
     builder: BuilderId,
@@ -22,7 +22,7 @@ struct Listed {
     address: String,
 }
 
-/// A machine with nothing in hand.
+/// Creates the state machine of a source, without any fragments.
 pub(super) fn paced(
     config: &SourceRoleConfig,
     start: &Start,
@@ -46,7 +46,8 @@ pub(super) fn paced(
     Ok(PacedSource::new(SourceCore::new(core, now), pacing))
 }
 
-/// The builders of a roster, ascending by id (docs/reference/protocol.md RUN-3).
+/// Returns the builders of a roster in ascending order of their ids (docs/reference/protocol.md
+/// RUN-3).
 fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleFault> {
     let mut builders = Vec::with_capacity(roster.builders.len().min(MAX_BUILDERS));
     for of_roster in &roster.builders {
@@ -66,7 +67,8 @@ fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleFault> {
 }
 
 impl SourceRole {
-    /// Builders come and go; lanes follow (docs/reference/protocol.md RUN-34).
+    /// Handles a new roster: adds, redirects and ends lanes so that they match its builders
+    /// (docs/reference/protocol.md RUN-34).
     pub(super) fn handle_roster(&mut self, roster: &Roster, now: Instant) -> Result<(), RoleFault> {
         let listed = listed(roster)?;
         let builders: Vec<_> = listed.iter().map(|listed| (listed.builder, listed.incarnation)).collect();
@@ -87,7 +89,7 @@ impl SourceRole {
         Ok(())
     }
 
-    /// Returns the request to connect to a lane's builder, with the greeting.
+    /// Returns the request to connect to a lane's builder, including the greeting.
     pub(super) fn dial(&self, lane: LaneIndex) -> Dial {
         let (builder, address) = self.lanes.peer(lane);
         let identity = self.attendance.identity();

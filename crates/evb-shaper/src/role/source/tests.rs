@@ -38,7 +38,8 @@ fn outputs(role: &mut SourceRole, now: Instant) -> Vec<SourceOutput> {
     outputs
 }
 
-/// Returns the outputs in short: `S` is the supervisor, a number a lane; heartbeats are left out.
+/// Returns the outputs of the role as a short text: `S` stands for the supervisor, a number for a
+/// lane; heartbeats are left out.
 fn told(role: &mut SourceRole, now: Instant) -> String {
     let target = |target: Target| match target {
         Target::Supervisor => "S".to_owned(),
@@ -82,7 +83,7 @@ fn push(role: &mut SourceRole, event: u64, now: Instant) {
     role.push(Fragment::new(EventId::new(event), Timestamp::default(), vec![7; 50]), now).unwrap();
 }
 
-/// A role whose lane is up, and that has said so.
+/// Returns a role whose lane is up and that has reported this to the supervisor.
 fn ready() -> SourceRole {
     let mut role = role();
     assert_eq!(told(&mut role, at(0)), "dial 0");
@@ -105,7 +106,7 @@ fn a_lane_is_dialed_in_the_roles_name() {
     let welcome = Welcome { connection: 77, ..let_in() };
     let association = dial.association(&welcome).unwrap();
     assert_eq!((association.source, association.builder, association.connection), (SOURCE, BUILDER, 77));
-    assert!(dial.association(&let_in()).is_err(), "no number");
+    assert!(dial.association(&let_in()).is_err(), "the answer has no connection number");
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn a_lane_is_tried_again_and_the_source_is_ready_once_it_stands() {
     assert!(role.next_timeout().is_some_and(|at_| at_ <= at(170)));
     assert_eq!(told(&mut role, at(170)), "dial 0");
     connect(&mut role, LaneIndex::new(0), at(180));
-    assert_eq!(told(&mut role, at(180)), "", "that is said once for each roster");
+    assert_eq!(told(&mut role, at(180)), "", "readiness is reported once for each roster");
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn a_builder_of_another_run_is_dropped_and_tried_again() {
     assert_eq!(told(&mut role, at(51)), "dial 0");
     let beyond = LaneState { received: 100, announced: 100, committed: 0 };
     role.handle_lane_up(LaneIndex::new(0), &Welcome { lane: Some(beyond), ..let_in() }, None, at(52));
-    assert_eq!(told(&mut role, at(52)), "close 0", "it has what was never sent");
+    assert_eq!(told(&mut role, at(52)), "close 0", "the builder claims bytes that were never sent");
 }
 
 #[test]
@@ -145,13 +146,13 @@ fn lanes_follow_the_roster() {
     connect(&mut role, LaneIndex::new(1), at(11));
     assert_eq!(told(&mut role, at(11)), "ready");
     publish(&mut role, roster(3, &UP, &[(2, 2), (9, 1)]), at(20));
-    assert_eq!(told(&mut role, at(20)), "close 0, dial 0", "another process");
+    assert_eq!(told(&mut role, at(20)), "close 0, dial 0", "the builder is another process");
     publish(&mut role, roster(4, &UP, &[(9, 1)]), at(30));
-    assert_eq!(told(&mut role, at(30)), "close 0, ready", "gone");
+    assert_eq!(told(&mut role, at(30)), "close 0, ready", "the builder is no longer in the roster");
     role.handle_lane_down(LaneIndex::new(0), &"late", at(31));
     assert_eq!(told(&mut role, at(9000)), "");
     publish(&mut role, roster(5, &UP, &[(2, 2), (9, 1)]), at(9000));
-    assert_eq!(told(&mut role, at(9000)), "dial 0", "back");
+    assert_eq!(told(&mut role, at(9000)), "dial 0", "the builder is in the roster again");
 }
 
 #[test]
@@ -171,13 +172,13 @@ fn a_source_goes_on_where_it_was_when_it_registers_again_as_itself() {
     role.handle_supervisor(closed(), at(10));
     push(&mut role, 1, at(10));
     assert_eq!(told(&mut role, at(10)), "dial S");
-    assert!(outputs(&mut role, at(1500)).is_empty(), "nothing is said to nobody");
+    assert!(outputs(&mut role, at(1500)).is_empty(), "nothing is sent without a supervisor");
     role.handle_supervisor(unreachable(), at(1500));
     assert_eq!(told(&mut role, at(1600)), "dial S");
     role.handle_supervisor(welcome(1), at(1610));
     assert_eq!(told(&mut role, at(1610)), "");
     publish(&mut role, roster(2, &UP, &[(2, 1)]), at(1620));
-    assert_eq!(told(&mut role, at(1620)), "ready", "its lane stayed");
+    assert_eq!(told(&mut role, at(1620)), "ready", "the lane stayed connected");
     decide(&mut role, 1, BUILDER, at(1630));
     assert_eq!(told(&mut role, at(1630)), "announce 0");
 }

@@ -1,4 +1,4 @@
-//! A builder's lanes over datagrams.
+//! The builder's end of lanes over datagrams.
 
 use bytes::BytesMut;
 use evb_core::{
@@ -15,7 +15,7 @@ use super::{BuilderHost, check_grant};
 use crate::network::{Network, SocketIndex};
 
 impl BuilderHost {
-    /// Returns the sum of all lanes' recovery counters.
+    /// Returns the sum of the recovery counters of all lanes.
     pub(crate) fn recovery(&mut self) -> RecoveryCounters {
         let mut sum = RecoveryCounters::default();
         for lane in LaneIndex::all(self.lanes.len()) {
@@ -62,7 +62,7 @@ impl BuilderHost {
         Ok(())
     }
 
-    /// Notes announcements as far as there is no gap before them.
+    /// Counts announced bytes, unless earlier announcements are missing.
     fn note_announced(&mut self, lane: LaneIndex, mut body: &[u8]) -> Result<(), String> {
         let announced = &mut self.lanes[lane].announced;
         while let Some((record, items)) = next_record(&mut body).map_err(|error| error.to_string())? {

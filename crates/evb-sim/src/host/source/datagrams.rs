@@ -1,4 +1,4 @@
-//! A source's lanes over datagrams.
+//! The source's end of lanes over datagrams.
 
 use std::io::IoSlice;
 

@@ -8,7 +8,7 @@ use evb_core::{
 
 use super::super::{Network, NetworkModel, tests::two_hosts};
 
-/// Returns a datagram with a hundred lane bytes.
+/// Returns a datagram with a hundred lane bytes from `offset` on.
 fn datagram(offset: u64) -> BytesMut {
     let association = Association {
         epoch: Epoch::new(1),
@@ -25,8 +25,8 @@ fn datagram(offset: u64) -> BytesMut {
     whole
 }
 
-/// Sends datagrams of lane bytes, each with its number as its offset, from host 0 to host 1, and
-/// returns those that arrived, in order.
+/// Sends `count` datagrams of a hundred lane bytes each from host 0 to host 1, and returns those
+/// that arrived, in the order of arrival.
 fn arrivals(model: NetworkModel, count: u64) -> (Network, Vec<Datagram>) {
     let mut network = two_hosts(model, 1);
     let (from, to) = network.connect_sockets(0, 1);
@@ -49,8 +49,8 @@ fn datagrams_arrive_once_and_in_order_where_nothing_happens_to_them() {
     let (mut network, arrived) = arrivals(NetworkModel::default(), 500);
     let offsets: Vec<_> = arrived.iter().map(offset).collect();
     assert_eq!(offsets, (0..500).map(|number| number * 100).collect::<Vec<_>>());
-    // The line takes 500 frames of 140 + 28 + 14 + 24 bytes at 1 Gbit/s, store and forward, and
-    // then the program runs.
+    // The line carries 500 frames of 140 + 28 + 14 + 24 bytes at 1 Gbit/s. Store-and-forward adds
+    // the time of one frame; then follow the latency of two links and the wake-up of the program.
     let line = Duration::from_nanos(206 * 8);
     let least = line * 501 + Duration::from_micros(4 + 15);
     let took = Duration::from_nanos(network.now().as_nanos());
@@ -58,7 +58,8 @@ fn datagrams_arrive_once_and_in_order_where_nothing_happens_to_them() {
     assert_eq!((network.datagram_counters().sent, network.datagram_counters().data), (500, 500));
 }
 
-/// The counts are binomial: five sigma around the expected number.
+/// Checks that faults are as frequent as configured: their binomial counts must be within five
+/// sigma of the expected numbers.
 #[test]
 fn what_is_asked_happens_to_datagrams() {
     let model = NetworkModel {
@@ -89,7 +90,7 @@ fn losses_are_timed_until_their_bytes_arrive() {
     let lost = evb_core::time::Instant::from_nanos(1000);
     network.datagrams.handle_lost(to, &datagram, lost);
     network.datagrams.handle_arrival(from, larger.clone(), lost + Duration::from_micros(1));
-    assert!(network.recoveries().is_empty(), "that was another lane");
+    assert!(network.recoveries().is_empty(), "the bytes arrived on another lane");
     network.datagrams.handle_arrival(to, larger, lost + Duration::from_micros(2));
     network.datagrams.handle_arrival(to, datagram, lost + Duration::from_micros(3));
     assert_eq!(network.recoveries(), [2000]);

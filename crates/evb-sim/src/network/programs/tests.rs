@@ -13,7 +13,8 @@ fn at(micros: u64) -> Instant {
     Instant::ZERO + us(micros)
 }
 
-/// Returns programs that wake up after 10 µs and take 3 µs for that and 2 µs for a system call.
+/// Returns programs that wake up after 10 µs, and take 3 µs of processor time for a wake-up and 2
+/// µs for a system call.
 fn programs(hosts: usize, cores: Option<usize>) -> Programs {
     let processor = ProcessorTime { wake_up: us(3), call: us(2), mebibyte: us(1024) };
     let program = Program { wake_up: Delays::uniform(us(10), us(10)), processor };
@@ -24,18 +25,18 @@ fn programs(hosts: usize, cores: Option<usize>) -> Programs {
 fn a_program_runs_a_delay_after_its_bytes_and_pays_for_what_it_does() {
     let mut programs = programs(1, None);
     assert_eq!(programs.wake_at(0, at(5), at(5)), Some(at(15)));
-    assert_eq!(programs.wake_at(0, at(6), at(6)), None, "it wakes up earlier than for these");
+    assert_eq!(programs.wake_at(0, at(6), at(6)), None, "the program wakes up earlier anyway");
     assert_eq!(programs.start(), None);
     programs.handle_wake(0, at(15));
     assert_eq!(programs.start(), Some(0));
     assert_eq!(programs.spend(1, Bytes::kib(4)), us(3 + 2 + 2 + 4));
     assert_eq!(programs.finish(), Some((0, us(11))));
     assert_eq!(programs.handle_done(0, us(11), at(26)), None);
-    assert_eq!(programs.spend(1, Bytes::kib(4)), Duration::ZERO, "outside of a run");
+    assert_eq!(programs.spend(1, Bytes::kib(4)), Duration::ZERO, "no program is running");
 }
 
-/// Input that arrives during a run is read by the next run without a wake-up; for later input the
-/// program sleeps.
+/// Checks that a program reads input that arrives during its run in a next run without a wake-up,
+/// and sleeps until later input arrives.
 #[test]
 fn a_busy_program_does_not_sleep() {
     let mut programs = programs(1, None);
@@ -47,7 +48,7 @@ fn a_busy_program_does_not_sleep() {
     assert_eq!(programs.handle_done(0, us(5), at(15)), None);
     assert_eq!(programs.start(), Some(0));
     assert_eq!(programs.wake_at(0, at(100), at(15)), None);
-    assert_eq!(programs.finish(), Some((0, us(2))), "a call, and no wake-up");
+    assert_eq!(programs.finish(), Some((0, us(2))), "the run takes one system call and no wake-up");
     assert_eq!(programs.handle_done(0, us(2), at(17)), Some(at(110)));
 }
 
@@ -61,13 +62,13 @@ fn programs_share_cores_in_the_order_in_which_they_come() {
     for (host, ends) in [(2, 15), (0, 20), (1, 25)] {
         assert_eq!(programs.start(), Some(host));
         assert_eq!(programs.finish(), Some((host, us(5))));
-        assert_eq!(programs.start(), None, "one core");
+        assert_eq!(programs.start(), None, "there is only one core");
         programs.handle_done(host, us(5), at(ends));
     }
 }
 
-/// With recorded delays, many packets wake a program up no faster than one; with a draw for each,
-/// they do.
+/// Checks that with recorded delays, many packets wake up a program no faster than one packet; with
+/// a delay for each packet, they do.
 #[test]
 fn a_recorded_wake_up_is_drawn_once() {
     let mean = |wake_up: &Delays| {

@@ -1,4 +1,5 @@
-//! A builder's process: it moves bytes and time for its role, and stands for filter and sink.
+//! A builder's process. The process passes bytes and the time to the builder's role, and simulates
+//! filter and sink.
 
 mod reading;
 
@@ -32,7 +33,8 @@ use reading::BuilderLane;
 pub(crate) struct BuilderHost {
     id: BuilderId,
     state: State,
-    /// Connections that have not greeted yet.
+    /// Accepted connections whose greeting has not arrived yet, and the times at which they were
+    /// accepted.
     greetings: Vec<(EndId, Instant)>,
     spinning: Spinning,
 }
@@ -42,7 +44,7 @@ enum State {
     Running(Box<Running>),
 }
 
-/// A role that takes part in a run.
+/// The state of a process whose role takes part in a run.
 struct Running {
     role: BuilderRole,
     line: Line,
@@ -93,7 +95,7 @@ impl BuilderHost {
         Ok(None)
     }
 
-    /// Applies the death of the process to its files.
+    /// Leaves the files as they are if the process dies now, perhaps in the middle of a write.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let State::Running(running) = &self.state {
             running.stage.tear(around, rng);
@@ -124,7 +126,8 @@ impl Running {
         while let Some(heard) = self.line.poll(around)? {
             note(&heard, around);
             self.role.handle_supervisor(heard, now);
-            // A connection that the role gives up is no longer read.
+            // Outputs are carried out after each input, so that a connection which the role closes
+            // is not read any further.
             if let Some(exit) = self.drain(around)? {
                 return Ok(Some(exit));
             }
@@ -142,7 +145,8 @@ impl Running {
         earlier(role, self.stage.next_timeout(around))
     }
 
-    /// Checks what must hold at every step besides the machine's own invariants.
+    /// Checks conditions that must hold after every step, in addition to the invariants of the
+    /// role.
     fn check(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
         let core = self.role.core();
         let (outstanding, budget) = (core.policy().outstanding(), around.scenario.budget());
@@ -157,7 +161,7 @@ impl Running {
         Ok(())
     }
 
-    /// Answers sources that greet.
+    /// Answers the greetings of sources that want to open lanes.
     fn greet(
         &mut self,
         greetings: &mut Vec<(EndId, Instant)>,
@@ -202,7 +206,7 @@ impl Running {
         }
     }
 
-    /// Takes back the events that the sink has finished with.
+    /// Reports events that the sink has finished to the role.
     fn take_fates(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
         for (event, fate) in self.stage.poll(around) {
@@ -214,7 +218,7 @@ impl Running {
         }
     }
 
-    /// Carries out the role's outputs.
+    /// Carries out the outputs of the role.
     fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         while let Some(output) = self.role.poll(around.now()) {
             match output {

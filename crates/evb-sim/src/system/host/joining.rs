@@ -1,4 +1,4 @@
-//! A process that is joining a run.
+//! A process that wants to join a run and is not admitted yet.
 
 use evb_core::{
     session::{Joining, JoiningOutput, Member, RoleFault, RunOutcome, Start},
@@ -15,7 +15,7 @@ pub(crate) struct Applicant {
     pub(crate) line: Line,
 }
 
-/// Result of joining.
+/// The result of an attempt to join a run.
 #[derive(Debug)]
 pub(crate) enum Joined {
     Begin(Box<Start>),
@@ -57,8 +57,8 @@ impl Applicant {
     }
 }
 
-/// Returns what the end of a role means for its process. Simulated hosts never break the protocol,
-/// so any other error is a failure.
+/// Returns how the process of a role ends after the role has ended. Simulated hosts never break the
+/// protocol, so a role that ends with a protocol error has failed a check.
 pub(crate) fn exit(ended: Result<RunOutcome, RoleFault>) -> Result<Exit, Failure> {
     match ended {
         Ok(_) => Ok(Exit::Over),

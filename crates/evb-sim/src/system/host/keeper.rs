@@ -1,5 +1,5 @@
-//! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as
-//! `src/supervisor/journal/keeper.rs` has it on a thread.
+//! [`Keeper`]: writes the supervisor's journal to a simulated disk, one write at a time. In
+//! production, `src/supervisor/journal/keeper.rs` writes the journal on a thread.
 
 use core::mem;
 
@@ -33,7 +33,7 @@ struct Job {
     since: Instant,
 }
 
-/// Result of a write.
+/// The result of a write to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Written,
@@ -55,8 +55,8 @@ impl Keeper {
         self.written
     }
 
-    /// Begins to write waiting entries; `snapshot` returns entries that can replace all earlier
-    /// ones.
+    /// Begins to write the waiting entries, if no other write is in progress. `snapshot` returns
+    /// entries that can replace all earlier ones in a journal that has become long.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
         if self.job.is_some() || !is_due {
@@ -68,7 +68,7 @@ impl Keeper {
         self.job = Some(Job { entries, up_to: self.added, instead, since: now });
     }
 
-    /// Returns the result of the write, if it is done.
+    /// Returns the result of the current write, if the write is finished.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Option<Done> {
         let now = around.now();
         let job = self.job.as_ref()?;
@@ -86,7 +86,7 @@ impl Keeper {
                 Some(Done::Written)
             }
             Written::Full | Written::Failed => {
-                // Entries that could not be written precede those that follow.
+                // The entries of the failed write are put back in front of those added since.
                 if let Some(job) = self.job.take() {
                     let later = mem::replace(&mut self.pending, job.entries);
                     self.pending.extend(later);
@@ -97,14 +97,15 @@ impl Keeper {
         }
     }
 
-    /// Returns true if the run has to wait for the disk.
+    /// Returns true if entries have been waiting for so long that the run must pause until the disk
+    /// has written them.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
         self.stalled = self.waiting.is_some_and(|since| now.since(since) >= JOURNAL_STALL);
         self.stalled
     }
 
-    /// Applies the death of the process: some of the entries being written are on the disk, and the
-    /// next one in part.
+    /// Leaves the journal as it is if the process dies now: some of the entries being written are
+    /// on the disk, and perhaps a part of the next one.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let Some(job) = &self.job {
             around.journal.tear(&job.entries, rng);

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A connection that was dialed, and greeted.
+/// A connection on which the greeting has been sent and the answer is awaited.
 #[derive(Debug)]
 pub(crate) struct Greeted {
     pub(crate) end: EndId,
@@ -28,17 +28,17 @@ pub(crate) struct Greeted {
     limit: Duration,
 }
 
-/// Answer to a greeting.
+/// The answer to a greeting.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Welcome(Welcome),
     Refusal(Refusal),
-    /// The peer does not answer.
+    /// There is no answer: the peer has closed the connection, or the time limit has passed.
     Failed(&'static str),
 }
 
 impl Greeted {
-    /// Dials and greets.
+    /// Opens a connection and sends the greeting.
     pub(crate) fn dial(
         dial: Dial,
         kind: ConnectionKind,
@@ -52,7 +52,7 @@ impl Greeted {
         Self { end, dial, since: around.now(), limit }
     }
 
-    /// Returns the answer, once there is one.
+    /// Returns the peer's answer, once it has arrived or can no longer arrive.
     pub(crate) fn poll(
         &self,
         kind: ConnectionKind,
@@ -64,7 +64,9 @@ impl Greeted {
             Some(Reply::Welcome(welcome)) => Some(Answer::Welcome(welcome)),
             Some(Reply::Refusal(refusal)) => Some(Answer::Refusal(refusal)),
             None if around.network.is_ended(self.end) => Some(Answer::Failed("it was closed")),
-            None if around.now().since(self.since) >= self.limit => Some(Answer::Failed("nobody answers")),
+            None if around.now().since(self.since) >= self.limit => {
+                Some(Answer::Failed("there is no answer"))
+            }
             None => None,
         })
     }
@@ -74,7 +76,7 @@ impl Greeted {
     }
 }
 
-/// The connection to the supervisor, as a driver has it.
+/// The connection of a source's or builder's process to the supervisor.
 #[derive(Debug, Default)]
 pub(crate) enum Line {
     #[default]
@@ -98,7 +100,7 @@ impl Line {
         }
     }
 
-    /// Returns the next message or event of the connection.
+    /// Returns the next message from the supervisor, or the next change of the connection.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Heard>, Failure> {
         let failed = |fault, words: &str| Heard::Failed(DialFailure { fault, words: words.to_owned() });
         match self {
@@ -136,7 +138,8 @@ impl Line {
         }
     }
 
-    /// Sends a message, or drops it if there is no connection. Returns the number of bytes sent.
+    /// Sends a message to the supervisor, or discards it if there is no connection. Returns the
+    /// number of bytes sent.
     pub(crate) fn send(&self, message: &Control, around: &mut Surroundings<'_>) -> u64 {
         let Self::Up(end) = self else { return 0 };
         let outgoing = around.network.outgoing(*end);

@@ -1,4 +1,5 @@
-//! A source's process: it moves bytes and time for its role, and stands for readout.
+//! A source's process. The process passes bytes and the time to the source's role, and simulates
+//! readout.
 
 mod lanes;
 mod output;
@@ -36,18 +37,19 @@ enum State {
     Running(Box<Running>),
 }
 
-/// A role that takes part in a run.
+/// The state of a process whose role takes part in a run.
 struct Running {
     id: SourceId,
     role: SourceRole,
     line: Line,
-    /// Lanes by the role's index.
+    /// The lanes, in the order of the role's lane indices.
     lanes: Vec<SourceLane>,
-    /// Events that readout is about to push, by time.
+    /// Events whose fragments readout is about to push, in order of time.
     readout: BTreeSet<(Instant, EventId)>,
-    /// Events that readout has read out or is about to; only where readout pushes on its own.
+    /// Events that readout has read out or is about to read out; used only if readout pushes on its
+    /// own.
     read_out: BTreeSet<EventId>,
-    /// The next event of a readout that runs ahead of decisions.
+    /// The next event to push, if readout runs ahead of decisions.
     next: EventId,
 }
 
@@ -114,7 +116,8 @@ impl Running {
         while let Some(heard) = self.line.poll(around)? {
             self.note(&heard, around)?;
             self.role.handle_supervisor(heard, now);
-            // A connection that the role gives up is no longer read.
+            // Outputs are carried out after each input, so that a connection which the role closes
+            // is not read any further.
             if let Some(exit) = self.drain(around)? {
                 return Ok(Some(exit));
             }
@@ -134,7 +137,7 @@ impl Running {
         earlier(earlier(role, lanes), readout)
     }
 
-    /// Lets a readout that pushes on its own read out assigned events, some time later.
+    /// If readout pushes on its own, schedules the readout of newly assigned events.
     fn note(&mut self, heard: &Heard, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let message = match heard {
             Heard::Message(message) => &message.message,
@@ -180,7 +183,7 @@ impl Running {
 
     fn push_due(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         if around.scenario.pushes == Pushes::Ahead {
-            // Readout pushes as far as the backlog permits.
+            // Readout pushes fragments of undecided events, up to `ahead` events in advance.
             let undecided = self.role.core().undecided();
             let until = undecided.number() + around.scenario.ahead;
             while self.next.number() < until {

@@ -1,4 +1,4 @@
-//! [`Stage`]: filter and sink of a builder, on a simulated disk.
+//! [`Stage`]: a builder's filter, and its sink on a simulated disk.
 
 use core::{mem, time::Duration};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::system::{
     failure::{Check, Failure},
 };
 
-/// The outcome of an event.
+/// The result of filtering and writing an event.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Written,
@@ -22,28 +22,28 @@ pub(crate) enum Fate {
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     waiting: VecDeque<Event>,
-    /// Events that the sink is writing.
+    /// Events that the sink is writing as one batch.
     batch: Vec<Event>,
     since: Instant,
-    /// Time until which a failing sink is retried, once the run is ending.
+    /// Time until which writes to a full disk are retried; set once the run is ending.
     until: Option<Instant>,
 }
 
 impl Stage {
-    /// Checks an event's content and hands it over.
+    /// Checks the content of an event and passes the event to filter and sink.
     pub(crate) fn submit(&mut self, event: Event, around: &Surroundings<'_>) -> Result<(), Failure> {
         check_content(&event, around)?;
         self.waiting.push_back(event);
         Ok(())
     }
 
-    /// Notes that the run is ending.
+    /// Notes that the run is ending, which limits the time for retries.
     pub(crate) fn expect_end(&mut self, around: &Surroundings<'_>) {
         let until = around.now() + around.scenario.give_up;
         self.until.get_or_insert(until);
     }
 
-    /// Returns the events that are finished by now.
+    /// Returns the events that filter and sink have finished, with their results.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Vec<(Event, Fate)> {
         let now = around.now();
         if self.batch.is_empty() && !self.waiting.is_empty() {
@@ -81,8 +81,8 @@ impl Stage {
             .collect()
     }
 
-    /// Applies the death of the process: part of the sink's batch is on the disk, and no fate was
-    /// reported.
+    /// Leaves the disk as it is if the process dies now: a part of the current batch is written,
+    /// and no result of the batch is reported.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         let is_at_it = matches!(
             around.disk.look(self.since, self.length(around), around.now()),
@@ -117,22 +117,22 @@ fn keep(event: &Event, around: &mut Surroundings<'_>) {
     around.files.entry((event.run, event.id)).or_default().push(EventRecord::of(event));
 }
 
-/// Checks that each fragment is what its source pushed, and that none is duplicated or from an
-/// unknown source.
+/// Checks that the content of each fragment is what its source pushed, and that no fragment is
+/// duplicated or from an unknown source.
 fn check_content(event: &Event, around: &Surroundings<'_>) -> Result<(), Failure> {
     let wrong = |what: String| Err(Failure::new(Check::Content, format!("event {}: {what}", event.id)));
     let mut last = 0;
     for fragment in event.fragments() {
         let id = fragment.source.number();
         if id <= last || id > around.scenario.sources {
-            return wrong(format!("source {id} stands behind source {last}"));
+            return wrong(format!("source {id} follows source {last}, which is out of order or unknown"));
         }
         last = id;
         if event.missing.contains(&fragment.source) {
-            return wrong(format!("source {id} is there, and missing"));
+            return wrong(format!("source {id} contributed, but is listed as missing"));
         }
         let Some(payload) = around.workload.draw(usize::from(id) - 1, event.id).payload else {
-            return wrong(format!("source {id} pushed nothing, and is there"));
+            return wrong(format!("source {id} pushed nothing, but has a fragment"));
         };
         if fragment.payload != payload || fragment.timestamp.ticks() != event.id.number() * 1000 {
             return wrong(format!("the fragment of source {id} is not what was pushed"));

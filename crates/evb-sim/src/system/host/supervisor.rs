@@ -1,5 +1,5 @@
-//! The supervisor's process: its machine, its journal, the connections of its peers, and operators'
-//! requests.
+//! The supervisor's process, with its role, its journal, the connections of its peers, and requests
+//! of operators.
 
 use core::mem;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub(crate) enum Command {
 pub(crate) struct SupervisorHost {
     role: SupervisorRole,
     keeper: Option<Keeper>,
-    /// Connections of peers that are registered but not answered yet.
+    /// Connections of peers that are registered but whose greetings are not answered yet.
     joining: BTreeMap<Peer, (EndId, Welcome)>,
     greetings: Vec<(EndId, Instant)>,
     links: BTreeMap<Peer, EndId>,
@@ -54,16 +54,16 @@ pub(crate) struct SupervisorHost {
     spinning: Spinning,
 }
 
-/// Reason for which no supervisor was started.
+/// The reason why no supervisor was started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// The journal says that the run is over.
+    /// According to the journal, the run is over.
     Over,
     Failed(Failure),
 }
 
 impl SupervisorHost {
-    /// Leads a run, from its beginning or from its journal.
+    /// Creates the supervisor of a run, which begins the run, or recovers it from the journal.
     pub(crate) fn new(plan: RunPlan, around: &mut Surroundings<'_>) -> Result<Self, NotStarted> {
         let failed = |what: String| NotStarted::Failed(Failure::new(Check::Ledger, what));
         let (now, seed, has_journal) = (around.now(), around.scenario.seed, plan.journal);
@@ -80,7 +80,9 @@ impl SupervisorHost {
                 SupervisorCore::new(plan, seed, now).map_err(|error| failed(error.to_string()))?
             }
             Err(RecoverError::Over(_)) => return Err(NotStarted::Over),
-            Err(error) => return Err(failed(format!("the journal does not lead on: {error}"))),
+            Err(error) => {
+                return Err(failed(format!("the run cannot be recovered from the journal: {error}")));
+            }
         };
         around.network.nodes[around.node].listens = true;
         Ok(Self {
@@ -95,7 +97,7 @@ impl SupervisorHost {
         })
     }
 
-    /// Takes the run's report, once.
+    /// Returns the report of the run, once, when the run has ended.
     pub(crate) fn take_report(&mut self) -> Option<Box<RunReport>> {
         self.report.take()
     }
@@ -104,14 +106,14 @@ impl SupervisorHost {
         self.role.core().progress()
     }
 
-    /// Applies the death of the process to its journal.
+    /// Leaves the journal as it is if the process dies now, perhaps in the middle of a write.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let Some(keeper) = &self.keeper {
             keeper.tear(around, rng);
         }
     }
 
-    /// Carries out an operator's request; an error is the reason for its refusal.
+    /// Carries out a request of an operator; an error is the reason why the request was refused.
     pub(crate) fn command(&mut self, command: Command, around: &mut Surroundings<'_>) -> Result<(), String> {
         let (core, now) = (self.role.run_mut(), around.now());
         around.say(|| format!("is asked for {command:?}"));
@@ -166,7 +168,8 @@ impl SupervisorHost {
         let accepted = mem::take(&mut around.network.nodes[around.node].accepted);
         self.greetings.extend(accepted.into_iter().map(|end| (end, now)));
         if stalled {
-            // Peers are not answered before their registration can be written down.
+            // While the journal is stalled, greetings are not answered, because registrations
+            // cannot be recorded.
             return Ok(());
         }
         for (end, since) in mem::take(&mut self.greetings) {
@@ -214,7 +217,8 @@ impl SupervisorHost {
         Ok(())
     }
 
-    /// Carries out the machine's outputs, and releases messages whose entries are written.
+    /// Carries out the outputs of the role, and releases messages whose journal entries are
+    /// written.
     fn drain(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
         self.carry_out(around);
@@ -241,7 +245,7 @@ impl SupervisorHost {
                     write_greeting(ConnectionKind::Control, &welcomed(welcome), around.network.outgoing(end));
                     self.links.insert(peer, end);
                 }
-                // No request of the simulation waits for a confirmation.
+                // Simulated operators do not wait for confirmations.
                 SupervisorOutput::Confirmed(_) => {}
                 SupervisorOutput::Drop { peer, reason } => {
                     around.say(|| format!("closes on {peer}: {reason}"));
@@ -284,7 +288,7 @@ impl SupervisorHost {
         if let Some(end) = self.links.remove(&peer) {
             around.network.close(end);
         }
-        // The peer's connection may still wait for its welcome.
+        // A connection of the peer may still wait for the answer to its greeting.
         if let Some((end, _)) = self.joining.remove(&peer) {
             around.network.close(end);
         }

@@ -1,4 +1,5 @@
-//! Streams between two hosts: late, in pieces, cut off, reset, and never out of order.
+//! Streams between two hosts. Bytes arrive in order, but may be late and in pieces; connections may
+//! be interrupted or reset.
 
 use core::mem;
 use std::collections::VecDeque;
@@ -9,14 +10,14 @@ use evb_core::time::Instant;
 use super::{Happening, Network, NodeIndex, RETRANSMIT};
 use crate::system::weather::{Weather, below};
 
-/// Purpose of a connection.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionKind {
     Control,
     Lane,
 }
 
-/// One end of a connection. Side 0 has dialed.
+/// Identifies one end of a connection. Side 0 has opened the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EndId {
     pub(super) connection: usize,
@@ -29,7 +30,7 @@ impl EndId {
     }
 }
 
-/// An item that a connection carries.
+/// An item that travels on a connection: a part of the stream, or a change of its state.
 #[derive(Debug)]
 enum Piece {
     Begin,
@@ -42,22 +43,22 @@ enum Piece {
 pub(super) struct Connection {
     pub(super) kind: ConnectionKind,
     ends: [End; 2],
-    /// The cut that it is in; 0: none.
+    /// Number of the interruption of the network that affects the connection; 0 for none.
     pub(super) cuts: u32,
 }
 
 #[derive(Debug)]
 struct End {
     node: NodeIndex,
-    /// Bytes that the process wrote and has not flushed.
+    /// Bytes that the process has written and not flushed yet.
     outgoing: BytesMut,
     /// Bytes that have arrived and are not read yet.
     incoming: BytesMut,
-    /// True if no more bytes arrive.
+    /// True if no more bytes will arrive at this end.
     is_ended: bool,
-    /// True if the process has closed it.
+    /// True if the process has closed this end.
     is_closed: bool,
-    /// Pieces on their way to this end.
+    /// Pieces under way to this end, with their times of arrival.
     pipe: VecDeque<(Instant, Piece)>,
     is_scheduled: bool,
 }
@@ -71,7 +72,7 @@ impl Connection {
         self.ends.iter().all(|end| end.is_closed)
     }
 
-    /// Delays the pieces on their way to an end. Returns true if its next arrival must be
+    /// Delays the pieces under way to an end. Returns true if the next arrival at this end must be
     /// scheduled.
     pub(super) fn stall(&mut self, side: usize, until: Instant) -> bool {
         let end = &mut self.ends[side];
@@ -85,8 +86,8 @@ impl Connection {
 }
 
 impl Network {
-    /// Dials a host; bytes that are written at once leave when the connection is open, if it ever
-    /// is.
+    /// Opens a connection to a host. Bytes that are written before the connection is established
+    /// leave when it is; if it never is, they are lost.
     pub(crate) fn dial(&mut self, from: NodeIndex, to: NodeIndex, kind: ConnectionKind) -> EndId {
         let end = |node| End {
             node,
@@ -100,28 +101,28 @@ impl Network {
         let connection = self.connections.len();
         self.connections.push(Connection { kind, ends: [end(from), end(to)], cuts: 0 });
         let (there, here) = (EndId { connection, side: 1 }, EndId { connection, side: 0 });
-        // Two flights before the third carries bytes.
+        // The TCP handshake takes one round trip before bytes can be sent.
         let at = self.now + 2 * self.weather.flight(&mut self.rng);
         self.put(there, at, Piece::Begin);
         here
     }
 
-    /// Returns the bytes that have arrived and are not read yet.
+    /// Returns the bytes that have arrived at an end and are not read yet.
     pub(crate) fn incoming(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).incoming
     }
 
-    /// Returns the buffer to write to; [`Self::flush`] sends it.
+    /// Returns the buffer to which a process appends bytes to write; [`Self::flush`] sends them.
     pub(crate) fn outgoing(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).outgoing
     }
 
-    /// Returns true if no bytes follow those of [`Self::incoming`].
+    /// Returns true if no bytes will arrive after those in [`Self::incoming`].
     pub(crate) fn is_ended(&self, end: EndId) -> bool {
         self.connections[end.connection].ends[end.side].is_ended
     }
 
-    /// Sends what was written, in one piece or in several.
+    /// Sends the written bytes, in one or in several pieces.
     pub(crate) fn flush(&mut self, end: EndId) {
         let own = self.end(end);
         if own.outgoing.is_empty() {
@@ -148,12 +149,13 @@ impl Network {
         }
     }
 
-    /// Closes an end: the other side reads all that was sent, and then the end.
+    /// Closes an end in order: the other side receives all bytes sent before, and then the end of
+    /// the stream.
     pub(crate) fn close(&mut self, end: EndId) {
         self.leave(end, Piece::End);
     }
 
-    /// Closes an end so that the other side may lose what was sent.
+    /// Closes an end with a reset: the other side may lose bytes sent before.
     pub(crate) fn abort(&mut self, end: EndId) {
         self.leave(end, Piece::Reset);
     }
@@ -166,8 +168,8 @@ impl Network {
         self.put(end.other(), at, by);
     }
 
-    /// Ends all connections of a host's process, each by a close or a reset at random; silently if
-    /// the host is off.
+    /// Ends all connections of a host's process, each at random by a close or by a reset. If the
+    /// host is disconnected, its peers do not notice.
     pub(crate) fn drop_all_of(&mut self, node: NodeIndex) {
         for connection in 0..self.connections.len() {
             for side in 0..2 {
@@ -184,8 +186,8 @@ impl Network {
         of_node.ports.clear();
     }
 
-    /// Resets one connection of a host, picked by a number, at both ends. Returns true if there was
-    /// one.
+    /// Resets one open connection of a host at both ends, selected by `pick`. Returns true if the
+    /// host had an open connection.
     pub(crate) fn reset_one(&mut self, node: NodeIndex, pick: u64) -> bool {
         let open = |(_, one): &(usize, &Connection)| {
             one.touches(node) && one.ends.iter().all(|end| !end.is_closed && !end.is_ended)
@@ -201,13 +203,13 @@ impl Network {
         true
     }
 
-    /// Delays the traffic of a host's control connections.
+    /// Delays the traffic on a host's connections to the supervisor until the given time.
     pub(crate) fn stall_control(&mut self, node: NodeIndex, until: Instant) {
         for connection in &mut self.connections {
             if connection.kind == ConnectionKind::Control && connection.touches(node) {
                 for end in connection.ends.iter_mut().filter(|end| !end.is_ended) {
                     let at = end.pipe.back().map_or(until, |(at, _)| until.max(*at));
-                    // Later pieces arrive after this one.
+                    // This empty piece delays all later ones, because pieces arrive in order.
                     end.pipe.push_back((at, Piece::Bytes(Bytes::new())));
                 }
             }
@@ -219,7 +221,8 @@ impl Network {
         }
     }
 
-    /// Delivers a piece, unless either host is cut off.
+    /// Delivers the next piece that is due at an end, unless the network between the two hosts is
+    /// interrupted.
     pub(super) fn arrive(&mut self, end: EndId) {
         let (node, other) = (self.end(end).node, self.end(end.other()).node);
         self.end(end).is_scheduled = false;
@@ -239,7 +242,7 @@ impl Network {
             }
             Piece::Bytes(bytes) if is_closed => {
                 if !bytes.is_empty() && !self.end(end.other()).is_ended {
-                    // The end is closed, so a reset goes back to the sender.
+                    // The receiving end is closed, so its kernel answers with a reset.
                     let at = self.now + self.weather.flight(&mut self.rng);
                     self.put(end.other(), at, Piece::Reset);
                 }
@@ -265,7 +268,8 @@ impl Network {
         }
     }
 
-    /// Resets this end: bytes on their way are lost, and unread bytes may be.
+    /// Resets one end of a connection: bytes under way to it are lost, and unread bytes may be lost
+    /// too.
     fn break_end(&mut self, end: EndId) {
         let loses = self.rng.below(2) == 0;
         let own = self.end(end);
@@ -285,7 +289,7 @@ impl Network {
         if own.is_ended {
             return;
         }
-        // A piece never arrives before an earlier one.
+        // A piece never arrives before a piece that was sent earlier.
         let at = own.pipe.back().map_or(at, |(last, _)| at.max(*last));
         own.pipe.push_back((at, piece));
         self.arm(end);

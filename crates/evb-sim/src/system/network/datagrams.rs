@@ -1,15 +1,15 @@
-//! Datagrams between two hosts: lost, repeated, late, out of order, damaged.
+//! Datagrams between two hosts, which the network may lose, repeat, delay, reorder and damage.
 
 use bytes::Bytes;
 
 use super::{Happening, Network, NodeIndex};
 use crate::system::weather::{Weather, below};
 
-/// Source or destination of a datagram.
+/// Address from which or to which a datagram is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     pub(crate) node: NodeIndex,
-    /// Distinguishes the sockets of a host.
+    /// Number that distinguishes the sockets of a host.
     port: u32,
 }
 
@@ -18,15 +18,15 @@ impl Address {
         Self { node, port }
     }
 
-    /// Returns the address at which a builder receives datagrams; it is as well known as the
-    /// builder's port for connections.
+    /// Returns the address at which a builder receives datagrams. Sources know the address in
+    /// advance, as they know the builder's TCP port.
     pub(crate) const fn of_builder(node: NodeIndex) -> Self {
         Self { node, port: 0 }
     }
 }
 
 impl Network {
-    /// Opens a socket for datagrams.
+    /// Opens a datagram socket with a new port number.
     pub(crate) fn open_socket(&mut self, node: NodeIndex) -> Address {
         let port = self.next_port;
         self.next_port += 1;
@@ -34,24 +34,24 @@ impl Network {
         Address { node, port }
     }
 
-    /// Opens a builder's well-known socket.
+    /// Opens the socket at which a builder receives datagrams.
     pub(crate) fn bind(&mut self, node: NodeIndex) -> Address {
         let address = Address::of_builder(node);
         self.nodes[node].ports.insert(address.port, Default::default());
         address
     }
 
-    /// Closes a socket; datagrams that arrive later are dropped.
+    /// Closes a socket; datagrams that arrive for it later are dropped.
     pub(crate) fn close_socket(&mut self, address: Address) {
         self.nodes[address.node].ports.remove(&address.port);
     }
 
-    /// Returns the next datagram and its source.
+    /// Returns the next unread datagram at an address, and the sender's address.
     pub(crate) fn receive(&mut self, at: Address) -> Option<(Address, Bytes)> {
         self.nodes[at.node].ports.get_mut(&at.port)?.pop_front()
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram, which the network may lose, repeat, delay or damage.
     pub(crate) fn send(&mut self, from: Address, to: Address, bytes: Bytes) {
         self.fates.sent += 1;
         let weather = self.weather;

@@ -1,4 +1,4 @@
-//! The scenario of a seed.
+//! Draws the random scenario of a seed.
 
 use core::time::Duration;
 
@@ -22,12 +22,12 @@ use crate::{
     workload::{FragmentSize, Readout},
 };
 
-/// Kind of faults in a scenario.
+/// The kind of faults in a scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// No faults.
     Calm,
-    /// Datagrams are lost, and nothing else.
+    /// Datagrams are lost, and there are no other faults.
     Lossy,
     /// Faults of builders, sinks and the supervisor, but not of sources and their lanes.
     Builders,
@@ -54,7 +54,8 @@ impl Chance {
         self.0.below(100) < percent
     }
 
-    /// Draws a duration; short ones are more frequent than long ones.
+    /// Draws a duration between two limits in milliseconds; short durations are more frequent than
+    /// long ones.
     fn duration(&mut self, low: u64, high: u64) -> Duration {
         let high = if self.percent(50) { low + (high - low) / 5 } else { high };
         millis(self.between(low, high))
@@ -85,7 +86,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
                 let before =
                     scenario.faults.last().filter(|planned| planned.run == run).map(|planned| planned.at);
                 let at = match chance.between(0, 9) {
-                    // The fault coincides with another one, or with the end of the run.
+                    // The fault coincides with the previous one, or else with the end of the run.
                     0..3 => before.unwrap_or(stop),
                     3 => stop.saturating_sub(millis(500)),
                     _ => millis(chance.between(0, last)),
@@ -149,7 +150,7 @@ fn system(seed: u64, transport: Transport, kind: Kind, chance: &mut Chance) -> S
     }
 }
 
-/// Adds what happens when.
+/// Draws the trigger, the end of the runs, and the number of spare builders.
 fn events(scenario: &mut Scenario, kind: Kind, chance: &mut Chance) {
     let hertz = chance.of(&[20.0, 100.0, 300.0]);
     let trigger = match chance.between(0, 9) {
@@ -169,7 +170,7 @@ fn events(scenario: &mut Scenario, kind: Kind, chance: &mut Chance) {
     scenario.spares = u16::from(kind != Kind::Calm && chance.percent(20));
 }
 
-/// Returns the network with random additional faults.
+/// Returns network conditions with random additional delays and faults.
 fn worse(mut weather: Weather, transport: Transport, chance: &mut Chance) -> Weather {
     weather.jitter = chance.of(&[Duration::ZERO, weather.latency / 2, weather.latency * 2]);
     weather.stall = chance.of(&[0, 0, 500]);
@@ -189,7 +190,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
     let only_builders = kind == Kind::Builders;
     let peer =
         if only_builders || chance.percent(50) { Peer::Builder(builder) } else { Peer::Source(source) };
-    // Without a journal, the death of the supervisor ends its run.
+    // Without a journal, a run cannot survive the death of its supervisor.
     let with_supervisor = scenario.has_journal && chance.percent(25);
     let who = if with_supervisor { Peer::Supervisor } else { peer };
     let fault = match chance.between(0, 24) {
@@ -224,7 +225,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
 fn disk(scenario: &Scenario, builder: BuilderId, chance: &mut Chance) -> Fault {
     let slow = DiskState::Slow(chance.duration(10, 4500));
     if scenario.has_journal && chance.percent(25) {
-        // The fault is shorter than the run waits for its journal.
+        // The fault lasts for less time than a run waits for its journal.
         let state = chance.of(&[slow, DiskState::Full, DiskState::Failing, DiskState::Hanging]);
         return Fault::Disk { who: Peer::Supervisor, state, length: chance.duration(50, 4000) };
     }

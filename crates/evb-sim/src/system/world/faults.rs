@@ -1,4 +1,4 @@
-//! Execution of a scenario's faults.
+//! Carries out the faults of a scenario.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::system::{
 };
 
 impl World<'_> {
-    /// Plans a run's faults and its end.
+    /// Schedules the faults of a run and the request to stop it.
     pub(super) fn plan_run(&mut self, run: u32) {
         let now = self.network.now();
         let mut last = now + self.scenario.stop_after;
@@ -32,7 +32,7 @@ impl World<'_> {
         match act {
             Act::Begin(index) => {
                 let planned = self.scenario.faults[index];
-                // A fault belongs to its run.
+                // A fault that was planned for an earlier run is skipped.
                 if planned.run == self.run {
                     self.say(|| format!("fault {index}: {planned}"));
                     *self.records.counts.faults.entry(planned.fault.word()).or_default() += 1;
@@ -44,8 +44,8 @@ impl World<'_> {
             Act::Trigger { run } => self.trigger(run),
             Act::Stop { run } => self.stop(run),
             Act::Return { run, node } => self.add(run, node),
-            // A supervisor that was killed after it had closed its ledger is started again, and
-            // opens the next run as well.
+            // The next run may be open already: this action is scheduled twice if a supervisor is
+            // killed after it has closed its ledger, and is then started again.
             Act::Open { run } if run == self.run => {}
             Act::Open { run } => self.open(run),
         }
@@ -138,7 +138,7 @@ impl World<'_> {
         }
     }
 
-    /// Restarts the host's clock while no process runs there.
+    /// Sets a host's clock as after a reboot, while no process runs on the host.
     fn reset_clock(&mut self, node: NodeIndex, back: Instant, index: usize) {
         let up = Duration::from_secs(1) + below(Duration::from_secs(10), &mut self.rng);
         self.hosts[node].clock = up.as_nanos() as i64 - back.as_nanos() as i64;

@@ -1,4 +1,4 @@
-//! [`Process`]: one of the three roles.
+//! [`Process`]: the process of a simulated host, in one of the three roles.
 
 use evb_core::{
     id::{BuilderId, SourceId},
@@ -46,7 +46,8 @@ impl Process {
         }
     }
 
-    /// Applies the death of the process: its disk keeps a random part of what was being written.
+    /// Leaves the disk as it is if the process dies now: a random part of the current write is on
+    /// the disk.
     pub(super) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         match self {
             Self::Supervisor(host) => host.tear(around, rng),

@@ -1,4 +1,4 @@
-//! Operators' requests to the supervisor.
+//! Requests of simulated operators to the supervisor.
 
 use core::time::Duration;
 
@@ -24,7 +24,8 @@ impl World<'_> {
         self.scenario.trigger == TriggerKind::External
     }
 
-    /// Sends a request to the supervisor; `None` if there is none.
+    /// Sends a request to the supervisor, and returns its answer; `None` if no supervisor is
+    /// running.
     fn ask(&mut self, command: Command) -> Option<Result<(), String>> {
         if !self.is_supervised() {
             return None;
@@ -43,7 +44,7 @@ impl World<'_> {
         }
     }
 
-    /// Returns true if the run takes triggers.
+    /// Returns true if the run is running or paused.
     pub(super) fn goes_on(&self) -> bool {
         matches!(self.state(), Some(RunState::Running | RunState::Paused))
     }
@@ -69,13 +70,13 @@ impl World<'_> {
         }
     }
 
-    /// Stops the run on an operator's behalf, who repeats the request until the ledger is closed.
+    /// Asks the supervisor to stop the run, and repeats the request until the ledger is closed.
     pub(super) fn stop(&mut self, run: u32) {
         if run != self.run || self.closed > run {
             return;
         }
-        // A supervisor that is killed before it has written the stop down does not know it after
-        // its recovery.
+        // The request is repeated because a supervisor that is killed before its journal has the
+        // stop does not know of it after its recovery.
         if !matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
             drop(self.ask(Command::Stop));
         }
@@ -83,7 +84,7 @@ impl World<'_> {
         self.network.schedule(at, Happening::World(Act::Stop { run }));
     }
 
-    /// Sends external triggers, some at a time, for the duration of the run.
+    /// Sends some external triggers, and schedules the next ones until the run ends.
     pub(super) fn trigger(&mut self, run: u32) {
         if run != self.run || self.state() == Some(RunState::Ended) {
             return;
@@ -94,7 +95,8 @@ impl World<'_> {
         self.network.schedule(at, Happening::World(Act::Trigger { run }));
     }
 
-    /// Adds a builder, again or for the first time; one that is leaving has to leave first.
+    /// Asks the supervisor to add a builder to the run. The request is repeated later if the
+    /// builder is still leaving, or if no supervisor is running.
     pub(super) fn add(&mut self, run: u32, node: NodeIndex) {
         let Peer::Builder(builder) = self.scenario.peer(node) else { return };
         if run != self.run {
@@ -107,27 +109,31 @@ impl World<'_> {
                 self.hosts[node].is_claimed = true;
             }
             None if !self.is_over => self.later(Act::Return { run, node }),
-            // The builder takes part already, or no run goes on.
+            // For any other refusal, or after the last run, the request is dropped.
             _ => {}
         }
     }
 
     fn bring(&mut self, node: NodeIndex, builder: BuilderId) {
         if self.hosts[node].process.is_some() && self.hosts[node].is_member {
-            let what = format!("builder {builder} was added, and its process of before has not left");
+            let what = format!("builder {builder} was added while its previous process has not left");
             self.say(|| what);
         }
         self.hosts[node].is_member = true;
         let at = self.network.now();
         self.network.schedule(at, Happening::World(Act::Start(node)));
-        // The previous process may be about to leave.
+        // The start is repeated, because a previous process that is about to leave prevents the
+        // first one.
         self.network.schedule(at + 3 * AGAIN, Happening::World(Act::Start(node)));
     }
 
     fn later(&mut self, act: Act) {
         let at = self.network.now() + AGAIN;
         if at.since(self.calm_from) > super::PATIENCE {
-            self.fail(Failure::new(Check::Steering, format!("{act:?} was asked for in vain")));
+            self.fail(Failure::new(
+                Check::Steering,
+                format!("the supervisor did not carry out {act:?} in time"),
+            ));
         }
         self.network.schedule(at, Happening::World(act));
     }

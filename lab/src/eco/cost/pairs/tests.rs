@@ -10,7 +10,8 @@ fn equal_pairs_leave_no_doubt() {
 
 #[test]
 fn scatter_widens_the_interval() {
-    // The logarithms are 0.1 and -0.1: mean 0, standard error 0.1, one degree of freedom.
+    // The logarithms of the ratios are 0.1 and -0.1, so their mean is 0 and its standard error 0.1,
+    // with one degree of freedom.
     let ratios = Ratios::of(&[(1.0, 0.1_f64.exp()), (1.0, (-0.1_f64).exp())]);
     assert!((ratios.mean - 1.0).abs() < 1e-12);
     assert!(

@@ -19,7 +19,8 @@ fn one_lab_at_a_time() {
 fn what_a_killed_lab_has_left_is_known_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab");
-    // The end of a process releases the lock and leaves the file.
+    // Dropping the claim without `give_up` is like a killed process: the lock is released, and the
+    // file remains.
     drop(take(&path));
     let Found::Left(second) = take(&path) else { panic!("the file is there and nobody holds it") };
     second.give_up().unwrap();

@@ -35,9 +35,10 @@ fn only_what_buckets_have_sent_counts() {
 fn drops_are_packets_and_multicast_is_none() {
     let passage = |missing, trains| Passage { missing, trains };
     let dropped = |missing, trains| passage(missing, trains).dropped_since(passage(-5, 2));
-    // Three trains of ten packets were dropped.
+    // The arguments are the counts after three trains of ten packets were dropped.
     assert_eq!(dropped(25, 5), 30);
-    // A bridge gave one multicast report to 33 hosts, and kept another.
+    // The first count results from a multicast packet that the bridge sent to 33 hosts, the second
+    // from one that it kept.
     assert_eq!((dropped(-37, 2), dropped(-4, 2)), (0, 0));
     assert_eq!(dropped(-37, 3), 1);
 }

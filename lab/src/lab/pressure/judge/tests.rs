@@ -8,23 +8,23 @@ use super::{
 };
 use crate::lab::{pressure::course::Mark, watch::Flows};
 
-/// Triggers per second.
+/// Number of triggers per second in the simulated run.
 const TRIGGERS: f64 = 300.0;
-/// Bytes per second from and to each host, without pressure.
+/// Bytes per second from and to each host in an undisturbed stage.
 const BYTES: f64 = 1e6;
 const ALL_SINKS: [&str; 4] =
     ["sink of builder 1", "sink of builder 2", "sink of builder 3", "sink of builder 4"];
 
-/// The conditions in one second of a stage.
+/// Conditions of a stage, per second.
 #[derive(Clone)]
 struct Second {
     inhibited: f64,
     causes: &'static [&'static str],
-    /// Share of its rate that every host keeps.
+    /// Share of its normal rate that every host keeps.
     kept: f64,
 }
 
-/// The sums so far.
+/// Counters of the simulated run so far.
 #[derive(Default)]
 struct World {
     seconds: f64,
@@ -53,7 +53,7 @@ impl World {
         Mark::new(Duration::from_secs_f64(self.seconds), flows, self.on_disk as u64, &status).unwrap()
     }
 
-    /// Returns the sums in the form of status and summary.
+    /// Returns the counters in the form of evbd's status and run summary.
     fn said(&self) -> Value {
         let triggered = self.seconds * TRIGGERS;
         let cause = |(cause, count)| json!({ "cause": cause, "inhibited": count });
@@ -76,7 +76,7 @@ impl World {
     }
 }
 
-/// Returns the conditions under which all bounds hold.
+/// Returns conditions of a stage under which all bounds hold.
 fn well(stage: &Stage) -> Second {
     let (inhibited, causes): (f64, &'static [&'static str]) = match stage.pressure {
         Pressure::FrozenSource => (5.0, &["source 8"]),
@@ -88,7 +88,7 @@ fn well(stage: &Stage) -> Second {
     Second { inhibited, causes, kept: 1.0 }
 }
 
-/// Returns the bounds that fail, given the conditions of each stage.
+/// Simulates all stages under the given conditions, and returns the bounds that fail.
 fn failed(second: impl Fn(&Stage) -> Second) -> Vec<String> {
     let mut world = World::default();
     let played = ALL.map(|stage| {
@@ -101,7 +101,8 @@ fn failed(second: impl Fn(&Stage) -> Second) -> Vec<String> {
     report.failed()
 }
 
-/// Returns the bounds that fail if the conditions of stages of this kind are changed.
+/// Simulates all stages, with changed conditions in the stages with this disturbance, and returns
+/// the bounds that fail.
 fn failed_in(pressure: Pressure, change: impl Fn(Second) -> Second) -> Vec<String> {
     failed(|stage| if stage.pressure == pressure { change(well(stage)) } else { well(stage) })
 }
@@ -120,7 +121,8 @@ fn blame_that_goes_astray_fails() {
     for pressure in [Pressure::FrozenSource, Pressure::SlowSource, Pressure::SlowSink, Pressure::SlowSinks] {
         let failed = failed_in(pressure, |well| Second { causes: &["builders are busy"], ..well });
         assert!(says(&failed, "put down to"), "{pressure:?}: {failed:?}");
-        // The sink of builder 4 is blamed in another stage as well.
+        // The summary still names the sink of builder 4, because another stage, with all sinks
+        // slow, has this cause too.
         assert_eq!(says(&failed, "blames"), pressure != Pressure::SlowSink, "{failed:?}");
     }
     let one_for_all = failed_in(Pressure::SlowSinks, |well| Second { causes: &ALL_SINKS[3..], ..well });

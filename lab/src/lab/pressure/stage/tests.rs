@@ -6,7 +6,8 @@ fn stages_share_the_run() {
     for stages in [&ALL[..], &SHORT, &SINKS] {
         let sum: Duration = stages.iter().map(|stage| stage.lasts(stages, run)).sum();
         assert!(sum.abs_diff(run) < Duration::from_millis(1), "{sum:?}");
-        // Each stage is compared with an earlier one of the same load without pressure.
+        // Each stage needs an earlier undisturbed stage with the same load, with which it is
+        // compared.
         for (place, stage) in stages.iter().enumerate() {
             let is_calm = |other: &Stage| other.pressure == Pressure::Nothing && other.load == stage.load;
             assert!(stages[..=place].iter().any(is_calm), "{}", stage.name);

@@ -6,7 +6,8 @@ use super::{
     *,
 };
 
-/// Returns each message that repeats others, with that many of them.
+/// Returns one message of each kind that repeats a part, with `count` such parts, and the limit of
+/// their number.
 fn repeating(count: usize) -> [(Message, usize); 4] {
     let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
@@ -38,7 +39,7 @@ fn messages_of_countless_empty_parts_are_refused_before_they_take_memory() {
             let refused = Control::read(&of(count).0.encode_to_vec());
             assert!(matches!(refused, Err(UnreadableMessage::Parts(_))), "{count} of {most}: {refused:?}");
         }
-        // In two halves, which the reader would merge.
+        // The parts are split between two encodings of the message, which the decoder would merge.
         let halves = [of(most).0.encode_to_vec(), of(1).0.encode_to_vec()].concat();
         assert!(matches!(Control::read(&halves), Err(UnreadableMessage::Parts(_))), "{most}");
     }

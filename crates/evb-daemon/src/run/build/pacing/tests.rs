@@ -22,7 +22,8 @@ fn found(sources: &str) -> Vec<(IpAddr, Option<u16>, Option<u64>)> {
 #[test]
 fn sources_of_one_address_share_their_paths() {
     let (first, second) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
-    // 1514 of 1538 bytes are the frame.
+    // Of the 1538 bytes that a packet occupies on the line, 1514 are the frame that the kernel
+    // paces.
     let paths = |from| [(from, Some(7101), Some(15_140_000)), (from, Some(7102), Some(30_280_000))];
     let shared = "[[source]]\nids = \"1-3\"\nbind = \"127.0.0.2\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
     assert_eq!(found(shared), paths(second));
@@ -45,6 +46,6 @@ fn polling_is_refused_where_roles_have_no_cores_to_spare() {
     );
     assert_eq!(busy_poll(Spin::Force, threads).unwrap(), Some(POLL_TIME));
     assert_eq!(busy_poll(Spin::Off, threads).unwrap(), None);
-    // A supervisor alone has no sockets to poll.
+    // A process with only the supervisor has no sockets to poll.
     assert_eq!(busy_poll(Spin::On, 0).unwrap(), None);
 }

@@ -53,7 +53,7 @@ fn packets_must_fit_into_the_device() {
     facts.devices[0].link.mtu = Some(1499);
     assert_eq!(verdict(&facts, "MTU"), bad("ip link set eth0 mtu 1500"));
     facts.demand.as_mut().unwrap().by_datagrams = false;
-    assert_eq!(verdict(&facts, "MTU"), better("ip link set eth0 mtu 1500"), "TCP cuts smaller");
+    assert_eq!(verdict(&facts, "MTU"), better("ip link set eth0 mtu 1500"), "TCP sends smaller packets");
     facts.demand = None;
     assert_eq!(verdict(&facts, "MTU"), good());
 }
@@ -63,7 +63,7 @@ fn offloads_can_be_switched_on_unless_they_are_fixed() {
     let mut facts = facts();
     let offloads = facts.devices[0].offloads.as_mut().unwrap();
     (offloads.tso, offloads.udp) = (OFF, None);
-    assert_eq!(verdict(&facts, "offloads"), good(), "the kernel cuts trains nearly as well");
+    assert_eq!(verdict(&facts, "offloads"), good(), "the kernel segments trains nearly as well");
     facts.devices[0].offloads.as_mut().unwrap().gro = OFF;
     assert_eq!(verdict(&facts, "offloads"), better("ethtool -K eth0 gro on"));
     facts.devices[0].offloads.as_mut().unwrap().gso = OFF;
@@ -77,7 +77,8 @@ fn offloads_can_be_switched_on_unless_they_are_fixed() {
 #[test]
 fn interrupts_must_not_take_the_round_trip() {
     let mut facts = facts();
-    // 117964 B take 943 µs at 1 Gbit/s, and each wait may take an eighth of that.
+    // At 1 Gbit/s, 117964 B take 943 µs, and each of the two interrupt delays may take an eighth of
+    // this time.
     let set = |facts: &mut super::Facts, micros, packets, adaptive| {
         let coalescing = facts.devices[0].coalescing.as_mut().unwrap();
         (coalescing.receive_micros, coalescing.receive_packets) = (micros, packets);
@@ -91,7 +92,11 @@ fn interrupts_must_not_take_the_round_trip() {
     set(&mut facts, 119, 1, false);
     assert_eq!(verdict(&facts, "coalescing"), good(), "the first packet interrupts");
     set(&mut facts, 3, 64, true);
-    assert_eq!(verdict(&facts, "coalescing"), better(command), "nobody knows what it adapts to");
+    assert_eq!(
+        verdict(&facts, "coalescing"),
+        better(command),
+        "the delay that an adaptive driver chooses is unknown"
+    );
     facts.demand = None;
     set(&mut facts, 21, 64, false);
     assert_eq!(verdict(&facts, "coalescing"), better(command));
@@ -101,7 +106,7 @@ fn interrupts_must_not_take_the_round_trip() {
 fn a_ring_must_hold_what_may_come_at_once() {
     let mut facts = facts();
     let rings = |receive| Ok(Rings { receive, receive_most: 4096, send: 256, send_most: 4096 });
-    // 79 packets of 1500 B are more than the budget.
+    // 79 packets of 1500 B exceed the budget of 117964 B.
     facts.devices[0].rings = rings(79);
     assert_eq!(verdict(&facts, "rings"), good());
     facts.devices[0].rings = rings(78);
@@ -110,7 +115,11 @@ fn a_ring_must_hold_what_may_come_at_once() {
     facts.demand.as_mut().unwrap().port_buffer = None;
     assert_eq!(verdict(&facts, "rings"), good());
     facts.devices[0].rings = rings(2048);
-    assert_eq!(verdict(&facts, "rings"), better("ethtool -G eth0 rx 4096"), "nothing bounds what may come");
+    assert_eq!(
+        verdict(&facts, "rings"),
+        better("ethtool -G eth0 rx 4096"),
+        "without a known port buffer the ring must be as large as possible"
+    );
 }
 
 #[test]

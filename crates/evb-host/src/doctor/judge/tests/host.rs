@@ -12,12 +12,16 @@ const PERFORMANCE: &str = "echo performance | tee /sys/devices/system/cpu/cpu*/c
 fn a_dear_clock_could_be_cheaper() {
     let mut facts = facts();
     facts.clock.reading_cost = Duration::from_micros(1);
-    assert_eq!(verdict(&facts, "clock source"), (Verdict::Better, None), "tsc is in use already");
+    assert_eq!(
+        verdict(&facts, "clock source"),
+        (Verdict::Better, None),
+        "no command helps if the clock source is tsc already"
+    );
     facts.clock.source.as_mut().unwrap().current = "hpet".into();
     let tsc = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource";
     assert_eq!(verdict(&facts, "clock source"), better(tsc));
     facts.clock.reading_cost = Duration::from_nanos(200);
-    assert_eq!(verdict(&facts, "clock source"), good(), "what counts is the cost");
+    assert_eq!(verdict(&facts, "clock source"), good(), "a quick clock source is good whatever its name");
 }
 
 #[test]
@@ -28,17 +32,21 @@ fn late_timers_are_bad_where_a_pace_cannot_catch_up() {
     assert_eq!(verdict(&facts, "timer lateness"), good());
     facts.clock.lateness = Ok(late(30, 101));
     assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
-    // The burst of 12500 B is what 100 Mbit/s carries in a millisecond.
+    // The burst of 12500 B equals the bytes that 100 Mbit/s carry in a millisecond.
     facts.clock.lateness = Ok(late(1000, 2000));
     assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
     facts.clock.lateness = Ok(late(1001, 2000));
     assert_eq!(verdict(&facts, "timer lateness"), bad(PERFORMANCE));
     let pace = facts.demand.as_mut().unwrap().pace.take().unwrap();
-    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE), "nothing departs by the clock");
+    assert_eq!(
+        verdict(&facts, "timer lateness"),
+        better(PERFORMANCE),
+        "lanes without a pace do not need timers"
+    );
     facts.demand.as_mut().unwrap().pace =
         Some(evb_shaper::Pace { burst: evb_core::units::Bytes::new(1000), ..pace });
     facts.clock.lateness = Ok(late(30, 81));
-    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE), "80 µs are all that may be caught up");
+    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE), "the burst makes up for 80 µs only");
 }
 
 #[test]
@@ -47,9 +55,13 @@ fn cores_must_be_ours() {
     facts.cores.cores.allowed = Ok([1, 2, 3].into());
     assert_eq!(verdict(&facts, "cores"), better("taskset -c 0-7 evbd run CONFIG"));
     facts.cores.cores.allowed = Ok([0, 1, 2, 4].into());
-    assert_eq!(verdict(&facts, "cores"), bad("taskset -c 0-7 evbd run CONFIG"), "core 3 is configured");
+    assert_eq!(
+        verdict(&facts, "cores"),
+        bad("taskset -c 0-7 evbd run CONFIG"),
+        "the configuration binds a role to core 3"
+    );
     facts.demand.as_mut().unwrap().cores = BTreeSet::from([64]);
-    assert_eq!(verdict(&facts, "cores"), (Verdict::Bad, None), "there is no core 64");
+    assert_eq!(verdict(&facts, "cores"), (Verdict::Bad, None), "the host has no core 64");
     facts.demand = None;
     assert_eq!(verdict(&facts, "cores"), good());
     facts.cores.cores.quota = Some(3.5);

@@ -1,4 +1,4 @@
-//! A host whose facts are all as good as possible.
+//! Made-up facts of a host that are all as good as possible.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,7 +60,7 @@ fn stages() -> StageFacts {
     StageFacts { write: late(1, 4), far_wake_up: late(3, 9), answer: late(2, 5), wake_up: late(3, 8) }
 }
 
-/// Returns the demands of a paced system at 1 Gbit/s through a port of 128 KiB.
+/// Returns the demands of a configuration with paces at 1 Gbit/s through a port of 128 KiB.
 fn demand() -> Demand {
     Demand {
         link_rate: Some(Rate::from_bits_per_second(1_000_000_000)),
@@ -143,7 +143,8 @@ pub(super) fn qdisc(kind: &str, options: QdiscOptions) -> Qdisc {
     Qdisc { kind: kind.into(), handle: 0x8001, place: Place::Root, options, drops: Some(0) }
 }
 
-/// Returns a result for datagrams.
+/// Returns the result of an offload's test with datagrams; `held` is true if packets kept their
+/// departure times.
 pub(super) fn proved(offload: Offload, held: bool) -> Proved {
     let proof = Proof {
         offload,
@@ -170,7 +171,7 @@ fn path() -> PathFacts {
     }
 }
 
-/// Returns a lateness; times are in microseconds.
+/// Returns a lateness with these percentiles in microseconds.
 pub(super) fn late(p50: u64, p99: u64) -> Lateness {
     let micros = Duration::from_micros;
     Lateness { count: 1000, p50: micros(p50), p99: micros(p99), max: micros(p99 * 2) }

@@ -17,7 +17,7 @@ fn full_packets_must_come_through() {
     facts.paths[0].full_size = Some(Ok(Echo::Silence));
     assert_eq!(verdict(&facts, "path MTU"), bad("ip link set eth0 mtu 1500"));
     facts.paths[0].full_size = Some(Err(Unavailable::new("no permission")));
-    assert_eq!(verdict(&facts, "path MTU"), good(), "nothing says otherwise");
+    assert_eq!(verdict(&facts, "path MTU"), good(), "without a test the path counts as good");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn the_path_must_take_what_the_configuration_says() {
     facts.paths[0].mtu = Ok(1400);
     assert_eq!(verdict(&facts, "path MTU"), (Verdict::Bad, None), "datagrams are lost");
     facts.demand.as_mut().unwrap().by_datagrams = false;
-    assert_eq!(verdict(&facts, "path MTU"), (Verdict::Better, None), "TCP cuts smaller");
+    assert_eq!(verdict(&facts, "path MTU"), (Verdict::Better, None), "TCP sends smaller packets");
     facts.paths[0].is_here = true;
     assert_eq!(verdict(&facts, "path MTU"), good());
 }
@@ -39,7 +39,7 @@ fn silence_proves_nothing() {
     assert_eq!(verdict(&facts, "path MTU"), (Verdict::Unknown, None));
     let silent = finding(&facts, "round trip");
     assert_eq!((silent.verdict, silent.unavailable), (Verdict::Unknown, true));
-    // The ratio lacks the network's part, so that it cannot be judged as good.
+    // The ratio lacks the network's delay, so that the verdict cannot be good.
     let partial = finding(&facts, "R·C/L");
     assert_eq!((partial.verdict, partial.unavailable), (Verdict::Unknown, false));
     assert_eq!(partial.data["with_network"], false);
@@ -62,7 +62,8 @@ fn a_peer_without_address_is_never_met() {
 #[test]
 fn the_budget_must_fill_the_line_for_the_round_trip() {
     let mut facts = facts();
-    // Ping takes 100 µs and a turn 10, in which the line carries 13750 B.
+    // In the 100 µs of the ping and 10 µs of the exchange between threads, the line carries 13750
+    // B.
     let ratio = |facts: &super::Facts| finding(facts, "R·C/L").data["ratio"].as_f64().unwrap();
     assert!((ratio(&facts) - 13_750.0 / 117_964.0).abs() < 1e-9);
     let mut set = |bytes| {
@@ -110,7 +111,7 @@ fn where_nothing_waits_for_a_round_trip_there_is_no_ratio() {
 fn the_grant_path_is_a_turn_by_stage_and_the_network() {
     let mut facts = facts();
     let found = finding(&facts, "grant path");
-    // A turn of 10 µs has stages of 1, 3, 2 and 3 µs; ping takes 100 µs.
+    // The exchange of 10 µs has stages of 1, 3, 2 and 3 µs; the ping takes 100 µs.
     assert_eq!(
         (&found.data["first_byte"]["p50"], &found.data["derived_rest"]["p50"]),
         (&110.0.into(), &101.0.into())
@@ -126,7 +127,8 @@ fn the_grant_path_is_a_turn_by_stage_and_the_network() {
         assert_eq!((&of["p50"], &of["p99"]), (&p50.into(), &p99.into()), "{stage}");
     }
     assert_eq!(super::super::grant_path(&super::judge(&facts)), Some(&found.data));
-    // The budget is a byte less than the line carries in its p99.
+    // The budget is one byte smaller than the number of bytes that the line carries in the 99th
+    // percentile of the path.
     let p99 = found.data["first_byte"]["p99"].as_f64().unwrap();
     facts.demand.as_mut().unwrap().under_way = Some(Bytes::new((p99 * 125.0) as u64 - 1));
     assert_eq!(verdict(&facts, "grant path"), (Verdict::Better, None));
@@ -138,7 +140,11 @@ fn the_grant_path_is_a_turn_by_stage_and_the_network() {
         (&10.0.into(), &false.into())
     );
     facts.paths[0].is_here = true;
-    assert_eq!(finding(&facts, "grant path").data["with_network"], true, "there is none");
+    assert_eq!(
+        finding(&facts, "grant path").data["with_network"],
+        true,
+        "on one host the path has no network part"
+    );
 }
 
 #[test]

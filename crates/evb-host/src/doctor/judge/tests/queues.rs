@@ -35,11 +35,11 @@ fn only_fq_holds_packets_back() {
     }
     let mut facts = with(vec![plain("pfifo_fast")]);
     facts.devices[0].fq_exists = Ok(false);
-    assert_eq!(verdict(&facts, "qdisc"), (Verdict::Better, None), "no command can help");
+    assert_eq!(verdict(&facts, "qdisc"), (Verdict::Better, None), "no command can install fq on this kernel");
     facts.devices[0].fq_exists = Err(Unavailable::new("unknown"));
     assert_eq!(verdict(&facts, "qdisc"), better(FQ));
     facts.demand.as_mut().unwrap().is_paced = false;
-    assert_eq!(verdict(&facts, "qdisc"), good(), "nothing is paced");
+    assert_eq!(verdict(&facts, "qdisc"), good(), "lanes without a pace do not need fq");
 }
 
 #[test]
@@ -106,9 +106,17 @@ fn departure_times_must_have_come_true() {
     assert_eq!(verdict(&facts, "offload"), better(FQ));
     assert_eq!(finding(&facts, "offload").value, "software within 40.0 µs, txtime (UDP) does not");
     facts.devices[0].qdiscs = Ok(vec![plain("fq")]);
-    assert_eq!(verdict(&facts, "offload"), (Verdict::Better, None), "fq is there, and does not help");
+    assert_eq!(
+        verdict(&facts, "offload"),
+        (Verdict::Better, None),
+        "fq is installed already, and the offload fails"
+    );
     facts.devices[0].qdiscs = Ok(vec![plain("htb")]);
-    assert_eq!(verdict(&facts, "offload"), (Verdict::Better, None), "somebody wanted it");
+    assert_eq!(
+        verdict(&facts, "offload"),
+        (Verdict::Better, None),
+        "a discipline that was installed on purpose stays"
+    );
     facts.devices[0].proofs = Ok(vec![proved(Offload::Etf, true)]);
     assert_eq!(verdict(&facts, "offload"), good());
 }
@@ -117,11 +125,15 @@ fn departure_times_must_have_come_true() {
 fn what_the_configuration_asks_for_must_work_for_its_transport() {
     let mut facts = with(vec![plain("pfifo_fast")]);
     facts.demand.as_mut().unwrap().offload = Some(Offload::PacingRate);
-    assert_eq!(verdict(&facts, "offload"), bad(FQ), "it was not tried");
+    assert_eq!(
+        verdict(&facts, "offload"),
+        bad(FQ),
+        "an offload that was not tested does not count as working"
+    );
     facts.devices[0].proofs = Ok(vec![proved(Offload::PacingRate, true)]);
     assert_eq!(verdict(&facts, "offload"), good());
     facts.demand.as_mut().unwrap().by_datagrams = false;
-    assert_eq!(verdict(&facts, "offload"), bad(FQ), "it works for UDP, and TCP is asked for");
+    assert_eq!(verdict(&facts, "offload"), bad(FQ), "the offload works for UDP, but the lanes use TCP");
     facts.demand.as_mut().unwrap().offload = None;
     assert_eq!(verdict(&facts, "offload"), better(FQ));
     facts.devices[0].proofs.as_mut().unwrap()[0].transport = Transport::Tcp;

@@ -11,7 +11,7 @@ fn a_receive_buffer_that_was_asked_for_must_be_got() {
     let command = "sysctl -w net.core.rmem_max=8388608";
     assert_eq!(verdict(&facts, "receive buffer"), bad(command));
     facts.demand.as_mut().unwrap().receive_buffer = None;
-    assert_eq!(verdict(&facts, "receive buffer"), better(command), "datagrams would like it");
+    assert_eq!(verdict(&facts, "receive buffer"), better(command), "a larger buffer would help datagrams");
     facts.demand.as_mut().unwrap().by_datagrams = false;
     assert_eq!(verdict(&facts, "receive buffer"), good(), "TCP does not need it");
     facts.demand = None;
@@ -31,7 +31,7 @@ fn a_send_buffer_likewise() {
 #[test]
 fn tcp_must_be_able_to_have_a_lanes_share_under_way() {
     let mut facts = facts();
-    // The lane's share is 32 KiB.
+    // A lane may have 32 KiB under way, so that TCP's buffers need 65 536 B.
     facts.sockets.tcp_receive = Ok([4096, 131_072, 65_536]);
     facts.sockets.tcp_send = Ok([4096, 16_384, 65_535]);
     assert_eq!(verdict(&facts, "TCP receive limit"), good());
@@ -43,7 +43,11 @@ fn tcp_must_be_able_to_have_a_lanes_share_under_way() {
 fn the_congestion_control_asked_for_is_to_be_had() {
     let mut facts = facts();
     facts.sockets.congestion.got = Ok("bbr".into());
-    assert_eq!(verdict(&facts, "congestion control"), (Verdict::Better, None), "it is allowed already");
+    assert_eq!(
+        verdict(&facts, "congestion control"),
+        (Verdict::Better, None),
+        "the congestion control is allowed already"
+    );
     facts.sockets.congestion.allowed = Ok("reno".into());
     let allow = "sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic\"";
     assert_eq!(verdict(&facts, "congestion control"), better(allow));
@@ -52,7 +56,11 @@ fn the_congestion_control_asked_for_is_to_be_had() {
     facts.sockets.congestion.available = Ok("reno bbr".into());
     assert_eq!(verdict(&facts, "congestion control"), bad("modprobe tcp_cubic"));
     facts.sockets.congestion.asked = "bbr".into();
-    assert_eq!(verdict(&facts, "congestion control"), (Verdict::Better, None), "it is had, and costs");
+    assert_eq!(
+        verdict(&facts, "congestion control"),
+        (Verdict::Better, None),
+        "BBR is in use and reaches a lower rate"
+    );
 }
 
 #[test]

@@ -1,11 +1,10 @@
-//! The connection of the handshake: its end is the lane's.
+//! The TCP connection of the handshake: the end of the connection is the end of the lane.
 
 use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::*;
 
-/// Returns a lane that has carried an event, and the source's and the builder's ends of another
-/// connection for it.
+/// Returns both ends of a lane that has carried an event.
 async fn carried() -> Rig {
     let mut rig = Rig::new("127.0.0.1").await;
     rig.push(&[5000]);

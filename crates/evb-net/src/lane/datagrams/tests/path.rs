@@ -1,11 +1,11 @@
-//! Which way there is, if any.
+//! Tests of probing the path to a builder.
 
 use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::{rig::builder_core, *};
 use crate::{lane::Progress, udp::tests::sys_namespace::leave_network};
 
-/// Probes a builder that listens; packets of at most `mtu` bytes.
+/// Probes the path to a builder that listens, with packets of at most `mtu` bytes.
 async fn probed(local: &str, mtu: u32) -> Result<Path, PathError> {
     let local: IpAddr = local.parse().unwrap();
     let options = UdpOptions { receive_buffer: Some(Bytes::mib(1)), ..UdpOptions::default() };
@@ -62,7 +62,8 @@ async fn a_builder_that_does_not_answer_is_silent() {
     let mute = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let began = clock::now();
     silence(mute.local_addr().unwrap()).await;
-    // Four tries, each with twice the patience of the one before.
+    // The four attempts wait 20, 40, 80 and 160 ms, since each attempt waits twice as long as the
+    // previous attempt.
     let took = clock::now().since(began);
     assert!(took >= Duration::from_millis(300), "{took:?}");
     mute.set_nonblocking(true).unwrap();

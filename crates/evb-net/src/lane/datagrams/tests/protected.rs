@@ -23,7 +23,7 @@ use crate::{
     security::{PresharedKey, Security},
 };
 
-/// The ends of a connection of two that share a key: the source's, the builder's.
+/// Returns the source's end and the builder's end of a connection between peers that share a key.
 async fn channels() -> (Channel, Channel) {
     let key = Security::Psk(PresharedKey::new([6; 32]));
     let (near, far) = streams("127.0.0.1".parse().unwrap()).await;
@@ -43,7 +43,7 @@ async fn channels() -> (Channel, Channel) {
 fn relay(builder: SocketAddr, mut meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     let relay = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = relay.local_addr().unwrap();
-    // Ends with the test's process.
+    // The relay's thread runs until the process of the test ends.
     std::thread::spawn(move || {
         let (mut bytes, mut source) = ([0; 2000], None);
         while let Ok((length, from)) = relay.recv_from(&mut bytes) {
@@ -60,7 +60,7 @@ fn relay(builder: SocketAddr, mut meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Se
     address
 }
 
-/// A lane of two that share a key, whose datagrams pass `meddle`.
+/// Returns a lane between peers that share a key, whose datagrams pass through `meddle`.
 async fn protected(meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Rig {
     let mut rig = Rig::new("127.0.0.1").await;
     let relay = relay(rig.address, meddle);
@@ -100,7 +100,7 @@ async fn goes_over(rig: &mut Rig) -> DatagramReport {
     rig.builder.report()
 }
 
-/// Returns the datagram after a change; the tag stays.
+/// Returns a changed copy of a datagram that keeps the original tag.
 fn changed(datagram: &[u8], change: impl FnOnce(&mut DatagramHeader, &mut [u8])) -> Vec<u8> {
     let (inner, tag) = datagram.split_at(datagram.len() - 16);
     let (mut header, body) = DatagramHeader::decode(inner).unwrap();
@@ -142,14 +142,15 @@ async fn forged_ones_are_dropped_and_counted_whatever_they_say() {
                 header.kind = if is_data { DatagramKind::Records } else { DatagramKind::Data };
             }),
             6 => {
-                // The bits of the tag itself.
+                // This case flips a bit of the tag itself.
                 let mut lie = datagram.to_vec();
                 let at = lie.len() - 1 - count % 16;
                 lie[at] ^= 1;
                 lie
             }
             7 => {
-                // A checksum, though it is right, is not what the tag was made of.
+                // This case adds a correct checksum, although the tag was computed with a checksum
+                // of zero.
                 let sealed = |header: &DatagramHeader, body: &[u8]| [&header.seal([body])[..], body].concat();
                 let (inner, tag) = datagram.split_at(datagram.len() - 16);
                 let (header, body) = DatagramHeader::decode(inner).unwrap();
@@ -157,7 +158,8 @@ async fn forged_ones_are_dropped_and_counted_whatever_they_say() {
             }
             _ => return all,
         };
-        // An empty body is what it was.
+        // A datagram with an empty body is unchanged by the case that flips bits of the body, and
+        // is then no forgery.
         if lie != datagram {
             counted.fetch_add(1, Ordering::Relaxed);
             all.insert(0, lie);

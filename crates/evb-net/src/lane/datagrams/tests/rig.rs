@@ -28,7 +28,7 @@ pub(super) const ASSOCIATION: Association = Association {
     connection: 0xabcd,
 };
 
-/// Policy that permits all requests, losses first, up to that many bytes at once.
+/// Policy that grants all requests, lost bytes first, with at most `BUDGET` bytes outstanding.
 #[derive(Debug, Default)]
 pub(super) struct GrantAll {
     outstanding: u64,
@@ -80,7 +80,7 @@ impl GrantPolicy for GrantAll {
     }
 }
 
-/// A lane with both its ends.
+/// A lane over datagrams with its source's end and its builder's end.
 pub(super) struct Rig {
     pub(super) core: BuilderCore<GrantAll>,
     pub(super) builder: BuilderDatagrams,
@@ -92,14 +92,14 @@ pub(super) struct Rig {
     pub(super) ended: Vec<(usize, LaneEnd)>,
 }
 
-/// A connection's ends: the source's, the builder's.
+/// Returns the source's end and the builder's end of a TCP connection.
 pub(super) async fn streams(local: IpAddr) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind((local, 0)).await.unwrap();
     let source = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     (source, listener.accept().await.unwrap().0)
 }
 
-/// A path whose packets have 1500 B.
+/// Returns a path with packets of 1500 B.
 pub(super) fn ethernet(local: IpAddr) -> Path {
     let datagram = if local.is_ipv4() { 1472 } else { 1452 };
     Path { mtu: 1500, datagram, round_trip: Duration::from_micros(100) }
@@ -152,7 +152,7 @@ fn source_core(path: Path) -> SourceCore {
 }
 
 impl Rig {
-    /// Ready for fragments, over packets of 1500 B.
+    /// Creates a lane that is ready for fragments, with packets of 1500 B.
     pub(super) async fn new(local: &str) -> Self {
         let local: IpAddr = local.parse().unwrap();
         let (streams, path) = (streams(local).await, ethernet(local));
@@ -167,12 +167,12 @@ impl Rig {
         Self { core, builder, source, end, address, events: Vec::new(), ended: Vec::new() }
     }
 
-    /// Fragments of that many bytes, of assigned events from 1 on.
+    /// Pushes fragments of the given lengths, which belong to assigned events from number 1 on.
     pub(super) fn push(&mut self, lengths: &[usize]) {
         self.push_from(1, lengths);
     }
 
-    /// Pushes events with consecutive ids from `first` on.
+    /// Pushes fragments of events with consecutive ids from `first` on.
     pub(super) fn push_from(&mut self, first: u64, lengths: &[usize]) {
         let now = clock::now();
         let mut decisions = Decisions::starting(EventId::new(first));
@@ -189,7 +189,7 @@ impl Rig {
         self.core.handle_assignments(&assignments, now).unwrap();
     }
 
-    /// Inserts a relay between source and builder, which damages a byte of every `nth` datagram of
+    /// Inserts a relay between source and builder that damages a byte in every `nth` datagram of
     /// the source.
     pub(super) async fn damage_each(&mut self, nth: usize) {
         let relay = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -199,7 +199,7 @@ impl Rig {
         self.end = SourceDatagrams::new(stream, socket, self.end.path());
         self.builder.open(LaneIndex::new(0), other);
         let builder = self.address;
-        // Ends with the test's process.
+        // The relay's thread runs until the process of the test ends.
         std::thread::spawn(move || {
             let (mut bytes, mut count, mut source) = ([0; 2000], 0, None);
             while let Ok((length, from)) = relay.recv_from(&mut bytes) {
@@ -214,7 +214,7 @@ impl Rig {
         });
     }
 
-    /// Drives both ends until that is so.
+    /// Drives both ends of the lane until `is_done` returns true.
     pub(super) async fn run(&mut self, mut is_done: impl FnMut(&Self) -> bool) {
         let mut tick = tokio::time::interval(Duration::from_millis(1));
         let all = std::future::poll_fn(|cx| {
@@ -241,7 +241,7 @@ impl Rig {
         );
     }
 
-    /// Has the builder take arrivals without an answer, until `is_done` returns true.
+    /// Lets the builder receive datagrams without answering, until `is_done` returns true.
     pub(super) async fn take(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) {
         let all = std::future::poll_fn(|cx| {
             let ended = &mut self.ended;

@@ -62,7 +62,8 @@ async fn only_the_lanes_own_datagrams_say_where_its_source_is() {
     let heard = |socket: &UdpSocket| socket.recv(&mut [0; 2000]).is_ok();
     let other = Association { connection: 0xabce, ..ASSOCIATION };
     let records = RecordHeader::Announce { count: 0, offset: 0 }.encode();
-    // A request under another number gets no reply, before the lane's source has spoken and after.
+    // Records with another connection number get no answer, neither before nor after the lane's
+    // source has sent a datagram.
     for (socket, association, comes) in [
         (stranger, other, [false, false]),
         (source, ASSOCIATION, [false, true]),

@@ -1,4 +1,4 @@
-//! A builder's ends of its lanes.
+//! The builder's ends of its lanes: reading from them and writing to them.
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::{
@@ -21,13 +21,13 @@ use crate::{
     },
 };
 
-/// A lane as its process sees it.
+/// A builder's end of a lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BuilderLane {
     end: Option<EndId>,
-    /// Bytes still to come of the data record that was begun.
+    /// Bytes of the current data record that have not arrived yet.
     data_left: usize,
-    /// Address from which its datagrams come.
+    /// Address from which the datagrams of the lane come.
     peer: Option<Address>,
 }
 
@@ -130,7 +130,7 @@ impl Running {
         Ok(())
     }
 
-    /// Sends what a source is to know.
+    /// Sends the pending records of a lane to its source.
     pub(super) fn write_lane(&mut self, lane: LaneIndex, around: &mut Surroundings<'_>) {
         let BuilderLane { end, peer, .. } = self.lanes[lane];
         if around.scenario.is_udp() {

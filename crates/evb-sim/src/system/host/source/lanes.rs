@@ -1,4 +1,4 @@
-//! A source's ends of its lanes.
+//! The source's ends of its lanes.
 
 use core::ops::Range;
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// A lane's connection, as a driver has it.
+/// The state of the connection of a lane at its source.
 #[derive(Debug, Default)]
 pub(super) enum SourceLane {
     #[default]
@@ -39,11 +39,11 @@ pub(super) enum SourceLane {
     Up(Up),
 }
 
-/// An open connection.
+/// The open connection of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Up {
     pub(super) end: EndId,
-    /// Own socket and the builder's, if datagrams carry the lane.
+    /// Addresses of the source's and of the builder's datagram socket, if the lane uses datagrams.
     pub(super) sockets: Option<(Address, Address)>,
 }
 
@@ -100,7 +100,7 @@ impl Running {
             }
             let is_silent = up.sockets.is_some() && self.role.core().is_silent(lane, around.now());
             if is_silent {
-                self.lane_is_down(lane, "datagrams get nowhere", around);
+                self.lane_is_down(lane, "no datagrams get through", around);
             } else if around.network.is_ended(up.end) {
                 self.lane_is_down(lane, "it was closed", around);
             }
@@ -184,7 +184,7 @@ impl Running {
     ) -> Result<(), Failure> {
         let now = around.now();
         while let Some((_, datagram)) = around.network.receive(own) {
-            // Damaged datagrams are repeated like lost ones.
+            // A damaged datagram is ignored, and is later retransmitted like a lost one.
             let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
             match self.role.records().handle_datagram(lane, &header, body, now) {
                 Ok(()) | Err(DatagramFault::Stale) => {}

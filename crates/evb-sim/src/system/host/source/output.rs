@@ -1,4 +1,4 @@
-//! The outputs of a source's role.
+//! Carries out the outputs of a source's role.
 
 use core::ops::Range;
 use std::io::IoSlice;
@@ -24,7 +24,7 @@ use crate::system::{
 };
 
 impl Running {
-    /// Carries out the role's outputs.
+    /// Carries out all outputs of the role, and sends all lane bytes that may depart.
     pub(super) fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
         loop {
@@ -63,7 +63,7 @@ impl Running {
                 break;
             }
         }
-        // This sends announcements that found no data with which to share packets.
+        // Announcements that did not share packets with data are sent here.
         for lane in &self.lanes {
             if let Some(up) = lane.up().filter(|up| up.sockets.is_none()) {
                 around.network.flush(up.end);
