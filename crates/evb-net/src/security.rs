@@ -4,7 +4,7 @@
 //!
 //! The handshake is Noise NNpsk0 by [`snow`]. Control connections continue in Noise's transport
 //! messages; lanes carry their bytes unencrypted, each parcel of a stream and each datagram with an
-//! authentication tag ([`tag`]).
+//! authentication tag ([`TagKey`]).
 
 mod nonce;
 mod lane_keys;
