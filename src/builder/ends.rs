@@ -13,7 +13,7 @@ use evb_shaper::{ShapedBuilder, Shaping};
 use tokio::net::TcpListener;
 
 /// Socket buffer that a datagram occupies per payload byte if the kernel has not merged it with
-/// others (`truesize` of a 1500 B packet is 2304 B), plus 10 % for records.
+/// others (`truesize` of a 1500 B packet is 2304 B), plus 10 % for datagrams without payload.
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
 
 /// A lane that has ended, and the reason.

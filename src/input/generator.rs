@@ -164,7 +164,7 @@ impl Generator {
                 continue;
             }
             self.kept_bytes -= kept.memory.len();
-            // A payload that is too short is dropped in favour of a longer one.
+            // Memory that is shorter than the next payload is freed; longer memory takes its place.
             if kept.memory.len() >= length
                 && let Ok(memory) = kept.memory.try_into_mut()
             {

@@ -138,8 +138,8 @@ impl Intake {
                 Ok(room) => room,
                 Err(NoRoom::Ended) => return Err(PushError::Ended),
                 Err(NoRoom::Full) => {
-                    // Only the first fragment waits, so that its event does not wait for room that
-                    // later events of the batch need.
+                    // This call waits for room for one fragment, not for the whole batch: the event
+                    // of the first fragment must not wait for room that later events need.
                     let room = self.room_for(head, first).await?;
                     room.fill(Batch::One(fragments.remove(0)));
                     continue;

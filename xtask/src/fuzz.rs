@@ -77,7 +77,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     thread::scope(|scope| {
         let workers: Vec<_> = (0..args.jobs).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| bail!("a thread that ran targets has panicked"))
+            worker.join().unwrap_or_else(|_| bail!("a thread that ran fuzz targets has panicked"))
         })
     })?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -66,7 +66,8 @@ pub(super) fn read(mut section: Section<'_>) -> Option<ControlConfig> {
         path => ViewersEntry::TokenFile(PathBuf::from(path)),
     });
     if viewers != ViewersEntry::None && token_file.is_none() {
-        let remedy = "leave it out, or add token_file = \"PATH\" with the secret of those who give commands";
+        let remedy =
+            "remove `viewers`, or add token_file = \"PATH\" with the secret of those who give commands";
         section.refuse(
             "viewers",
             "without a `token_file`, everybody may look and give commands".to_owned(),

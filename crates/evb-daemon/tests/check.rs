@@ -79,7 +79,8 @@ fn a_measured_path_is_shown_by_stage() {
     let [config, summary] = [&config, &summary].map(|file| file.path().to_str().expect("a plain path"));
     let output = check(&[config, "--path", summary]);
     let page = String::from_utf8_lossy(&output.stdout);
-    // A budget of 98.3 kB fills 10 Gbit/s for 79.9 µs, and 60 µs are 0.751 of that time.
+    // On the wire, a budget of 98.3 kB of buffer bytes fills a 10 Gbit/s port for 79.9 µs. A
+    // grant path of 60 µs takes 0.751 of that time, which the page must state.
     for part in [
         "measured grant path",
         "120.0 µs (p50)",

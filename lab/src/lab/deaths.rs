@@ -162,7 +162,11 @@ impl Course {
             Bound::AtMost(limit),
         );
         let least = if victim == "sup" { 0.9 } else { KEPT };
-        report.holds(&format!("{name}: of the rate before, 3 s later"), kept, Bound::AtLeast(least));
+        report.holds(
+            &format!("{name}: rate 3 s after recovery, as part of the rate before the kill"),
+            kept,
+            Bound::AtLeast(least),
+        );
         report.note(format!(
             "{name}: {:.0} Mbit/s of L2 frames before, {kept:.3} of it after",
             before * 8.0 / 1e6

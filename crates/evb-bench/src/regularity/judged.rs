@@ -8,8 +8,8 @@ use super::outcome::RunOutcome;
 /// gap.
 pub(super) const REGULAR: f64 = 0.98;
 /// Largest acceptable difference between the regular part of the gaps of the bare timer loop and
-/// that of shaped runs under overload, as the median over rounds. The value is twice the standard
-/// deviation of the difference between two measured parts of 99 % of 3000 gaps.
+/// that of shaped runs under overload, as the median over rounds. Each part is about 0.99 of 3000
+/// gaps, and the value is twice the standard deviation of the difference of two such parts.
 const NO_WORSE: f64 = 0.005;
 /// Largest relative difference between measured and theoretical coefficient of variation in an
 /// underload run.

@@ -59,7 +59,8 @@ pub(crate) struct Recovery {
     caution_at: Instant,
     /// True if the bytes that the last timer declared lost may still arrive.
     on_trial: bool,
-    /// Latest losses: range, request, and true if a timer declared the loss.
+    /// Latest ranges of lane bytes that were declared lost, each with the number of the request for
+    /// its retransmission, and true if a timer declared the loss.
     written_off: VecDeque<(Range<u64>, Request, bool)>,
     counters: RecoveryCounters,
     repairs: Repairs,

@@ -231,7 +231,8 @@ fn check_journal(
     let by_totals = recovered(plan, &core.snapshot(now), later);
     let state = |next: SupervisorCore| {
         let mut entries = next.snapshot(later);
-        // Entries contain the time of the first decision, and totals that of the first trigger.
+        // The journal's entries record when the first decision was made, its totals when the
+        // first trigger came; so these two times are not compared.
         for entry in &mut entries {
             if let Some(What::Totals(totals)) = &mut entry.what {
                 totals.first_trigger_ns = 0;

@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Starts a run with all peers registered and ready; earlier messages are discarded.
+    /// Starts a run, registers all its peers, and discards the messages of the start.
     pub(super) fn running(plan: RunPlan) -> Self {
         let mut stage = Self::new(plan);
         for peer in EVERYBODY {

@@ -8,7 +8,7 @@ use evb_core::id::Peer;
 pub(super) struct Place<'c> {
     /// Role whose host the configuration gives.
     pub(super) role: Peer,
-    /// Configuration key that names the host, or that could name it.
+    /// Configuration key that gives the role's host, or that the operator may add to give it.
     pub(super) key: &'static str,
     /// Name or address of the host; `None` if the configuration gives neither.
     pub(super) host: Option<&'c str>,
