@@ -11,11 +11,11 @@ use crate::{cost::PacketCost, pace::Pace};
 ///
 /// At a rate of r, packets of P bytes are Δ = P / r apart. A sender with a timer precision of T
 /// cannot keep intervals shorter than T, and a sender that needs a wake-up for each departure
-/// should not, as wake-ups cost more than packets. So packets leave in clusters:
-/// k = ⌈T / Δ⌉ packets together, with k·Δ ≥ T from one cluster to the next. Clusters do not change the rate: departure times come from an
-/// [`EdtBucket`](crate::EdtBucket), to which a cluster is one train, and never from the rounded
-/// interval. The cost is buffer space: if the clusters of N lanes coincide at a switch port, N·k
-/// packets meet in its buffer.
+/// should not, as wake-ups cost more than packets. So packets leave in clusters: k = ⌈T / Δ⌉
+/// packets together, with k·Δ ≥ T from one cluster to the next. Clusters do not change the rate:
+/// departure times come from an [`EdtBucket`](crate::EdtBucket), to which a cluster is one train,
+/// and never from the rounded interval. The cost is buffer space: if the clusters of N lanes
+/// coincide at a switch port, N·k packets meet in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clusters {
     /// Δ, the interval between packets, rounded up.
