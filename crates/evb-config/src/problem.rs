@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
 #[cfg(test)]
 mod tests;
 
@@ -83,34 +85,12 @@ impl Origin {
         (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
     }
 
+    /// Returns the nearest offset at or before this one at which a character begins, and which is
+    /// not behind the last line that has text.
     fn boundary(&self, offset: usize) -> usize {
-        let mut offset = offset.min(self.text.len());
-        while !self.text.is_char_boundary(offset) {
-            offset -= 1;
-        }
-        offset
-    }
-
-    /// Returns the line that contains `span`, and the `^` marks that underline the span.
-    fn excerpt(&self, span: &Range<usize>) -> (String, String) {
-        let start = self.boundary(span.start);
-        let end = self.boundary(span.end).max(start);
-        let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let line_end = self.text[start..].find('\n').map_or(self.text.len(), |length| start + length);
-        let marked = self.text[start..end.min(line_end)].trim_end().chars().count();
-        let before = self.text[line_start..start].chars();
-        let shift = before.clone().count().saturating_sub(CLIP / 2);
-        // Control characters in the file must not reach the terminal.
-        let shown = |c: char| if c == '\t' || !c.is_control() { c } else { '·' };
-        let line = self.text[line_start..line_end].trim_end();
-        let line: String = line.chars().skip(shift).take(CLIP).map(shown).collect();
-        let blank: String = before.skip(shift).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        (line, blank + &"^".repeat(marked.clamp(1, CLIP / 2)))
+        self.text.floor_char_boundary(offset.min(self.text.trim_end().len()))
     }
 }
-
-/// Largest number of characters of a line that are shown.
-const CLIP: usize = 160;
 
 /// All problems of one configuration, sorted: errors first, then by line.
 #[derive(Clone, Debug)]
@@ -150,27 +130,24 @@ impl Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Origin { file, text, .. } = &self.origin;
         for problem in &self.list {
-            let (line, column) = self.origin.line_and_column(problem.span.start);
-            let (text, marks) = self.origin.excerpt(&problem.span);
-            let margin = " ".repeat(line.to_string().len());
-            let severity = match problem.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
+            let level = match problem.severity {
+                Severity::Error => Level::ERROR,
+                Severity::Warning => Level::WARNING,
             };
-            writeln!(f, "{severity}: {}", problem.reason)?;
-            writeln!(f, "{margin}--> {}:{line}:{column}", self.origin.file)?;
-            writeln!(f, "{margin} |")?;
-            writeln!(f, "{line} | {text}")?;
-            writeln!(f, "{margin} | {marks}")?;
+            let span = self.origin.boundary(problem.span.start)..self.origin.boundary(problem.span.end);
+            let snippet = Snippet::source(&**text).path(&**file).annotation(AnnotationKind::Primary.span(span));
+            let mut group = level.primary_title(&problem.reason).element(snippet);
             if !problem.key.is_empty() {
-                writeln!(f, "{margin} = key: {}", problem.key)?;
+                group = group.element(Level::NOTE.with_name("key").message(&problem.key));
             }
-            writeln!(f, "{margin} = help: {}\n", problem.remedy)?;
+            let group = group.element(Level::HELP.message(&problem.remedy));
+            writeln!(f, "{}\n", Renderer::plain().render(&[group]))?;
         }
         let count = |severity| self.list.iter().filter(|problem| problem.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        write!(f, "{}: {errors} error(s), {warnings} warning(s)", self.origin.file)
+        write!(f, "{file}: {errors} error(s), {warnings} warning(s)")
     }
 }
 
