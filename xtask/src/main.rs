@@ -10,6 +10,7 @@
 //!   valgrind;
 //! - `seeds`: simulations of whole systems with random faults from seeds;
 //! - `api`: a comparison of the public API of `evb` with its committed listing;
+//! - `tutorial`: an execution of the tutorials, with a comparison of what they promise;
 //! - `package`: a build of the crates as a registry would serve them;
 //! - `ci`: all checks, step by step, with a table of results at the end.
 
@@ -22,6 +23,7 @@ mod fuzz;
 mod instructions;
 mod package;
 mod seeds;
+mod tutorial;
 mod ci;
 
 use std::process::ExitCode;
@@ -60,6 +62,8 @@ enum Task {
     Seeds(seeds::SeedsArgs),
     /// Compare the public API of evb with the committed listing.
     Api(api::ApiArgs),
+    /// Do what the tutorials say, command by command.
+    Tutorial(tutorial::TutorialArgs),
     /// Package the crates as a registry would serve them, and check that they build.
     Package,
     /// Run all checks of this list, as CI does.
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Task::Instructions(args) => instructions::run(&args).map(code),
         Task::Seeds(args) => seeds::run(&args),
         Task::Api(args) => api::run(&args).map(code),
+        Task::Tutorial(args) => tutorial::run(&args).map(code),
         Task::Package => package::run().map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };

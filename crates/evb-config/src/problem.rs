@@ -137,7 +137,8 @@ impl fmt::Display for Problems {
                 Severity::Warning => Level::WARNING,
             };
             let span = self.origin.boundary(problem.span.start)..self.origin.boundary(problem.span.end);
-            let snippet = Snippet::source(&**text).path(&**file).annotation(AnnotationKind::Primary.span(span));
+            let snippet =
+                Snippet::source(&**text).path(&**file).annotation(AnnotationKind::Primary.span(span));
             let mut group = level.primary_title(&problem.reason).element(snippet);
             if !problem.key.is_empty() {
                 group = group.element(Level::NOTE.with_name("key").message(&problem.key));

@@ -107,7 +107,9 @@ fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &
 
 fn title(arguments: &DoctorArguments, config: Option<&Config>, peers: &Peers, release: &str) -> String {
     let Some((config, path)) = config.zip(arguments.config.as_deref()) else {
-        return format!("kernel {release}; no configuration, so verdicts do not depend on what one needs");
+        return format!(
+            "kernel {release}; no evb configuration was given, so the verdicts do not say what a configuration needs"
+        );
     };
     let roles = config.sources.len() + config.builders.len() + 1;
     format!("kernel {release}, for {}: {} of {roles} roles are here", path.display(), peers.here.len())

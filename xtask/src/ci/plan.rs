@@ -52,6 +52,8 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
+    let pages = if required { "tutorial --require" } else { "tutorial" };
+    steps.push(Step::xtask("tutorials", 900, pages));
     steps.extend(networks(lab));
     steps.extend(beside_others(required, lab));
     steps.push(

@@ -50,8 +50,8 @@ impl SupervisorCore {
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),
-            // Before the drain, builders that do not return must be replaced, which may take longer
-            // than a drain.
+            // The supervisor first waits for builders to reconnect, and assigns the events of those
+            // that do not to other builders; that may take longer than the drain itself.
             Phase::Recovering { .. } if undo::is_undone(Fix::F1e823b) => self.begin_draining(cause, now),
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}

@@ -191,8 +191,8 @@ fn proofs(
     let Some((to, Some(from))) = ends else {
         return Err(Unavailable::new("no peer is reached through this device; name one with --peer"));
     };
-    // A token bucket applies to a single destination, so that its test needs the port and the rate
-    // of a builder at the peer.
+    // The kernel has one token bucket for each destination, so its test must send to the TCP or UDP
+    // port of a builder on the peer's host, and must know that builder's rate.
     let lane = best.and_then(|peer| {
         let lanes = &demand?.lanes;
         peer.roles.iter().find_map(|role| match role {

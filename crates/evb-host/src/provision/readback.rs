@@ -119,7 +119,10 @@ fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -
         }
     }
     for ((place, class), keys) in left.iter().filter(|(_, keys)| !keys.is_empty()) {
-        differences.push(format!("{} filters more than planned: {place} to {ROOT}{class:x}", keys.len()));
+        differences.push(format!(
+            "{} unplanned filters ({place}) direct packets to class {ROOT}{class:x}",
+            keys.len()
+        ));
     }
     differences
 }

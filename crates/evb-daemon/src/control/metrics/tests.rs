@@ -99,7 +99,8 @@ fn lateness_never_goes_back() {
         let line = text.lines().find(|line| line.starts_with("evb_source_late_seconds_total{")).unwrap();
         line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
     };
-    // Events with `last` add no lateness, so the mean falls while the total stays the same.
+    // The status has the mean lateness over the events in which the source came last. The metric
+    // must restore their sum from it, and never decrease.
     let all: Vec<f64> = (1..2000).map(|last| seconds(last, 123_456_789_012_345)).collect();
     assert!(all.is_sorted() && all[0] == 123_456.789_012_345, "{all:?}");
 }
