@@ -17,6 +17,16 @@ pub use percentiles::{Latency, Percentiles, Spread};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
 /// incomplete + rejected + lost.
+///
+/// ```
+/// use evb_core::ledger::EventCounts;
+///
+/// let mut events = EventCounts { triggered: 1000, inhibited: 20, ..EventCounts::default() };
+/// events.complete = 970;
+/// assert_eq!(events.open(), Some(10), "not settled yet");
+/// events.lost = 10;
+/// assert_eq!(events.open(), Some(0), "the ledger is closed");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
     /// Number of triggers, which is also the highest event id.
@@ -38,6 +48,14 @@ pub struct EventCounts {
 }
 
 /// An operator's notes on a run.
+///
+/// ```
+/// use evb_core::ledger::Annotation;
+///
+/// let comment = "new threshold of the calorimeter".to_owned();
+/// let annotation = Annotation { kind: "calibration".to_owned(), comment };
+/// assert!(annotation.fits());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Annotation {
     /// Kind of the run, such as `physics` or `calibration`; empty if not given.
@@ -59,6 +77,13 @@ impl Annotation {
 }
 
 /// Amounts of data in a run.
+///
+/// ```
+/// use evb_core::ledger::ByteCounts;
+///
+/// let bytes = ByteCounts { payload: 3_000_000_000 };
+/// assert_eq!(format!("{:.1} GB", bytes.payload as f64 / 1e9), "3.0 GB");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByteCounts {
     /// Payload bytes of the events that sinks accepted.
@@ -66,6 +91,14 @@ pub struct ByteCounts {
 }
 
 /// Rates from the first trigger to the last completion.
+///
+/// ```
+/// use evb_core::ledger::Rates;
+///
+/// let rates = Rates { events_per_s: 2_000.0, payload_bytes_per_s: 3e6 };
+/// let event_size = rates.payload_bytes_per_s / rates.events_per_s;
+/// assert_eq!(event_size, 1_500.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Complete and incomplete events per second.
@@ -75,6 +108,15 @@ pub struct Rates {
 }
 
 /// One source's part in the run, from its own report and from those of the builders.
+///
+/// ```
+/// use evb_core::ledger::SourceSummary;
+///
+/// let source = |id, last| SourceSummary { id, last, ..SourceSummary::default() };
+/// let sources = [source(1, 120), source(2, 850), source(3, 30)];
+/// let slowest = sources.iter().max_by_key(|source| source.last);
+/// assert_eq!(slowest.map(|source| source.id), Some(2));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceSummary {
     /// Id of the source.
@@ -139,6 +181,13 @@ pub struct SourceSummary {
 }
 
 /// The accuracy with which a source kept the rates of its lanes.
+///
+/// ```
+/// use evb_core::ledger::PacingSummary;
+///
+/// let source = |late_p99_us| PacingSummary { late_p99_us, ..PacingSummary::default() };
+/// assert_eq!(source(40.0).worse(source(65.0)).late_p99_us, 65.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PacingSummary {
     /// Number of trains that the source sent.
@@ -180,6 +229,15 @@ impl PacingSummary {
 }
 
 /// One builder's part in the run, from its own report and from the supervisor's counts.
+///
+/// ```
+/// use evb_core::ledger::BuilderSummary;
+///
+/// let mut builder =
+///     BuilderSummary { id: 1, assigned: 500, written: 480, ..Default::default() };
+/// builder.rejected = 15;
+/// assert_eq!(builder.assigned - builder.written - builder.rejected, 5, "not accepted");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BuilderSummary {
     /// Id of the builder.
@@ -217,6 +275,14 @@ pub struct BuilderSummary {
 }
 
 /// The clock by which latencies were measured.
+///
+/// ```
+/// use evb_core::ledger::ClockSummary;
+///
+/// let (clock, median_us) = (ClockSummary { shared: false, error_us: 80.0 }, 450.0);
+/// let latency = format!("{median_us} ± {} µs", clock.error_us);
+/// assert_eq!(latency, "450 ± 80 µs");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ClockSummary {
     /// True if all hosts share one clock. Otherwise builders convert trigger times from the
@@ -227,6 +293,14 @@ pub struct ClockSummary {
 }
 
 /// Triggers that were inhibited for the same cause.
+///
+/// ```
+/// use evb_core::ledger::{DeadTimeCause, fraction};
+///
+/// let cause = DeadTimeCause { cause: "the sink of builder 2".to_owned(), inhibited: 30 };
+/// let triggered = 1_000;
+/// assert_eq!(fraction(cause.inhibited as f64, triggered as f64), 0.03);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeadTimeCause {
     /// Description of the cause; it names the builder's sink or the source that events waited for.
@@ -243,6 +317,20 @@ pub const LEDGER_OPEN: &str = "the ledger does not close";
 pub const NOT_ASSIGNED: &str = "that were not assigned to it";
 
 /// The closed ledger of a run.
+///
+/// ```
+/// use evb_core::ledger::RunReport;
+///
+/// let mut report = RunReport { run: 42, exit_code: 1, ..RunReport::default() };
+/// report.problems.push("source 3 was down for 2 s".to_owned());
+/// if report.exit_code != 0 {
+///     let problems = report.problems.join("; ");
+///     assert_eq!(
+///         format!("run {}: {problems}", report.run),
+///         "run 42: source 3 was down for 2 s"
+///     );
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
     /// Run number.

@@ -6,6 +6,17 @@ use super::Spread;
 use crate::wire::control::RefusalReport;
 
 /// Faults and repairs in the network.
+///
+/// ```
+/// use evb_core::ledger::NetworkCounts;
+///
+/// /// Returns true if no packet was lost or damaged.
+/// fn is_lossless(network: &NetworkCounts) -> bool {
+///     network.tcp_retransmits + network.resends + network.crc_errors == 0
+/// }
+///
+/// assert!(!is_lossless(&NetworkCounts { tcp_retransmits: 3, ..NetworkCounts::default() }));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkCounts {
     /// TCP segments that the kernels of the hosts sent again.
@@ -23,6 +34,15 @@ pub struct NetworkCounts {
 }
 
 /// Connections that were refused, or closed because their bytes were not those of a peer.
+///
+/// ```
+/// use evb_core::{ledger::RefusalCounts, wire::control::RefusalReport};
+///
+/// let mut security = RefusalCounts::default();
+/// security.add(&RefusalReport { foreign: 2, keys: 1, ..RefusalReport::default() });
+/// assert_eq!(security.refused, 3);
+/// assert!(security.keys > 0, "a peer has no key or the wrong one");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RefusalCounts {
     /// Number of all refused connections.
@@ -64,6 +84,14 @@ impl RefusalCounts {
 }
 
 /// Counts of the datagrams that sources sent to builders; all zero over TCP.
+///
+/// ```
+/// use evb_core::ledger::{DatagramCounts, fraction};
+///
+/// let lanes = DatagramCounts { received: 9_990, absent: 10, ..DatagramCounts::default() };
+/// let sent = lanes.received + lanes.absent;
+/// assert_eq!(fraction(lanes.absent as f64, sent as f64), 0.001);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DatagramCounts {
     /// Datagrams received from sources.
