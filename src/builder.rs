@@ -40,6 +40,17 @@ use crate::{
 pub const URGENT: Duration = Duration::from_millis(5);
 
 /// A builder's configuration; the supervisor provides all other settings.
+///
+/// ```
+/// use evb::prelude::*;
+///
+/// let mut config = BuilderConfig::new(BuilderId::new(1), "daq0:7000");
+/// config.listen = "10.0.0.11:0".to_owned(); // in the data network
+/// config.memory = Some(Bytes::mib(2048));
+/// // The switch port has 512 KiB and 10 Gbit/s.
+/// config.queue = Bytes::kib(512) / Rate::from_bits_per_second(10_000_000_000);
+/// assert!(config.is_urgent(), "the port is empty after {:?}", config.queue);
+/// ```
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
     /// The builder's id, which must be in the supervisor's list.
@@ -140,6 +151,21 @@ impl BuilderConfig {
 /// A handle to a running builder. The builder runs on a thread of its own, its sink on another.
 /// Dropping all handles changes nothing: the builder goes on until the run is over, or
 /// [`Self::abort`].
+///
+/// ```no_run
+/// use evb::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let options = evb::file::WriterOptions::default();
+/// let mut config = BuilderConfig::new(BuilderId::new(1), "daq0:7000");
+/// config.listen = "10.0.0.11:7100".to_owned();
+/// let builder = Builder::connect(config, FileSink::new("/data/events", options)).await?;
+/// println!("sources connect to {}", builder.address());
+/// println!("{}", builder.finished().await?.verdict);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
     role: RoleHandle,

@@ -3,6 +3,24 @@
 use evb_core::{event::Event, id::SourceId};
 
 /// A filter's decision about an event.
+///
+/// ```
+/// use evb::{filter::FilterVerdict, prelude::*};
+///
+/// fn judge(event: &Event) -> FilterVerdict {
+///     let source_id = SourceId::new(3);
+///     match event.fragment(source_id) {
+///         Some(fragment) if fragment.payload.is_empty() => FilterVerdict::Corrupt {
+///             source_id,
+///             problem: "the fragment is empty".to_owned(),
+///         },
+///         _ if event.payload_size() < Bytes::kib(1) => FilterVerdict::Reject,
+///         _ => FilterVerdict::Accept,
+///     }
+/// }
+///
+/// assert_eq!(judge(&Event::default()), FilterVerdict::Reject);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterVerdict {
     /// The event goes to the sink.
@@ -21,6 +39,33 @@ pub enum FilterVerdict {
 
 /// Judges every built event before the sink. A filter runs on the sink's thread and may keep state.
 /// A slow filter causes back-pressure, as a slow sink does.
+///
+/// ```
+/// use evb::{
+///     filter::{Filter, FilterVerdict},
+///     prelude::*,
+/// };
+///
+/// /// Accepts events as long as a payload budget lasts.
+/// struct Budget(Bytes);
+///
+/// impl Filter for Budget {
+///     fn verdict(&mut self, event: &Event) -> FilterVerdict {
+///         let size = event.payload_size();
+///         if size > self.0 {
+///             return FilterVerdict::Reject;
+///         }
+///         self.0 -= size;
+///         FilterVerdict::Accept
+///     }
+/// }
+///
+/// let mut event = Event::default();
+/// event.add(SourceId::new(1), Timestamp::new(0), "12 bytes now".into());
+/// let mut budget = Budget(Bytes::new(20));
+/// assert_eq!(budget.verdict(&event), FilterVerdict::Accept);
+/// assert_eq!(budget.verdict(&event), FilterVerdict::Reject);
+/// ```
 pub trait Filter: Send + 'static {
     /// Decides whether this event goes to the sink.
     fn verdict(&mut self, event: &Event) -> FilterVerdict;
@@ -33,6 +78,20 @@ impl<F: FnMut(&Event) -> FilterVerdict + Send + 'static> Filter for F {
 }
 
 /// Accepts every event.
+///
+/// ```
+/// use evb::{
+///     filter::{AcceptAll, Filter, FilterVerdict, Prescale},
+///     prelude::*,
+/// };
+///
+/// let prescale: Option<u64> = None; // from the command line
+/// let mut filter: Box<dyn Filter> = match prescale {
+///     Some(keep_every) => Box::new(Prescale::new(keep_every)),
+///     None => Box::new(AcceptAll),
+/// };
+/// assert_eq!(filter.verdict(&Event::default()), FilterVerdict::Accept);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AcceptAll;
 
@@ -44,6 +103,22 @@ impl Filter for AcceptAll {
 
 /// Accepts one event in `keep_every`, chosen by event id, so that all builders of a run keep the
 /// same events.
+///
+/// ```
+/// use evb::{
+///     filter::{Filter, FilterVerdict, Prescale},
+///     prelude::*,
+/// };
+///
+/// let mut prescale = Prescale::new(100);
+/// let ids = (1..=1000).map(EventId::new);
+/// let kept = ids.filter(|id| {
+///     let mut event = Event::default();
+///     event.id = *id;
+///     prescale.verdict(&event) == FilterVerdict::Accept
+/// });
+/// assert_eq!(kept.count(), 10);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Prescale {
     keep_every: u64,
@@ -67,6 +142,22 @@ impl Filter for Prescale {
 }
 
 /// Accepts complete events only.
+///
+/// ```
+/// use evb::{
+///     filter::{Filter, FilterVerdict, Prescale, RequireComplete},
+///     prelude::*,
+/// };
+///
+/// // One complete event in two goes to the sink.
+/// let mut filters: Vec<Box<dyn Filter>> =
+///     vec![Box::new(RequireComplete), Box::new(Prescale::new(2))];
+/// let mut event = Event::default();
+/// event.id = EventId::new(2);
+/// assert_eq!(filters.verdict(&event), FilterVerdict::Accept);
+/// event.missing = vec![SourceId::new(7)];
+/// assert_eq!(filters.verdict(&event), FilterVerdict::Reject);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequireComplete;
 

@@ -49,6 +49,26 @@ pub struct LocalSystem {
 
 /// The run of a [`LocalSystem`]. Dropping this handle changes nothing: the run goes on to its end,
 /// or to [`Self::abort`].
+///
+/// ```
+/// use evb::{
+///     input::{FragmentSize, Generator},
+///     prelude::*,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let size = FragmentSize::Fixed(Bytes::kib(1));
+/// # let readout = |source| Generator::new(source, size, Bytes::kib(1), 1);
+/// let run = LocalSystem::new(2, 1).start_on_demand(readout, |_| NullSink).await?;
+/// let mut progress = run.supervisor().progress();
+/// progress.wait_for(|now| now.events.complete >= 100).await;
+/// run.request_run_end("a hundred events are enough").await;
+/// let events = run.finished().await?.events;
+/// assert_eq!(events.triggered, events.complete);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LocalRun {
     supervisor: SupervisorHandle,
@@ -57,6 +77,25 @@ pub struct LocalRun {
 }
 
 /// Reason for which a [`LocalSystem`] does not start, or for which its run has no ledger.
+///
+/// ```
+/// use evb::{
+///     local::LocalError,
+///     prelude::*,
+///     supervisor::{PlanError, SupervisorError},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// match LocalSystem::new(0, 1).start(|_| NullSink).await {
+///     Err(LocalError::Supervisor(SupervisorError::Plan(error))) => {
+///         assert_eq!(error, PlanError::NoSource);
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {

@@ -50,6 +50,21 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
 }
 
 /// Reason for which a role could not go on.
+///
+/// ```
+/// use evb::{prelude::*, role::RoleError};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut config = BuilderConfig::new(BuilderId::new(1), "127.0.0.1:7000");
+/// config.listen = "192.0.2.1:7100".to_owned(); // an address of another host
+/// match Builder::connect(config, NullSink).await {
+///     Err(RoleError::Listen { address, .. }) => assert_eq!(address, "192.0.2.1:7100"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoleError {

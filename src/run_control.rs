@@ -40,6 +40,13 @@ pub use status::{LastRun, LiveRates, Status, Totals};
 const ASKS: usize = 64;
 
 /// Reason for which a run cannot be configured or started: its origin, a description, and advice.
+///
+/// ```
+/// use evb::run_control::SystemError;
+///
+/// let error = SystemError::new("source 3", "its card has no power", "switch the crate on");
+/// assert_eq!(error.to_string(), "source 3: its card has no power; switch the crate on");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{refused_by}: {reason}; {remedy}")]
 pub struct SystemError {
@@ -59,9 +66,49 @@ impl SystemError {
 }
 
 /// The future of a source or builder of this process that is joining a run.
+///
+/// ```
+/// use evb::{
+///     prelude::*,
+///     run_control::{Joining, Role, SystemError},
+/// };
+///
+/// /// Starts a builder of this process.
+/// fn join_builder(supervisor: String, id: BuilderId) -> Joining {
+///     Box::pin(async move {
+///         let builder = Builder::connect(BuilderConfig::new(id, supervisor), NullSink).await;
+///         builder.map(|builder| Role::Builder(id, builder)).map_err(|error| {
+///             SystemError::new(format!("builder {id}"), error.to_string(), "read its log")
+///         })
+///     })
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // The port is missing in this address.
+/// let error = join_builder("daq0".to_owned(), BuilderId::new(1)).await.err();
+/// assert_eq!(error.map(|error| error.refused_by).as_deref(), Some("builder 1"));
+/// # Ok(())
+/// # }
+/// ```
 pub type Joining = Pin<Box<dyn Future<Output = Result<Role, SystemError>> + Send>>;
 
 /// A source or builder that takes part in a run.
+///
+/// ```
+/// use evb::{prelude::*, run_control::Role};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let run = LocalSystem::new(1, 1).events(1).start(|_| NullSink).await?;
+/// let source = run.sources()[0].clone();
+/// source.push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
+/// let role = Role::Source(SourceId::new(1), source);
+/// assert_eq!(role.peer().to_string(), "source 1");
+/// assert_eq!(role.finished().await?.exit_code, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum Role {
     /// A source.
@@ -100,6 +147,36 @@ impl Role {
 }
 
 /// The system whose runs the leader controls; the embedding program implements this trait.
+///
+/// ```
+/// use evb::{
+///     prelude::*,
+///     run_control::{System, SystemError},
+/// };
+///
+/// /// A source and a builder, which run in processes of their own.
+/// struct Laboratory {
+///     next_run: u32,
+/// }
+///
+/// impl System for Laboratory {
+///     fn configure(&mut self) -> Result<(), SystemError> {
+///         Ok(())
+///     }
+///
+///     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
+///         let (run, epoch) = (RunNumber::new(self.next_run), SupervisorConfig::fresh_epoch());
+///         self.next_run += 1;
+///         let plan =
+///             RunPlan::new(run, epoch, vec![SourceId::new(1)], vec![BuilderId::new(1)]);
+///         Ok(SupervisorConfig::new("0.0.0.0:7000", plan))
+///     }
+/// }
+///
+/// let mut laboratory = Laboratory { next_run: 42 };
+/// assert_eq!(laboratory.plan()?.plan.run, RunNumber::new(42));
+/// # Ok::<(), evb::run_control::SystemError>(())
+/// ```
 pub trait System: Send + 'static {
     /// Makes or reads the configuration, when `configure` is called. If this fails, run control
     /// keeps its state.
@@ -132,6 +209,62 @@ pub trait System: Send + 'static {
 
 /// A handle to the leader, which controls the runs of this process. The handle is cheap to clone
 /// and usable from any thread and runtime.
+///
+/// Leads one run of a [`System`] that sets the number of events:
+///
+/// ```
+/// use evb::run_control::{RunControl, State};
+/// # use evb::{
+/// #     input::{FragmentSize, Generator},
+/// #     prelude::*,
+/// #     role::RoleError,
+/// #     run_control::{Joining, Role, System, SystemError},
+/// # };
+/// #
+/// # struct Laboratory;
+/// #
+/// # impl System for Laboratory {
+/// #     fn configure(&mut self) -> Result<(), SystemError> {
+/// #         Ok(())
+/// #     }
+/// #
+/// #     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
+/// #         let (run, epoch) = (RunNumber::new(42), SupervisorConfig::fresh_epoch());
+/// #         let plan = RunPlan::new(run, epoch, vec![SourceId::new(1)], vec![BuilderId::new(1)]);
+/// #         Ok(SupervisorConfig::new("127.0.0.1:0", RunPlan { events: Some(1000), ..plan }))
+/// #     }
+/// #
+/// #     fn join(&mut self, address: std::net::SocketAddr, _plan: &RunPlan) -> Vec<Joining> {
+/// #         let failed = |error: RoleError| SystemError::new("a role", error.to_string(), "");
+/// #         let (source, builder) = (SourceId::new(1), BuilderId::new(1));
+/// #         let of_builder = BuilderConfig::new(builder, address.to_string());
+/// #         let of_source = SourceConfig::new(source, address.to_string());
+/// #         let size = FragmentSize::Fixed(Bytes::kib(1));
+/// #         let readout = Generator::new(source, size, of_source.max_fragment, 1);
+/// #         vec![
+/// #             Box::pin(async move {
+/// #                 let joined = Builder::connect(of_builder, NullSink).await;
+/// #                 Ok(Role::Builder(builder, joined.map_err(failed)?))
+/// #             }),
+/// #             Box::pin(async move {
+/// #                 let joined = Source::on_demand(of_source, readout).await;
+/// #                 Ok(Role::Source(source, joined.map_err(failed)?))
+/// #             }),
+/// #         ]
+/// #     }
+/// # }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let control = RunControl::new(Laboratory, false);
+/// control.configure().await?;
+/// assert_eq!(control.start().await?, State::Running);
+/// let report = control.settled().await.ok_or("no run has ended")?;
+/// assert_eq!((report.run, report.events.complete), (42, 1000));
+/// control.close("the shift is over").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunControl {
     asks: mpsc::Sender<Ask>,
@@ -139,6 +272,24 @@ pub struct RunControl {
 }
 
 /// The part of the status that changes rarely, for tasks that wait for a change.
+///
+/// ```no_run
+/// use evb::run_control::{RunControl, State};
+///
+/// /// Writes a line for each run into the logbook.
+/// async fn keep_logbook(control: RunControl) {
+///     let mut watch = control.watch();
+///     while let Some(now) = watch.next().await {
+///         match (now.state, now.last_run) {
+///             (State::Configured, Some(report)) => {
+///                 println!("{}: {}", report.run, report.verdict)
+///             }
+///             (State::Failed, _) => println!("{}", now.last_error.unwrap_or_default()),
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// State of the system of sources, builders and supervisor.

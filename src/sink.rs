@@ -20,6 +20,23 @@ pub use file::FileSink;
 pub use null::NullSink;
 
 /// Reason for which a sink did not accept events.
+///
+/// ```
+/// use std::io;
+///
+/// use evb::prelude::*;
+///
+/// fn accepted(written: io::Result<()>) -> Result<(), SinkError> {
+///     written.map_err(|error| match error.kind() {
+///         // The disk may get room again: the builder offers the events once more.
+///         io::ErrorKind::StorageFull => SinkError::passing(error.to_string()),
+///         _ => SinkError::lost(error.to_string()),
+///     })
+/// }
+///
+/// let error = accepted(Err(io::ErrorKind::StorageFull.into())).err();
+/// assert_eq!(error.as_ref().map(SinkError::cause), Some("no storage space"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SinkError {
@@ -80,6 +97,30 @@ impl SinkError {
 }
 
 /// Space of the storage to which a sink writes.
+///
+/// ```
+/// use evb::{prelude::*, sink::SinkSpace};
+///
+/// /// Keeps events in a memory of fixed size.
+/// struct Memory {
+///     size: Bytes,
+///     used: Bytes,
+/// }
+///
+/// impl Sink for Memory {
+///     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
+///         self.used += event.payload_size();
+///         Ok(())
+///     }
+///
+///     fn space(&self) -> Option<SinkSpace> {
+///         Some(SinkSpace { free: self.size.saturating_sub(self.used), size: self.size })
+///     }
+/// }
+///
+/// let memory = Memory { size: Bytes::mib(4), used: Bytes::mib(3) };
+/// assert_eq!(memory.space().map(|space| space.free), Some(Bytes::mib(1)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkSpace {
     /// Number of free bytes that the sink may use.
@@ -89,6 +130,23 @@ pub struct SinkSpace {
 }
 
 /// Facts about a run, for the sink.
+///
+/// ```
+/// use evb::{id::Epoch, prelude::*, sink::RunFacts};
+///
+/// /// Returns the name of the file of a sink that writes tables.
+/// fn file_name(facts: &RunFacts) -> String {
+///     format!("run{:06}_b{:02}.csv", facts.run.number(), facts.builder.number())
+/// }
+///
+/// let facts = RunFacts {
+///     run: RunNumber::new(42),
+///     epoch: Epoch::new(1),
+///     builder: BuilderId::new(3),
+///     sources: vec![SourceId::new(1), SourceId::new(2)],
+/// };
+/// assert_eq!(file_name(&facts), "run000042_b03.csv");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
     /// The run's number.
@@ -107,6 +165,38 @@ pub struct RunFacts {
 /// are **accepted** only when `commit` has returned: their slots are free, and the sources forget
 /// their fragments. The kind of error decides what a failure costs: [`SinkError::lost`] loses
 /// events, which the ledger names; [`SinkError::passing`] costs time.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use evb::prelude::*;
+///
+/// /// Writes a line of text for each event.
+/// struct Lines<W>(W);
+///
+/// impl<W: Write + Send + 'static> Sink for Lines<W> {
+///     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
+///         let line = format!("event {}: {}\n", event.id, event.payload_size());
+///         self.0
+///             .write_all(line.as_bytes())
+///             .map_err(|error| SinkError::lost(error.to_string()))
+///     }
+///
+///     async fn commit(&mut self) -> Result<(), SinkError> {
+///         self.0.flush().map_err(|error| SinkError::lost(error.to_string()))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut sink, mut event) = (Lines(Vec::new()), Event::default());
+/// event.id = EventId::new(7);
+/// sink.write(&event).await?;
+/// sink.commit().await?;
+/// assert_eq!(sink.0, b"event 7: 0 B\n");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Sink: Send + 'static {
     /// Begins a run. An error ends the builder before the first event. After a passing error,
     /// however, the builder takes part in the run, holds its events, and repeats the call until it

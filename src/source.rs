@@ -36,6 +36,30 @@ use input::Intake;
 /// Makes fragments of events when these are assigned to builders: for readout that keeps its data
 /// until it is asked, for generators and replay. The methods run on the source's own thread, so
 /// they must not block for long.
+///
+/// ```
+/// use evb::prelude::*;
+///
+/// /// A card that keeps the samples of the last events, by event id.
+/// struct Card {
+///     samples: Vec<&'static [u8]>,
+/// }
+///
+/// impl Readout for Card {
+///     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
+///         let index = usize::try_from(event.number() - 1).ok()?;
+///         Some(Fragment::new(event, Timestamp::new(0), *self.samples.get(index)?))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let card = |_| Card { samples: vec![b"first", b"second"] };
+/// let run = LocalSystem::new(1, 1).events(2).start_on_demand(card, |_| NullSink).await?;
+/// assert_eq!(run.finished().await?.bytes.payload, 11);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Readout: Send + 'static {
     /// Makes the fragment of an event; `None` if there is no fragment, so the event will lack this
     /// source.
@@ -48,6 +72,26 @@ pub trait Readout: Send + 'static {
 /// event's builder has asked for it and the builder's sink has accepted the event. Dropping all
 /// handles changes nothing: the source delivers all pushed fragments until the run is over, or
 /// [`Self::abort`].
+///
+/// ```no_run
+/// use evb::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # fn read_hardware(event: EventId) -> Fragment { unimplemented!() }
+/// let source = Source::connect(SourceConfig::new(SourceId::new(1), "daq0:7000")).await?;
+/// let mut event = source.first_event();
+/// loop {
+///     match source.push(read_hardware(event)).await {
+///         Ok(()) => event = event.next(),
+///         Err(PushError::Ended) => break,
+///         Err(error) => return Err(error.into()),
+///     }
+/// }
+/// println!("{}", source.finished().await?.verdict);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,

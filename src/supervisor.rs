@@ -57,6 +57,22 @@ pub use trigger_port::TriggerInput;
 const COMMANDS: usize = 256;
 
 /// Configuration of a supervisor: its address and its run.
+///
+/// ```
+/// use evb::{
+///     prelude::*,
+///     supervisor::{JournalConfig, JournalFsync},
+/// };
+///
+/// let (sources, builders) = ([1, 2].map(SourceId::new), [1].map(BuilderId::new));
+/// let epoch = SupervisorConfig::fresh_epoch();
+/// let mut plan = RunPlan::new(RunNumber::new(42), epoch, sources.to_vec(), builders.to_vec());
+/// plan.events = Some(1_000_000);
+/// let mut config = SupervisorConfig::new("0.0.0.0:7000", plan);
+/// let path = "/var/lib/evb/journal".into();
+/// config.journal = Some(JournalConfig { path, fsync: JournalFsync::None });
+/// assert_eq!(config.plan.check(), Ok(()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorConfig {
     /// Address at which sources and builders register: `host:port`; port 0 takes a free port.
@@ -80,6 +96,26 @@ pub struct SupervisorConfig {
 }
 
 /// Reason for which a supervisor cannot work.
+///
+/// ```
+/// use evb::{prelude::*, supervisor::SupervisorError};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
+/// let plan =
+///     RunPlan::new(RunNumber::new(1), SupervisorConfig::fresh_epoch(), sources, builders);
+/// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// let taken = listener.local_addr()?.to_string();
+/// match Supervisor::bind(SupervisorConfig::new(taken, plan)).await {
+///     Err(SupervisorError::Listen { reason, .. }) => {
+///         assert_eq!(reason.kind(), std::io::ErrorKind::AddrInUse);
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SupervisorError {
@@ -129,6 +165,26 @@ pub enum SupervisorError {
 ///
 /// Dropping the supervisor, or the future of [`run`](Self::run), has the same effect as killing its
 /// process.
+///
+/// ```
+/// use evb::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
+/// let plan =
+///     RunPlan::new(RunNumber::new(1), SupervisorConfig::fresh_epoch(), sources, builders);
+/// let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
+/// let (address, handle) = (supervisor.address().to_string(), supervisor.handle());
+/// let run = tokio::spawn(supervisor.run());
+/// let builder = BuilderConfig::new(BuilderId::new(1), &address);
+/// let _builder = Builder::connect(builder, NullSink).await?;
+/// let _source = Source::connect(SourceConfig::new(SourceId::new(1), &address)).await?;
+/// handle.request_run_end("the example is over").await?;
+/// assert_eq!(run.await??.events.lost, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Supervisor {
     driver: Driver,

@@ -31,6 +31,24 @@ const MAX_DATAGRAM: usize = 64;
 
 /// Receives triggers as datagrams, at one address or in a multicast group. The supervisor uses this
 /// listener, and so can sources that make their fragments at trigger time.
+///
+/// ```
+/// use evb::trigger_feed::{Asked, TriggerFeed, TriggerListener};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut triggers = TriggerListener::bind(&["127.0.0.1:0".parse()?]).await?;
+/// let mut feed = TriggerFeed::datagrams(triggers.address()?, None).await?;
+/// feed.tell(2).await?;
+/// for number in 1..=2 {
+///     match triggers.asked().await {
+///         Asked::Announced(announcement) => assert_eq!(announcement.number, number),
+///         Asked::Count(count) => println!("{count} triggers without a number"),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TriggerListener {
     socket: UdpSocket,
@@ -91,6 +109,26 @@ impl TriggerListener {
 
 /// Sends triggers over the network, with numbers from 1 on: a pseudo-trigger for tests and for
 /// sources without hardware.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb::{
+///     prelude::*,
+///     trigger_feed::{TriggerFeed, TriggerListener},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let triggers = TriggerListener::bind(&["127.0.0.1:0".parse()?]).await?;
+/// # let address = triggers.address()?;
+/// let rate: Frequency = "2 kHz".parse()?;
+/// let mut feed = TriggerFeed::datagrams(address, None).await?;
+/// feed.periodic(rate, Duration::from_millis(5)).await?;
+/// assert_eq!(feed.sent(), 10);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TriggerFeed {
     outlet: Outlet,

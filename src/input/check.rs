@@ -10,6 +10,18 @@ use crate::filter::{Filter, FilterVerdict};
 mod tests;
 
 /// Extent to which the content of generated fragments is checked.
+///
+/// ```
+/// use evb::{
+///     input::{CheckContent, ContentCheck},
+///     prelude::*,
+/// };
+///
+/// // Every byte of source 1, and only the stamps of the fast source 2.
+/// let extents =
+///     [(SourceId::new(1), ContentCheck::Full), (SourceId::new(2), ContentCheck::Stamp)];
+/// assert_eq!(CheckContent::new(extents).check(&Event::default()), Ok(()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
     /// The stamp at the start of each fragment: event, source, length.
@@ -19,6 +31,19 @@ pub enum ContentCheck {
 }
 
 /// Error: the content of a generated fragment is not what its generator wrote.
+///
+/// ```
+/// use evb::{
+///     input::{CheckContent, ContentCheck},
+///     prelude::*,
+/// };
+///
+/// let source = SourceId::new(1);
+/// let mut event = Event::default();
+/// event.add(source, Timestamp::new(7), "not from a generator".into());
+/// let error = CheckContent::new([(source, ContentCheck::Full)]).check(&event).err();
+/// assert_eq!(error.map(|error| error.source_id), Some(source));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source {source_id}: {problem}")]
 pub struct WrongContent {
@@ -30,6 +55,26 @@ pub struct WrongContent {
 
 /// A filter that knows what [generators](super::Generator) write, and reports any other content as
 /// corrupt.
+///
+/// ```
+/// use evb::{
+///     filter::{Filter, FilterVerdict},
+///     input::{CheckContent, ContentCheck, FragmentSize, Generator},
+///     prelude::*,
+/// };
+///
+/// let (source, limit) = (SourceId::new(1), Bytes::kib(4));
+/// let mut generator = Generator::new(source, FragmentSize::Fixed(limit), limit, 1);
+/// let fragment = generator.generate(EventId::FIRST);
+/// let mut event = Event::default();
+/// event.id = EventId::FIRST;
+/// event.add(source, fragment.timestamp, fragment.payload);
+///
+/// let mut check = CheckContent::new([(source, ContentCheck::Full)]);
+/// assert_eq!(check.verdict(&event), FilterVerdict::Accept);
+/// event.id = EventId::new(2); // as if the fragment were in the wrong event
+/// assert!(matches!(check.verdict(&event), FilterVerdict::Corrupt { .. }));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CheckContent {
     /// The generators by source, ascending.

@@ -58,6 +58,28 @@ pub(super) enum FrontEndError {
 /// While the source's backlog is full, the listener reads nothing, so the front end's writes wait.
 /// A length above `max_fragment`, event id 0 or a cut-off fragment closes the connection, and the
 /// log says why; other connections go on.
+///
+/// ```
+/// use evb::{input::FrontEndListener, prelude::*};
+/// use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let run = LocalSystem::new(1, 1).events(1).start(|_| NullSink).await?;
+/// let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse()?], Bytes::mib(1)).await?;
+/// let address = listener.address().ok_or("not a TCP port")?;
+/// tokio::spawn(listener.serve(run.sources()[0].clone()));
+///
+/// // The front end, in any language: length, event id, timestamp, payload.
+/// let mut front_end = TcpStream::connect(address).await?;
+/// front_end.write_all(&4_u32.to_le_bytes()).await?;
+/// front_end.write_all(&1_u64.to_le_bytes()).await?;
+/// front_end.write_all(&0_u64.to_le_bytes()).await?;
+/// front_end.write_all(b"data").await?;
+/// assert_eq!(run.finished().await?.events.complete, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct FrontEndListener {
     listener: Listener,

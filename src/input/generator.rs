@@ -15,6 +15,19 @@ use crate::source::Readout;
 mod tests;
 
 /// Sizes of generated fragments.
+///
+/// ```
+/// use evb::{
+///     input::{FragmentSize, Generator},
+///     prelude::*,
+/// };
+///
+/// let size = FragmentSize::LogNormal { mean: Bytes::new(2000), sigma: Bytes::new(800) };
+/// let generator = Generator::new(SourceId::new(1), size, Bytes::kib(64), 1);
+/// let sum: Bytes = (1..=10_000).map(|event| generator.size(EventId::new(event))).sum();
+/// let mean = sum / 10_000;
+/// assert!(mean > Bytes::new(1950) && mean < Bytes::new(2050), "{mean}");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
     /// All fragments have the same size.
@@ -77,6 +90,19 @@ const LOOKS: usize = 4;
 /// event's number. Large payloads resemble those of a readout card: their memory was written
 /// before, the program writes only the stamp into it, and it is reused once no reference to the
 /// payload is left.
+///
+/// ```
+/// use evb::{
+///     input::{FragmentSize, Generator},
+///     prelude::*,
+/// };
+///
+/// let size = FragmentSize::Fixed(Bytes::kib(64));
+/// // The limit is the source's `max_fragment`.
+/// let mut generator = Generator::new(SourceId::new(1), size, Bytes::kib(16), 1);
+/// let fragment = generator.generate(EventId::new(5));
+/// assert_eq!((fragment.size(), fragment.timestamp), (Bytes::kib(16), Timestamp::new(5)));
+/// ```
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,

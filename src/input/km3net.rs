@@ -26,6 +26,18 @@ const TICKS: u64 = 62_500_000;
 
 /// Reason for which events could not reproduce a file of timeslices byte for byte. Timeslices and
 /// frames are numbered from 1.
+///
+/// ```
+/// use evb::input::km3net::{Km3netFlaw, Timeslices};
+///
+/// // A length of 100 B, and no byte after it.
+/// match Timeslices::parse(&100_i32.to_le_bytes()) {
+///     Err(Km3netFlaw::SliceLength { stated, available, .. }) => {
+///         assert_eq!((stated, available), (100, 4));
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
     /// The file is empty.
@@ -81,6 +93,17 @@ pub enum Km3netFlaw {
 }
 
 /// The timeslices of a file. The position of a module is its rank in the order of first appearance.
+///
+/// ```
+/// use evb::input::km3net::Timeslices;
+///
+/// let bytes = std::fs::read("examples/data/km3net_l1_timeslices.dat")?;
+/// let slices = Timeslices::parse(&bytes)?;
+/// // Each module becomes a source, and each timeslice an event.
+/// assert_eq!((slices.modules().len(), slices.len()), (15, 10));
+/// assert_eq!(slices.frames(0).count(), slices.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Timeslices<'f> {
     bytes: &'f [u8],
@@ -225,6 +248,18 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
 }
 
 /// Error: the event holds no KM3NeT frame, so it is not a timeslice.
+///
+/// ```
+/// use evb::{
+///     input::km3net::{NoFrame, rebuild_timeslice},
+///     prelude::*,
+/// };
+///
+/// // An event of another detector.
+/// let mut event = Event::default();
+/// event.add(SourceId::new(1), Timestamp::new(0), "no frame".into());
+/// assert_eq!(rebuild_timeslice(&event), Err(NoFrame));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the event holds no KM3NeT frame")]
 pub struct NoFrame;

@@ -22,6 +22,25 @@ mod tests;
 const LIMIT: Bytes = Bytes::mib(2048);
 
 /// Reason for which a file cannot be replayed.
+///
+/// ```
+/// use evb::{input::{Replay, ReplayError}, prelude::*};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let (dir, options) = (dir.path(), evb::file::WriterOptions::default());
+/// # let run = LocalSystem::new(1, 1).events(1).start(|_| FileSink::new(dir, options)).await?;
+/// # run.sources()[0].push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
+/// # run.finished().await?;
+/// // The event files in `dir` are of a run with source 1 alone.
+/// match Replay::recorded(dir, SourceId::new(2)) {
+///     Err(ReplayError::NoFragments { source_id, .. }) => assert_eq!(source_id, SourceId::new(2)),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file is missing or cannot be read.
@@ -78,6 +97,26 @@ impl From<FileError> for ReplayError {
 }
 
 /// Plays one source's recorded fragments, one for each event, over and over.
+///
+/// ```
+/// use evb::{input::Replay, prelude::*};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let (dir, options) = (dir.path(), evb::file::WriterOptions::default());
+/// # let run = LocalSystem::new(1, 1).events(1).start(|_| FileSink::new(dir, options)).await?;
+/// # run.sources()[0].push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
+/// # run.finished().await?;
+/// // The event files in `dir` hold a single event, which is played again and again.
+/// let replay = Replay::recorded(dir, SourceId::new(1))?;
+/// assert_eq!((replay.len(), replay.largest()), (1, Bytes::new(4)));
+/// let system = LocalSystem::new(1, 1).events(10);
+/// let run = system.start_on_demand(|_| replay.clone(), |_| NullSink).await?;
+/// assert_eq!(run.finished().await?.events.complete, 10);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// A fragment for each event; `None` if the source missed the event when it was recorded:

@@ -16,6 +16,25 @@ use serde::Serialize;
 use super::{history::settled, problems::Problem};
 
 /// Everything about a system and its run.
+///
+/// ```
+/// use evb::run_control::{State, Status};
+///
+/// /// Returns a line for the display in the control room.
+/// fn line(status: &Status) -> String {
+///     if !status.waiting_for.is_empty() {
+///         return format!("waits for {}", status.waiting_for.join(", "));
+///     }
+///     match status.problems.first() {
+///         Some(problem) => format!("{}: {}", problem.subject, problem.text),
+///         None => format!("{}, {:.0} events/s", status.state, status.rates.events_per_s),
+///     }
+/// }
+///
+/// let mut status = Status { state: State::Running, ..Status::default() };
+/// status.rates.events_per_s = 1999.6;
+/// assert_eq!(line(&status), "Running, 2000 events/s");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
     /// State of the system.
@@ -47,6 +66,16 @@ pub struct Status {
 }
 
 /// Counts over all runs of a process.
+///
+/// ```
+/// use evb::run_control::Status;
+///
+/// let mut status = Status::default();
+/// status.totals.dead_time.insert("the sink of builder 2".to_owned(), 30);
+/// status.totals.dead_time.insert("source 1".to_owned(), 4);
+/// let worst = status.totals.dead_time.iter().max_by_key(|(_, inhibited)| **inhibited);
+/// assert_eq!(worst.map(|(cause, _)| cause.as_str()), Some("the sink of builder 2"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     /// Counts of the triggers by outcome.
@@ -82,6 +111,13 @@ impl Totals {
 }
 
 /// Current rates.
+///
+/// ```
+/// use evb::run_control::LiveRates;
+///
+/// let rates = LiveRates { events_per_s: 2000.0, bytes_per_s: 3e6, ..LiveRates::default() };
+/// assert_eq!(rates.bytes_per_s / rates.events_per_s, 1500.0, "bytes per event");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LiveRates {
     /// Triggers per second.
@@ -95,6 +131,17 @@ pub struct LiveRates {
 }
 
 /// Summary of a run that is over.
+///
+/// ```
+/// use evb::{ledger::RunReport, run_control::LastRun};
+///
+/// let verdict = "all complete".to_owned();
+/// let mut report = RunReport { run: 42, verdict, ..RunReport::default() };
+/// report.annotation.kind = "cosmics".to_owned();
+/// let last = LastRun::from(&report);
+/// let entry = format!("run {} ({}): {}", last.run, last.annotation.kind, last.verdict);
+/// assert_eq!(entry, "run 42 (cosmics): all complete");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LastRun {
     /// Number of the run.

@@ -5,6 +5,22 @@ use super::{Sink, SinkError};
 
 /// Hands events to a consumer in the same process. An event is accepted when it is in the channel.
 /// A slow consumer causes back-pressure; without a consumer, events are lost.
+///
+/// ```
+/// use evb::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (sink, mut events) = ChannelSink::new(64);
+/// let run = LocalSystem::new(1, 1).events(1).start(|_| sink.clone()).await?;
+/// let data = Fragment::new(EventId::FIRST, Timestamp::new(0), "detector data");
+/// run.sources()[0].push(data).await?;
+/// let event = events.recv().await.ok_or("the run ended without an event")?;
+/// assert_eq!(event.payload_size(), Bytes::new(13));
+/// # run.finished().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ChannelSink(mpsc::Sender<Event>);
 

@@ -12,6 +12,28 @@ use super::{RunFacts, Sink, SinkError, SinkSpace};
 /// Writes event files. An event is accepted when the kernel has it or, with `FsyncPolicy::Commit`,
 /// when the disk has it. After an error that may pass, the builder holds the events and offers them
 /// again.
+///
+/// ```
+/// use evb::{
+///     file::{EventFile, WriterOptions, files_at},
+///     prelude::*,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// let options = WriterOptions { rotate_at: Bytes::mib(512), ..WriterOptions::default() };
+/// let run = LocalSystem::new(1, 1).events(1).start(|_| FileSink::new(dir, options)).await?;
+/// let data = Fragment::new(EventId::FIRST, Timestamp::new(0), "detector data");
+/// run.sources()[0].push(data).await?;
+/// assert_eq!(run.finished().await?.events.written, 1);
+///
+/// let files = files_at(dir)?;
+/// assert!(EventFile::open(&files[0])?.event(EventId::FIRST)?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct FileSink {
     dir: PathBuf,

@@ -13,6 +13,19 @@ use super::PacingConfig;
 use crate::role::{self, TurnCounters};
 
 /// A source's configuration; the supervisor provides all other settings.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb::prelude::*;
+///
+/// let mut config = SourceConfig::new(SourceId::new(1), "daq0:7000");
+/// config.max_fragment = "256 KiB".parse()?;
+/// config.backlog = Bytes::mib(64);
+/// config.start_timeout = Duration::from_secs(300);
+/// assert_eq!(config.backlog.count() / config.max_fragment.count(), 256);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
     /// The source's id, which must be in the supervisor's list.

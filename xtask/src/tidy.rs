@@ -17,6 +17,7 @@ mod indices;
 mod simulated;
 mod invariants;
 mod names;
+mod examples;
 mod unsafety;
 mod apart;
 mod private_paths;
@@ -33,7 +34,7 @@ use crate::repo::{self, Repo};
 /// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 20] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -46,6 +47,7 @@ const CHECKS: [Check; 19] = [
     ("indices have types", indices::check),
     ("simulator has no protocol", simulated::check),
     ("names", names::check),
+    ("examples of types", examples::check),
     ("unsafe only in evb-net", unsafety::check),
     ("tests in sibling files", apart::check),
     ("no private paths", private_paths::check),

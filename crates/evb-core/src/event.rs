@@ -14,6 +14,18 @@ use crate::{
 /// Fragments are in the order of their source ids. Small fragments share one allocation, and each
 /// large fragment has its own. When a sink returns an event and has kept no clone, the builder
 /// reuses the memory.
+///
+/// ```
+/// use evb_core::{event::Event, fragment::Timestamp, id::*, units::Bytes};
+///
+/// let (run, epoch, builder) = (RunNumber::new(42), Epoch::new(1), BuilderId::new(1));
+/// let mut event = Event::empty(EventId::new(7), run, epoch, builder);
+/// event.add(SourceId::new(1), Timestamp::new(1000), "tracker data".into());
+/// event.missing.push(SourceId::new(2));
+///
+/// assert_eq!(event.payload_size(), Bytes::new(12));
+/// assert!(event.fragment(SourceId::new(2)).is_none() && !event.is_complete());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// The event's trigger number.
@@ -49,6 +61,16 @@ pub(crate) enum Place {
 }
 
 /// A view of one fragment of an event.
+///
+/// ```
+/// use evb_core::{event::Event, fragment::Timestamp, id::SourceId};
+///
+/// let mut event = Event::default();
+/// event.add(SourceId::new(1), Timestamp::new(1000), vec![7; 300].into());
+/// event.add(SourceId::new(2), Timestamp::new(1003), vec![9; 200].into());
+/// let earliest = event.fragments().min_by_key(|fragment| fragment.timestamp);
+/// assert_eq!(earliest.map(|fragment| fragment.payload.len()), Some(300));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentView<'a> {
     /// Source of the fragment.

@@ -6,6 +6,14 @@ use crate::{id::EventId, units::Bytes};
 
 /// The detector's own timestamp of a fragment, in the detector's ticks. evb carries it and never
 /// interprets it; it is unrelated to the clocks of the hosts.
+///
+/// ```
+/// use evb_core::fragment::Timestamp;
+///
+/// // The clock of this detector ticks every 16 ns.
+/// let (first, second) = (Timestamp::new(1_000), Timestamp::new(1_125));
+/// assert_eq!((second.ticks() - first.ticks()) * 16, 2_000, "nanoseconds");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
@@ -31,6 +39,13 @@ impl fmt::Display for Timestamp {
 /// `0xad93d23594c93659`, reflected). The source computes the checksum, and the builder checks it.
 /// The 16-bit checksums of UDP and TCP, often computed by the network card, do not cover host
 /// memory.
+///
+/// ```
+/// use evb_core::fragment::Checksum;
+///
+/// // The check value of CRC-64/NVME.
+/// assert_eq!(Checksum::of(b"123456789").number(), 0xAE8B_1486_0A79_9888);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Checksum(u64);
 
@@ -52,6 +67,16 @@ impl Checksum {
 }
 
 /// A checksum over bytes that arrive in pieces.
+///
+/// ```
+/// use evb_core::fragment::{Checksum, RunningChecksum};
+///
+/// let mut checksum = RunningChecksum::default();
+/// for piece in [b"detector ".as_slice(), b"data"] {
+///     checksum.update(piece);
+/// }
+/// assert_eq!(checksum.take(), Checksum::of(b"detector data"));
+/// ```
 #[derive(Debug)]
 pub struct RunningChecksum(crc_fast::Digest);
 
@@ -94,6 +119,19 @@ impl RunningChecksum {
 }
 
 /// The data of one source for one event, as readout pushes it.
+///
+/// ```
+/// use evb_core::{
+///     fragment::{Checksum, Fragment, Timestamp},
+///     id::EventId,
+///     units::Bytes,
+/// };
+///
+/// let samples = vec![0x2a; 1024];
+/// let fragment = Fragment::new(EventId::FIRST, Timestamp::new(1000), samples);
+/// assert_eq!(fragment.size(), Bytes::kib(1));
+/// assert_eq!(fragment.checksum, Checksum::of(&fragment.payload));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// The event's trigger number.

@@ -40,28 +40,76 @@ macro_rules! id {
 id! {
     /// An event's trigger number, which all fragments of the event carry. Event ids have no gaps:
     /// 1, 2, 3, …
+    ///
+    /// ```
+    /// use evb_core::id::EventId;
+    ///
+    /// let third = EventId::FIRST.next().next();
+    /// assert_eq!(third.number(), 3);
+    /// assert_eq!("3".parse(), Ok(third));
+    /// ```
     EventId(u64)
 }
 id! {
     /// The id of a readout source.
+    ///
+    /// ```
+    /// use evb_core::id::SourceId;
+    ///
+    /// // Crate 3 has the sources 33 to 48.
+    /// let sources: Vec<SourceId> = (33..=48).map(SourceId::new).collect();
+    /// assert_eq!(sources[0].to_string(), "33");
+    /// ```
     SourceId(u16)
 }
 id! {
     /// The id of a builder.
+    ///
+    /// A builder's id does not pass for a source's id:
+    ///
+    /// ```compile_fail
+    /// use evb_core::id::{BuilderId, SourceId};
+    ///
+    /// let source: SourceId = BuilderId::new(1);
+    /// ```
     BuilderId(u16)
 }
 id! {
     /// The run number that people use in the logbook.
+    ///
+    /// ```
+    /// use evb_core::id::RunNumber;
+    ///
+    /// let last = RunNumber::new(41);
+    /// let next = RunNumber::new(last.number() + 1);
+    /// assert_eq!(format!("run{:06}.log", next.number()), "run000042.log");
+    /// ```
     RunNumber(u32)
 }
 id! {
     /// A number that is new for every start of a run. The epoch distinguishes the run's messages
     /// and event records from those of every other run.
+    ///
+    /// ```
+    /// use evb_core::id::Epoch;
+    ///
+    /// // Of two copies of an event, the one of the later epoch counts.
+    /// let (before, after) = (Epoch::new(1_763_000_000), Epoch::new(1_763_000_900));
+    /// assert_eq!(before.max(after), after);
+    /// ```
     Epoch(u64)
 }
 id! {
     /// The incarnation of a source or builder within a run: the supervisor numbers the successive
     /// processes of that source or builder from 1. An unknown incarnation is 0.
+    ///
+    /// ```
+    /// use evb_core::id::Incarnation;
+    ///
+    /// let (first, now) = (Incarnation::new(1), Incarnation::new(3));
+    /// let restarts = now.number() - first.number();
+    /// assert_eq!(restarts, 2);
+    /// ```
     Incarnation(u32)
 }
 
@@ -77,6 +125,13 @@ impl EventId {
 }
 
 /// A process's part in a run: its role and id.
+///
+/// ```
+/// use evb_core::id::{BuilderId, Peer, SourceId};
+///
+/// let absent = [Peer::Source(SourceId::new(3)), Peer::Builder(BuilderId::new(1))];
+/// assert_eq!(absent.map(|peer| peer.to_string()), ["source 3", "builder 1"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// The supervisor; a run has exactly one supervisor.

@@ -3,18 +3,30 @@
 
 mod percentiles;
 mod grant_path;
+mod network;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
-use crate::wire::control::{RefusalReport, SourceReport};
+use crate::wire::control::SourceReport;
 
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
+pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
 pub use percentiles::{Latency, Percentiles, Spread};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
 /// incomplete + rejected + lost.
+///
+/// ```
+/// use evb_core::ledger::EventCounts;
+///
+/// let mut events = EventCounts { triggered: 1000, inhibited: 20, ..EventCounts::default() };
+/// events.complete = 970;
+/// assert_eq!(events.open(), Some(10), "not settled yet");
+/// events.lost = 10;
+/// assert_eq!(events.open(), Some(0), "the ledger is closed");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
     /// Number of triggers, which is also the highest event id.
@@ -36,6 +48,14 @@ pub struct EventCounts {
 }
 
 /// An operator's notes on a run.
+///
+/// ```
+/// use evb_core::ledger::Annotation;
+///
+/// let comment = "new threshold of the calorimeter".to_owned();
+/// let annotation = Annotation { kind: "calibration".to_owned(), comment };
+/// assert!(annotation.fits());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Annotation {
     /// Kind of the run, such as `physics` or `calibration`; empty if not given.
@@ -57,6 +77,13 @@ impl Annotation {
 }
 
 /// Amounts of data in a run.
+///
+/// ```
+/// use evb_core::ledger::ByteCounts;
+///
+/// let bytes = ByteCounts { payload: 3_000_000_000 };
+/// assert_eq!(format!("{:.1} GB", bytes.payload as f64 / 1e9), "3.0 GB");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByteCounts {
     /// Payload bytes of the events that sinks accepted.
@@ -64,6 +91,14 @@ pub struct ByteCounts {
 }
 
 /// Rates from the first trigger to the last completion.
+///
+/// ```
+/// use evb_core::ledger::Rates;
+///
+/// let rates = Rates { events_per_s: 2_000.0, payload_bytes_per_s: 3e6 };
+/// let event_size = rates.payload_bytes_per_s / rates.events_per_s;
+/// assert_eq!(event_size, 1_500.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Complete and incomplete events per second.
@@ -72,113 +107,16 @@ pub struct Rates {
     pub payload_bytes_per_s: f64,
 }
 
-/// Faults and repairs in the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct NetworkCounts {
-    /// TCP segments that the kernels of the hosts sent again.
-    pub tcp_retransmits: u64,
-    /// Lane ranges that evb sent again.
-    pub resends: u64,
-    /// Fragments that arrived twice.
-    pub duplicates: u64,
-    /// Fragments that arrived after their event was closed.
-    pub late: u64,
-    /// Fragments with a wrong checksum.
-    pub crc_errors: u64,
-    /// Counts of lanes over datagrams.
-    pub datagrams: DatagramCounts,
-}
-
-/// Connections that were refused, or closed because their bytes were not those of a peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RefusalCounts {
-    /// Number of all refused connections.
-    pub refused: u64,
-    /// Connections with another protocol.
-    pub foreign: u64,
-    /// Connections without a key, with a wrong key, or with a key where none is configured.
-    pub keys: u64,
-    /// Connections with malformed messages.
-    pub malformed: u64,
-    /// Connections that sent nothing in time, or closed during the handshake.
-    pub silent: u64,
-    /// Peers that are not part of the run.
-    pub unwelcome: u64,
-    /// Connections closed without reading: too many from the same address had failed or were in
-    /// progress.
-    pub limited: u64,
-    /// Connections that sent bytes without a valid tag, during the handshake or later.
-    pub forged: u64,
-}
-
-impl RefusalCounts {
-    /// Adds the counts from one listener's report.
-    pub fn add(&mut self, report: &RefusalReport) {
-        let RefusalReport { foreign, keys, malformed, silent, unwelcome, limited, forged } = *report;
-        for (count, more) in [
-            (&mut self.foreign, foreign),
-            (&mut self.keys, keys),
-            (&mut self.malformed, malformed),
-            (&mut self.silent, silent),
-            (&mut self.unwelcome, unwelcome),
-            (&mut self.limited, limited),
-            (&mut self.forged, forged),
-        ] {
-            *count = count.saturating_add(more);
-            self.refused = self.refused.saturating_add(more);
-        }
-    }
-}
-
-/// Counts of the datagrams that sources sent to builders; all zero over TCP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DatagramCounts {
-    /// Datagrams received from sources.
-    pub received: u64,
-    /// Datagrams that never arrived, by the gaps in their sequence numbers.
-    pub absent: u64,
-    /// Lane bytes declared lost.
-    pub lost_bytes: u64,
-    /// Ranges that builders requested again.
-    pub resends: u64,
-    /// Losses detected by a timer rather than by later data.
-    pub timeouts: u64,
-    /// Datagrams that arrived after the builder had declared them lost and requested their bytes
-    /// again too early.
-    pub late_after_loss: u64,
-    /// Datagrams that brought no new bytes.
-    pub duplicates: u64,
-    /// Datagrams with a wrong checksum. The counts from `damaged` to `receive_drops` are totals of
-    /// builders; for a single source, they are 0.
-    pub damaged: u64,
-    /// Datagrams of another protocol.
-    pub foreign: u64,
-    /// Datagrams of another epoch, or of a connection that has ended.
-    pub stale: u64,
-    /// Datagrams that name a lane but lack the tag of its source. Counted only where peers share a
-    /// key.
-    pub forged: u64,
-    /// Datagrams with a valid tag that were received before. Counted only where peers share a key.
-    pub replayed: u64,
-    /// Datagrams that the builders' kernels dropped because the builders did not read them in time.
-    pub receive_drops: u64,
-    /// Trains that the sources' kernels dropped: no memory, no room in the device's queue, or past
-    /// their departure time.
-    pub send_drops: u64,
-    /// Trains that the sources' kernels refused to split into datagrams (`UDP_SEGMENT`).
-    pub segmentation_refused: u64,
-    /// Datagrams that sources sent one by one, because the kernel refused to split the train.
-    pub uncut: u64,
-    /// Time to repair a loss: from the arrival of the bytes before the lost ones, or from the grant
-    /// of the lost bytes, to their arrival. Each datagram that was sent again and was needed
-    /// contributes one value. The times `recovery_us` and `round_trip_us` are totals of builders;
-    /// for a single source, they are empty.
-    pub recovery_us: Spread,
-    /// Round trip time: from a grant to the first datagram that answers it.
-    pub round_trip_us: Spread,
-}
-
 /// One source's part in the run, from its own report and from those of the builders.
+///
+/// ```
+/// use evb_core::ledger::SourceSummary;
+///
+/// let source = |id, last| SourceSummary { id, last, ..SourceSummary::default() };
+/// let sources = [source(1, 120), source(2, 850), source(3, 30)];
+/// let slowest = sources.iter().max_by_key(|source| source.last);
+/// assert_eq!(slowest.map(|source| source.id), Some(2));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceSummary {
     /// Id of the source.
@@ -243,6 +181,13 @@ pub struct SourceSummary {
 }
 
 /// The accuracy with which a source kept the rates of its lanes.
+///
+/// ```
+/// use evb_core::ledger::PacingSummary;
+///
+/// let source = |late_p99_us| PacingSummary { late_p99_us, ..PacingSummary::default() };
+/// assert_eq!(source(40.0).worse(source(65.0)).late_p99_us, 65.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PacingSummary {
     /// Number of trains that the source sent.
@@ -284,6 +229,15 @@ impl PacingSummary {
 }
 
 /// One builder's part in the run, from its own report and from the supervisor's counts.
+///
+/// ```
+/// use evb_core::ledger::BuilderSummary;
+///
+/// let mut builder =
+///     BuilderSummary { id: 1, assigned: 500, written: 480, ..Default::default() };
+/// builder.rejected = 15;
+/// assert_eq!(builder.assigned - builder.written - builder.rejected, 5, "not accepted");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BuilderSummary {
     /// Id of the builder.
@@ -321,6 +275,14 @@ pub struct BuilderSummary {
 }
 
 /// The clock by which latencies were measured.
+///
+/// ```
+/// use evb_core::ledger::ClockSummary;
+///
+/// let (clock, median_us) = (ClockSummary { shared: false, error_us: 80.0 }, 450.0);
+/// let latency = format!("{median_us} ± {} µs", clock.error_us);
+/// assert_eq!(latency, "450 ± 80 µs");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ClockSummary {
     /// True if all hosts share one clock. Otherwise builders convert trigger times from the
@@ -331,6 +293,14 @@ pub struct ClockSummary {
 }
 
 /// Triggers that were inhibited for the same cause.
+///
+/// ```
+/// use evb_core::ledger::{DeadTimeCause, fraction};
+///
+/// let cause = DeadTimeCause { cause: "the sink of builder 2".to_owned(), inhibited: 30 };
+/// let triggered = 1_000;
+/// assert_eq!(fraction(cause.inhibited as f64, triggered as f64), 0.03);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeadTimeCause {
     /// Description of the cause; it names the builder's sink or the source that events waited for.
@@ -347,6 +317,20 @@ pub const LEDGER_OPEN: &str = "the ledger does not close";
 pub const NOT_ASSIGNED: &str = "that were not assigned to it";
 
 /// The closed ledger of a run.
+///
+/// ```
+/// use evb_core::ledger::RunReport;
+///
+/// let mut report = RunReport { run: 42, exit_code: 1, ..RunReport::default() };
+/// report.problems.push("source 3 was down for 2 s".to_owned());
+/// if report.exit_code != 0 {
+///     let problems = report.problems.join("; ");
+///     assert_eq!(
+///         format!("run {}: {problems}", report.run),
+///         "run 42: source 3 was down for 2 s"
+///     );
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
     /// Run number.

@@ -11,6 +11,20 @@ use core::time::Duration;
 use crate::{rng::Rng, time::Instant, units::Frequency};
 
 /// Kind of trigger of a run.
+///
+/// ```
+/// use evb_core::{
+///     time::Instant,
+///     trigger::{Trigger, TriggerKind},
+/// };
+///
+/// let bursts = TriggerKind::Burst { rate: "10 Hz".parse()?, count: 3 };
+/// let mut trigger = Trigger::new(bursts, 1, Instant::ZERO);
+/// let tenth = Instant::from_nanos(100_000_000);
+/// let at_once = std::iter::from_fn(|| trigger.pop_due(tenth)).count();
+/// assert_eq!(at_once, 3);
+/// # Ok::<(), evb_core::units::UnitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TriggerKind {
     /// Events whenever slots are free: as soon as half of a builder's slots are free, that many

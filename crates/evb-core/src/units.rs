@@ -18,6 +18,16 @@ use core::{
 pub use parse::{UnitError, parse_duration};
 
 /// A number of bytes.
+///
+/// ```
+/// use evb_core::units::Bytes;
+///
+/// let chunk: Bytes = "128 KiB".parse()?;
+/// assert_eq!(chunk, Bytes::kib(128));
+/// assert_eq!((chunk * 8).to_string(), "1 MiB");
+/// assert_eq!(Bytes::new(131_073).to_string(), "131.1 kB");
+/// # Ok::<(), evb_core::units::UnitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
@@ -142,6 +152,18 @@ impl fmt::Display for Bytes {
 }
 
 /// A data rate, stored in bits per second.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb_core::units::{Bytes, Rate};
+///
+/// let link: Rate = "10 Gbit/s".parse()?;
+/// assert_eq!(Bytes::mib(1) / link, Duration::from_nanos(838_861));
+/// assert_eq!(link * Duration::from_millis(1), Bytes::new(1_250_000));
+/// assert_eq!("600 MB/s".parse::<Rate>()?.to_string(), "4.8 Gbit/s");
+/// # Ok::<(), evb_core::units::UnitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
@@ -204,6 +226,15 @@ impl fmt::Display for Rate {
 }
 
 /// A frequency, stored in hertz.
+///
+/// ```
+/// use evb_core::units::Frequency;
+///
+/// let rate: Frequency = "2 kHz".parse()?;
+/// assert_eq!(rate.period_nanos(), 500_000.0);
+/// assert_eq!(Frequency::from_hertz(0.0), None);
+/// # Ok::<(), evb_core::units::UnitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Frequency(f64);
 

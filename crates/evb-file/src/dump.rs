@@ -10,6 +10,29 @@ use evb_core::event::Event;
 use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFile};
 
 /// The level of detail of a listing.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::{
+///     dump::{ListOptions, list},
+///     *,
+/// };
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let mut text = Vec::new();
+/// list(&EventFile::open(path)?, ListOptions { fragments: true }, &mut text)?;
+/// let text = String::from_utf8(text)?;
+/// assert!(text.lines().last().is_some_and(|line| line.contains("source 1")), "{text}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// Lists each fragment too.

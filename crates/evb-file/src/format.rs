@@ -50,6 +50,34 @@ pub const MAX_CREATOR: usize = 1024;
 pub const MAX_RECORDS: usize = 1 << 20;
 
 /// The reason why bytes of a file are not a valid record or index.
+///
+/// ```
+/// use std::os::unix::fs::FileExt as _;
+///
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::{format::Flaw, *};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// // A bit of the payload flips on the disk.
+/// let record = EventFile::open(&path)?.records().next().ok_or("no record")??;
+/// let payload = record.offset + record.head_length.count();
+/// std::fs::File::options().write(true).open(&path)?.write_all_at(b"D", payload)?;
+/// match EventFile::open(&path)?.events().next() {
+///     Some(Err(ReadError::Damaged { flaw: Flaw::PayloadChecksum(source), .. })) => {
+///         assert_eq!(source, SourceId::new(1));
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// The bytes do not begin with the magic number of a record.

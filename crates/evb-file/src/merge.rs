@@ -24,6 +24,25 @@ use crate::{
 use input::Input;
 
 /// The outcome of a merge.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let (from, to) = (dir.path().to_owned(), dir.path().join("merged"));
+/// let report = merge(&[from], to, WriterOptions::default())?;
+/// assert_eq!((report.written.events, report.damaged.total), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeReport {
     /// The totals of the output.
@@ -39,6 +58,27 @@ pub struct MergeReport {
 }
 
 /// The reason why a run was not merged, or not completely.
+///
+/// ```
+/// use evb_core::id::*;
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # writer.close()?;
+/// # let (run, sources) = (RunNumber::new(8), vec![]);
+/// # let identity = FileIdentity { run, epoch, builder, sources };
+/// # EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
+/// // The directory has files of the runs 7 and 8.
+/// let to = dir.path().join("merged");
+/// match merge(&[dir.path().to_owned()], to, WriterOptions::default()) {
+///     Err(MergeError::Runs { found, .. }) => assert_eq!(found, RunNumber::new(8)),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// There is no input file, or a given path does not exist.

@@ -25,6 +25,26 @@ pub use scan::{Events, Records};
 
 /// An open event file. The methods for reading take `&self`, so several iterators over the file may
 /// run concurrently.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let file = EventFile::open(&path)?;
+/// let event = file.event(EventId::FIRST)?.ok_or("the event is not in this file")?;
+/// assert_eq!(event.fragment(SourceId::new(1)).map(|data| data.payload), Some(&b"data"[..]));
+/// assert_eq!(file.event(EventId::new(2))?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct EventFile {
     path: PathBuf,

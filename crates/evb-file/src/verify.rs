@@ -30,6 +30,26 @@ pub use report::{
 use tally::Tally;
 
 /// Facts about a run that are known from elsewhere and that its files must agree with.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// // The ledger of the run says that two events were written.
+/// let options = VerifyOptions { run: Some(run), expected: Some(2) };
+/// let report = verify(&[dir.path().to_owned()], &options)?;
+/// assert!(!report.is_clean(), "{report}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// The run to which all files must belong. If `None`, the files may belong to several runs, and
@@ -41,6 +61,17 @@ pub struct VerifyOptions {
 }
 
 /// The reason why nothing was verified.
+///
+/// ```
+/// use evb_file::{VerifyError, VerifyOptions, verify};
+///
+/// # let dir = tempfile::tempdir()?;
+/// match verify(&[dir.path().to_owned()], &VerifyOptions::default()) {
+///     Err(VerifyError::NoFiles { paths }) => assert_eq!(paths, [dir.path()]),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// None of the given paths leads to an event file.

@@ -29,6 +29,22 @@ use disk::{Disk, LocalDisk};
 use output::Output;
 
 /// The origin of the events that a writer writes.
+///
+/// ```
+/// use evb_core::id::*;
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// let identity = FileIdentity {
+///     run: RunNumber::new(7),
+///     epoch: Epoch::new(1),
+///     builder: BuilderId::new(2),
+///     sources: [1, 2, 3].map(SourceId::new).to_vec(),
+/// };
+/// let writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// assert!(writer.path().ends_with("run000007_b02_0000.evb"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     /// The run.
@@ -42,6 +58,15 @@ pub struct FileIdentity {
 }
 
 /// The guarantee of [`EventFileWriter::commit`].
+///
+/// ```
+/// use evb_file::{FsyncPolicy, WriterOptions};
+///
+/// // The host has no uninterruptible power supply: each commit waits for the disk.
+/// let options = WriterOptions { fsync: FsyncPolicy::Commit, ..WriterOptions::default() };
+/// assert_ne!(options, WriterOptions::default());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FsyncPolicy {
     /// Committed events survive a killed process.
@@ -52,6 +77,22 @@ pub enum FsyncPolicy {
 }
 
 /// The options of a writer.
+///
+/// ```
+/// use evb_core::{event::Event, id::*, units::Bytes};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![] };
+/// let options = WriterOptions { rotate_at: Bytes::new(300), ..WriterOptions::default() };
+/// let mut writer = EventFileWriter::create(dir.path(), identity, options)?;
+/// for id in (1..=4).map(EventId::new) {
+///     writer.append(&Event::empty(id, run, epoch, builder))?;
+/// }
+/// assert!(writer.close()?.files > 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
     /// The largest size of a file. Only a file with a single event may be larger.
@@ -68,6 +109,21 @@ impl Default for WriterOptions {
 }
 
 /// The numbers of files, events and bytes that a writer has committed.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// writer.append(&Event::empty(EventId::FIRST, run, epoch, builder))?;
+/// assert_eq!(writer.written().events, 0, "it is not committed yet");
+/// writer.commit()?;
+/// assert_eq!(writer.written().events, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// The number of files begun.
@@ -88,6 +144,24 @@ pub struct Written {
 /// After an error, the events in [`WriteError::not_accepted`] are in no file, and all other
 /// appended events are in one; the writer can be used again immediately. If the writer is dropped
 /// without [`Self::close`], committed events stay readable, as after a crash.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// for id in (1..=3).map(EventId::new) {
+///     let mut event = Event::empty(id, run, epoch, builder);
+///     event.add(SourceId::new(1), Default::default(), "data".into());
+///     writer.append(&event)?;
+/// }
+/// writer.commit()?; // the events survive if this process is killed
+/// assert_eq!(writer.close()?.events, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct EventFileWriter {
     dir: PathBuf,

@@ -38,6 +38,18 @@ pub const OUTGOING_LIMIT: usize = 4 << 20;
 const READ_SIZE: usize = 64 << 10;
 
 /// Reason why a control connection ended.
+///
+/// ```
+/// use evb_net::control::LinkError;
+///
+/// /// Returns true if another attempt to connect makes sense.
+/// fn is_passing(error: &LinkError) -> bool {
+///     matches!(error, LinkError::Closed | LinkError::Io(_) | LinkError::Overflow)
+/// }
+///
+/// let error = LinkError::TooLong { length: u32::MAX };
+/// assert!(!is_passing(&error), "the peer breaks the protocol: {error}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed the control connection.

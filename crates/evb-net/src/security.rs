@@ -50,6 +50,20 @@ pub type LaneKey = zeroize::Zeroizing<[u8; 32]>;
 pub type LaneKey = std::convert::Infallible;
 
 /// Means by which peers authenticate each other; all processes of a system must use the same means.
+///
+/// ```
+/// use evb_net::security::Security;
+///
+/// let security = Security::default();
+/// assert!(!security.is_protected(), "every peer is trusted");
+/// assert!(security.allows("127.0.0.1".parse()?), "within a host, no key is needed");
+/// # #[cfg(feature = "security")]
+/// # {
+/// let key = evb_net::security::PresharedKey::generate()?;
+/// assert!(Security::Psk(key).is_protected());
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Security {
     /// No authentication: every peer that can reach a port and speaks the protocol is trusted.

@@ -66,6 +66,20 @@ const MARGIN: u64 = 16;
 const TURN_TIME: Duration = Duration::from_micros(50);
 
 /// The kind of bytes that a rate counts.
+///
+/// ```
+/// use evb_core::units::Rate;
+/// use evb_shaper::{
+///     ByteMeasure,
+///     cost::{CELL, PacketCost},
+/// };
+///
+/// // `tc` counts no preambles and gaps, so its rate for a full link is lower.
+/// let (cost, link) = (PacketCost::tcp(1500, CELL), Rate::from_bits_per_second(1_000_000_000));
+/// let for_tc = cost.rate_in(link, ByteMeasure::Line, ByteMeasure::Buffer);
+/// assert_eq!(for_tc.to_string(), "984.3953 Mbit/s");
+/// assert_eq!(ByteMeasure::from_word("line"), Some(ByteMeasure::Line));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ByteMeasure {
     /// Line bytes: L2 frames and 24 bytes more for each, which is all that keeps a link busy.
@@ -124,6 +138,16 @@ impl Add for WireBytes {
 }
 
 /// Parameters of the division of lane bytes into packets, from which their cost follows.
+///
+/// ```
+/// use evb_core::units::Bytes;
+/// use evb_shaper::cost::{CELL, PacketCost};
+///
+/// let cost = PacketCost::tcp(1500, CELL);
+/// assert_eq!(cost.packet_line(), Bytes::new(1538));
+/// // A fragment of one byte takes a whole cell of the port's buffer.
+/// assert_eq!(cost.buffer(Bytes::new(1)), CELL);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketCost {
     payload: u64,

@@ -8,6 +8,19 @@ use crate::cost::{ByteMeasure, PacketCost};
 
 /// A rate limit: the rate, the kind of bytes that it counts, and the burst that may be sent to
 /// catch up.
+///
+/// ```
+/// use evb_core::units::{Bytes, Rate};
+/// use evb_shaper::{
+///     ByteMeasure, Pace,
+///     cost::{CELL, PacketCost},
+/// };
+///
+/// let (cost, rate) = (PacketCost::tcp(1500, CELL), Rate::from_bits_per_second(1_000_000_000));
+/// // Eight lanes share the port's buffer of 512 KiB.
+/// let pace = Pace::usual(rate, ByteMeasure::Line, &cost, Some(Bytes::kib(512) / 8));
+/// assert_eq!(pace.burst, Bytes::kib(64));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The rate, which is never exceeded in the long run.

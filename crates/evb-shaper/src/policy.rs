@@ -20,6 +20,21 @@ use crate::{
 };
 
 /// The configured shaping of the traffic in a run.
+///
+/// ```
+/// use evb_core::units::{Bytes, Rate};
+/// use evb_shaper::{
+///     Shaping,
+///     cost::{CELL, PacketCost},
+/// };
+///
+/// // The builders' ports have 10 Gbit/s and 512 KiB, and there are 8 sources.
+/// let (cost, port) =
+///     (PacketCost::tcp(1500, CELL), Rate::from_bits_per_second(10_000_000_000));
+/// let shaping = Shaping::credit_for(Bytes::kib(512), Some(port), 8, &cost);
+/// assert!(shaping.budget() < Some(Bytes::kib(512)), "room is left for announcements");
+/// assert_eq!(Shaping::Window { window: Bytes::kib(32) }.budget(), None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shaping {
     /// Each builder grants within a byte budget for its switch port.

@@ -17,6 +17,21 @@ use crate::wire::control::{BuilderReport, GrantStages, SourceReport};
 
 /// Durations of a builder's grants, µs. The credit limit L must cover the data that the builder's
 /// port drains in the time C from a grant to its last byte: C·R ≤ L, where R is the port's rate.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb_core::{
+///     ledger::{GrantPath, Latency},
+///     units::{Bytes, Rate},
+/// };
+///
+/// // The credit limit that keeps a port of 10 Gbit/s busy.
+/// let last_byte = Latency { p50: 120, p99: 200, p999: 260, max: 300 };
+/// let path = GrantPath { last_byte, ..GrantPath::default() };
+/// let port = Rate::from_bits_per_second(10_000_000_000);
+/// assert_eq!(port * Duration::from_micros(path.last_byte.p99), Bytes::new(250_000));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GrantPath {
     /// Time to the first byte; it includes the wake-ups of builder and source, the network, and the
@@ -40,6 +55,15 @@ impl GrantPath {
 }
 
 /// A source's stages of the time from a grant to its data, µs.
+///
+/// ```
+/// use evb_core::ledger::{AnswerPath, Latency};
+///
+/// let source_answer = Some(Latency { p50: 9, p99: 30, p999: 45, max: 80 });
+/// let path = AnswerPath { source_wake_up: None, source_answer };
+/// assert!(path.source_wake_up.is_none(), "this kernel gives no receive times");
+/// assert_eq!(path.source_answer.map(|answer| answer.p50), Some(9));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AnswerPath {
     /// Time from the kernel's receipt of a grant to the source's read; `None` if not measured.
@@ -58,6 +82,19 @@ impl AnswerPath {
 }
 
 /// The time from a grant to its data by stage, over all builders and sources of a run, µs.
+///
+/// ```
+/// use evb_core::ledger::{Latency, RunPath};
+///
+/// let median = |p50| Latency { p50, ..Latency::default() };
+/// let mut path = RunPath { first_byte: median(90), ..RunPath::default() };
+/// assert_eq!(path.measured(), None);
+/// path.builder_write = Some(median(5));
+/// path.source_wake_up = Some(median(30));
+/// path.source_answer = Some(median(9));
+/// path.builder_wake_up = Some(median(20));
+/// assert_eq!(path.measured(), Some(64), "of 90 µs");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunPath {
     /// Time from the grant to its first byte.
@@ -80,6 +117,14 @@ pub struct RunPath {
 
 /// Time that no single host can measure: on the wire, in the switch, and in queues, including that
 /// of the builder's port. This remainder is derived from the measured durations.
+///
+/// ```
+/// use evb_core::ledger::{DerivedRest, RunPath};
+///
+/// let path = RunPath { derived_rest: Some(DerivedRest { p50: 26 }), ..RunPath::default() };
+/// let shown = path.derived_rest.map(|rest| format!("{} µs", rest.p50));
+/// assert_eq!(shown.unwrap_or("not measured".to_owned()), "26 µs");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DerivedRest {
     /// Median time to the first byte minus the medians of all measured stages, at least zero.

@@ -26,6 +26,21 @@ impl RunIdentity {
 }
 
 /// The outcome of a run according to the supervisor's ledger.
+///
+/// ```
+/// use evb_core::{id::*, session::RunOutcome};
+///
+/// /// Returns the last line of a readout program.
+/// fn line(outcome: &RunOutcome) -> String {
+///     let result = if outcome.exit_code == 0 { "good" } else { "bad" };
+///     format!("run {} was {result}: {}", outcome.run, outcome.verdict)
+/// }
+///
+/// let (run, epoch, verdict) = (RunNumber::new(42), Epoch::new(1), "all complete".to_owned());
+/// let outcome =
+///     RunOutcome { run, epoch, exit_code: 0, verdict, report: None, took_part: None };
+/// assert_eq!(line(&outcome), "run 42 was good: all complete");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOutcome {
     /// The run's number.
@@ -84,6 +99,22 @@ impl Participation {
 }
 
 /// A fault that ends a role's part in a run with an error.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb_core::session::RoleFault;
+///
+/// let fault = RoleFault::Abandoned {
+///     cause: "the connection was reset".to_owned(),
+///     tried: Duration::from_secs(90),
+///     last: "no route to host".to_owned(),
+///     held: String::new(),
+/// };
+/// // The source adds what is lost with it.
+/// let text = fault.holding(|| "12 fragments are lost".to_owned()).to_string();
+/// assert!(text.ends_with("within 90.0s: no route to host; 12 fragments are lost"), "{text}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleFault {
     /// The supervisor could not be reached, or refused the role; the text says which.

@@ -6,6 +6,25 @@ use crate::{
 };
 
 /// Reason why a run cannot begin now.
+///
+/// ```
+/// use evb_core::{
+///     id::*,
+///     supervisor::{RunPlan, SupervisorCore},
+///     time::Instant,
+/// };
+///
+/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
+/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+/// let held = RunPlan { hold: true, ..plan };
+/// let mut run = SupervisorCore::new(held, 1, Instant::ZERO)?;
+/// let error = run.begin(Instant::ZERO).err();
+/// assert_eq!(
+///     error.map(|error| error.to_string()).as_deref(),
+///     Some("not registered: source 1, builder 1"),
+/// );
+/// # Ok::<(), evb_core::supervisor::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
     /// The listed peers have not registered.
@@ -24,6 +43,21 @@ fn names(peers: &[Peer]) -> String {
 }
 
 /// Reason why an operator's change of a run is refused.
+///
+/// ```
+/// use evb_core::{
+///     id::*,
+///     supervisor::{ChangeError, RunPlan, SupervisorCore},
+///     time::Instant,
+/// };
+///
+/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
+/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+/// let mut run = SupervisorCore::new(plan, 1, Instant::ZERO)?;
+/// let known = run.add_builder(BuilderId::new(1), Instant::ZERO);
+/// assert_eq!(known, Err(ChangeError::KnownBuilder(BuilderId::new(1))));
+/// # Ok::<(), evb_core::supervisor::PlanError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The run has not begun, or no longer takes triggers.

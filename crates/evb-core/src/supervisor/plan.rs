@@ -11,6 +11,15 @@ use crate::{
 };
 
 /// Rule by which the builder of the next event is chosen.
+///
+/// ```
+/// use evb_core::{id::*, supervisor::*};
+///
+/// let (sources, builders) = (vec![SourceId::new(1)], [1, 2].map(BuilderId::new).to_vec());
+/// let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+/// assert_eq!(plan.policy, AssignmentPolicy::RoundRobin);
+/// plan.policy = AssignmentPolicy::LeastLoaded; // one builder has a faster disk
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AssignmentPolicy {
     /// Builders take turns; a builder without a free slot is skipped.
@@ -21,6 +30,15 @@ pub enum AssignmentPolicy {
 }
 
 /// Rule for events that are triggered while a source is away.
+///
+/// ```
+/// use evb_core::{id::*, supervisor::*};
+///
+/// let (sources, builders) = ([1, 2].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
+/// let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+/// plan.on_source_loss = SourceLoss::Wait; // an event without the tracker is of no value
+/// assert_ne!(plan.on_source_loss, SourceLoss::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceLoss {
     /// Events are built without the source; they are incomplete if an expected fragment is missing.
@@ -31,6 +49,18 @@ pub enum SourceLoss {
 }
 
 /// The plan of a run: its peers, its trigger, its length, and its time limits.
+///
+/// ```
+/// use evb_core::{id::*, supervisor::RunPlan, trigger::TriggerKind};
+///
+/// let sources = (1..=8).map(SourceId::new).collect();
+/// let builders = (1..=2).map(BuilderId::new).collect();
+/// let mut plan = RunPlan::new(RunNumber::new(42), Epoch::new(1), sources, builders);
+/// plan.trigger = TriggerKind::Poisson { rate: "2 kHz".parse()? };
+/// plan.events = Some(1_000_000);
+/// plan.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunPlan {
     /// Run number for operators.
@@ -93,6 +123,17 @@ pub struct RunPlan {
 }
 
 /// Reason why a run with this plan is impossible: an error in the configuration.
+///
+/// ```
+/// use evb_core::{
+///     id::*,
+///     supervisor::{PlanError, RunPlan},
+/// };
+///
+/// let (sources, builders) = ([2, 1].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
+/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+/// assert_eq!(plan.check(), Err(PlanError::Order { role: "source", id: 1 }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The run has no source.

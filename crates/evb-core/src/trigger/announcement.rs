@@ -17,6 +17,15 @@ pub const MAX_COUNT: u64 = 1 << 20;
 
 /// Announcement of a trigger that has happened. Trigger numbers count from 1 without gaps and are
 /// the event ids; so a receiver that missed announcements knows which ones.
+///
+/// ```
+/// use evb_core::trigger::announcement::{Announcement, Asked, parse_datagram};
+///
+/// let announcement = Announcement { number: 42, sent_ns: 1_000_000 };
+/// let datagram = announcement.encode();
+/// assert_eq!(&datagram[..4], b"evbt");
+/// assert_eq!(parse_datagram(&datagram), Ok(Asked::Announced(announcement)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// Number of the trigger.
@@ -26,6 +35,14 @@ pub struct Announcement {
 }
 
 /// The request in a trigger message.
+///
+/// ```
+/// use evb_core::trigger::announcement::{Asked, parse_datagram};
+///
+/// assert_eq!(parse_datagram(b"12"), Ok(Asked::Count(12)));
+/// assert_eq!(parse_datagram(b""), Ok(Asked::Count(1)), "one trigger");
+/// assert!(parse_datagram(b"twelve").is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A number of triggers that happen now.

@@ -5,6 +5,19 @@ use core::{str::FromStr, time::Duration};
 use super::{Bytes, Frequency, Rate};
 
 /// Reason for which a text is not a quantity, with the text and a correct example.
+///
+/// ```
+/// use evb_core::units::{Bytes, UnitError};
+///
+/// match "1000".parse::<Bytes>() {
+///     Err(UnitError::Bare { given, example }) => {
+///         assert_eq!((given.as_str(), example), ("1000", "\"128 KiB\""));
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// let error = "3 Gbit/s".parse::<Bytes>().err();
+/// assert!(matches!(error, Some(UnitError::UnknownUnit { quantity: "size", .. })));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The number has no unit.

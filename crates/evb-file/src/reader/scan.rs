@@ -43,6 +43,29 @@ enum IndexHere {
 /// An iterator over the heads of a file's records, made by [`EventFile::records`]. For a file
 /// without an intact index, the iterator keeps 24 bytes for each record, 24 MiB at most, to tell a
 /// partly written index from damage.
+///
+/// ```
+/// use evb_core::{event::Event, id::*, units::Bytes};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let file = EventFile::open(&path)?;
+/// let (mut events, mut payload) = (0, Bytes::ZERO);
+/// for record in file.records() {
+///     events += 1;
+///     payload += record?.payload_size();
+/// }
+/// assert_eq!((events, payload), (1, Bytes::new(4)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Records<'f> {
     file: &'f EventFile,
@@ -186,6 +209,28 @@ impl Iterator for Records<'_> {
 }
 
 /// An iterator over a file's events, made by [`EventFile::events`].
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// for event in EventFile::open(&path)?.events() {
+///     match event {
+///         Ok(event) => assert_eq!(event.id, EventId::FIRST),
+///         Err(damage) => eprintln!("{damage}"), // the intact events that follow are read
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Events<'f> {
     records: Records<'f>,

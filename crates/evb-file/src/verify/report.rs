@@ -12,6 +12,17 @@ use super::json;
 use crate::{index::IndexState, reader::EventFile};
 
 /// A list of findings of one kind: their total number, and the details of the first ones.
+///
+/// ```
+/// use evb_file::{Gap, Listed};
+///
+/// /// Says how many findings are not listed.
+/// fn more(gaps: &Listed<Gap>) -> u64 {
+///     gaps.total - gaps.first.len() as u64
+/// }
+///
+/// assert_eq!(more(&Listed { total: 3, first: vec![] }), 3);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Listed<T> {
@@ -40,6 +51,24 @@ impl<T> Listed<T> {
 }
 
 /// The result of a verification, with a report for each run.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert!(report.is_clean() && report.runs[0].events == 1, "{report}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VerifyReport {
@@ -57,6 +86,15 @@ impl VerifyReport {
 }
 
 /// The result of verifying one run.
+///
+/// ```
+/// use evb_file::RunReport;
+///
+/// let mut run = RunReport { events: 98, expected: Some(100), ..RunReport::default() };
+/// assert!(!run.is_clean(), "two events are missing");
+/// run.events = 100;
+/// assert!(run.is_clean());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RunReport {
@@ -123,6 +161,17 @@ impl RunReport {
 }
 
 /// The facts found about one file of a run.
+///
+/// ```
+/// use evb_file::{FileReport, RunReport};
+///
+/// /// Returns the file with the most records.
+/// fn fullest(run: &RunReport) -> Option<&FileReport> {
+///     run.files.iter().max_by_key(|file| file.records)
+/// }
+///
+/// assert_eq!(fullest(&RunReport::default()), None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FileReport {
@@ -158,6 +207,23 @@ impl FileReport {
 }
 
 /// An event without all its fragments.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// event.missing.push(SourceId::new(3));
+/// # writer.append(&event)?;
+/// # writer.close()?;
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert_eq!(report.runs[0].incomplete.first[0].missing, [SourceId::new(3)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct IncompleteEvent {
@@ -173,6 +239,14 @@ pub struct IncompleteEvent {
 }
 
 /// A range of event ids that no file has.
+///
+/// ```
+/// use evb_core::id::EventId;
+/// use evb_file::Gap;
+///
+/// let gap = Gap { first: EventId::new(18), last: EventId::new(20) };
+/// assert_eq!(gap.last.number() - gap.first.number() + 1, 3, "events are in no file");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Gap {
@@ -185,6 +259,26 @@ pub struct Gap {
 }
 
 /// A second or later copy of an event in one epoch.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.append(&event)?;
+/// # writer.close()?;
+/// // The file has two records of event 1.
+/// let report = verify(&[path], &VerifyOptions::default())?;
+/// assert_eq!(report.runs[0].duplicates.first, [Duplicate { event: EventId::FIRST, epoch }]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Duplicate {
@@ -197,6 +291,15 @@ pub struct Duplicate {
 }
 
 /// A copy of an event that does not count, because the event was built again in a later epoch.
+///
+/// ```
+/// use evb_core::id::{Epoch, EventId};
+/// use evb_file::Superseded;
+///
+/// let (epoch, by) = (Epoch::new(1), Epoch::new(2));
+/// let copy = Superseded { event: EventId::new(7), epoch, by };
+/// assert!(copy.by > copy.epoch, "event {} was built again", copy.event);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Superseded {
@@ -212,6 +315,18 @@ pub struct Superseded {
 }
 
 /// Damaged bytes in a file.
+///
+/// ```
+/// use evb_core::id::EventId;
+/// use evb_file::{Damage, Listed};
+///
+/// /// Returns the events whose records are damaged, as far as they are known.
+/// fn events(damaged: &Listed<Damage>) -> Vec<EventId> {
+///     damaged.first.iter().filter_map(|damage| damage.event).collect()
+/// }
+///
+/// assert!(events(&Listed::default()).is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Damage {
@@ -228,6 +343,15 @@ pub struct Damage {
 }
 
 /// A file that ends inside a record.
+///
+/// ```
+/// use evb_core::{id::EventId, units::Bytes};
+/// use evb_file::TornTail;
+///
+/// let (path, event) = ("run000007_b01_0000.evb".into(), Some(EventId::new(7)));
+/// let tail = TornTail { path, offset: 4096, length: Bytes::new(96), event, elsewhere: true };
+/// assert!(tail.elsewhere, "nothing is lost");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TornTail {
@@ -248,6 +372,25 @@ pub struct TornTail {
 }
 
 /// A file or record that does not belong to the run.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let options = VerifyOptions { run: Some(RunNumber::new(8)), expected: None };
+/// let report = verify(&[dir.path().to_owned()], &options)?;
+/// assert_eq!(report.runs[0].foreign.first[0].run, run, "a file of run 7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Foreign {
@@ -263,6 +406,25 @@ pub struct Foreign {
 }
 
 /// A file without an index.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// writer.commit()?; // and still runs
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert_eq!(report.runs[0].without_index.first, [NotClosed { path }]);
+/// assert!(report.is_clean());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NotClosed {
@@ -272,6 +434,16 @@ pub struct NotClosed {
 }
 
 /// A file that could not be read.
+///
+/// ```
+/// use evb_file::{VerifyOptions, verify};
+///
+/// # let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("notes.evb"), "this is not an event file")?;
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert!(report.unreadable[0].why.contains("not an event file"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Unreadable {

@@ -14,6 +14,17 @@ use crate::{
 };
 
 /// Executor of departure times: makes trains depart on time on the sockets that it has prepared.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb_net::pacing::{Etf, Executor, Software, Txtime};
+///
+/// let executors: [&dyn Executor; 3] = [&Software::timer(), &Txtime, &Etf];
+/// // The time before its departure at which a train is handed over.
+/// let leads = executors.map(|executor| executor.lead());
+/// assert_eq!(leads, [0, 2, 5].map(Duration::from_millis));
+/// ```
 pub trait Executor: fmt::Debug + Send + Sync {
     /// Returns the offload that this executor uses.
     fn offload(&self) -> Offload;
@@ -57,6 +68,16 @@ pub trait Executor: fmt::Debug + Send + Sync {
 
 /// Executor in software: the caller waits with a timer, or spins for the last microseconds, and
 /// sends at the departure time.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb_net::pacing::{Executor as _, Software};
+///
+/// let measured = Duration::from_micros(60);
+/// let timer = Software::timer().with_precision(measured);
+/// assert!(!timer.spins() && timer.precision() == measured);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Software {
     margin: Duration,
@@ -124,6 +145,13 @@ impl Executor for Software {
 
 /// Executor in the kernel: datagrams carry their departure times (`SO_TXTIME`), and the queueing
 /// discipline `fq` holds them until then. A late datagram leaves at once.
+///
+/// ```
+/// use evb_net::pacing::{Executor as _, Offload, Transport, Txtime};
+///
+/// assert_eq!(Txtime.offload(), Offload::Txtime);
+/// assert!(!Txtime.offload().fits(Transport::Tcp), "a TCP stream has no departure times");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Txtime;
 
@@ -156,6 +184,14 @@ impl Executor for Txtime {
 /// Executor in the kernel: datagrams carry their departure times on `CLOCK_TAI`, and the queueing
 /// discipline `etf` holds them until then. `etf` drops late datagrams, which suits users who prefer
 /// a loss to a disturbance of other trains, so this executor is used only on request.
+///
+/// ```
+/// use evb_net::pacing::{DepartureClock, Etf, Executor as _, Txtime};
+///
+/// // The departure times are those of another clock than with `fq`.
+/// assert_eq!(Etf.clock(), Some(DepartureClock::Tai));
+/// assert_eq!(Txtime.clock(), Some(DepartureClock::Monotonic));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Etf;
 

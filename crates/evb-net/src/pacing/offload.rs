@@ -56,6 +56,14 @@ impl fmt::Display for Offload {
 }
 
 /// Transport protocol of the lanes.
+///
+/// ```
+/// use evb_net::pacing::{Offload, Transport};
+///
+/// let usable =
+///     |transport| Offload::ALL.iter().filter(|offload| offload.fits(transport)).count();
+/// assert_eq!((usable(Transport::Tcp), usable(Transport::Udp)), (3, 5));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// TCP, with one byte stream for each lane.

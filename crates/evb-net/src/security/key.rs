@@ -21,10 +21,38 @@ const FILE_LIMIT: u64 = 4096;
 
 /// A key that all peers of a system share. Clones share the key's memory, which is wiped when the
 /// last clone is dropped; the key is never displayed.
+///
+/// ```
+/// use evb_net::security::PresharedKey;
+///
+/// # let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("evb.key");
+/// PresharedKey::generate()?.write_new(&path)?; // once, as `evbd keygen` does
+/// let key = PresharedKey::read(&path)?; // on each host, from a copy of the file
+/// assert!(!format!("{key:?}").contains(std::fs::read_to_string(&path)?.trim()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 
 /// Reason why a key cannot be read or created.
+///
+/// ```
+/// use std::os::unix::fs::PermissionsExt as _;
+///
+/// use evb_net::security::{KeyError, PresharedKey};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("evb.key");
+/// # PresharedKey::generate()?.write_new(&path)?;
+/// // The usual mistake after a copy: other users may read the key.
+/// std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
+/// match PresharedKey::read(&path) {
+///     Err(KeyError::Mode { mode, .. }) => assert_eq!(mode & 0o777, 0o644),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The key file cannot be read.

@@ -1,0 +1,140 @@
+//! Checks that every type that a program can name through the crate evb has an example in its
+//! documentation. Rustdoc compiles these examples, and runs them unless they need other processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::{
+    Attribute, Expr, ExprLit, Ident, Item, Lit, Meta, Visibility, parse::ParseStream, parse::Parser as _,
+};
+
+use super::{
+    crates::crates,
+    finding::Finding,
+    modules::{Module, ModuleTree},
+    syntax::{Named, attributes, flatten, is_test_only},
+};
+use crate::repo::Repo;
+
+/// The crate whose public types must have examples. It re-exports types of other crates.
+const FACADE: &str = "evb";
+
+/// Attributes of a code block that rustdoc compiles. A block without attributes is Rust, too.
+const COMPILED: [&str; 4] = ["rust", "no_run", "compile_fail", "should_panic"];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let trees = crates(repo).iter().map(|krate| (krate.ident(), ModuleTree::of(repo, krate))).collect();
+    let mut walk = Walk { trees: &trees, seen: BTreeSet::new(), found: BTreeSet::new() };
+    walk.visit(FACADE, &[], None);
+    walk.found.into_iter().collect()
+}
+
+/// A walk over the public items of [`FACADE`], through its re-exports.
+struct Walk<'a> {
+    trees: &'a BTreeMap<String, ModuleTree<'a>>,
+    /// Crate and path of every module that was visited, and of every single item.
+    seen: BTreeSet<(String, Vec<String>)>,
+    found: BTreeSet<Finding>,
+}
+
+impl<'a> Walk<'a> {
+    /// Visits the public items of a module, or only the item with the given name.
+    fn visit(&mut self, krate: &str, path: &[String], only: Option<&str>) {
+        let key = path.iter().map(String::as_str).chain(only).map(str::to_owned).collect();
+        let is_new = self.seen.insert((krate.to_owned(), key));
+        let Some(module) = self.get(krate, path).filter(|_| is_new) else { return };
+        for item in module.items.iter().filter(|item| !is_left_out(attributes(item))) {
+            match item {
+                Item::Mod(child) if only.is_none() && is_public(&child.vis) => {
+                    self.visit(krate, &[path, &[child.ident.to_string()]].concat(), None);
+                }
+                Item::Use(item) if is_public(&item.vis) => {
+                    let mut names = Vec::new();
+                    flatten(&item.tree, &[], &mut names);
+                    names.retain(|named| only.is_none() || named.segments.last().map(String::as_str) == only);
+                    names.iter().for_each(|named| self.follow(krate, path, named));
+                }
+                _ => {}
+            }
+            if let Some((ident, docs)) = declared(item)
+                && only.is_none_or(|only| ident == only)
+                && !has_example(&docs)
+            {
+                let message = format!("the type `{ident}` has no example: add one to its doc comment");
+                self.found.insert(Finding::new(&module.file.path, ident.span().start().line, message));
+            }
+        }
+    }
+
+    /// Visits the item, or all items of the module, to which a `use` in the module `at` leads.
+    fn follow(&mut self, krate: &str, at: &[String], named: &Named) {
+        let (Some(first), Some(name)) = (named.segments.first(), named.segments.last()) else { return };
+        let (krate, path) = match self.trees.get(first) {
+            Some(tree) => (first.as_str(), tree.descend(Vec::new(), &named.segments[1..], 0)),
+            None => (krate, self.trees.get(krate).and_then(|tree| tree.target(at, named))),
+        };
+        let Some(path) = path else { return };
+        let is_module = path.last().map_or(named.segments.len() == 1, |last| last == name);
+        let is_whole = named.glob || is_module && self.is_public_module(krate, &path);
+        self.visit(krate, &path, Some(name.as_str()).filter(|_| !is_whole));
+    }
+
+    fn get(&self, krate: &str, path: &[String]) -> Option<&'a Module<'a>> {
+        self.trees.get(krate)?.modules.iter().find(|module| module.path == path)
+    }
+
+    fn is_public_module(&self, krate: &str, path: &[String]) -> bool {
+        let Some((name, parent)) = path.split_last() else { return true };
+        let is_it = |item: &Item| matches!(item, Item::Mod(m) if m.ident == name && is_public(&m.vis));
+        self.get(krate, parent).is_some_and(|parent| parent.items.iter().any(is_it))
+    }
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+/// Returns true for items of tests, and for those that only fuzz targets see.
+fn is_left_out(attributes: &[Attribute]) -> bool {
+    is_test_only(attributes) || attributes.iter().any(|attribute| {
+        matches!(&attribute.meta, Meta::List(list) if list.tokens.to_string() == "feature = \"fuzzing\"")
+    })
+}
+
+/// Returns the name and the attributes of the public type that an item declares, directly or as the
+/// first argument of a macro, such as `id! { /// … EventId(u64) }`.
+fn declared(item: &Item) -> Option<(Ident, Vec<Attribute>)> {
+    let first = |input: ParseStream<'_>| {
+        let docs = input.call(Attribute::parse_outer)?;
+        let ident = input.parse::<Ident>()?;
+        input.parse::<proc_macro2::TokenStream>().map(|_| (ident, docs))
+    };
+    let is_type = |ident: &Ident| ident.to_string().starts_with(char::is_uppercase);
+    let (visibility, ident) = match item {
+        Item::Struct(i) => (&i.vis, &i.ident),
+        Item::Enum(i) => (&i.vis, &i.ident),
+        Item::Trait(i) => (&i.vis, &i.ident),
+        Item::Type(i) => (&i.vis, &i.ident),
+        Item::Macro(i) => {
+            return first.parse2(i.mac.tokens.clone()).ok().filter(|(ident, _)| is_type(ident));
+        }
+        _ => return None,
+    };
+    is_public(visibility).then(|| (ident.clone(), attributes(item).to_vec()))
+}
+
+/// Returns true if a doc comment has a code block that rustdoc compiles.
+fn has_example(attributes: &[Attribute]) -> bool {
+    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    let docs: Vec<String> = lines
+        .filter_map(|line| match &line.meta.require_name_value().ok()?.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        })
+        .collect();
+    let fences = docs.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix("```"));
+    let mut openings = fences.step_by(2).map(|words| words.split(',').map(str::trim));
+    openings.any(|mut words| words.all(|word| word.is_empty() || COMPILED.contains(&word)))
+}
+
+#[cfg(test)]
+mod tests;
