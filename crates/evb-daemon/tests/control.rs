@@ -75,14 +75,16 @@ sink   = {{ kind = "file", path = "{out}" }}
     /// Asks all processes at once to end.
     fn terminate_all(&self) {
         let pids = self.processes.iter().map(|(_, child)| child.id().to_string());
-        let killed = Command::new("kill").args(["-s", "TERM"]).args(pids).status();
+        let killed = Command::new("sh").args(["-c", "kill \"$@\"", "kill", "-s", "TERM"]).args(pids).status();
         assert!(killed.unwrap().success());
     }
 
     /// Ends a process by SIGTERM, and returns its exit code.
     fn end(&mut self, name: &str) -> Option<i32> {
         let (_, child) = self.processes.iter().find(|(known, _)| known == name).unwrap();
-        let killed = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+        let killed = Command::new("sh")
+            .args(["-c", "kill \"$@\"", "kill", "-s", "TERM", &child.id().to_string()])
+            .status();
         assert!(killed.unwrap().success());
         self.exit_code(name)
     }

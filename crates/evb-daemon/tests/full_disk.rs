@@ -100,7 +100,9 @@ give_up = "{give_up}"
     }
 
     fn stop(&self) {
-        let status = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+        let status = Command::new("sh")
+            .args(["-c", "kill \"$@\"", "kill", "-s", "TERM", &self.child.id().to_string()])
+            .status();
         assert!(status.unwrap().success());
     }
 

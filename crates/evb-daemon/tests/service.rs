@@ -86,7 +86,8 @@ impl Systemd {
 }
 
 fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    let status =
+        Command::new("sh").args(["-c", "kill \"$@\"", "kill", "-s", name, &child.id().to_string()]).status();
     assert!(status.unwrap().success());
 }
 

@@ -132,7 +132,9 @@ impl Fleet {
     /// Sends a signal, given by its name, to a role's process.
     pub(crate) fn signal(&self, role: &str, signal: &str) {
         let (_, child) = self.roles.iter().find(|(name, _)| name == role).expect("that role runs");
-        let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        let status = Command::new("sh")
+            .args(["-c", "kill \"$@\"", "kill", "-s", signal, &child.id().to_string()])
+            .status();
         assert!(status.expect("`kill` is there").success());
     }
 

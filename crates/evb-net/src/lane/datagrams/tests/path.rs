@@ -111,6 +111,10 @@ async fn a_path_that_shrinks_ends_the_lane_so_that_it_is_probed_anew() {
         let done = std::process::Command::new(words[0]).args(&words[1..]).status();
         assert!(done.is_ok_and(|status| status.success()), "{line}");
     };
+    if std::process::Command::new("ip").arg("-V").output().is_err() {
+        println!("SKIP a_path_that_shrinks: there is no program `ip` (iproute2)");
+        return;
+    }
     if let Err(error) = leave_network() {
         println!("SKIP a_path_that_shrinks: no network namespace of its own ({error}); it needs root");
         return;
