@@ -102,7 +102,7 @@ fn builder_core(sources: usize) -> BuilderCore<Policy> {
         lease: Duration::ZERO,
         sources: (1..=sources as u16).map(SourceId::new).collect(),
         max_fragment: vec![Amount::mib(1); sources],
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut core =
@@ -121,7 +121,7 @@ fn source_core(id: u16) -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::from_secs(20),
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::ZERO,
     };
     SourceCore::new(config, NOW)

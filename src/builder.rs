@@ -48,8 +48,8 @@ pub const URGENT: Duration = Duration::from_millis(5);
 /// config.listen = "10.0.0.11:0".to_owned(); // in the data network
 /// config.memory = Some(Bytes::mib(2048));
 /// // The switch port has 512 KiB and 10 Gbit/s.
-/// config.queue = Bytes::kib(512) / Rate::from_bits_per_second(10_000_000_000);
-/// assert!(config.is_urgent(), "the port is empty after {:?}", config.queue);
+/// config.queue_delay = Bytes::kib(512) / Rate::from_bits_per_second(10_000_000_000);
+/// assert!(config.is_urgent(), "the port is empty after {:?}", config.queue_delay);
 /// ```
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
@@ -72,7 +72,7 @@ pub struct BuilderConfig {
     /// Longest time that data may wait in full queues on the way to the builder, mostly in the
     /// queue of the builder's switch port: the port's buffer divided by its rate; zero if unknown.
     /// Over datagrams, no timer declares anything lost earlier than this.
-    pub queue: Duration,
+    pub queue_delay: Duration,
     /// Least space that a packet occupies in the switch port's buffer.
     pub cell: Bytes,
     /// Limit of the builder's payload memory; checked against `slots × Σ max_fragment` before the
@@ -96,14 +96,14 @@ pub struct BuilderConfig {
     /// for a disk, are not counted.
     pub turn_counters: TurnCounters,
     /// CPU core on which the builder's thread runs; `None`: any core.
-    pub core: Option<usize>,
+    pub cpu: Option<usize>,
     /// True if the builder's thread takes precedence over other threads on its core, where the
     /// operating system permits it ([`host::take_precedence`]). `None` means: only if
-    /// [`Self::queue`] is known and shorter than [`URGENT`]. The sink's thread never takes
+    /// [`Self::queue_delay`] is known and shorter than [`URGENT`]. The sink's thread never takes
     /// precedence.
     pub precedence: Option<bool>,
     /// Keeps the machine's idle cores awake during the run, if the operating system permits it
-    /// ([`host::keep_awake`]); `None`: if [`Self::queue`] is known and shorter than
+    /// ([`host::keep_awake`]); `None`: if [`Self::queue_delay`] is known and shorter than
     /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
     /// Time for which the builder goes on polling its sockets after the last grant before it
@@ -124,7 +124,7 @@ impl BuilderConfig {
             shaping: Shaping::LOOPBACK,
             rotation: id.number().into(),
             mtu: 1500,
-            queue: Duration::ZERO,
+            queue_delay: Duration::ZERO,
             cell: CELL,
             memory: None,
             transport: Transport::Tcp,
@@ -134,7 +134,7 @@ impl BuilderConfig {
             give_up: Duration::from_secs(30),
             life: None,
             turn_counters: TurnCounters::default(),
-            core: None,
+            cpu: None,
             precedence: None,
             keep_awake: None,
             busy_poll: None,
@@ -142,9 +142,9 @@ impl BuilderConfig {
     }
 
     /// Returns true if the builder's thread is to take precedence on its core: [`Self::precedence`]
-    /// if set, else by the length of [`Self::queue`].
+    /// if set, else by the length of [`Self::queue_delay`].
     pub fn is_urgent(&self) -> bool {
-        self.precedence.unwrap_or(self.queue > Duration::ZERO && self.queue < URGENT)
+        self.precedence.unwrap_or(self.queue_delay > Duration::ZERO && self.queue_delay < URGENT)
     }
 }
 
@@ -195,7 +195,7 @@ impl Builder {
     ) -> Result<Self, RoleError> {
         role::check_transport(config.transport)?;
         let name = format!("builder {}", config.id);
-        let (address, role) = RoleHandle::start(name, config.core, |mut joined, run_ends| async move {
+        let (address, role) = RoleHandle::start(name, config.cpu, |mut joined, run_ends| async move {
             let (listener, address) = bind(&config).await?;
             let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
             let hello = Hello {

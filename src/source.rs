@@ -132,7 +132,7 @@ impl Source {
         let member = Member { supervisor, hello, start_timeout };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let name = format!("source {}", config.id);
-        let (first, role) = RoleHandle::start(name, config.core, |mut joined, run_ends| async move {
+        let (first, role) = RoleHandle::start(name, config.cpu, |mut joined, run_ends| async move {
             let security = config.security.clone();
             let access = Access { bind: config.bind, class: config.control, security };
             let (entry, first) = tokio::select! {

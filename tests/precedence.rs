@@ -22,9 +22,9 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     let builders =
         [(quick, None), (URGENT, None), (Duration::ZERO, None), (quick, Some(false)), (URGENT, Some(true))];
     let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", plan(1, 5, 1000))).await;
-    for (id, (queue, precedence)) in (1..).map(BuilderId::new).zip(builders) {
+    for (id, (queue_delay, precedence)) in (1..).map(BuilderId::new).zip(builders) {
         let (sink, events) = ChannelSink::new(4);
-        let config = BuilderConfig { queue, precedence, ..BuilderConfig::new(id, &system.address) };
+        let config = BuilderConfig { queue_delay, precedence, ..BuilderConfig::new(id, &system.address) };
         system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
         system.events.push(events);
     }

@@ -61,7 +61,7 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::from_secs(20),
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::ZERO,
     };
     let now = clock::now();
@@ -111,7 +111,7 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
         lease: Duration::ZERO,
         sources: vec![ASSOCIATION.source],
         max_fragment: vec![Bytes::new(length as u64)],
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let now = clock::now();

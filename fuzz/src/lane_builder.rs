@@ -123,7 +123,7 @@ impl Bench {
             lease: Duration::ZERO,
             sources: (1..=LANES as u16).map(SourceId::new).collect(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); LANES],
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let shaping = Shaping::Credit { budget: BUDGET, chunk: CHUNK, sources_at_once };

@@ -111,7 +111,7 @@ impl World {
             lease: Duration::ZERO,
             sources: vec![SourceId::new(1)],
             max_fragment: vec![Bytes::new(MAX_FRAGMENT)],
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let shaping =
@@ -127,7 +127,7 @@ impl World {
             on_demand: false,
             decided: EventId::default(),
             deadline: Duration::from_secs(20),
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let mut source = SourceCore::new(config, now);

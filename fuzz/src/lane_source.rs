@@ -100,7 +100,7 @@ pub fn run(on_demand: bool, steps: &[Step]) {
         on_demand,
         decided: EventId::default(),
         deadline: Duration::from_secs(20),
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::from_secs(1),
     };
     let lanes = (0..LANES).map(|_| Lane { bounds: vec![0], ..Lane::default() }).collect();

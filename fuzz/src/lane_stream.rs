@@ -135,7 +135,7 @@ fn builder_core() -> BuilderCore<Policy> {
         lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::kib(40)],
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::from_secs(1),
     };
     let shaping = Shaping::Credit { budget: BUDGET, chunk: Bytes::kib(32), sources_at_once: None };
@@ -160,7 +160,7 @@ fn source_core() -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::from_secs(20),
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::from_secs(1),
     };
     let mut core = SourceCore::new(config, NOW);

@@ -56,7 +56,7 @@ pub(super) async fn run<S: Sink>(
             }
         }
     }
-    let awake = role::keep_awake(config.keep_awake, config.queue);
+    let awake = role::keep_awake(config.keep_awake, config.queue_delay);
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
     drop(awake);
     driver.close().await;
@@ -75,7 +75,7 @@ fn of_role(config: &BuilderConfig, listener: &TcpListener) -> io::Result<Builder
         shaping: config.shaping.clone(),
         cost: role::packet_cost(config.transport, mtu, config.cell, config.security.is_protected()),
         rotation: config.rotation,
-        queue: config.queue,
+        queue_delay: config.queue_delay,
         memory: config.memory,
         datagrams,
     })

@@ -26,12 +26,12 @@ pub(super) async fn run(
         max_fragment: config.max_fragment,
         on_demand: readout.is_some(),
         datagrams: config.transport == Transport::Udp,
-        queue: config.queue,
+        queue_delay: config.queue_delay,
         paces: config.pacing.paces(config.shaping.pace(), config.cost()),
     };
     let now = clock::now();
     let role = SourceRole::new(of_role, &start, now)?;
     let mut driver = Driver::new(&config, role, link, Feed::new(outlet, readout), stop, now)?;
-    let _awake = role::keep_awake(config.keep_awake, config.queue);
+    let _awake = role::keep_awake(config.keep_awake, config.queue_delay);
     poll_fn(|cx| driver.poll_turn(cx)).await
 }

@@ -50,9 +50,9 @@ pub struct SourceConfig {
     /// Longest time that announcements may wait in full queues on their way, mostly in the queue of
     /// a builder's switch port: the port's buffer divided by its rate; zero if unknown. Successive
     /// announcements are at least this time apart, and over datagrams none is repeated earlier.
-    pub queue: Duration,
+    pub queue_delay: Duration,
     /// Keeps the machine's idle cores awake during the run, if the operating system permits it
-    /// ([`evb_net::host::keep_awake`]); `None`: if [`Self::queue`] is known and shorter than
+    /// ([`evb_net::host::keep_awake`]); `None`: if [`Self::queue_delay`] is known and shorter than
     /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
     /// Time for which the source goes on polling its sockets after the last grant before it sleeps;
@@ -72,7 +72,7 @@ pub struct SourceConfig {
     /// Counter of the turns of the source's event loop.
     pub turn_counters: TurnCounters,
     /// CPU core on which the source's thread runs; `None`: any core.
-    pub core: Option<usize>,
+    pub cpu: Option<usize>,
 }
 
 impl SourceConfig {
@@ -89,7 +89,7 @@ impl SourceConfig {
             shaping: Shaping::LOOPBACK,
             pacing: PacingConfig::default(),
             mtu: 1500,
-            queue: Duration::ZERO,
+            queue_delay: Duration::ZERO,
             keep_awake: None,
             busy_poll: None,
             cell: CELL,
@@ -98,7 +98,7 @@ impl SourceConfig {
             control: TrafficClass::default(),
             security: Security::None,
             turn_counters: TurnCounters::default(),
-            core: None,
+            cpu: None,
         }
     }
 

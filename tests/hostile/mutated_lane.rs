@@ -90,7 +90,7 @@ impl Bench {
             lease: Duration::ZERO,
             sources: vec![SourceId::new(1), SourceId::new(2)],
             max_fragment: vec![Bytes::new(20_000); 2],
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let now = clock::now();

@@ -54,7 +54,7 @@ fn source_core(now: Instant) -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::from_secs(20),
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::from_secs(1),
     };
     let mut core = SourceCore::new(config, now);
@@ -80,7 +80,7 @@ fn builder_core(now: Instant) -> BuilderCore<Policy> {
         lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::new(200_000)],
-        queue: Duration::from_millis(1),
+        queue_delay: Duration::from_millis(1),
         report_period: Duration::from_secs(1),
     };
     let mut core = BuilderCore::new(config, Shaping::None.policy(1, PacketCost::tcp(1500, CELL), 0), now);

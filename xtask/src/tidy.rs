@@ -28,11 +28,11 @@ mod subjects;
 
 use anyhow::Result;
 
-use self::finding::Finding;
+use self::finding::Violation;
 use crate::repo::{self, Repo};
 
 /// Name and function of a check.
-type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
+type Check = (&'static str, fn(&Repo) -> Vec<Violation>);
 
 const CHECKS: [Check; 20] = [
     ("crate graph", graph::check),

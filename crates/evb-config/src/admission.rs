@@ -18,7 +18,7 @@ use evb_core::units::Bytes;
 pub use paths::{GrantPaths, MeasuredPath, PathError, PathOrigin, PathStage};
 pub use planning::{Bound, HANDLING, Planning, PortPlanning, planning};
 pub(crate) use rules::rounded_down;
-pub use rules::{Finding, Weight, findings};
+pub use rules::{Objection, Weight, objections};
 pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
 
 use crate::{Admission, Loaded, Problem, Problems, Severity};
@@ -31,7 +31,7 @@ use crate::{Admission, Loaded, Problem, Problems, Severity};
 pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems) {
     let sums = sums(&loaded.config, machine_memory);
     let deliberate = loaded.config.network.admission == Admission::Warn;
-    let problem = |finding: Finding| {
+    let problem = |finding: Objection| {
         let (severity, remedy) = match finding.weight {
             Weight::Fatal => (Severity::Error, finding.remedy),
             Weight::Overload if !deliberate => {
@@ -43,7 +43,7 @@ pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems)
         let span = loaded.origin.span(finding.key);
         Problem { severity, key: finding.key.to_owned(), span, reason: finding.reason, remedy }
     };
-    let problems = findings(&loaded.config, &sums).into_iter().map(problem);
+    let problems = objections(&loaded.config, &sums).into_iter().map(problem);
     let problems = Problems::new(loaded.origin.clone(), problems.collect());
     (sums, problems)
 }

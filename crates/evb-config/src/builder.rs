@@ -7,7 +7,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-use super::{endpoint::Endpoint, input::path, section::Section, source::core};
+use super::{endpoint::Endpoint, input::path, section::Section, source::cpu};
 
 /// The configuration of one event builder.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct BuilderEntry {
     /// Time for which a failing sink is retried after the end of the run was requested.
     pub give_up: Duration,
     /// Processor core on which the builder runs; `None`: any core.
-    pub core: Option<usize>,
+    pub cpu: Option<usize>,
     /// True if the builder's thread gets a raised scheduling priority; `None`: true if the
     /// builder's port empties in a short time.
     pub precedence: Option<bool>,
@@ -105,7 +105,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
     let rate = section.rate("rate");
     let memory = section.some_bytes("memory");
     let give_up = section.duration("give_up").unwrap_or(GIVE_UP);
-    let core = core(&mut section);
+    let cpu = cpu(&mut section);
     let precedence = section.flag("precedence");
     section.keep_place("listen");
     section.finish();
@@ -120,7 +120,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         budget: Bytes::ZERO,
         memory,
         give_up,
-        core,
+        cpu,
         precedence,
     })
 }

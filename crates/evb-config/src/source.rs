@@ -26,7 +26,7 @@ pub struct SourceEntry {
     /// Bytes of unassigned fragments that the source keeps before readout must wait.
     pub backlog: Bytes,
     /// Processor core on which the source runs; `None`: any core.
-    pub core: Option<usize>,
+    pub cpu: Option<usize>,
 }
 
 impl SourceEntry {
@@ -73,10 +73,10 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
-    let core = core(&mut section);
+    let cpu = cpu(&mut section);
     ["bind", "host", "input"].iter().for_each(|key| section.keep_place(key));
     section.finish();
-    Some(SourceEntry { id: SourceId::new(id), bind, host, input: input?, max_fragment, backlog, core })
+    Some(SourceEntry { id: SourceId::new(id), bind, host, input: input?, max_fragment, backlog, cpu })
 }
 
 /// Reads the host that runs the source; refuses it if the address from which the source sends
@@ -106,6 +106,6 @@ fn default_max(input: &Input) -> Bytes {
 }
 
 /// Reads the number of a processor core.
-pub(super) fn core(section: &mut Section<'_>) -> Option<usize> {
-    section.whole("core", 0..=4095).and_then(|core| usize::try_from(core).ok())
+pub(super) fn cpu(section: &mut Section<'_>) -> Option<usize> {
+    section.whole("cpu", 0..=4095).and_then(|cpu| usize::try_from(cpu).ok())
 }

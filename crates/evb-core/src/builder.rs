@@ -86,7 +86,7 @@ pub struct BuilderConfig {
     pub max_fragment: Vec<Bytes>,
     /// Longest time that data of a lane over datagrams may wait in the queue of the builder's
     /// switch port. No timer declares data lost before this time is over.
-    pub queue: Duration,
+    pub queue_delay: Duration,
     /// Interval of the periodic reports; zero for no periodic reports.
     pub report_period: Duration,
 }

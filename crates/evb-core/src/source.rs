@@ -73,7 +73,7 @@ pub struct SourceConfig {
     pub deadline: Duration,
     /// Time in which full switch ports on the way to the builders drain. The delay of announcements
     /// depends on it, and over datagrams no announcement is repeated before this time has passed.
-    pub queue: Duration,
+    pub queue_delay: Duration,
     /// Interval of the periodic reports; zero for no periodic reports.
     pub report_period: Duration,
 }
@@ -129,7 +129,7 @@ impl SourceCore {
         // An announcement has 32 bits for the length of a payload (docs/reference/protocol.md
         // LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
-        let times = LaneTimes::new(config.id, config.deadline, config.queue);
+        let times = LaneTimes::new(config.id, config.deadline, config.queue_delay);
         Self {
             backlog: Backlog::new(config.decided, config.orphan_timeout, config.on_demand),
             parking: Parking::default(),

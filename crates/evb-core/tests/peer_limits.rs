@@ -95,7 +95,7 @@ fn no_source_agrees_to_more_than_an_announcement_can_say() {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut core = SourceCore::new(config, Instant::ZERO);
@@ -141,7 +141,7 @@ fn failures_fit_the_message_whatever_their_number_and_words() {
         lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::kib(1)],
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let now = Instant::from_nanos(1);

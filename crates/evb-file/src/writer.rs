@@ -26,7 +26,7 @@ use crate::{
     reader::EventFile,
 };
 use disk::{Disk, LocalDisk};
-use output::Output;
+use output::OutputFile;
 
 /// The origin of the events that a writer writes.
 ///
@@ -170,7 +170,7 @@ pub struct EventFileWriter {
     options: WriterOptions,
     disk: Box<dyn Disk>,
     /// The current file; `None` between the end of a file and the first event of the next.
-    output: Option<Output>,
+    output: Option<OutputFile>,
     next_sequence: u32,
     finished: Written,
 }
@@ -351,7 +351,7 @@ impl EventFileWriter {
             creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let path = self.path_of(self.next_sequence);
-        self.output = Some(Output::create(&mut *self.disk, path, &header, self.options.fsync)?);
+        self.output = Some(OutputFile::create(&mut *self.disk, path, &header, self.options.fsync)?);
         self.next_sequence += 1;
         Ok(())
     }
@@ -376,7 +376,7 @@ impl EventFileWriter {
     /// Truncates the file to the last commit, and returns the error with the events that this
     /// removed.
     fn failed(&mut self, file: FileError, event: Option<EventId>) -> WriteError {
-        let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, Output::roll_back);
+        let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, OutputFile::roll_back);
         not_accepted.extend(event);
         // If the file was removed, the events in it cannot be recovered, and the next event begins
         // another file.

@@ -25,7 +25,7 @@ use evb_core::units::{Bytes, parse_duration};
 
 use self::{
     listener::{Gathering, Listener},
-    search::{Finding, Limits, search},
+    search::{BufferEstimate, Limits, search},
 };
 
 /// The two ends of the measurement.
@@ -137,7 +137,7 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
     };
     let mut listener = Listener::gather(wanted, Some(&mut say))?;
     let limits = Limits { burst: arguments.burst, repeats: arguments.repeats };
-    let finding: Finding = search(&mut listener, limits)?;
+    let finding: BufferEstimate = search(&mut listener, limits)?;
     listener.end(finding.buffer());
     match arguments.json {
         true => say!("{:#}", report::json(&finding)),

@@ -295,7 +295,7 @@ fn source_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunPa
         on_demand: true,
         decided: evb_core::id::EventId::new(told.decided),
         deadline: scenario.deadline,
-        queue: scenario.queue(),
+        queue_delay: scenario.queue(),
         report_period: Duration::from_nanos(told.report_ns),
     }
 }
@@ -312,7 +312,7 @@ fn builder_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunP
         lease: Duration::from_nanos(told.lease_ns),
         sources: plan.sources.clone(),
         max_fragment: vec![scenario.readout.size.largest(); plan.sources.len()],
-        queue: scenario.queue(),
+        queue_delay: scenario.queue(),
         report_period: Duration::from_nanos(told.report_ns),
     }
 }

@@ -3,16 +3,16 @@
 
 use syn::{ItemMod, visit::Visit};
 
-use super::{finding::Finding, syntax::is_test_only};
+use super::{finding::Violation, syntax::is_test_only};
 use crate::repo::Repo;
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, ast) in repo.rust().filter(|(file, _)| !file.is_test()) {
         let mut inline = Inline { lines: Vec::new() };
         inline.visit_file(ast);
         let message = "tests inside the file: write `#[cfg(test)] mod tests;` and put them beside it";
-        found.extend(inline.lines.into_iter().map(|line| Finding::new(&file.path, line, message)));
+        found.extend(inline.lines.into_iter().map(|line| Violation::new(&file.path, line, message)));
     }
     found
 }

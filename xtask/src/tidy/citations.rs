@@ -1,19 +1,19 @@
 //! Comments cite requirements of the protocol by document path and ids (see [`DOCUMENT`]); this
 //! check finds citations of ids that the document does not have.
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::Repo;
 
 const DOCUMENT: &str = "docs/reference/protocol.md";
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let stated = repo.get(DOCUMENT).map(|file| ids(&file.text)).unwrap_or_default();
     let mut found = Vec::new();
     // The tests of `xtask` contain deliberately wrong citations, so its files are skipped.
     for (file, _) in repo.rust().filter(|(file, _)| !file.path.starts_with("xtask/")) {
         for (index, line) in file.text.lines().enumerate() {
             for cited in citations(line).into_iter().filter(|cited| !stated.contains(cited)) {
-                found.push(Finding::new(
+                found.push(Violation::new(
                     &file.path,
                     index + 1,
                     format!("cites {cited}, which {DOCUMENT} does not state"),

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 
 use super::{
-    finding::Finding,
+    finding::Violation,
     purity::{NO_TOKIO_SLEEP, PURE},
 };
 use crate::repo::Repo;
@@ -32,10 +32,12 @@ const METHODS: [(&str, &str); 3] = [
 const SLEEP: (&str, &str) =
     ("tokio::time::sleep", "depart at absolute times: sleep_until, or a kernel timer");
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let wrong =
         files().into_iter().filter(|(path, text)| repo.get(path).is_none_or(|file| file.text != *text));
-    wrong.map(|(path, _)| Finding::new(&path, 0, "is not as written by `cargo xtask tidy --bless`")).collect()
+    wrong
+        .map(|(path, _)| Violation::new(&path, 0, "is not as written by `cargo xtask tidy --bless`"))
+        .collect()
 }
 
 /// Writes all generated `clippy.toml` files below `root`.

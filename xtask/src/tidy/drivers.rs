@@ -3,7 +3,7 @@
 //! read the clock twice.
 
 use super::{
-    finding::Finding,
+    finding::Violation,
     syntax::{identifiers, named_paths},
 };
 use crate::repo::Repo;
@@ -17,20 +17,20 @@ const LINES: usize = 200;
 /// Wire types that a driver may name, because it passes their values on without reading them.
 const OPAQUE: [&str; 2] = ["evb_core::wire::control::Control", "evb_core::wire::journal::Entry"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, ast) in repo.rust().filter(|(file, _)| DRIVERS.contains(&file.path.as_str())) {
         let lines = file.text.lines().count();
         if lines > LINES {
             let message =
                 format!("{lines} lines; a driver has at most {LINES}: what decides belongs to the machine");
-            found.push(Finding::new(&file.path, 0, message));
+            found.push(Violation::new(&file.path, 0, message));
         }
         for named in named_paths(ast) {
             if named.starts_with("evb_core::wire") && !OPAQUE.contains(&named.text().as_str()) {
                 let message =
                     format!("`{}`: a driver carries messages, the machine reads them", named.text());
-                found.push(Finding::new(&file.path, named.line, message));
+                found.push(Violation::new(&file.path, named.line, message));
             }
         }
         let reads: Vec<usize> = named_paths(ast)
@@ -40,12 +40,12 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             .collect();
         for line in reads.iter().skip(1) {
             let message = "the clock is read once in a turn: pass `now` on";
-            found.push(Finding::new(&file.path, *line, message));
+            found.push(Violation::new(&file.path, *line, message));
         }
         for (ident, line) in identifiers(ast) {
             if ident == "Message" {
                 let message = "`Message`: the machine says what a message is";
-                found.push(Finding::new(&file.path, line, message));
+                found.push(Violation::new(&file.path, line, message));
             }
         }
     }

@@ -9,7 +9,7 @@ use syn::{
 
 use super::{
     crates::crates,
-    finding::Finding,
+    finding::Violation,
     modules::{Module, ModuleTree},
     syntax::{Named, attributes, flatten, is_test_only},
 };
@@ -21,7 +21,7 @@ const FACADE: &str = "evb";
 /// Attributes of a code block that rustdoc compiles. A block without attributes is Rust, too.
 const COMPILED: [&str; 4] = ["rust", "no_run", "compile_fail", "should_panic"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let trees = crates(repo).iter().map(|krate| (krate.ident(), ModuleTree::of(repo, krate))).collect();
     let mut walk = Walk { trees: &trees, seen: BTreeSet::new(), found: BTreeSet::new() };
     walk.visit(FACADE, &[], None);
@@ -33,7 +33,7 @@ struct Walk<'a> {
     trees: &'a BTreeMap<String, ModuleTree<'a>>,
     /// Crate and path of every module that was visited, and of every single item.
     seen: BTreeSet<(String, Vec<String>)>,
-    found: BTreeSet<Finding>,
+    found: BTreeSet<Violation>,
 }
 
 impl<'a> Walk<'a> {
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
                 && !has_example(&docs)
             {
                 let message = format!("the type `{ident}` has no example: add one to its doc comment");
-                self.found.insert(Finding::new(&module.file.path, ident.span().start().line, message));
+                self.found.insert(Violation::new(&module.file.path, ident.span().start().line, message));
             }
         }
     }

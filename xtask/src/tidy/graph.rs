@@ -3,7 +3,7 @@
 
 use toml::Table;
 
-use super::{crates::crates, finding::Finding};
+use super::{crates::crates, finding::Violation};
 use crate::repo::Repo;
 
 /// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate
@@ -32,13 +32,13 @@ const ALLOWED: [(&str, &[&str]); 12] = [
 /// simulator.
 const ALLOWED_IN_TESTS: [(&str, &str); 1] = [("evb", "evb-sim")];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for krate in crates(repo) {
         let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == krate.name) else {
             let message =
                 format!("the crate `{}` has no place in the graph; give it one in tidy/graph.rs", krate.name);
-            found.push(Finding::new(krate.manifest_path, 0, message));
+            found.push(Violation::new(krate.manifest_path, 0, message));
             continue;
         };
         for (dependency, in_tests) in dependencies(&krate.manifest) {
@@ -47,7 +47,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             let ours = ALLOWED.iter().any(|(name, _)| *name == dependency) || dependency.starts_with("evb");
             if ours && !tests_may && !allowed.contains(&dependency.as_str()) {
                 let message = format!("`{}` must not depend on `{dependency}`", krate.name);
-                found.push(Finding::new(krate.manifest_path, 0, message));
+                found.push(Violation::new(krate.manifest_path, 0, message));
             }
         }
     }

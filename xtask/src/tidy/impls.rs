@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::{Item, Type, spanned::Spanned as _};
 
 use super::{
-    finding::Finding,
+    finding::Violation,
     syntax::{attributes, is_test_only},
 };
 use crate::repo::Repo;
@@ -22,7 +22,7 @@ struct Extent<'a> {
     lines: usize,
 }
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let sources = || repo.rust().filter(|(file, _)| file.is_source());
     let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (file, ast) in sources() {
@@ -51,12 +51,12 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
                 "`{name}` has functions in {} files ({files}); {FILES} is the limit: make a part of it a type of its own",
                 extent.files.len()
             );
-            found.push(Finding::new(home, 0, message));
+            found.push(Violation::new(home, 0, message));
         }
         if extent.lines > LINES {
             let message =
                 format!("the functions of `{name}` take {} lines; {LINES} is the limit", extent.lines);
-            found.push(Finding::new(home, 0, message));
+            found.push(Violation::new(home, 0, message));
         }
     }
     found

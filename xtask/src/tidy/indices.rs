@@ -5,7 +5,7 @@
 use quote::ToTokens as _;
 use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
 
-use super::{finding::Finding, syntax::is_test_only};
+use super::{finding::Violation, syntax::is_test_only};
 use crate::repo::Repo;
 
 /// Names of the things whose indices have a type of their own.
@@ -16,7 +16,7 @@ const INDEXED: [&str; 4] = ["lane", "slot", "class", "builder"];
 const FOLDERS: [&str; 5] =
     ["crates/evb-core/src/", "crates/evb-shaper/src/", "crates/evb-net/src/", "crates/evb-sim/src/", "src/"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     let concerned = |path: &str| FOLDERS.iter().any(|folder| path.starts_with(folder));
     for (file, ast) in repo.rust().filter(|(file, _)| concerned(&file.path) && !file.is_test()) {
@@ -24,7 +24,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         bare.visit_file(ast);
         found.extend(bare.found.into_iter().map(|(name, line)| {
             let message = format!("`{name}` is a bare number: give it its type of `evb_core::index`");
-            Finding::new(&file.path, line, message)
+            Violation::new(&file.path, line, message)
         }));
     }
     found

@@ -3,7 +3,7 @@
 
 use syn::{ImplItem, Item, Type};
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::Repo;
 
 /// State machines, and parts of them with invariants of their own, each with its file.
@@ -27,10 +27,10 @@ const MACHINES: [(&str, &str); 17] = [
     ("BuilderRole", "crates/evb-shaper/src/role/builder.rs"),
 ];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let lacks = |(machine, path): &(&str, &str)| {
         let states = repo.get(path).and_then(|file| file.ast.as_ref()).is_some_and(|ast| has(ast, machine));
-        (!states).then(|| Finding::new(path, 0, format!("`{machine}` has no `fn invariants(&self)`")))
+        (!states).then(|| Violation::new(path, 0, format!("`{machine}` has no `fn invariants(&self)`")))
     };
     MACHINES.iter().filter_map(lacks).collect()
 }

@@ -1,10 +1,10 @@
 //! Checks that every relative link in the Markdown files of this repository leads to an existing
 //! file, and to an existing heading if it names one.
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::Repo;
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in repo.files().iter().filter(|file| file.path.ends_with(".md")) {
         for (line, target) in targets(&file.text) {
@@ -13,7 +13,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             }
             let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
             let Some(path) = resolve(&file.path, path) else {
-                found.push(Finding::new(
+                found.push(Violation::new(
                     &file.path,
                     line,
                     format!("the link `{target}` leaves the repository"),
@@ -21,13 +21,13 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
                 continue;
             };
             if !repo.exists(&path) {
-                found.push(Finding::new(&file.path, line, format!("the link `{target}` leads nowhere")));
+                found.push(Violation::new(&file.path, line, format!("the link `{target}` leads nowhere")));
             } else if path.ends_with(".md")
                 && !anchor.is_empty()
                 && let Some(other) = repo.get(&path)
                 && !anchors(&other.text).iter().any(|a| a == anchor)
             {
-                found.push(Finding::new(&file.path, line, format!("`{path}` has no heading `#{anchor}`")));
+                found.push(Violation::new(&file.path, line, format!("`{path}` has no heading `#{anchor}`")));
             }
         }
     }

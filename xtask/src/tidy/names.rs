@@ -3,7 +3,7 @@
 use syn::{Ident, ImplItem, Item, Type, visit::Visit};
 
 use super::{
-    finding::Finding,
+    finding::Violation,
     syntax::{attributes, is_test_only},
 };
 use crate::repo::Repo;
@@ -16,7 +16,7 @@ const ALONE: [&str; 3] = ["Packet", "Frame", "Buffer"];
 const EMPTY_MODULES: [&str; 9] =
     ["util", "utils", "common", "misc", "helpers", "manager", "handler", "context", "info"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, ast) in repo.rust() {
         let mut names = Names { path: &file.path, found: &mut found };
@@ -29,12 +29,12 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
 
 struct Names<'a> {
     path: &'a str,
-    found: &'a mut Vec<Finding>,
+    found: &'a mut Vec<Violation>,
 }
 
 impl Names<'_> {
     fn refuse(&mut self, name: &Ident, reason: &str) {
-        self.found.push(Finding::new(
+        self.found.push(Violation::new(
             self.path,
             name.span().start().line,
             format!("the name `{name}`: {reason}"),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     crates::crates,
-    finding::Finding,
+    finding::Violation,
     modules::{Module, ModuleTree},
     syntax::{Named, attributes, flatten, is_test_only, named_paths},
 };
@@ -17,7 +17,7 @@ const ROLES: [&str; 3] = ["source", "builder", "supervisor"];
 /// Crates in which a top-level module with the name of a role implements this role.
 const CRATES_OF_ROLES: [&str; 3] = ["evb_core", "evb_shaper", "evb"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let trees: BTreeMap<String, ModuleTree<'_>> =
         crates(repo).iter().map(|krate| (krate.ident(), ModuleTree::of(repo, krate))).collect();
     let mut found = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
                     && let Some((own, theirs)) = two_roles(krate, &module.path, other, &to)
                 {
                     let message = format!("the role {own} imports the role {theirs} (`{}`)", named.text());
-                    found.push(Finding::new(&module.file.path, named.line, message));
+                    found.push(Violation::new(&module.file.path, named.line, message));
                 }
             }
         }
@@ -46,7 +46,7 @@ fn judge(
     module: &Module<'_>,
     named: &Named,
     to: &[String],
-    found: &mut Vec<Finding>,
+    found: &mut Vec<Violation>,
 ) {
     let message = if let Some((own, theirs)) = two_roles(krate, &module.path, krate, to) {
         format!("the role {own} imports the role {theirs} (`{}`)", named.text())
@@ -59,7 +59,7 @@ fn judge(
     } else {
         return;
     };
-    found.push(Finding::new(&module.file.path, named.line, message));
+    found.push(Violation::new(&module.file.path, named.line, message));
 }
 
 /// Returns the crate and the module to which a path into another evb crate leads.

@@ -1,17 +1,17 @@
 //! Checks that no file contains a path of the machine on which it was written.
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::Repo;
 
 /// Private folders; their names are split so that this file passes its own check.
 const PRIVATE: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in repo.files() {
         for (index, line) in file.text.lines().enumerate() {
             if let Some(private) = PRIVATE.iter().find(|private| names(line, private)) {
-                found.push(Finding::new(
+                found.push(Violation::new(
                     &file.path,
                     index + 1,
                     format!("names the private path `{private}`"),

@@ -2,7 +2,7 @@
 //! network and in the journal. State machines, drivers and the simulator use plain structures and
 //! bytes.
 
-use super::{crates::crates, finding::Finding, syntax::named_paths};
+use super::{crates::crates, finding::Violation, syntax::named_paths};
 use crate::repo::Repo;
 
 /// Path of the module that may use Protobuf, without the extension; files in this folder may use it
@@ -15,7 +15,7 @@ const OWNER: &str = "evb-core";
 /// Names of the Protobuf crates.
 const PROTOBUF: [&str; 4] = ["prost", "prost_build", "prost_types", "protox"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for krate in crates(repo).iter().filter(|krate| krate.name != OWNER) {
         for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
@@ -24,7 +24,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             };
             for name in table.keys().filter(|name| PROTOBUF.contains(&name.replace('-', "_").as_str())) {
                 let message = format!("`{}` depends on `{name}`: it is for `{OWNER}` alone", krate.name);
-                found.push(Finding::new(krate.manifest_path, 0, message));
+                found.push(Violation::new(krate.manifest_path, 0, message));
             }
         }
     }
@@ -33,7 +33,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             if named.segments.first().is_some_and(|first| PROTOBUF.contains(&first.as_str())) {
                 let message =
                     format!("`{}`: only `{EDGE}` names Protobuf; use `wire::encoding`", named.text());
-                found.push(Finding::new(&file.path, named.line, message));
+                found.push(Violation::new(&file.path, named.line, message));
             }
         }
     }

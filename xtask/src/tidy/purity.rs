@@ -4,7 +4,7 @@
 
 use super::{
     crates::{Krate, crates},
-    finding::Finding,
+    finding::Violation,
     syntax::{Named, identifiers, named_paths},
 };
 use crate::repo::{Repo, RepoFile};
@@ -44,7 +44,7 @@ const UNSEEDED: [&str; 6] = ["thread_rng", "from_entropy", "from_os_rng", "OsRng
 const IMPURE_CRATES: [&str; 8] =
     ["tokio", "mio", "socket2", "libc", "nix", "rustix", "getrandom", "async-std"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for krate in crates(repo) {
         let pure = PURE.contains(&krate.name.as_str());
@@ -59,7 +59,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
                 check_paths(file, &named, &mut found);
                 for (ident, line) in identifiers(ast) {
                     if UNSEEDED.contains(&ident.as_str()) {
-                        found.push(Finding::new(
+                        found.push(Violation::new(
                             &file.path,
                             line,
                             format!("`{ident}`: chance comes from the seed"),
@@ -70,7 +70,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             if no_sleep {
                 for named in named.iter().filter(|n| n.starts_with("tokio::time::sleep")) {
                     let message = "`tokio::time::sleep`: depart at absolute times, never sleep relative";
-                    found.push(Finding::new(&file.path, named.line, message));
+                    found.push(Violation::new(&file.path, named.line, message));
                 }
             }
         }
@@ -78,11 +78,11 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-fn check_manifest(krate: &Krate<'_>, found: &mut Vec<Finding>) {
+fn check_manifest(krate: &Krate<'_>, found: &mut Vec<Violation>) {
     for section in ["dependencies", "build-dependencies"] {
         let Some(table) = krate.manifest.get(section).and_then(|t| t.as_table()) else { continue };
         for name in table.keys().filter(|name| IMPURE_CRATES.contains(&name.as_str())) {
-            found.push(Finding::new(
+            found.push(Violation::new(
                 krate.manifest_path,
                 0,
                 format!("the pure crate `{}` depends on `{name}`", krate.name),
@@ -91,7 +91,7 @@ fn check_manifest(krate: &Krate<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-fn check_paths(file: &RepoFile, named: &[Named], found: &mut Vec<Finding>) {
+fn check_paths(file: &RepoFile, named: &[Named], found: &mut Vec<Violation>) {
     for named in named {
         let leaves = |prefix: &str| {
             // After `use std::time;`, code can write `time::Instant`, so a path that begins with
@@ -103,7 +103,11 @@ fn check_paths(file: &RepoFile, named: &[Named], found: &mut Vec<Finding>) {
                     .is_some_and(|(_, tail)| tail.contains("::") && named.starts_with(tail))
         };
         if let Some((prefix, reason)) = IMPURE_PATHS.iter().find(|(prefix, _)| leaves(prefix)) {
-            found.push(Finding::new(&file.path, named.line, format!("`{prefix}` in a pure crate: {reason}")));
+            found.push(Violation::new(
+                &file.path,
+                named.line,
+                format!("`{prefix}` in a pure crate: {reason}"),
+            ));
         }
     }
 }

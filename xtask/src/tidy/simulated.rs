@@ -6,7 +6,7 @@
 use syn::{Item, Type, visit::Visit};
 
 use super::{
-    finding::Finding,
+    finding::Violation,
     syntax::{attributes, is_test_only},
 };
 use crate::repo::Repo;
@@ -36,7 +36,7 @@ const WORLD: [&str; 14] = [
 const QUANTITIES: [&str; 9] =
     ["Duration", "Instant", "Bytes", "Rate", "Frequency", "usize", "u16", "u32", "u64"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, ast) in repo.rust().filter(|(file, _)| !file.is_test() && is_no_world(&file.path)) {
         let mut quantities = Quantities { found: Vec::new() };
@@ -48,7 +48,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             let message = format!(
                 "`{name}`: what a role goes by is in evb-core; what the world is, in a module of `WORLD`"
             );
-            Finding::new(&file.path, line, message)
+            Violation::new(&file.path, line, message)
         }));
     }
     found

@@ -3,7 +3,7 @@
 use syn::{Block, visit::Visit};
 
 use super::{
-    finding::Finding,
+    finding::Violation,
     syntax::{attributes, is_test_only},
 };
 use crate::repo::Repo;
@@ -20,14 +20,14 @@ const FUNCTION: usize = 70;
 
 const REASON: &str = "// tidy: long because ";
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, ast) in repo.rust() {
         let lines = file.text.lines().count();
         let reason =
             file.text.lines().take(30).any(|line| line.strip_prefix(REASON).is_some_and(|r| r.len() > 10));
         if lines > WALL {
-            found.push(Finding::new(
+            found.push(Violation::new(
                 &file.path,
                 0,
                 format!("{lines} lines; {WALL} is the wall: split it by noun"),
@@ -35,7 +35,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         } else if lines > WANTS_REASON && !reason && !file.is_test() {
             let message =
                 format!("{lines} lines; above {WANTS_REASON}, a line near the top says `{REASON}<reason>`");
-            found.push(Finding::new(&file.path, 0, message));
+            found.push(Violation::new(&file.path, 0, message));
         }
         if !file.is_test() {
             let mut functions = Functions { path: &file.path, found: &mut found };
@@ -46,7 +46,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     }
     let median = median(&sources(repo));
     if median >= MEDIAN {
-        found.push(Finding::new(
+        found.push(Violation::new(
             "src",
             0,
             format!("the median source file has {median} lines; the limit is {MEDIAN}"),
@@ -81,7 +81,7 @@ fn median(sorted: &[usize]) -> usize {
 
 struct Functions<'a> {
     path: &'a str,
-    found: &'a mut Vec<Finding>,
+    found: &'a mut Vec<Violation>,
 }
 
 impl Functions<'_> {
@@ -90,7 +90,7 @@ impl Functions<'_> {
         let lines = braces.close().end().line.saturating_sub(braces.open().start().line + 1);
         if lines > FUNCTION {
             let message = format!("`{name}` has {lines} lines between its braces; the limit is {FUNCTION}");
-            self.found.push(Finding::new(self.path, name.span().start().line, message));
+            self.found.push(Violation::new(self.path, name.span().start().line, message));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::{self, Repo};
 
 /// Commit after which subjects must obey this rule; earlier commits are not checked.
@@ -18,7 +18,7 @@ const SUBJECTS: [&str; 22] = [
     "This", "Two", "What", "When", "Where", "Whether", "Which", "Who",
 ];
 
-pub(crate) fn check(_: &Repo) -> Vec<Finding> {
+pub(crate) fn check(_: &Repo) -> Vec<Violation> {
     let range = format!("{SINCE}..HEAD");
     let log = Command::new("git").args(["log", "--format=%h %s", &range]).current_dir(repo::root()).output();
     // If git cannot run, there are no commits to check.
@@ -30,15 +30,19 @@ pub(crate) fn check(_: &Repo) -> Vec<Finding> {
         .collect()
 }
 
-fn judge(hash: &str, subject: &str) -> Vec<Finding> {
+fn judge(hash: &str, subject: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let columns = subject.chars().count();
     if columns > COLUMNS {
-        found.push(Finding::new(hash, 0, format!("a subject of {columns} columns; {COLUMNS} are the most")));
+        found.push(Violation::new(
+            hash,
+            0,
+            format!("a subject of {columns} columns; {COLUMNS} are the most"),
+        ));
     }
     let first = subject.split(' ').next().unwrap_or_default();
     if SUBJECTS.contains(&first) {
-        found.push(Finding::new(hash, 0, format!("a subject begins with a verb, not with `{first}`")));
+        found.push(Violation::new(hash, 0, format!("a subject begins with a verb, not with `{first}`")));
     }
     found
 }

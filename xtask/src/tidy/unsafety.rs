@@ -2,14 +2,14 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::Repo;
 
 /// Folders in which unsafe code is allowed; the programs under `benches/peers` are thin wrappers of
 /// other projects' libraries.
 const ALLOWED: [&str; 2] = ["crates/evb-net/", "benches/peers/"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, _) in
         repo.rust().filter(|(file, _)| !ALLOWED.iter().any(|folder| file.path.starts_with(folder)))
@@ -18,7 +18,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         let mut lines = Vec::new();
         collect(tokens, &mut lines);
         found.extend(
-            lines.into_iter().map(|line| Finding::new(&file.path, line, "`unsafe` belongs to evb-net")),
+            lines.into_iter().map(|line| Violation::new(&file.path, line, "`unsafe` belongs to evb-net")),
         );
     }
     found

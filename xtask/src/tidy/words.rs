@@ -1,7 +1,7 @@
 //! Checks that comments and Markdown pages use plain language, which an engineer understands at the
 //! first reading.
 
-use super::finding::Finding;
+use super::finding::Violation;
 use crate::repo::{Repo, RepoFile};
 
 /// Largest length of a comment line, in columns.
@@ -41,7 +41,7 @@ const BANNED: [&str; 22] = [
 /// them, but with a noun phrase or a verb.
 const CLAUSE: [&str; 8] = ["What", "How", "Whether", "Where", "When", "Why", "Who", "Which"];
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in repo.files() {
         if file.path.ends_with(".rs") {
@@ -53,7 +53,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-fn comments(file: &RepoFile, found: &mut Vec<Finding>) {
+fn comments(file: &RepoFile, found: &mut Vec<Violation>) {
     let mut was_doc = false;
     for (index, line) in file.text.lines().enumerate() {
         let text = line.trim_start();
@@ -68,23 +68,23 @@ fn comments(file: &RepoFile, found: &mut Vec<Finding>) {
             } else {
                 banned(words).map(|turn| format!("\"{turn}\": say it plainly"))
             };
-            found.extend(complaint.map(|message| Finding::new(&file.path, index + 1, message)));
+            found.extend(complaint.map(|message| Violation::new(&file.path, index + 1, message)));
         }
         was_doc = is_doc;
     }
 }
 
-fn page(file: &RepoFile, found: &mut Vec<Finding>) {
+fn page(file: &RepoFile, found: &mut Vec<Violation>) {
     let lines = file.text.lines().count();
     let is_page = file.path.starts_with("docs/") && !file.path.starts_with("docs/reference/");
     if is_page && lines > PAGE {
-        found.push(Finding::new(&file.path, 0, format!("{lines} lines; a page has at most {PAGE}")));
+        found.push(Violation::new(&file.path, 0, format!("{lines} lines; a page has at most {PAGE}")));
     }
     let mut is_code = false;
     for (index, line) in file.text.lines().enumerate() {
         is_code ^= line.trim_start().starts_with("```");
         if !is_code && let Some(turn) = banned(line) {
-            found.push(Finding::new(&file.path, index + 1, format!("\"{turn}\": say it plainly")));
+            found.push(Violation::new(&file.path, index + 1, format!("\"{turn}\": say it plainly")));
         }
     }
 }

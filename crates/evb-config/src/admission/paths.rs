@@ -115,7 +115,7 @@ const GIVE: &str = "give the summary of a run (evbd run --summary FILE) or the o
 
 /// Key, name and remedy of each stage.
 const STAGES: [(&str, &str, &str); 5] = [
-    ("builder_write", "builder's write", "a core of its own for the builder (`core`), `precedence`"),
+    ("builder_write", "builder's write", "a core of its own for the builder (`cpu`), `precedence`"),
     (
         "source_wake_up",
         "source's wake-up",
@@ -124,12 +124,12 @@ const STAGES: [(&str, &str, &str); 5] = [
     (
         "source_answer",
         "source's answer",
-        "a core of its own for the source (`core`), quicker readout, a larger MTU",
+        "a core of its own for the source (`cpu`), quicker readout, a larger MTU",
     ),
     (
         "builder_wake_up",
         "builder's wake-up",
-        "the builder's core kept awake (`keep_awake`) and its own (`core`, `precedence`); less coalescing",
+        "the builder's core kept awake (`keep_awake`) and its own (`cpu`, `precedence`); less coalescing",
     ),
     (
         "derived_rest",

@@ -22,7 +22,7 @@ pub enum Weight {
 
 /// A rule that a configuration breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Objection {
     /// The configuration key that the user should change.
     pub key: &'static str,
     /// Severity of the broken rule.
@@ -33,14 +33,14 @@ pub struct Finding {
     pub remedy: String,
 }
 
-impl Finding {
+impl Objection {
     fn new(key: &'static str, reason: String, remedy: impl Into<String>) -> Self {
         Self { key, weight: Weight::Overload, reason, remedy: remedy.into() }
     }
 }
 
 /// Returns a finding for every rule that `config` breaks, given its `sums`.
-pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
+pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     let mut findings = Vec::new();
     if let Some(link) = config.network.link_rate {
         findings.extend(port_load(config, sums, link));
@@ -77,13 +77,13 @@ const FEW_PACKETS: u64 = 32;
 
 /// Warns of jumbo frames at a switch port with a small buffer. Jumbo frames save headers, but only
 /// fourteen packets of 9000 bytes fit into 128 KiB.
-fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
+fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Objection> {
     let mtu = config.network.mtu;
     let fit = port_buffer.count() / config.cost().packet_buffer().count();
     if mtu <= Bytes::new(1500) || fit >= FEW_PACKETS {
         return None;
     }
-    Some(Finding {
+    Some(Objection {
         key: "network.mtu",
         weight: Weight::Risk,
         reason: format!("only {fit} packets of {mtu} fit into port_buffer = {port_buffer}"),
@@ -95,7 +95,7 @@ fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
 /// exceed the link rate. The fragments of an event arrive as a burst from N sources; if data arrive
 /// faster than they leave for long enough, any buffer overflows (the stability condition ρ ≤ 1 of
 /// every queue).
-fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
+fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Objection> {
     let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
     let (load, events) = (worst.load?, rounded_down(sums.carried?));
     let reason = format!(
@@ -107,11 +107,11 @@ fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
         if config.builders.len() == 1 { "a second builder" } else { "more builders on ports of their own" };
     let remedy =
         format!("ask for at most {events} events/s in all, make fragments smaller, or add {builders}");
-    Some(Finding::new("supervisor.trigger.rate", reason, remedy))
+    Some(Objection::new("supervisor.trigger.rate", reason, remedy))
 }
 
 /// Checks that the link from each source can carry a fragment of every event.
-fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
+fn uplink_load(sums: &Sums, link: Rate) -> Option<Objection> {
     let worst =
         sums.uplinks.iter().filter(|uplink| uplink.load > Some(link)).max_by_key(|uplink| uplink.load)?;
     let reason = format!(
@@ -124,14 +124,14 @@ fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
         "ask for at most {} events/s, or make this source's fragments smaller",
         rounded_down(sums.carried?)
     );
-    Some(Finding::new("supervisor.trigger.rate", reason, remedy))
+    Some(Objection::new("supervisor.trigger.rate", reason, remedy))
 }
 
 /// Checks that the budgets of a port's builders together fit into the port's buffer. The bytes that
 /// the builders permit to be under way are the most that the buffer can receive at once. (Nomachi
 /// et al.'s event builder, whose builders request data from one source after the other, permits a
 /// single fragment to be under way.)
-fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
+fn budget(config: &Config, port_buffer: Bytes) -> Option<Objection> {
     let budget = config.shaping.budget;
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
         return None;
@@ -141,17 +141,17 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
         let reason = format!(
             "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would drop"
         );
-        Finding::new("shaping.budget", reason, remedy)
+        Objection::new("shaping.budget", reason, remedy)
     } else {
         let reason =
             format!("a budget of {budget} leaves less than a tenth of the port buffer of {port_buffer} free");
-        Finding { weight: Weight::Risk, ..Finding::new("shaping.budget", reason, remedy) }
+        Objection { weight: Weight::Risk, ..Objection::new("shaping.budget", reason, remedy) }
     })
 }
 
 /// Checks that N windows fit into the port's buffer for N lanes: N · window ≤ port buffer. BaBar's
 /// event builder limited its senders by the TCP window in the same way.
-fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
+fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Objection> {
     let worst = ports.iter().max_by_key(|port| port.windows)?;
     if config.shaping.mode != ShapingMode::Window || worst.windows <= port_buffer {
         return None;
@@ -161,7 +161,7 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Fin
         "{lanes} lanes with a window of {} put up to {} into the port of {}, whose buffer has {port_buffer}",
         config.shaping.window, worst.windows, worst.name
     );
-    Some(Finding::new(
+    Some(Objection::new(
         "shaping.window",
         reason,
         "leave the window out for the largest that fits, or use mode = \"credit\"",
@@ -171,24 +171,24 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Fin
 /// Checks that the lanes' paces at each port do not exceed the link rate together. Token buckets
 /// pass all data at their configured rates, so that the port's buffer overflows if these rates add
 /// up to more than the link (Yasu et al.: token bucket filters within class-based queueing).
-fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Finding> {
+fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Objection> {
     let worst = paced(config, ports.iter().map(|port| (port.paced, &port.name)), link)?;
     let reason = format!(
         "the lanes' rates add up to {} at the port of {}, whose link carries {link}",
         worst.0, worst.1
     );
-    Some(Finding::new(
+    Some(Objection::new(
         "shaping.rate",
         reason,
         "lower the rate, or leave it out for an equal share of the link",
     ))
 }
 
-fn paced_uplinks(config: &Config, uplinks: &[UplinkSum], link: Rate) -> Option<Finding> {
+fn paced_uplinks(config: &Config, uplinks: &[UplinkSum], link: Rate) -> Option<Objection> {
     let worst = paced(config, uplinks.iter().map(|uplink| (uplink.paced, &uplink.name)), link)?;
     let reason =
         format!("the lanes' rates add up to {} on the link from {}, which carries {link}", worst.0, worst.1);
-    Some(Finding::new("shaping.rate", reason, "lower the rate: a source needs it once for every builder"))
+    Some(Objection::new("shaping.rate", reason, "lower the rate: a source needs it once for every builder"))
 }
 
 fn paced<'a>(
@@ -202,7 +202,7 @@ fn paced<'a>(
 
 /// Checks that the bursts of all N lanes fit into the port's buffer: N · burst ≤ port buffer. All
 /// lanes may send their full bursts at the same time.
-fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
+fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Objection> {
     let worst = ports.iter().max_by_key(|port| port.bursts)?;
     if config.shaping.mode != ShapingMode::TokenBucket || worst.bursts <= port_buffer {
         return None;
@@ -212,25 +212,25 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Find
         "the bursts of {lanes} lanes put up to {} at once into the port of {}, whose buffer has {port_buffer}",
         worst.bursts, worst.name
     );
-    Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
+    Some(Objection::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
 }
 
 /// Warns of incast: without shaping, all sources send at once, and N fragments arrive in the buffer
 /// of one port.
-fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding> {
+fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Objection> {
     let burst = sums.event.burst.filter(|burst| *burst > port_buffer)?;
     (config.shaping.mode == ShapingMode::None).then(|| {
         let reason = format!(
             "unshaped, one event puts {burst} at once into a port buffer of {port_buffer}: packets will drop"
         );
         let remedy = "use mode = \"credit\", unless you want to see what happens without it";
-        Finding { weight: Weight::Risk, ..Finding::new("shaping.mode", reason, remedy) }
+        Objection { weight: Weight::Risk, ..Objection::new("shaping.mode", reason, remedy) }
     })
 }
 
 /// Checks that a lane's pace is at least the data rate that the trigger produces for it. A lower
 /// pace lets the source's backlog grow without limit.
-fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
+fn lane_pace(config: &Config, sums: &Sums) -> Option<Objection> {
     let pace = config.builders.iter().filter_map(|builder| config.paced_line_rate([builder])).min()?;
     let per_builder = sums.asked? / config.builders.len() as f64;
     let factor = config.cost().line_factor() * 8.0 * per_builder;
@@ -239,13 +239,13 @@ fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     (needed > pace).then(|| {
         let reason =
             format!("a lane needs {needed} at {} events/s, but may send only {pace}", per_builder.round());
-        Finding::new("shaping.rate", reason, "raise the rate of the lane, or lower the rate of the trigger")
+        Objection::new("shaping.rate", reason, "raise the rate of the lane, or lower the rate of the trigger")
     })
 }
 
 /// Checks memory: slots × Σ max_fragment ≤ memory. A builder reserves memory for every announced
 /// byte before it requests the data.
-fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
+fn memory(config: &Config, sums: &Sums) -> Option<Objection> {
     let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
     let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
     let reason = format!(
@@ -257,18 +257,18 @@ fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
         worst.limit?
     );
     let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
-    Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })
+    Some(Objection { weight: Weight::Fatal, ..Objection::new("supervisor.slots", reason, remedy) })
 }
 
 /// Checks the product of slots and builders: sources keep a limited number of outstanding events in
 /// memory, and are told of all of them at once when a builder is lost.
-fn outstanding(config: &Config) -> Option<Finding> {
+fn outstanding(config: &Config) -> Option<Objection> {
     let (slots, builders) = (config.slots() as usize, config.builders.len().max(1));
     (slots.saturating_mul(builders) > MAX_OUTSTANDING).then(|| {
         let reason = format!(
             "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events"
         );
         let remedy = format!("ask for at most {} slots", MAX_OUTSTANDING / builders);
-        Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) }
+        Objection { weight: Weight::Fatal, ..Objection::new("supervisor.slots", reason, remedy) }
     })
 }

@@ -116,7 +116,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         now: Instant,
     ) {
         let mut datagrams = IncomingDatagrams::new(association, estimate, window, now);
-        datagrams.recovery.expect_queue(self.config.queue);
+        datagrams.recovery.expect_queue(self.config.queue_delay);
         self.lanes.associate(lane, datagrams);
     }
 

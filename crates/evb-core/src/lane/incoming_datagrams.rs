@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery, sequences::Sequences};
+use super::{IncomingLane, reassembly::Reassembly, recovery::LossRecovery, sequences::Sequences};
 use crate::{
     grant::Lost,
     time::{Instant, earlier},
@@ -46,7 +46,7 @@ pub(crate) struct IncomingDatagrams {
     pub(crate) heard: Sequences,
     /// Highest sequence number of the builder's datagrams that the source has acknowledged.
     answered: u32,
-    pub(crate) recovery: Recovery,
+    pub(crate) recovery: LossRecovery,
     pub(crate) reassembly: Reassembly,
     /// Lost ranges that the policy permits to be sent again, for the request in the next datagram.
     asked: Vec<Range<u64>>,
@@ -83,7 +83,7 @@ impl IncomingDatagrams {
             sequence: 0,
             heard: Sequences::default(),
             answered: 0,
-            recovery: Recovery::new(estimate, now),
+            recovery: LossRecovery::new(estimate, now),
             reassembly: Reassembly::new(window),
             asked: Vec::new(),
             permits: VecDeque::new(),

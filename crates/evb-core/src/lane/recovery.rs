@@ -1,4 +1,4 @@
-//! [`Recovery`]: the permitted bytes that have not arrived, and the detection of losses among them.
+//! [`LossRecovery`]: the permitted bytes that have not arrived, and the detection of losses among them.
 
 mod counters;
 mod pending;
@@ -30,7 +30,7 @@ use crate::{
 /// on measured round trips. Lost bytes are requested again as soon as the grant policy permits the
 /// new transmission.
 #[derive(Debug)]
-pub(crate) struct Recovery {
+pub(crate) struct LossRecovery {
     /// First transmissions that have not arrived, by lane offset.
     first: VecDeque<Pending>,
     /// Repeated transmissions that have not arrived, in the order of their requests.
@@ -84,7 +84,7 @@ const CAUTION_LASTS: Duration = Duration::from_secs(1);
 /// declared lost (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
-impl Recovery {
+impl LossRecovery {
     /// Returns a record without transmissions. `estimate` is a round trip time from another
     /// measurement.
     pub(crate) fn new(estimate: Option<Duration>, now: Instant) -> Self {

@@ -32,7 +32,7 @@ fn source(on_demand: bool) -> SourceCore {
         on_demand,
         decided: EventId::default(),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     SourceCore::new(config, at(0))

@@ -83,7 +83,7 @@ fn a_source() -> SourceCore {
         on_demand: false,
         decided: EventId::new(41),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, at(0));
@@ -113,7 +113,7 @@ fn a_builder() -> BuilderCore<GrantAll> {
         lease: Duration::ZERO,
         sources: vec![SOURCE],
         max_fragment: vec![Bytes::new(100)],
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut builder = BuilderCore::new(config, GrantAll::default(), at(0));

@@ -142,13 +142,13 @@ fn source_config(
         pacing: pacing::pacing(config, entry, executor),
         mtu: mtu(config),
         keep_awake: config.shaping.keep_awake,
-        queue: config.builders.iter().map(|builder| queue(config, builder)).max().unwrap_or_default(),
+        queue_delay: config.builders.iter().map(|builder| queue(config, builder)).max().unwrap_or_default(),
         cell: config.shaping.cell,
         transport: config.network.transport,
         lane: lane_options(config),
         control: control_class(config),
         security: security(config)?,
-        core: entry.core,
+        cpu: entry.cpu,
         ..SourceConfig::new(entry.id, supervisor_address(config))
     })
 }
@@ -163,14 +163,14 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         shaping: config.shaping(entry.budget),
         rotation,
         mtu: mtu(config),
-        queue: queue(config, entry),
+        queue_delay: queue(config, entry),
         cell: config.shaping.cell,
         memory: entry.memory,
         transport: config.network.transport,
         lane: lane_options(config),
         control: control_class(config),
         give_up: entry.give_up,
-        core: entry.core,
+        cpu: entry.cpu,
         precedence: entry.precedence,
         keep_awake: config.shaping.keep_awake,
         ..BuilderConfig::new(entry.id, supervisor_address(config))

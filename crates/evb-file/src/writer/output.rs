@@ -22,7 +22,7 @@ use crate::{
 const ENOENT: i32 = 2;
 
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct OutputFile {
     path: PathBuf,
     storage: Box<dyn Storage>,
     tag: FileTag,
@@ -36,7 +36,7 @@ pub(super) struct Output {
     torn: bool,
 }
 
-impl Output {
+impl OutputFile {
     /// Creates the file and writes its header. If writing fails, the file is removed.
     pub(super) fn create(
         disk: &mut dyn Disk,

@@ -51,7 +51,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
 
 /// Returns the cores to which the configuration binds roles of this host.
 fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = usize> + 'c {
-    let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.core));
-    let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.core));
+    let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.cpu));
+    let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.cpu));
     sources.chain(builders).filter(|(role, _)| here.contains(role)).filter_map(|(_, core)| core)
 }

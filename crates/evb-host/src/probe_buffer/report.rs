@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use evb_core::units::{Bytes, Rate};
 use serde_json::{Value, json};
 
-use super::search::Finding;
+use super::search::BufferEstimate;
 
 /// Returns the measured buffer in whole KiB, the unit of the printed configuration line.
 pub(super) fn whole_kib(buffer: Bytes) -> u64 {
@@ -13,7 +13,7 @@ pub(super) fn whole_kib(buffer: Bytes) -> u64 {
 }
 
 /// Formats the result of the measurement for people.
-pub(super) fn text(finding: &Finding) -> String {
+pub(super) fn text(finding: &BufferEstimate) -> String {
     let mut text = String::new();
     for (sender, link) in finding.links.iter().enumerate() {
         let _ = writeln!(text, "sender {}    {link} alone", sender + 1);
@@ -63,7 +63,7 @@ pub(super) fn text(finding: &Finding) -> String {
     text
 }
 
-fn not_reached(text: &mut String, finding: &Finding) {
+fn not_reached(text: &mut String, finding: &BufferEstimate) {
     let why = finding.not_reached.unwrap_or("too few datagrams arrived to tell");
     let _ = writeln!(text, "bursts      up to {} nothing lost", finding.largest_clean);
     let _ = writeln!(text, "\nport_buffer: not reached: {why}");
@@ -78,7 +78,7 @@ fn not_reached(text: &mut String, finding: &Finding) {
 
 /// Describes how much the senders' own queues may have falsified the result; `None` if they did
 /// not.
-fn blur(finding: &Finding) -> Option<String> {
+fn blur(finding: &BufferEstimate) -> Option<String> {
     let [_, own, _] = finding.spread(|estimate| estimate.own_queue)?;
     let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
     (own > counted * 0.05 + 3_028.0).then(|| {
@@ -90,7 +90,7 @@ fn blur(finding: &Finding) -> Option<String> {
 }
 
 /// Describes a disagreement between the two methods that measure the buffer; `None` if they agree.
-fn discord(finding: &Finding) -> Option<String> {
+fn discord(finding: &BufferEstimate) -> Option<String> {
     let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
     let [_, delayed, _] = finding.by_delay()?;
     let apart = counted.max(delayed) / counted.min(delayed).max(1.0);
@@ -100,7 +100,7 @@ fn discord(finding: &Finding) -> Option<String> {
 }
 
 /// Formats the result of the measurement as JSON.
-pub(super) fn json(finding: &Finding) -> Value {
+pub(super) fn json(finding: &BufferEstimate) -> Value {
     let bits = |rate: &Rate| rate.bits_per_second();
     let spread = |spread: Option<[f64; 3]>| {
         spread.map(|[least, median, most]| json!({ "min": least, "median": median, "max": most }))

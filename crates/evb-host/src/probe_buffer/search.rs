@@ -46,7 +46,7 @@ pub(super) struct Limits {
 
 /// The result of the measurement.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
+pub(super) struct BufferEstimate {
     /// Rate that each sender reached when it sent alone.
     pub(super) links: Vec<Rate>,
     /// Rate of the port in bytes of L2 frames.
@@ -92,16 +92,16 @@ struct Search<'r, R: Rig> {
     links: Vec<f64>,
     port: f64,
     ahead_spacing: u64,
-    finding: Finding,
+    finding: BufferEstimate,
 }
 
 /// Measures the usable buffer of the port.
 ///
 /// # Errors
 /// The rig reports an error.
-pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<Finding, R::Error> {
+pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<BufferEstimate, R::Error> {
     let nothing = Rate::from_bits_per_second(0);
-    let finding = Finding {
+    let finding = BufferEstimate {
         links: Vec::new(),
         port: nothing,
         offered: nothing,
@@ -286,7 +286,7 @@ fn bits(bytes_per_second: f64) -> Rate {
     Rate::from_bits_per_second((bytes_per_second * 8.0).max(0.0) as u64)
 }
 
-impl Finding {
+impl BufferEstimate {
     /// Returns the estimates that count: those of bursts during which no queue formed in the
     /// senders' own links. If fewer than three estimates count, returns all estimates.
     pub(super) fn counting(&self) -> Vec<Estimate> {

@@ -152,7 +152,7 @@ impl Rig for Model {
 
 const LIMITS: Limits = Limits { burst: Bytes::mib(4), repeats: 9 };
 
-fn found(model: &mut Model) -> Finding {
+fn found(model: &mut Model) -> BufferEstimate {
     match search(model, LIMITS) {
         Ok(finding) => finding,
         Err(never) => match never {},
@@ -187,7 +187,7 @@ fn late_notes_of_what_came_do_not_matter() {
 fn a_senders_own_queue_is_seen() {
     let even = found(&mut Model::new(65_536.0));
     let clumped = found(&mut Model { clumps: 20, ..Model::new(65_536.0) });
-    let own = |finding: &Finding| finding.spread(|estimate| estimate.own_queue).unwrap()[1];
+    let own = |finding: &BufferEstimate| finding.spread(|estimate| estimate.own_queue).unwrap()[1];
     assert!(own(&even) < 1_000.0, "{even:?}");
     assert!(own(&clumped) > 5_000.0, "{clumped:?}");
     assert!(report::text(&clumped).contains("pace evenly"));

@@ -41,7 +41,7 @@ pub enum PollingRefused {
     /// Other programs or virtual machines took the core from the polling thread.
     #[error(
         "other programs or virtual machines took the core from a thread that polled, for {percent} % of {TRIAL:?}; \
-         stop what else runs here, give the roles cores of their own (`core`), or write `busy_poll = \"force\"`"
+         stop what else runs here, give the roles cores of their own (`cpu`), or write `busy_poll = \"force\"`"
     )]
     CoreTaken {
         /// The part of the trial for which the thread was off its core.

@@ -100,7 +100,7 @@ fn rounded(time: Duration) -> Duration {
 
 /// Result of one measurement of a proof.
 #[derive(Clone, Debug, PartialEq)]
-struct Finding {
+struct TrialResult {
     held: bool,
     undecided: bool,
     median_error: Option<f64>,
@@ -108,7 +108,7 @@ struct Finding {
     why: String,
 }
 
-impl Finding {
+impl TrialResult {
     fn failed(why: impl fmt::Display) -> Self {
         Self { held: false, undecided: false, median_error: None, p99: None, why: why.to_string() }
     }
@@ -211,7 +211,7 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
     let by_fq =
         offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
     let finding = if let Some(other) = device.beside_fq().filter(|_| by_fq) {
-        Finding::failed(format!("some queues of the device have fq, but others have {other}"))
+        TrialResult::failed(format!("some queues of the device have fq, but others have {other}"))
     } else if offload.fits(trial.transport) {
         let found = match offload {
             Offload::Software => departures::by_timer(&software, trial),
@@ -223,9 +223,9 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
             },
             Offload::Tbf => shaped::held_back(trial),
         };
-        found.unwrap_or_else(|error| Finding::failed(format!("the test could not be sent: {error}")))
+        found.unwrap_or_else(|error| TrialResult::failed(format!("the test could not be sent: {error}")))
     } else {
-        Finding::failed(format!("{offload} does not work with {}", trial.transport))
+        TrialResult::failed(format!("{offload} does not work with {}", trial.transport))
     };
     let kernel = !matches!(offload, Offload::Software);
     let why = if finding.held || !kernel {

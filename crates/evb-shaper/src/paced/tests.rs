@@ -42,7 +42,7 @@ fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut source = PacedSource::new(SourceCore::new(config, START), pacing);

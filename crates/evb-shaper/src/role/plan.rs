@@ -30,7 +30,7 @@ pub struct BuilderRoleConfig {
     /// Position in the list of sources at which the rotation of grants starts.
     pub rotation: usize,
     /// Longest time that data may wait in full queues on the way to the builder; zero if not known.
-    pub queue: Duration,
+    pub queue_delay: Duration,
     /// Limit on the memory for payloads; `None` for no limit.
     pub memory: Option<Bytes>,
     /// True if lanes use datagrams.
@@ -111,7 +111,7 @@ fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderConfi
         lease: Duration::from_nanos(parameters.lease_ns),
         sources,
         max_fragment: roster.max_fragment.iter().copied().map(Bytes::new).collect(),
-        queue: config.queue,
+        queue_delay: config.queue_delay,
         report_period: Duration::from_nanos(parameters.report_ns),
     })
 }

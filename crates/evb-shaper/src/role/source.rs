@@ -47,7 +47,7 @@ pub struct SourceRoleConfig {
     pub datagrams: bool,
     /// Longest time that announcements may wait in full queues on the way to a builder; zero if not
     /// known.
-    pub queue: Duration,
+    pub queue_delay: Duration,
     /// Paces at which the source sends to each builder.
     pub paces: Paces,
 }

@@ -132,7 +132,7 @@ impl World {
             sources: ids.clone(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); plan.sources],
             // The simulated network has no queues.
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let source = |id: &SourceId| SourceConfig {
@@ -145,7 +145,7 @@ impl World {
             decided: EventId::default(),
             deadline: Duration::from_secs(20),
             // The simulated network has no queues.
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::udp(1500, CELL), 1);

@@ -94,7 +94,7 @@ impl World {
             lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![MAX_FRAGMENT; plan.sources],
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let source = |id: &SourceId| SourceConfig {
@@ -106,7 +106,7 @@ impl World {
             on_demand: false,
             decided: EventId::default(),
             deadline: Duration::from_secs(20),
-            queue: Duration::from_millis(1),
+            queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::tcp(1500, CELL), 1);

@@ -75,7 +75,7 @@ pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
         lease: Duration::ZERO,
         sources: (1..=sources).map(SourceId::new).collect(),
         max_fragment: vec![Bytes::mib(1); sources.into()],
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     }
 }

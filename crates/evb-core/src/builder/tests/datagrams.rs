@@ -113,7 +113,7 @@ impl Bench {
             lease: Duration::ZERO,
             sources: vec![SourceId::new(3)],
             max_fragment: vec![Bytes::kib(64)],
-            queue: Duration::ZERO,
+            queue_delay: Duration::ZERO,
             report_period: Duration::ZERO,
         };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));

@@ -14,8 +14,8 @@ fn at(micros: u64) -> Instant {
 
 /// Returns the recovery state of a lane with 10 permitted segments of 100 bytes and a measured
 /// round trip time of 1 ms.
-fn lane() -> Recovery {
-    let mut recovery = Recovery::new(None, at(0));
+fn lane() -> LossRecovery {
+    let mut recovery = LossRecovery::new(None, at(0));
     (0..20).for_each(|_| recovery.sample(MILLISECOND));
     recovery.permit(0..1000, 1, at(0));
     recovery
@@ -34,12 +34,12 @@ fn header(heard: u32, request: Request, offset: Option<u64>) -> DatagramHeader {
     DatagramHeader { kind, request, association, sequence: 1, heard, offset: offset.unwrap_or(0) }
 }
 
-fn arrive(recovery: &mut Recovery, range: Range<u64>, request: Request, now: Instant) -> Vec<Range<u64>> {
+fn arrive(recovery: &mut LossRecovery, range: Range<u64>, request: Request, now: Instant) -> Vec<Range<u64>> {
     arrive_hearing(recovery, range, request, request.into(), now)
 }
 
 fn arrive_hearing(
-    recovery: &mut Recovery,
+    recovery: &mut LossRecovery,
     range: Range<u64>,
     request: Request,
     heard: u32,
@@ -52,7 +52,7 @@ fn arrive_hearing(
     parts
 }
 
-fn expire(recovery: &mut Recovery, now: Instant) -> Vec<(Range<u64>, Request)> {
+fn expire(recovery: &mut LossRecovery, now: Instant) -> Vec<(Range<u64>, Request)> {
     let mut parts = Vec::new();
     recovery.expire(0, &RangeSet::default(), now, |range, request| parts.push((range, request)));
     parts

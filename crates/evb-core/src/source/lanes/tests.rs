@@ -38,7 +38,7 @@ fn source(fragments: u64) -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, at(0));

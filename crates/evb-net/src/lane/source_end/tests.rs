@@ -55,7 +55,7 @@ fn core() -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut core = SourceCore::new(config, clock::now());

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use evb_core::{time::Instant, units::Rate};
 
-use super::{Finding, Trial, observe::Observed, rounded};
+use super::{Trial, TrialResult, observe::Observed, rounded};
 use crate::{
     clock,
     pacing::{
@@ -95,8 +95,8 @@ impl Timing {
         )
     }
 
-    fn finding(&self, count: usize, gap: Duration, witness: &str) -> Finding {
-        Finding {
+    fn finding(&self, count: usize, gap: Duration, witness: &str) -> TrialResult {
+        TrialResult {
             held: self.holds(count),
             undecided: false,
             median_error: self.error,
@@ -108,8 +108,8 @@ impl Timing {
 
 /// Tests an executor in the kernel: hands over all datagrams together, each with its departure
 /// time.
-pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration) -> io::Result<Finding> {
-    let mut last = Finding::failed("nothing was sent");
+pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration) -> io::Result<TrialResult> {
+    let mut last = TrialResult::failed("nothing was sent");
     for attempt in 0..ATTEMPTS {
         let mut observed = Observed::open(trial, executor, None)?;
         let first = clock::now() + AHEAD * (1 << attempt) + delta;
@@ -141,12 +141,12 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
 ///
 /// The rate is below `fq`'s `low_rate_threshold` of 550 kbit/s, since a faster flow may send
 /// `initial_quantum` (ten packets of the device's MTU) unpaced.
-pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<Finding> {
+pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<TrialResult> {
     /// Length of the test datagrams on layer 2: small, but long enough that no device pads them.
     const LENGTH: usize = 100;
     let headers = if trial.to.is_ipv4() { 14 + 20 + 8 } else { 14 + 40 + 8 };
     let rate = Rate::from_bytes_per_second((LENGTH as u128 * 1_000_000_000 / GAP.as_nanos()) as u64);
-    let mut last = Finding::failed("nothing was sent");
+    let mut last = TrialResult::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
         let mut observed = Observed::open(trial, executor, Some(rate))?;
         // The pause lets `fq` forget the datagram that `open` sent, so that the flow's next
@@ -169,7 +169,7 @@ pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<Findin
 
 /// Sends datagrams at their departure times with the executor's timer. This test cannot fail; it
 /// measures the precision of the timer on this host.
-pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<Finding> {
+pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<TrialResult> {
     const COUNT: usize = 32;
     const GAP: Duration = Duration::from_millis(1);
     let mut observed = Observed::open(trial, executor, None)?;
@@ -182,7 +182,7 @@ pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<Finding
     observed.wait(COUNT + 1, clock::now() + PATIENCE)?;
     let timing = Timing::of(&asked, observed.departures(), GAP, Duration::ZERO);
     let waits = if executor.spins() { "spinning" } else { "a timer" };
-    Ok(Finding {
+    Ok(TrialResult {
         held: true,
         undecided: false,
         median_error: timing.error,

@@ -12,7 +12,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-use super::{Finding, Trial, UNSENT};
+use super::{Trial, TrialResult, UNSENT};
 use crate::{
     clock,
     pacing::{
@@ -37,10 +37,10 @@ const FASTER: f64 = 1.5;
 /// Tests the pacing of TCP, which paces by itself on any device (since Linux 4.20 by departure
 /// times, with or without `fq`). A flow inside this host suffices as a proof, and needs no listener
 /// on another host.
-pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
+pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<TrialResult> {
     let volume = (RATE * TIME).count();
     let mut free = 0.0f64;
-    let mut last = Finding::failed("nothing was sent");
+    let mut last = TrialResult::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
         free = free.max(flow(trial, None, volume)?);
         let seen = flow(trial, Some(RATE), volume)?;
@@ -48,7 +48,7 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
         let error = (seen - asked).abs() / asked;
         let rate = trial.rate.unwrap_or(RATE);
         let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
-        last = Finding {
+        last = TrialResult {
             held: error <= TOLERANCE && free > FASTER * seen,
             undecided: false,
             median_error: Some(error),

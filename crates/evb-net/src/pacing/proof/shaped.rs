@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use evb_core::{time::Instant, units::Rate};
 
-use super::{Finding, Trial, observe::Observed};
+use super::{Trial, TrialResult, observe::Observed};
 use crate::{
     clock,
     pacing::{executor::TokenBucketFilter, sender::SendError},
@@ -45,9 +45,9 @@ const FASTER: f64 = 1.1;
 const TOO_SLOW: &str = "this host is too slow to tell";
 
 /// Tests a token bucket: sends a burst and measures the rate at which the end of the burst departs.
-pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
+pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
     let Some(rate) = trial.rate else {
-        return Ok(Finding::failed("no rate was given to compare with"));
+        return Ok(TrialResult::failed("no rate was given to compare with"));
     };
     let packets = |time: Duration| usize::try_from((rate * time).count() / LAYER_2).unwrap_or(usize::MAX);
     // The bucket refills while the burst is sent: a burst of twice the depth empties a bucket whose
@@ -55,16 +55,16 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     let depth = packets(DEPTH).max(LEAST_DEPTH);
     let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
     if count < 12 {
-        return Ok(Finding::failed(format!("{rate} is too slow for a test of {LONGEST:?}")));
+        return Ok(TrialResult::failed(format!("{rate} is too slow for a test of {LONGEST:?}")));
     }
-    let mut last = Finding::failed("nothing was sent");
+    let mut last = TrialResult::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
         let mut observed = Observed::open(trial, &TokenBucketFilter, None)?;
         let offered = send_burst(&mut observed, trial, count)?;
         observed.wait(count + 1, clock::now() + LONGEST)?;
         let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
         let (finding, found) = judge(&offered, &seen, rate);
-        last = Finding { why: format!("{}, seen {}", finding.why, observed.witness()), ..finding };
+        last = TrialResult { why: format!("{}, seen {}", finding.why, observed.witness()), ..finding };
         // A busy host may lower the measured rate, but never raises it, so a rate that is too high
         // ends the test.
         if last.held || found > rate.bytes_per_second() * (1.0 + TOLERANCE) {
@@ -95,16 +95,16 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
 ///
 /// Packets that depart after the last packet was handed over had to wait, and show the rate of the
 /// bucket. If no packet had to wait, either there is no bucket, or the bucket was never empty.
-pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Finding, f64) {
+pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (TrialResult, f64) {
     let (Some(end), Some(offer)) = (offered.last(), rate_of(offered)) else {
-        return (Finding::failed("hardly anything could be sent"), 0.0);
+        return (TrialResult::failed("hardly anything could be sent"), 0.0);
     };
     let asked = rate.bytes_per_second();
     let waited = seen.get(seen.partition_point(|at| at <= end)..).unwrap_or_default();
     let shown = if waited.len() >= WAITED { waited } else { seen };
     let Some(found) = rate_of(shown) else {
         let why = format!("{} of {} datagrams were seen to leave", seen.len(), offered.len());
-        return (Finding::failed(why), 0.0);
+        return (TrialResult::failed(why), 0.0);
     };
     let error = (found - asked).abs() / asked;
     let lost = offered.len().saturating_sub(seen.len());
@@ -118,7 +118,7 @@ pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Findi
         why = format!("{why}, {:.0} Mbit/s were offered: {TOO_SLOW}", offer * 8e-6);
     }
     (
-        Finding {
+        TrialResult {
             held: error <= TOLERANCE && !undecided,
             undecided,
             median_error: Some(error),

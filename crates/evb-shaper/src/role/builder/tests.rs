@@ -30,7 +30,7 @@ fn config() -> BuilderRoleConfig {
         shaping: Shaping::LOOPBACK,
         cost: PacketCost::tcp(1500, CELL),
         rotation: 0,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         memory: None,
         datagrams: false,
     }

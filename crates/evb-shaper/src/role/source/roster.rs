@@ -40,7 +40,7 @@ pub(super) fn paced(
         on_demand: config.on_demand,
         decided: EventId::new(parameters.decided),
         deadline: Duration::from_nanos(parameters.deadline_ns),
-        queue: config.queue,
+        queue_delay: config.queue_delay,
         report_period: Duration::from_nanos(parameters.report_ns),
     };
     Ok(PacedSource::new(SourceCore::new(core, now), pacing))

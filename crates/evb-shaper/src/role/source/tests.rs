@@ -21,7 +21,7 @@ fn role_with(on_demand: bool) -> SourceRole {
         max_fragment: Bytes::new(1000),
         on_demand,
         datagrams: false,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         paces: Paces::none(PacketCost::tcp(1500, CELL)),
     };
     let peer = evb_core::id::Peer::Source(SOURCE);

@@ -111,7 +111,7 @@ impl Running {
             shaping: scenario.shaping.clone(),
             cost: scenario.cost(),
             rotation: id.number().into(),
-            queue: scenario.queue(),
+            queue_delay: scenario.queue(),
             memory: None,
             datagrams: scenario.is_udp(),
         };

@@ -82,7 +82,7 @@ impl SourceHost {
                         max_fragment: scenario.readout.size.largest(),
                         on_demand: scenario.pushes == Pushes::OnDemand,
                         datagrams: scenario.is_udp(),
-                        queue: scenario.queue(),
+                        queue_delay: scenario.queue(),
                         paces: Paces::none(scenario.cost()),
                     };
                     let role = SourceRole::new(config, &start, now).map_err(Failure::protocol)?;

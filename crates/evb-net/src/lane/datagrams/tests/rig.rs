@@ -121,7 +121,7 @@ pub(super) fn builder_core() -> BuilderCore<GrantAll> {
         lease: Duration::ZERO,
         sources: vec![ASSOCIATION.source],
         max_fragment: vec![Bytes::mib(1)],
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let now = clock::now();
@@ -142,7 +142,7 @@ fn source_core(path: Path) -> SourceCore {
         on_demand: false,
         decided: EventId::default(),
         deadline: Duration::MAX,
-        queue: Duration::ZERO,
+        queue_delay: Duration::ZERO,
         report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, clock::now());
