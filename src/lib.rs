@@ -112,7 +112,7 @@ pub mod security;
 pub mod prelude;
 
 pub use builder::Builder;
-pub use evb_core::{event, fragment, id, ledger, units};
+pub use evb_core::{event, fragment, id, ledger, time, units};
 pub use evb_file as file;
 pub use local::LocalSystem;
 pub use run_control::RunControl;

@@ -16,7 +16,11 @@ pub use evb_core::{lane::LaneError, session::RoleFault, wire::control::Malformed
 pub use evb_net::{
     class::TrafficClass,
     control::{ConnectError, LinkError},
-    lane::LaneOptions,
-    pacing::{Choice, Etf, Executor, NotProved, Software, Transport, Txtime, choose},
+    handshake::HandshakeError,
+    lane::{LaneOptions, datagrams::PathError},
+    pacing::{
+        Choice, DepartureClock, Etf, Executor, NotProved, Offload, Proof, Software, Transport, Trial, Txtime,
+        choose,
+    },
     resolve::ResolveError,
 };

@@ -12,6 +12,17 @@ use core::{
 ///
 /// Each host has its own clock: never subtract instants of two hosts without the offset between
 /// their clocks.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evb_core::time::Instant;
+///
+/// let triggered = Instant::from_nanos(2_000_000);
+/// let complete = triggered + Duration::from_micros(350);
+/// assert_eq!(complete.since(triggered), Duration::from_micros(350));
+/// assert_eq!(triggered.since(complete), Duration::ZERO); // never negative
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

@@ -73,7 +73,8 @@ impl Kernel {
         self.program().exists() && self.busybox().exists()
     }
 
-    /// Returns the path of a folder for one start of the kernel, beside the unpacked Debian packages.
+    /// Returns the path of a folder for one start of the kernel, beside the unpacked Debian
+    /// packages.
     pub(super) fn job_folder(&self) -> PathBuf {
         let name = format!("evb-uml-job-{}", std::process::id());
         self.folder.parent().map_or_else(|| name.clone().into(), |parent| parent.join(&name))

@@ -21,7 +21,7 @@ const MACHINES: [(&str, &str); 17] = [
     ("Assembly", "crates/evb-core/src/builder/assembly.rs"),
     ("OutgoingLane", "crates/evb-core/src/lane/outgoing.rs"),
     ("IncomingLane", "crates/evb-core/src/lane/incoming.rs"),
-    ("Recovery", "crates/evb-core/src/lane/recovery.rs"),
+    ("LossRecovery", "crates/evb-core/src/lane/recovery.rs"),
     ("EventCounts", "crates/evb-core/src/ledger.rs"),
     ("SourceRole", "crates/evb-shaper/src/role/source.rs"),
     ("BuilderRole", "crates/evb-shaper/src/role/builder.rs"),

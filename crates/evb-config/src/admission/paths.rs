@@ -224,8 +224,8 @@ impl MeasuredPath {
     /// Parses the path from a grant to its data in `text`, which came from `file`.
     ///
     /// # Errors
-    /// [`PathError`]: the text is not the summary of a run, or lacks the measured times from a grant to
-    /// its data (`grant_path`).
+    /// [`PathError`]: the text is not the summary of a run, or lacks the measured times from a
+    /// grant to its data.
     pub fn parse(file: String, text: &str) -> Result<Self, PathError> {
         match serde_json::from_str::<Value>(text) {
             Ok(value) => Self::of(file, &value["grant_path_us"]),

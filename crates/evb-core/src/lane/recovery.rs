@@ -1,4 +1,5 @@
-//! [`LossRecovery`]: the permitted bytes that have not arrived, and the detection of losses among them.
+//! [`LossRecovery`]: the permitted bytes that have not arrived, and the detection of losses among
+//! them.
 
 mod counters;
 mod pending;

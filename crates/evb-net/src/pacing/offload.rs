@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// The component that makes each train of packets wait for its departure time.
+///
+/// ```
+/// use evb_net::pacing::{Offload, Transport};
+///
+/// let asked = Offload::from_word("txtime").expect("a word of `shaping.offload`");
+/// assert!(asked.fits(Transport::Udp));
+/// assert!(!asked.fits(Transport::Tcp)); // the kernel's TCP chooses its own departure times
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Offload {
     /// This program waits for the departure times, with a timer or by spinning.

@@ -24,6 +24,16 @@ use crate::host::{
 };
 
 /// A network path on which an offload is to be proved, as the lanes will use the path.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evb_net::pacing::{Transport, Trial};
+///
+/// let (here, builder) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 7));
+/// let trial = Trial { port: Some(7101), ..Trial::new(Transport::Udp, here, builder) };
+/// assert_eq!(trial.to, builder);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Transport of the lanes.
@@ -58,6 +68,15 @@ impl Trial {
 }
 
 /// Result of the proof of one offload on one path.
+///
+/// ```
+/// use evb_net::pacing::{Offload, Transport, Trial, prove};
+///
+/// let home = [127, 0, 0, 1];
+/// let proof = prove(Offload::Software, &Trial::new(Transport::Udp, home, home));
+/// assert_eq!(proof.offload, Offload::Software);
+/// println!("{proof}"); // such as "software works on lo: ..."
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
     /// Offload that was tried.

@@ -47,6 +47,13 @@ pub struct Path {
 }
 
 /// Reason why a lane cannot use datagrams.
+///
+/// ```
+/// use evb_net::lane::datagrams::PathError;
+///
+/// let error = PathError::Silence { peer: "192.0.2.7:7101".parse().expect("an address") };
+/// assert!(error.to_string().contains("firewalls"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The builder replied to no probe of any size.
