@@ -186,7 +186,7 @@ impl<R: Rig> Search<'_, R> {
     fn grow(&mut self, limits: Limits) -> Result<(), R::Error> {
         let most = limits.burst.count();
         let mut size = (8.0 * self.links.len() as f64 * self.frame()) as u64;
-        while self.finding.smallest_lossy.is_none() {
+        while self.finding.smallest_lossy.is_none() && self.finding.not_reached.is_none() {
             if size > most {
                 self.finding.not_reached = Some("the largest burst fits into the buffer");
                 break;
@@ -234,11 +234,10 @@ impl<R: Rig> Search<'_, R> {
         if trace.host_drops > 0 || trace.errors() > 0 {
             self.finding.spoilt += 1;
             self.rig.say(&format!("burst of {sent}: a host lost datagrams, not the port"));
-            // If hosts lose datagrams in many bursts before the port does, smaller and larger
-            // bursts would not help.
+            // If hosts lose datagrams in many bursts before the port does, larger bursts do not
+            // help.
             if self.finding.spoilt > 5 && self.finding.smallest_lossy.is_none() {
                 self.finding.not_reached = Some("a host loses datagrams before the port does");
-                self.finding.smallest_lossy = None;
             }
             return Ok(());
         }
