@@ -190,7 +190,7 @@ fn a_host_that_is_not_good_enough_exits_with_1() {
             .expect("the example");
     let file = tempfile::NamedTempFile::new().expect("a file");
     // No host has a core of this number.
-    let pinned = text.replacen("listen = \"127.0.0.1:7101\"", "listen = \"127.0.0.1:7101\"\ncore = 4095", 1);
+    let pinned = text.replacen("listen = \"127.0.0.1:7101\"", "listen = \"127.0.0.1:7101\"\ncpu = 4095", 1);
     assert_ne!(pinned, text);
     fs::write(file.path(), pinned).expect("written");
     let path = file.path().to_str().expect("a plain path");
