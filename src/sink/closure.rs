@@ -15,7 +15,7 @@ use super::{Sink, SinkError};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (sizes, seen) = mpsc::channel();
 /// let sink = FnSink(move |event: &Event| {
-///     sizes.send(event.payload_size()).map_err(|_| SinkError::lost("nobody reads the sizes"))
+///     sizes.send(event.payload_size()).map_err(|_| SinkError::lost("the receiver is gone"))
 /// });
 /// let run = LocalSystem::new(1, 1).events(1).start(|_| sink.clone()).await?;
 /// let data = Fragment::new(EventId::FIRST, Timestamp::new(0), "detector data");

@@ -86,7 +86,7 @@ pub struct JournalConfig {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// let path = dir.path().join("journal");
-/// std::fs::write(&path, "a text that somebody put here")?;
+/// std::fs::write(&path, "not a journal")?;
 /// match unfinished_run(&path) {
 ///     Err(JournalError::Foreign(file)) => assert_eq!(file, path),
 ///     other => panic!("{other:?}"),

@@ -44,8 +44,8 @@ impl Advice {
 /// unknown. A budget slightly above C·R keeps the link busy, because a builder gives its next
 /// grants as soon as data arrive and holds back only a packet or two; the rest is margin.
 const UNSTATED_MARGIN: u64 = 4;
-/// The largest number of slots that is suggested; with so many small events, larger events are a
-/// better use of memory.
+/// Largest suggested number of slots. Where the calculation asks for more, events are small, and
+/// larger events are a better use of memory.
 const MOST_SLOTS: f64 = 1024.0;
 
 /// Part of the triggers that may find all slots taken.

@@ -360,8 +360,8 @@ impl Books {
         self.findings.problem(problem);
     }
 
-    /// Records an incident that cost no event. Operators want to know of it, but the run still
-    /// counts as good.
+    /// Records an incident that cost no event. The summary reports it to operators, but the run
+    /// still counts as good.
     pub(super) fn remark(&mut self, remark: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: remark.clone(), remark: true, ..Finding::default() };
         outbox.journal(What::Finding(finding), now);

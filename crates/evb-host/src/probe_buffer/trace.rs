@@ -7,12 +7,12 @@
 //! known separately. A datagram's time of *entry* into the port is its sending time plus the delay
 //! without a queue.
 //!
-//! When the first lost datagram enters, the port is full. A full port holds the bytes that have
-//! entered and have not left: `buffer = entered − left`. Bytes that a token bucket lets through at
-//! once at the start have left, so that they do not count. The port sends at a constant rate while
-//! it has a queue, and the recorded time of an arrival can only be late. Therefore the bytes that
-//! have left are not read from single arrivals, but from the straight line with the port's rate
-//! that lies before all recorded arrivals.
+//! The port is full at the moment when it loses the first datagram. A full port holds the bytes
+//! that have entered and have not left: `buffer = entered − left`. Bytes that a token bucket lets
+//! through at once at the start have left, so that they do not count. The port sends at a constant
+//! rate while it has a queue, and the recorded time of an arrival can only be late. Therefore the
+//! bytes that have left are not read from single arrivals, but from the straight line with the
+//! port's rate that lies before all recorded arrivals.
 
 /// The datagrams that one sender sends for a burst.
 #[derive(Clone, Debug, Default)]

@@ -269,8 +269,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Shows the page a made-up status of 320 peers; other tests run evbd itself with so many
-    /// peers.
+    /// Shows the page a made-up status of 320 peers; other tests run evbd itself with that number
+    /// of peers.
     async fn large_system(&mut self) -> Result<()> {
         self.daemon.wait("a survey", |status| status["survey"]["builders"][0].is_object())?;
         self.browser.script(include_str!("large.js")).await?;

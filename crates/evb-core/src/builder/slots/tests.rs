@@ -35,16 +35,16 @@ fn bring(slots: &mut Slots, source: usize, number: u64, now: Instant, ended: imp
     slots.conclude(slot, source, true, now, ended);
 }
 
-fn nobody(event: &Assembly) {
+fn none_ends(event: &Assembly) {
     panic!("{event:?}");
 }
 
 #[test]
 fn an_event_ends_once_and_its_slot_is_free_when_the_sink_is_done() {
     let (config, mut slots, mut ended) = (config(2, 1), slots(2, 1), Vec::new());
-    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    assert!(slots.assign(event(1), of(2), at(0), none_ends));
     assert!(slots.take_newly_full() && !slots.take_newly_full());
-    bring(&mut slots, 1, 1, at(1), nobody);
+    bring(&mut slots, 1, 1, at(1), none_ends);
     assert!(slots.take_event(&config).is_none());
     bring(&mut slots, 0, 1, at(2), |event| ended.push((event.event(), event.missing().len())));
     assert_eq!(ended, [(event(1), 0)]);
@@ -52,11 +52,11 @@ fn an_event_ends_once_and_its_slot_is_free_when_the_sink_is_done() {
     let taken = slots.take_event(&config).unwrap();
     assert_eq!((taken.id, taken.is_complete(), taken.builder), (event(1), true, config.id));
     assert!(slots.take_event(&config).is_none());
-    assert!(!slots.assign(event(2), of(2), at(2), nobody), "the only slot is with the sink");
+    assert!(!slots.assign(event(2), of(2), at(2), none_ends), "the only slot is with the sink");
     let slot = slots.find(event(1)).unwrap();
     slots.release(slot, taken, &config.sources);
     assert_eq!((slots.used(), slots.find(event(1))), (0, None));
-    assert!(slots.assign(event(2), of(2), at(3), nobody));
+    assert!(slots.assign(event(2), of(2), at(3), none_ends));
     slots.invariants();
 }
 
@@ -77,14 +77,14 @@ fn what_is_announced_for_nothing_has_a_reason() {
 #[test]
 fn an_assigned_event_takes_the_slot_of_the_oldest_that_nobody_assigned() {
     let (mut slots, mut evicted) = (slots(1, 3), Vec::new());
-    assert!(slots.assign(event(1), of(1), at(0), nobody));
+    assert!(slots.assign(event(1), of(1), at(0), none_ends));
     slots.announce(0, 10, &announcement(8, 1), at(2)).unwrap();
     slots.announce(0, 20, &announcement(9, 1), at(1)).unwrap();
     slots.make_room(event(1), |_| panic!("event 1 has a slot"));
     slots.make_room(event(2), |event| evicted.extend(event.announced()));
     assert_eq!(evicted, [(0, 20)]);
     slots.invariants();
-    assert!(slots.assign(event(2), of(1), at(3), nobody));
+    assert!(slots.assign(event(2), of(1), at(3), none_ends));
     assert_eq!((slots.find(event(9)), slots.used()), (None, 3));
 }
 
@@ -102,13 +102,13 @@ fn events_that_nobody_assigns_are_evicted_in_the_end() {
 #[test]
 fn a_deadline_waits_for_who_is_awaited_and_begins_anew() {
     let (mut slots, mut missing) = (slots(2, 2), SourceSet::default());
-    slots.publish(1, set(&[0]), set(&[1]), at(0), nobody);
-    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    slots.publish(1, set(&[0]), set(&[1]), at(0), none_ends);
+    assert!(slots.assign(event(1), of(2), at(0), none_ends));
     assert_eq!(slots.next_deadline(), Some(at(0) + DEADLINE));
-    slots.expire(at(0) + DEADLINE, nobody);
+    slots.expire(at(0) + DEADLINE, none_ends);
     assert_eq!(slots.next_deadline(), None, "the supervisor waits for source 1");
     let back = at(0) + 2 * DEADLINE;
-    slots.publish(2, set(&[0, 1]), set(&[]), back, nobody);
+    slots.publish(2, set(&[0, 1]), set(&[]), back, none_ends);
     assert_eq!(slots.next_deadline(), Some(back + DEADLINE));
     slots.expire(back + DEADLINE, |event| missing = event.missing());
     assert_eq!(missing, set(&[0, 1]));
@@ -118,7 +118,7 @@ fn a_deadline_waits_for_who_is_awaited_and_begins_anew() {
 #[test]
 fn deadlines_of_events_that_are_over_are_forgotten() {
     let mut slots = slots(1, 2);
-    assert!(slots.assign(event(1), of(1), at(0), nobody));
+    assert!(slots.assign(event(1), of(1), at(0), none_ends));
     for millis in 1..100 {
         slots.put_off(SlotIndex::new(0), at(millis));
     }
@@ -129,9 +129,9 @@ fn deadlines_of_events_that_are_over_are_forgotten() {
 #[test]
 fn a_process_that_comes_back_unexpected_is_not_waited_for() {
     let (mut slots, mut missing) = (slots(2, 4), SourceSet::default());
-    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    assert!(slots.assign(event(1), of(2), at(0), none_ends));
     slots.announce(1, 0, &announcement(1, 5), at(1)).unwrap();
-    bring(&mut slots, 0, 1, at(1), nobody);
+    bring(&mut slots, 0, 1, at(1), none_ends);
     slots.rosters.publish(2, set(&[0]), set(&[]));
     slots.withdraw(1, at(2), |event| missing = event.missing());
     assert_eq!(missing, set(&[1]));
@@ -141,10 +141,10 @@ fn a_process_that_comes_back_unexpected_is_not_waited_for() {
 #[test]
 fn a_process_that_comes_back_expected_has_another_deadline() {
     let mut slots = slots(2, 4);
-    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    assert!(slots.assign(event(1), of(2), at(0), none_ends));
     slots.announce(1, 0, &announcement(1, 5), at(1)).unwrap();
-    bring(&mut slots, 0, 1, at(1), nobody);
-    slots.withdraw(1, at(2), nobody);
+    bring(&mut slots, 0, 1, at(1), none_ends);
+    slots.withdraw(1, at(2), none_ends);
     let slot = slots.find(event(1)).unwrap();
     assert_eq!(slots.deadlines.back(), Some(&(at(2) + DEADLINE, event(1))));
     assert_eq!(slots.announce(1, 0, &announcement(1, 5), at(3)), Ok(slot), "it announces again");
@@ -155,8 +155,8 @@ fn a_process_that_comes_back_expected_has_another_deadline() {
 fn a_broken_lane_gives_up_what_it_announced_and_did_not_bring() {
     let (mut slots, mut ended) = (slots(2, 4), Vec::new());
     for number in 1..=3 {
-        assert!(slots.assign(event(number), of(2), at(0), nobody));
-        bring(&mut slots, 0, number, at(1), nobody);
+        assert!(slots.assign(event(number), of(2), at(0), none_ends));
+        bring(&mut slots, 0, number, at(1), none_ends);
     }
     slots.announce(1, 0, &announcement(2, 5), at(1)).unwrap();
     slots.give_up(1, at(2), |event| ended.push(event.event()));
@@ -167,9 +167,9 @@ fn a_broken_lane_gives_up_what_it_announced_and_did_not_bring() {
 #[test]
 fn latency_is_counted_of_complete_events_only() {
     let mut slots = slots(1, 4);
-    assert!(slots.assign(event(1), of(1), at(0), nobody));
+    assert!(slots.assign(event(1), of(1), at(0), none_ends));
     bring(&mut slots, 0, 1, at(7), |_| {});
-    assert!(slots.assign(event(2), of(1), at(0), nobody));
+    assert!(slots.assign(event(2), of(1), at(0), none_ends));
     slots.expire(at(0) + DEADLINE, |_| {});
     assert!(slots.assign(event(3), of(0), at(50), |_| {}), "the event expects no source");
     assert_eq!(slots.latency().max(), 7000);

@@ -75,8 +75,8 @@ impl World<'_> {
         if run != self.run || self.closed > run {
             return;
         }
-        // The request is repeated because a supervisor that is killed before its journal has the
-        // stop does not know of it after its recovery.
+        // The request is repeated: a supervisor that was killed before it wrote the stop to its
+        // journal has lost the request when it recovers.
         if !matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
             drop(self.ask(Command::Stop));
         }
