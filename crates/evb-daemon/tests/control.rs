@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
+mod signals;
 
 use std::{
     io::{Read as _, Write as _},
@@ -74,18 +75,13 @@ sink   = {{ kind = "file", path = "{out}" }}
 
     /// Asks all processes at once to end.
     fn terminate_all(&self) {
-        let pids = self.processes.iter().map(|(_, child)| child.id().to_string());
-        let killed = Command::new("sh").args(["-c", "kill \"$@\"", "kill", "-s", "TERM"]).args(pids).status();
-        assert!(killed.unwrap().success());
+        signals::send("TERM", self.processes.iter().map(|(_, child)| child));
     }
 
     /// Ends a process by SIGTERM, and returns its exit code.
     fn end(&mut self, name: &str) -> Option<i32> {
         let (_, child) = self.processes.iter().find(|(known, _)| known == name).unwrap();
-        let killed = Command::new("sh")
-            .args(["-c", "kill \"$@\"", "kill", "-s", "TERM", &child.id().to_string()])
-            .status();
-        assert!(killed.unwrap().success());
+        signals::send("TERM", [child]);
         self.exit_code(name)
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
+mod signals;
 
 use std::{
     fs, io,
@@ -100,10 +101,7 @@ give_up = "{give_up}"
     }
 
     fn stop(&self) {
-        let status = Command::new("sh")
-            .args(["-c", "kill \"$@\"", "kill", "-s", "TERM", &self.child.id().to_string()])
-            .status();
-        assert!(status.unwrap().success());
+        signals::send("TERM", [&self.child]);
     }
 
     fn ends(&mut self) -> (Option<i32>, Value) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
+mod signals;
 
 use std::{
     os::unix::net::UnixDatagram,
@@ -85,12 +86,6 @@ impl Systemd {
     }
 }
 
-fn signal(child: &Child, name: &str) {
-    let status =
-        Command::new("sh").args(["-c", "kill \"$@\"", "kill", "-s", name, &child.id().to_string()]).status();
-    assert!(status.unwrap().success());
-}
-
 fn code(child: &mut Child) -> Option<i32> {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
@@ -123,14 +118,14 @@ fn the_manager_hears_of_readiness_state_life_and_end() {
     let heard = manager.hears(has("STATUS=Running, run 1: "));
     assert!(heard.iter().any(|line| line == "WATCHDOG=1"), "{heard:?}");
     // A process that is stopped by SIGSTOP sends no notification.
-    signal(&child, "STOP");
+    signals::send("STOP", [&child]);
     std::thread::sleep(Duration::from_millis(100));
     while manager.socket.recv(&mut [0; 4096]).is_ok() {}
     std::thread::sleep(Duration::from_millis(1500));
     assert!(manager.socket.recv(&mut [0; 4096]).is_err());
-    signal(&child, "CONT");
+    signals::send("CONT", [&child]);
     manager.hears(has("WATCHDOG=1"));
-    signal(&child, "TERM");
+    signals::send("TERM", [&child]);
     manager.hears(has("STOPPING=1"));
     // The time in which the process was stopped may have cost events, so any exit code is accepted.
     assert!(code(&mut child).is_some());
@@ -182,8 +177,8 @@ fn exit_codes_say_how_it_ended() {
     let mut child = launched(&["supervisor", "builder:1", "source:1"], &config);
     // Exit code 130: both signals arrived before the drain was over. Exit code 0: the drain was
     // faster.
-    signal(&child, "INT");
-    signal(&child, "INT");
+    signals::send("INT", [&child]);
+    signals::send("INT", [&child]);
     let left = code(&mut child);
     assert!(left == Some(130) || left == Some(0), "{left:?}");
 }
@@ -203,7 +198,7 @@ fn who_is_interrupted_before_there_is_a_run_leaves_at_once_and_well() {
     for role in ["source:1", "builder:1"] {
         let config = configuration(dir.path(), "", "", "");
         let mut child = launched(&[role], &config);
-        signal(&child, "INT");
+        signals::send("INT", [&child]);
         assert_eq!(code(&mut child), Some(0), "{role}: nothing was under way");
     }
 }

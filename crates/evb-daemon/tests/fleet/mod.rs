@@ -3,6 +3,8 @@
 
 #[path = "../ports/mod.rs"]
 mod ports;
+#[path = "../signals/mod.rs"]
+mod signals;
 
 use std::{
     fmt::Write as _,
@@ -132,10 +134,7 @@ impl Fleet {
     /// Sends a signal, given by its name, to a role's process.
     pub(crate) fn signal(&self, role: &str, signal: &str) {
         let (_, child) = self.roles.iter().find(|(name, _)| name == role).expect("that role runs");
-        let status = Command::new("sh")
-            .args(["-c", "kill \"$@\"", "kill", "-s", signal, &child.id().to_string()])
-            .status();
-        assert!(status.expect("`kill` is there").success());
+        signals::send(signal, [child]);
     }
 
     /// Waits for a role's end, and returns its exit code; `None` if a signal ended it.
