@@ -168,11 +168,13 @@ impl Reader {
             Action::Run { commands, code } => self.type_commands(commands, *code),
             Action::Background(command) => {
                 let folder = self.terminal("")?.folder()?;
-                let name = format!("background-{}", self.background.len() + 1);
+                let number = self.background.len() + 1;
                 let mut shell = self.shell(None);
                 shell.current_dir(folder);
-                let mut terminal = Terminal::open(shell, &name, &self.scratch)?;
+                let mut terminal = Terminal::open(shell, &format!("background-{number}"), &self.scratch)?;
                 terminal.begin(&command.line)?;
+                // Later commands address the program by this variable.
+                self.terminal("")?.begin(&format!("TERMINAL_{number}={}", terminal.group()))?;
                 self.background.push(terminal);
                 self.latest = Latest::Background;
                 Ok(())
@@ -204,7 +206,6 @@ impl Reader {
     /// Types commands in the first terminals of their hosts: on one host one after the other, on
     /// several hosts at the same time.
     fn type_commands(&mut self, commands: &[page::Command], code: i32) -> Result<()> {
-        let groups: Vec<u32> = self.background.iter().map(Terminal::group).collect();
         let mut hosts: Vec<String> = Vec::new();
         let mut running: BTreeMap<String, &str> = BTreeMap::new();
         for (index, command) in commands.iter().enumerate() {
@@ -217,9 +218,6 @@ impl Reader {
             }
             if let Some(line) = running.remove(&host) {
                 succeeds(terminal, line, 0)?;
-            }
-            for (number, group) in (1..).zip(&groups) {
-                terminal.begin(&format!("TERMINAL_{number}={group}"))?;
             }
             terminal.begin(&command.line)?;
             if command.host.is_some() {
