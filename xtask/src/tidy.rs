@@ -1,7 +1,7 @@
 //! Checks of the coding rules of this project. Every check takes the repository and returns its
 //! findings.
 
-mod finding;
+mod violation;
 mod syntax;
 mod crates;
 mod modules;
@@ -28,7 +28,7 @@ mod subjects;
 
 use anyhow::Result;
 
-use self::finding::Violation;
+use self::violation::Violation;
 use crate::repo::{self, Repo};
 
 /// Name and function of a check.

@@ -31,17 +31,17 @@ use crate::{Admission, Loaded, Problem, Problems, Severity};
 pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems) {
     let sums = sums(&loaded.config, machine_memory);
     let deliberate = loaded.config.network.admission == Admission::Warn;
-    let problem = |finding: Objection| {
-        let (severity, remedy) = match finding.weight {
-            Weight::Fatal => (Severity::Error, finding.remedy),
+    let problem = |objection: Objection| {
+        let (severity, remedy) = match objection.weight {
+            Weight::Fatal => (Severity::Error, objection.remedy),
             Weight::Overload if !deliberate => {
                 let on_purpose = "to overload on purpose, set [network] admission = \"warn\"";
-                (Severity::Error, format!("{}; {on_purpose}", finding.remedy))
+                (Severity::Error, format!("{}; {on_purpose}", objection.remedy))
             }
-            Weight::Overload | Weight::Risk => (Severity::Warning, finding.remedy),
+            Weight::Overload | Weight::Risk => (Severity::Warning, objection.remedy),
         };
-        let span = loaded.origin.span(finding.key);
-        Problem { severity, key: finding.key.to_owned(), span, reason: finding.reason, remedy }
+        let span = loaded.origin.span(objection.key);
+        Problem { severity, key: objection.key.to_owned(), span, reason: objection.reason, remedy }
     };
     let problems = objections(&loaded.config, &sums).into_iter().map(problem);
     let problems = Problems::new(loaded.origin.clone(), problems.collect());

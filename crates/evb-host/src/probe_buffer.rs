@@ -25,7 +25,7 @@ use evb_core::units::{Bytes, parse_duration};
 
 use self::{
     listener::{Gathering, Listener},
-    search::{BufferEstimate, Limits, search},
+    search::{Limits, SearchResult, search},
 };
 
 /// The two ends of the measurement.
@@ -137,11 +137,11 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
     };
     let mut listener = Listener::gather(wanted, Some(&mut say))?;
     let limits = Limits { burst: arguments.burst, repeats: arguments.repeats };
-    let finding: BufferEstimate = search(&mut listener, limits)?;
-    listener.end(finding.buffer());
+    let result: SearchResult = search(&mut listener, limits)?;
+    listener.end(result.buffer());
     match arguments.json {
-        true => say!("{:#}", report::json(&finding)),
-        false => say_in_line!("{}", report::text(&finding)),
+        true => say!("{:#}", report::json(&result)),
+        false => say_in_line!("{}", report::text(&result)),
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use syn::{ItemMod, visit::Visit};
 
-use super::{finding::Violation, syntax::is_test_only};
+use super::{syntax::is_test_only, violation::Violation};
 use crate::repo::Repo;
 
 pub(crate) fn check(repo: &Repo) -> Vec<Violation> {

@@ -1,7 +1,7 @@
 //! Comments cite requirements of the protocol by document path and ids (see [`DOCUMENT`]); this
 //! check finds citations of ids that the document does not have.
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::Repo;
 
 const DOCUMENT: &str = "docs/reference/protocol.md";

@@ -6,8 +6,8 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 
 use super::{
-    finding::Violation,
     purity::{NO_TOKIO_SLEEP, PURE},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

@@ -3,8 +3,8 @@
 //! read the clock twice.
 
 use super::{
-    finding::Violation,
     syntax::{identifiers, named_paths},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

@@ -9,9 +9,9 @@ use syn::{
 
 use super::{
     crates::crates,
-    finding::Violation,
     modules::{Module, ModuleTree},
     syntax::{Named, attributes, flatten, is_test_only},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

@@ -3,7 +3,7 @@
 
 use toml::Table;
 
-use super::{crates::crates, finding::Violation};
+use super::{crates::crates, violation::Violation};
 use crate::repo::Repo;
 
 /// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::{Item, Type, spanned::Spanned as _};
 
 use super::{
-    finding::Violation,
     syntax::{attributes, is_test_only},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

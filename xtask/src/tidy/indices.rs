@@ -5,7 +5,7 @@
 use quote::ToTokens as _;
 use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
 
-use super::{finding::Violation, syntax::is_test_only};
+use super::{syntax::is_test_only, violation::Violation};
 use crate::repo::Repo;
 
 /// Names of the things whose indices have a type of their own.

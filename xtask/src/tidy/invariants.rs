@@ -3,7 +3,7 @@
 
 use syn::{ImplItem, Item, Type};
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::Repo;
 
 /// State machines, and parts of them with invariants of their own, each with its file.

@@ -1,7 +1,7 @@
 //! Checks that every relative link in the Markdown files of this repository leads to an existing
 //! file, and to an existing heading if it names one.
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::Repo;
 
 pub(crate) fn check(repo: &Repo) -> Vec<Violation> {

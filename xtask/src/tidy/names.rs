@@ -3,8 +3,8 @@
 use syn::{Ident, ImplItem, Item, Type, visit::Visit};
 
 use super::{
-    finding::Violation,
     syntax::{attributes, is_test_only},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

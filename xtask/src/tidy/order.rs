@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use super::{
     crates::crates,
-    finding::Violation,
     modules::{Module, ModuleTree},
     syntax::{Named, attributes, flatten, is_test_only, named_paths},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

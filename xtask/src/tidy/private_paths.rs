@@ -1,6 +1,6 @@
 //! Checks that no file contains a path of the machine on which it was written.
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::Repo;
 
 /// Private folders; their names are split so that this file passes its own check.

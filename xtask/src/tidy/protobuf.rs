@@ -2,7 +2,7 @@
 //! network and in the journal. State machines, drivers and the simulator use plain structures and
 //! bytes.
 
-use super::{crates::crates, finding::Violation, syntax::named_paths};
+use super::{crates::crates, syntax::named_paths, violation::Violation};
 use crate::repo::Repo;
 
 /// Path of the module that may use Protobuf, without the extension; files in this folder may use it

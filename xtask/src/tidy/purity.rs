@@ -4,8 +4,8 @@
 
 use super::{
     crates::{Krate, crates},
-    finding::Violation,
     syntax::{Named, identifiers, named_paths},
+    violation::Violation,
 };
 use crate::repo::{Repo, RepoFile};
 

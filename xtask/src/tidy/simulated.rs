@@ -6,8 +6,8 @@
 use syn::{Item, Type, visit::Visit};
 
 use super::{
-    finding::Violation,
     syntax::{attributes, is_test_only},
+    violation::Violation,
 };
 use crate::repo::Repo;
 

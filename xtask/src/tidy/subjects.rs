@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::{self, Repo};
 
 /// Commit after which subjects must obey this rule; earlier commits are not checked.

@@ -2,7 +2,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::Repo;
 
 /// Folders in which unsafe code is allowed; the programs under `benches/peers` are thin wrappers of

@@ -1,7 +1,7 @@
 //! Checks that comments and Markdown pages use plain language, which an engineer understands at the
 //! first reading.
 
-use super::finding::Violation;
+use super::violation::Violation;
 use crate::repo::{Repo, RepoFile};
 
 /// Largest length of a comment line, in columns.

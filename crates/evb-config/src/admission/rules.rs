@@ -39,7 +39,7 @@ impl Objection {
     }
 }
 
-/// Returns a finding for every rule that `config` breaks, given its `sums`.
+/// Returns an objection for every rule that `config` breaks, given its `sums`.
 pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     let mut findings = Vec::new();
     if let Some(link) = config.network.link_rate {

@@ -46,7 +46,7 @@ pub(super) struct Limits {
 
 /// The result of the measurement.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct BufferEstimate {
+pub(super) struct SearchResult {
     /// Rate that each sender reached when it sent alone.
     pub(super) links: Vec<Rate>,
     /// Rate of the port in bytes of L2 frames.
@@ -92,16 +92,16 @@ struct Search<'r, R: Rig> {
     links: Vec<f64>,
     port: f64,
     ahead_spacing: u64,
-    finding: BufferEstimate,
+    result: SearchResult,
 }
 
 /// Measures the usable buffer of the port.
 ///
 /// # Errors
 /// The rig reports an error.
-pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<BufferEstimate, R::Error> {
+pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<SearchResult, R::Error> {
     let nothing = Rate::from_bits_per_second(0);
-    let finding = BufferEstimate {
+    let result = SearchResult {
         links: Vec::new(),
         port: nothing,
         offered: nothing,
@@ -112,20 +112,20 @@ pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<BufferEstima
         spoilt: 0,
         not_reached: None,
     };
-    let mut search = Search { rig, links: Vec::new(), port: 0.0, ahead_spacing: FIRST_SPACING, finding };
+    let mut search = Search { rig, links: Vec::new(), port: 0.0, ahead_spacing: FIRST_SPACING, result };
     search.links()?;
     search.overload()?;
-    if search.finding.not_reached.is_none() {
+    if search.result.not_reached.is_none() {
         search.grow(limits)?;
     }
-    if search.finding.smallest_lossy.is_some() {
+    if search.result.smallest_lossy.is_some() {
         search.narrow()?;
         search.repeat(limits)?;
     }
-    if let Some(rate) = search.finding.rate_when_full() {
-        search.finding.port = bits(rate);
+    if let Some(rate) = search.result.rate_when_full() {
+        search.result.port = bits(rate);
     }
-    Ok(search.finding)
+    Ok(search.result)
 }
 
 impl<R: Rig> Search<'_, R> {
@@ -146,7 +146,7 @@ impl<R: Rig> Search<'_, R> {
                 rate = rate.max(trace.rate().unwrap_or(0.0));
             }
             self.links.push(rate);
-            self.finding.links.push(bits(rate));
+            self.result.links.push(bits(rate));
             self.rig.say(&format!("sender {} alone: {}", sender + 1, bits(rate)));
         }
         // Datagrams ahead of a burst must not meet in the port. The spacing of these datagrams is
@@ -155,7 +155,7 @@ impl<R: Rig> Search<'_, R> {
         let spaced = 4.0 * senders as f64 * self.frame() / slowest * 1e9;
         self.ahead_spacing = (spaced as u64).clamp(500_000, 20_000_000);
         if self.links.iter().any(|rate| *rate <= 0.0) {
-            self.finding.not_reached = Some("not every sender's datagrams come through");
+            self.result.not_reached = Some("not every sender's datagrams come through");
         }
         Ok(())
     }
@@ -163,22 +163,22 @@ impl<R: Rig> Search<'_, R> {
     /// Measures the rate of the port while all senders send together, each slightly below its own
     /// rate.
     fn overload(&mut self) -> Result<(), R::Error> {
-        if self.finding.not_reached.is_some() {
+        if self.result.not_reached.is_some() {
             return Ok(());
         }
         for _ in 0..TRIES {
             let trace = self.send(u64::from(TRAIN) * 2 * self.rig.frame().count())?;
             let (offered, came) = (trace.offered(), trace.rate().unwrap_or(0.0));
             self.port = self.port.max(came);
-            self.finding.port = bits(self.port);
-            self.finding.offered = self.finding.offered.max(bits(offered));
+            self.result.port = bits(self.port);
+            self.result.offered = self.result.offered.max(bits(offered));
             self.wait(&trace);
             self.rig.say(&format!("all together: {} offered, {} come", bits(offered), bits(came)));
             if offered >= came * OVERLOAD || trace.lost() > 0 {
                 return Ok(());
             }
         }
-        self.finding.not_reached = Some("the port carries all that these senders can send");
+        self.result.not_reached = Some("the port carries all that these senders can send");
         Ok(())
     }
 
@@ -186,13 +186,13 @@ impl<R: Rig> Search<'_, R> {
     fn grow(&mut self, limits: Limits) -> Result<(), R::Error> {
         let most = limits.burst.count();
         let mut size = (8.0 * self.links.len() as f64 * self.frame()) as u64;
-        while self.finding.smallest_lossy.is_none() && self.finding.not_reached.is_none() {
+        while self.result.smallest_lossy.is_none() && self.result.not_reached.is_none() {
             if size > most {
-                self.finding.not_reached = Some("the largest burst fits into the buffer");
+                self.result.not_reached = Some("the largest burst fits into the buffer");
                 break;
             }
             if !self.rig.may_go_on() {
-                self.finding.not_reached = Some("there was no time for larger bursts");
+                self.result.not_reached = Some("there was no time for larger bursts");
                 break;
             }
             self.try_burst(size)?;
@@ -204,8 +204,8 @@ impl<R: Rig> Search<'_, R> {
     /// Searches for the smallest burst with a loss, between the largest burst without a loss and
     /// the smallest known burst with a loss.
     fn narrow(&mut self) -> Result<(), R::Error> {
-        while let Some(lossy) = self.finding.smallest_lossy {
-            let clean = self.finding.largest_clean;
+        while let Some(lossy) = self.result.smallest_lossy {
+            let clean = self.result.largest_clean;
             let close = lossy.count() as f64 <= clean.count() as f64 * CLOSE;
             let (low, high) = (clean.count() as f64, lossy.count() as f64);
             let least = 2.0 * self.links.len() as f64 * self.frame();
@@ -218,7 +218,7 @@ impl<R: Rig> Search<'_, R> {
     }
 
     fn repeat(&mut self, limits: Limits) -> Result<(), R::Error> {
-        let size = self.finding.smallest_lossy.unwrap_or(limits.burst).count() as f64 * BEYOND;
+        let size = self.result.smallest_lossy.unwrap_or(limits.burst).count() as f64 * BEYOND;
         for _ in 0..limits.repeats {
             if self.rig.may_go_on() {
                 self.try_burst(size as u64)?;
@@ -232,39 +232,39 @@ impl<R: Rig> Search<'_, R> {
         let trace = self.send(size)?;
         let sent = Bytes::new(trace.bytes());
         if trace.host_drops > 0 || trace.errors() > 0 {
-            self.finding.spoilt += 1;
+            self.result.spoilt += 1;
             self.rig.say(&format!("burst of {sent}: a host lost datagrams, not the port"));
             // If hosts lose datagrams in many bursts before the port does, larger bursts do not
             // help.
-            if self.finding.spoilt > 5 && self.finding.smallest_lossy.is_none() {
-                self.finding.not_reached = Some("a host loses datagrams before the port does");
+            if self.result.spoilt > 5 && self.result.smallest_lossy.is_none() {
+                self.result.not_reached = Some("a host loses datagrams before the port does");
             }
             return Ok(());
         }
         self.wait(&trace);
         let lost = trace.lost();
         if lost == 0 {
-            self.finding.largest_clean = self.finding.largest_clean.max(sent);
+            self.result.largest_clean = self.result.largest_clean.max(sent);
             self.rig.say(&format!("burst of {sent}: nothing lost"));
             return Ok(());
         }
-        let smallest = self.finding.smallest_lossy.map_or(sent, |lossy| lossy.min(sent));
-        self.finding.smallest_lossy = Some(smallest);
+        let smallest = self.result.smallest_lossy.map_or(sent, |lossy| lossy.min(sent));
+        self.result.smallest_lossy = Some(smallest);
         // If a larger burst had no loss, the port was lucky then or this loss was not the port's,
         // so that the bound without loss is lowered.
-        self.finding.largest_clean = self.finding.largest_clean.min(smallest);
+        self.result.largest_clean = self.result.largest_clean.min(smallest);
         let estimate = trace.estimate(&self.links);
         if let Some(estimate) = estimate {
             let counted = Bytes::new(estimate.counted as u64);
             self.rig.say(&format!("burst of {sent}: {lost} lost, {counted} in the port at the first"));
-            self.finding.estimates.push(estimate);
+            self.result.estimates.push(estimate);
         }
         Ok(())
     }
 
     fn wait(&mut self, trace: &Trace) {
         let waiting = Bytes::new((trace.longest_wait() * self.port) as u64);
-        self.finding.most_waiting = self.finding.most_waiting.max(waiting);
+        self.result.most_waiting = self.result.most_waiting.max(waiting);
     }
 
     /// Sends a burst of this size: every sender sends slightly below its own rate, and all senders
@@ -285,7 +285,7 @@ fn bits(bytes_per_second: f64) -> Rate {
     Rate::from_bits_per_second((bytes_per_second * 8.0).max(0.0) as u64)
 }
 
-impl BufferEstimate {
+impl SearchResult {
     /// Returns the estimates that count: those of bursts during which no queue formed in the
     /// senders' own links. If fewer than three estimates count, returns all estimates.
     pub(super) fn counting(&self) -> Vec<Estimate> {

@@ -152,9 +152,9 @@ impl Rig for Model {
 
 const LIMITS: Limits = Limits { burst: Bytes::mib(4), repeats: 9 };
 
-fn found(model: &mut Model) -> BufferEstimate {
+fn found(model: &mut Model) -> SearchResult {
     match search(model, LIMITS) {
-        Ok(finding) => finding,
+        Ok(result) => result,
         Err(never) => match never {},
     }
 }
@@ -163,13 +163,13 @@ fn found(model: &mut Model) -> BufferEstimate {
 fn the_limit_of_a_token_bucket_port_and_not_its_burst() {
     for limit in [40_960.0, 65_536.0, 131_072.0, 262_144.0] {
         for (tokens, senders) in [(1_514.0, 2), (16_384.0, 2), (16_384.0, 3), (60_000.0, 2)] {
-            let finding = found(&mut Model { tokens, senders, ..Model::new(limit) });
-            let buffer = finding.buffer().unwrap().count() as f64;
+            let result = found(&mut Model { tokens, senders, ..Model::new(limit) });
+            let buffer = result.buffer().unwrap().count() as f64;
             assert!(
                 (buffer - limit).abs() < 1.5 * FRAME + 0.01 * limit,
-                "{limit} {tokens} {senders}: {buffer} {finding:?}"
+                "{limit} {tokens} {senders}: {buffer} {result:?}"
             );
-            assert!(finding.smallest_lossy.unwrap().count() as f64 > limit);
+            assert!(result.smallest_lossy.unwrap().count() as f64 > limit);
         }
     }
 }
@@ -177,8 +177,8 @@ fn the_limit_of_a_token_bucket_port_and_not_its_burst() {
 #[test]
 fn late_notes_of_what_came_do_not_matter() {
     for late in [50_000, 400_000] {
-        let finding = found(&mut Model { late, ..Model::new(131_072.0) });
-        let [_, counted, _] = finding.spread(|estimate| estimate.counted).unwrap();
+        let result = found(&mut Model { late, ..Model::new(131_072.0) });
+        let [_, counted, _] = result.spread(|estimate| estimate.counted).unwrap();
         assert!((counted / 131_072.0 - 1.0).abs() < 0.07, "{late}: {counted}");
     }
 }
@@ -187,7 +187,7 @@ fn late_notes_of_what_came_do_not_matter() {
 fn a_senders_own_queue_is_seen() {
     let even = found(&mut Model::new(65_536.0));
     let clumped = found(&mut Model { clumps: 20, ..Model::new(65_536.0) });
-    let own = |finding: &BufferEstimate| finding.spread(|estimate| estimate.own_queue).unwrap()[1];
+    let own = |result: &SearchResult| result.spread(|estimate| estimate.own_queue).unwrap()[1];
     assert!(own(&even) < 1_000.0, "{even:?}");
     assert!(own(&clumped) > 5_000.0, "{clumped:?}");
     assert!(report::text(&clumped).contains("pace evenly"));
@@ -209,10 +209,10 @@ fn what_cannot_be_overflowed_is_not_reached() {
 #[test]
 fn what_a_host_loses_is_not_taken_for_the_ports() {
     let mut model = Model { host_drops: 3, ..Model::new(65_536.0) };
-    let finding = found(&mut model);
-    assert_eq!(finding.buffer(), None);
-    assert_eq!(finding.not_reached, Some("a host loses datagrams before the port does"));
-    assert!(finding.spoilt == 6 && model.bursts < 40, "{finding:?}, {} bursts", model.bursts);
+    let result = found(&mut model);
+    assert_eq!(result.buffer(), None);
+    assert_eq!(result.not_reached, Some("a host loses datagrams before the port does"));
+    assert!(result.spoilt == 6 && model.bursts < 40, "{result:?}, {} bursts", model.bursts);
 }
 
 #[test]
@@ -316,9 +316,9 @@ fn loopback_is_not_reached() {
         }
     });
     let mut listener = Listener::gather(gathering(address, 2), None).unwrap();
-    let finding = search(&mut listener, Limits { burst: Bytes::mib(1), repeats: 1 }).unwrap();
-    listener.end(finding.buffer());
-    assert_eq!(finding.buffer(), None, "{finding:?}");
+    let result = search(&mut listener, Limits { burst: Bytes::mib(1), repeats: 1 }).unwrap();
+    listener.end(result.buffer());
+    assert_eq!(result.buffer(), None, "{result:?}");
     for sender in senders {
         assert_eq!(sender.join().unwrap().unwrap(), Bytes::ZERO);
     }

@@ -229,7 +229,7 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
     let device = Device::at(device_of(trial));
     let by_fq =
         offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
-    let finding = if let Some(other) = device.beside_fq().filter(|_| by_fq) {
+    let result = if let Some(other) = device.beside_fq().filter(|_| by_fq) {
         TrialResult::failed(format!("some queues of the device have fq, but others have {other}"))
     } else if offload.fits(trial.transport) {
         let found = match offload {
@@ -247,19 +247,19 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
         TrialResult::failed(format!("{offload} does not work with {}", trial.transport))
     };
     let kernel = !matches!(offload, Offload::Software);
-    let why = if finding.held || !kernel {
-        finding.why
+    let why = if result.held || !kernel {
+        result.why
     } else {
-        format!("{} ({}: {})", finding.why, device.name(), device.words())
+        format!("{} ({}: {})", result.why, device.name(), device.words())
     };
     Proof {
         offload,
-        held: finding.held,
-        undecided: finding.undecided,
-        median_error: finding.median_error,
-        p99: finding.p99,
+        held: result.held,
+        undecided: result.undecided,
+        median_error: result.median_error,
+        p99: result.p99,
         why,
-        remedy: if finding.held { None } else { remedy(offload, trial, &device) },
+        remedy: if result.held { None } else { remedy(offload, trial, &device) },
         device: device.link.map(|link| link.name),
     }
 }

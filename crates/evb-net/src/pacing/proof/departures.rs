@@ -95,7 +95,7 @@ impl Timing {
         )
     }
 
-    fn finding(&self, count: usize, gap: Duration, witness: &str) -> TrialResult {
+    fn result(&self, count: usize, gap: Duration, witness: &str) -> TrialResult {
         TrialResult {
             held: self.holds(count),
             undecided: false,
@@ -120,7 +120,7 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
         let punctual = clock::now() + delta < first;
         observed.wait(COUNT + 1, first + GAP * COUNT as u32 + PATIENCE)?;
         let timing = Timing::of(&asked, observed.departures(), GAP, delta);
-        last = timing.finding(COUNT, GAP, observed.witness());
+        last = timing.result(COUNT, GAP, observed.witness());
         let counts = observed.sender.collect()?;
         if counts.missed + counts.invalid > 0 {
             last.why = format!("{}; {} reported late, {} refused", last.why, counts.missed, counts.invalid);
@@ -159,7 +159,7 @@ pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<TrialR
         observed.wait(COUNT + 1, first + GAP * COUNT as u32 + PATIENCE)?;
         let asked: Vec<Instant> = (0..COUNT as u32).map(|index| first + GAP * index).collect();
         let timing = Timing::of(&asked, observed.departures(), GAP, GAP);
-        last = timing.finding(COUNT, GAP, observed.witness());
+        last = timing.result(COUNT, GAP, observed.witness());
         if last.held || timing.early > 0 {
             break;
         }

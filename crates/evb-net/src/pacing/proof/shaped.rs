@@ -63,8 +63,8 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
         let offered = send_burst(&mut observed, trial, count)?;
         observed.wait(count + 1, clock::now() + LONGEST)?;
         let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
-        let (finding, found) = judge(&offered, &seen, rate);
-        last = TrialResult { why: format!("{}, seen {}", finding.why, observed.witness()), ..finding };
+        let (result, found) = judge(&offered, &seen, rate);
+        last = TrialResult { why: format!("{}, seen {}", result.why, observed.witness()), ..result };
         // A busy host may lower the measured rate, but never raises it, so a rate that is too high
         // ends the test.
         if last.held || found > rate.bytes_per_second() * (1.0 + TOLERANCE) {
@@ -91,7 +91,7 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
 }
 
 /// Compares the rate of test packets, handed over at the times `offered` and departed at the times
-/// `seen`, with a requested rate. Returns the finding and the measured rate in bytes per second.
+/// `seen`, with a requested rate. Returns the result and the measured rate in bytes per second.
 ///
 /// Packets that depart after the last packet was handed over had to wait, and show the rate of the
 /// bucket. If no packet had to wait, either there is no bucket, or the bucket was never empty.
