@@ -20,8 +20,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts the log. `EVBD_LOG` selects which messages are logged; the default is warnings and
-/// errors.
+/// Starts the log. `EVBD_LOG` selects its messages; by default, warnings and errors.
 pub(crate) fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_env("EVBD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

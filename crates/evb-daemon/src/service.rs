@@ -27,8 +27,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Reads the environment. The watchdog supervises the loops that count their turns in
-    /// `turn_counters`.
+    /// Reads the environment. The watchdog supervises the loops that `turn_counters` counts.
     pub(crate) fn from_environment(turn_counters: TurnCounters) -> Self {
         Self { is_managed: std::env::var_os("NOTIFY_SOCKET").is_some(), turn_counters }
     }

@@ -122,8 +122,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns true if the host of `authority` is an address, which DNS cannot redirect, or a known
-    /// name.
+    /// Returns true if `authority` names an address, which DNS cannot redirect, or a known host.
     fn is_ours(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else { return false };
         let host = host.to_ascii_lowercase();

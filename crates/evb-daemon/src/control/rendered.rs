@@ -127,8 +127,7 @@ impl Rendered {
 
     async fn refresh(&self, pages: &mut Pages) -> Result<(), Refusal> {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
-        // `has_changed` is also true when the leader has ended; then the request for the status
-        // fails.
+        // `has_changed` is also true when the leader has ended; then asking for the status fails.
         if is_old || pages.shown.has_changed() {
             pages.shown.see();
             pages.status = self.lead.status().await?;

@@ -50,8 +50,7 @@ impl Token {
     pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
         let unreadable = |reason| TokenError::Unreadable { path: path.to_owned(), reason };
         let file = File::open(path).map_err(unreadable)?;
-        // The permissions of the open file are checked, because its path may name another file by
-        // now.
+        // The open file is checked, because its path may name another file by now.
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o7777;
         if mode & 0o077 != 0 {
             return Err(TokenError::Open { path: path.to_owned(), mode });

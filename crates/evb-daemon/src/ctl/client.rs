@@ -16,8 +16,7 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::control::Token;
 
-/// Time limit of an answer. An answer may take some seconds, because a start waits for missing
-/// sources and builders.
+/// Time limit of an answer; a start takes seconds while it waits for missing peers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Length of the longest answer that is read, in bytes.

@@ -34,8 +34,7 @@ use crate::inputs;
 pub(super) struct Shared {
     /// Executor that keeps paces; `None` if no lane is paced.
     pub(super) executor: Option<Arc<Choice>>,
-    /// Time for which sources and builders poll before they sleep; `None`: sources and builders
-    /// sleep at once.
+    /// Time for which sources and builders poll before they sleep; `None`: they sleep at once.
     pub(super) busy_poll: Option<Duration>,
     /// Counters of the turns of the roles' event loops, for the watchdog.
     pub(super) turn_counters: TurnCounters,

@@ -86,8 +86,7 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
         () = signals.next() => {}
         _ = watch.wait_for(|_| false) => {}
         () = async {
-            // An error means that the leader has ended, which the second branch of the `select!`
-            // notices.
+            // An error means that the leader has ended, which the other branch notices.
             if hosting.wait_for(|shown| shown.is_hosting).await.is_some() {
                 service.ready();
             }

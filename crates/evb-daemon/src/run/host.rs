@@ -164,8 +164,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for the end of the run. If a role fails in the middle of the run, the other roles go
-    /// on.
+    /// Waits for the end of the run. If a role fails during the run, the others go on.
     pub(super) async fn outcome(&mut self) -> Result<Ended, RunError> {
         let Some((handle, run)) = &mut self.supervisor else {
             let (parts, failures) = finished(&self.joined).await;
@@ -191,8 +190,7 @@ impl Host {
             // An error means that the run is over already.
             Some((handle, _)) => drop(handle.request_run_end(cause).await),
             None if self.joined.is_empty() => return false,
-            // During a run, one request is enough; before the run begins, each role must ask for
-            // itself.
+            // One request is enough during a run; before the run, each role must ask.
             None => self.joined.iter().for_each(|role| role.stop(cause)),
         }
         true

@@ -64,8 +64,7 @@ impl Part {
     }
 }
 
-/// Joins run after run until a signal arrives. Returns the exit code of the run that the signal
-/// ended, or 0.
+/// Joins run after run until a signal. Returns the exit code of the interrupted run, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
     first: (Arc<Config>, Origin),

@@ -50,8 +50,7 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn at_replay(&mut self, path: &Path, format: ReplayFormat, id: u16) {
-        // A pipe is not opened, because its writer would get a broken pipe when the check closes
-        // it.
+        // A pipe is not opened: its writer would get a broken pipe when the check closes it.
         let readable = fs::metadata(path).and_then(|what| match format {
             ReplayFormat::Km3net { .. } if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             _ if what.is_file() || what.is_dir() => File::open(path).map(drop),

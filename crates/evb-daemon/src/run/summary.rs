@@ -49,8 +49,7 @@ impl Publisher {
         }
     }
 
-    /// Prints and writes the results of the run that this process has; returns the exit code of the
-    /// run.
+    /// Prints and writes the results of this process; returns the exit code of the run.
     pub(super) fn publish_end(&self, ended: &Ended) -> Result<u8, RunError> {
         match ended {
             Ended::Closed(report) => self.publish(report),

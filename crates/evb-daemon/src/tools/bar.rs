@@ -8,8 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Size below which files are read before a user would notice a progress bar.
 const SHORT: Bytes = Bytes::mib(256);
 
-/// Returns a bar for the progress through the files at the given paths. The bar is hidden if the
-/// files are short.
+/// Returns a progress bar for the files at the given paths, hidden if the files are short.
 pub(super) fn over(paths: &[PathBuf]) -> ProgressBar {
     let files = paths.iter().filter_map(|path| evb_file::files_at(path).ok()).flatten();
     let total: u64 = files.filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();

@@ -57,8 +57,7 @@ fn pace(report: &mut RunReport, took_part: Duration) {
     }
 }
 
-/// Returns the report as JSON. Unknown values have no key, because a 0 would be taken for a
-/// measured value.
+/// Returns the report as JSON, without keys for unknown values: 0 would look measured.
 pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
     let mut json = serde_json::to_value(report)?;
     if let Some(keys) = json.as_object_mut() {
