@@ -23,7 +23,6 @@ use evb_net::{
     pacing::Transport,
     resolve::resolve,
     security::Security,
-    udp,
 };
 use evb_shaper::{Shaping, cost::CELL};
 use tokio::net::TcpListener;
@@ -296,10 +295,11 @@ const PORTS: u32 = 8;
 fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;
+    #[cfg(feature = "udp")]
     if config.transport == Transport::Udp {
         // The run's UDP socket is opened later, when the number of bytes that may be under way is
         // known. Opening a socket now reveals a port that is taken.
-        udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
+        evb_net::udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
             io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
         })?;
     }

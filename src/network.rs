@@ -17,7 +17,7 @@ pub use evb_net::{
     class::TrafficClass,
     control::{ConnectError, LinkError},
     handshake::HandshakeError,
-    lane::{LaneOptions, datagrams::PathError},
+    lane::{LaneOptions, PathError},
     pacing::{
         Choice, DepartureClock, Etf, Executor, NotProved, Offload, Proof, Software, Transport, Trial, Txtime,
         choose,

@@ -6,7 +6,7 @@ use evb_net::{clock, host, pacing::Transport};
 use evb_shaper::role::{BuilderPlan, BuilderRole, BuilderRoleConfig};
 use tokio::{net::TcpListener, sync::mpsc};
 
-use super::{BuilderConfig, driver::Driver, ends::Ends, lanes::Lanes};
+use super::{BuilderConfig, driver::Driver, ends, lanes::Lanes};
 use crate::{
     filter::Filter,
     role::{self, Beginning, Entry, RoleError, RunOutcome},
@@ -40,7 +40,7 @@ pub(super) async fn run<S: Sink>(
         Ok(Err(error)) => return Err(RoleError::Sink(error.to_string())),
         Err(_) => return Err(RoleError::Vanished),
     }
-    let ends = Ends::new(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
+    let ends = ends::create(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
     let now = clock::now();
     let role = BuilderRole::new(plan, &start, now)?;
     let lanes = Lanes::new(listener, &config, ends);

@@ -7,15 +7,8 @@ use evb_core::{
     time::Instant,
     wire::control::{DatagramReport, RefusalReport},
 };
-use evb_net::{
-    handshake::Channel,
-    lane::{
-        LaneEnd,
-        datagrams::{draw_connection, round_trip},
-    },
-    pacing::Transport,
-};
-use evb_shaper::role::{Admitted, BuilderRole, Greeting};
+use evb_net::lane::LaneEnd;
+use evb_shaper::role::{Admitted, BuilderRole};
 use tokio::net::TcpListener;
 
 use super::{
@@ -27,16 +20,14 @@ use super::{
 /// A builder's lanes, from the listener to the bytes that arrive.
 pub(super) struct Lanes {
     entrance: Entrance,
-    is_datagrams: bool,
-    ends: Ends,
+    ends: Box<dyn Ends>,
     /// Lanes that have ended and are not dropped yet.
     ended: Vec<Ended>,
 }
 
 impl Lanes {
-    pub(super) fn new(listener: TcpListener, config: &BuilderConfig, ends: Ends) -> Self {
-        let is_datagrams = config.transport == Transport::Udp;
-        Self { entrance: Entrance::new(listener, config), is_datagrams, ends, ended: Vec::new() }
+    pub(super) fn new(listener: TcpListener, config: &BuilderConfig, ends: Box<dyn Ends>) -> Self {
+        Self { entrance: Entrance::new(listener, config), ends, ended: Vec::new() }
     }
 
     /// Passes new connections to the state machine, which admits or refuses them.
@@ -44,7 +35,7 @@ impl Lanes {
         while let Poll::Ready(request) = self.entrance.poll(cx, now) {
             match request {
                 LaneRequest::Asks(hello, channel, peer) => {
-                    match role.handle_hello(&hello, self.greeting(&channel), now) {
+                    match role.handle_hello(&hello, self.ends.greeting(&channel), now) {
                         Ok(Admitted { lane, welcome }) => {
                             self.ends.close(lane);
                             self.entrance.welcome(lane, channel, welcome);
@@ -119,13 +110,6 @@ impl Lanes {
     /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.entrance.refusals()
-    }
-
-    fn greeting(&self, channel: &Channel) -> Greeting {
-        if !self.is_datagrams {
-            return Greeting::default();
-        }
-        Greeting { connection: draw_connection(), round_trip: round_trip(channel.as_ref()) }
     }
 
     fn drop_ended(&mut self, role: &mut BuilderRole, now: Instant) {

@@ -1,13 +1,9 @@
 //! Connects a source's lanes: a handshake over TCP, and for UDP also a socket and a path.
 
-use std::{
-    future::Future,
-    io::ErrorKind,
-    net::{IpAddr, SocketAddr},
-    os::fd::AsFd as _,
-    pin::Pin,
-    sync::Arc,
-};
+#[cfg(feature = "udp")]
+mod datagrams;
+
+use std::{future::Future, io::ErrorKind, net::IpAddr, os::fd::AsFd as _, pin::Pin, sync::Arc};
 
 use evb_core::{
     session::{Dial, OPENING},
@@ -17,14 +13,9 @@ use evb_core::{
 use evb_net::{
     control::{ConnectError, open},
     handshake::{Channel, HandshakeError},
-    host::link,
-    lane::{
-        LaneOptions, SourceEnd,
-        datagrams::{SourceDatagrams, probe_tagged, round_trip},
-    },
+    lane::{LaneOptions, SourceEnd},
     pacing::{Executor, Transport},
-    security::{DatagramTags, Security},
-    udp,
+    security::Security,
 };
 use evb_shaper::role::LanePath;
 
@@ -34,13 +25,14 @@ use super::{SourceConfig, end::End};
 pub(super) type Connecting = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
 
 /// An open connection, the builder's answer, and the path of its datagrams, if it uses datagrams.
-pub(super) type Connected = (End, Welcome, Option<LanePath>);
+pub(super) type Connected = (Box<dyn End>, Welcome, Option<LanePath>);
 
 /// Settings of every lane's connection.
 #[derive(Clone)]
 pub(super) struct Dialing {
     bind: Option<IpAddr>,
     transport: Transport,
+    #[cfg_attr(not(feature = "udp"), expect(dead_code, reason = "only datagrams are as long as packets"))]
     mtu: u32,
     options: LaneOptions,
     executor: Arc<dyn Executor>,
@@ -86,46 +78,10 @@ impl Dialing {
                 Err(error) => return Err(ConnectError::Handshake { address: peer, error }),
             };
         match transport {
-            Transport::Tcp => Ok((End::Stream(SourceEnd::new(channel)), welcome, None)),
-            Transport::Udp => self.begin_datagrams(&dial, (channel, peer), welcome, rate).await,
+            #[cfg(feature = "udp")]
+            Transport::Udp => datagrams::begin(&self, &dial, (channel, peer), welcome, rate).await,
+            // Without the feature `udp`, a source refuses that transport before it dials.
+            _ => Ok((Box::new(SourceEnd::new(channel)), welcome, None)),
         }
-    }
-
-    /// Opens a datagram socket besides the TCP connection, and finds a path for its datagrams.
-    async fn begin_datagrams(
-        &self,
-        dial: &Dial,
-        (channel, peer): (Channel, SocketAddr),
-        welcome: Welcome,
-        rate: Option<Rate>,
-    ) -> Result<Connected, ConnectError> {
-        let unreachable = |reason| ConnectError::Unreachable { address: dial.address.clone(), reason };
-        let (stream, session) = channel.into_parts();
-        let mut tags = session.map(|session| DatagramTags::new(session.keys()));
-        let association = dial.association(&welcome).map_err(|fault| {
-            let error = HandshakeError::Malformed(fault.to_string());
-            ConnectError::Handshake { address: peer, error }
-        })?;
-        let local = SocketAddr::new(stream.local_addr().map_err(unreachable)?.ip(), 0);
-        let mut socket = udp::open(local, Some(peer), &self.options.datagrams()).map_err(unreachable)?;
-        let estimate = round_trip(&stream).unwrap_or_default();
-        let path = probe_tagged(&mut socket, peer, association, self.mtu, estimate, &mut tags).await?;
-        if path.mtu < self.mtu {
-            tracing::warn!(
-                builder = association.builder.number(),
-                packets = path.mtu,
-                mtu = self.mtu,
-                "packets of the configured MTU do not reach the builder; set network.mtu to the size of `packets`, so that grants count the right bytes"
-            );
-        }
-        socket.prepare(&*self.executor, rate).map_err(unreachable)?;
-        // The kernel would cut longer trains into packets, and sending each packet would cost as
-        // much as sending a train.
-        let by_device = link::longest_train(peer.ip(), local.ip());
-        let train = self.options.train.into_iter().chain(by_device).min();
-        let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(train);
-        let (round_trip, datagram) = (Some(path.round_trip), end.datagram());
-        let path = LanePath { association, round_trip, datagram };
-        Ok((End::Datagrams(Box::new(end)), welcome, Some(path)))
     }
 }

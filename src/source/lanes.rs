@@ -29,7 +29,7 @@ pub(super) struct Lane {
 enum State {
     Down,
     Connecting(Connecting),
-    Up(Box<End>),
+    Up(Box<dyn End>),
 }
 
 impl Lane {
@@ -60,7 +60,7 @@ impl Lane {
             State::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok((end, welcome, path))) => {
-                    self.state = State::Up(Box::new(end));
+                    self.state = State::Up(end);
                     role.handle_lane_up(self.index, &welcome, path, now);
                     return true;
                 }

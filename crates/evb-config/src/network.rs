@@ -65,7 +65,7 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
             .unwrap_or(Admission::Refuse),
     };
     if config.transport == Transport::Udp && config.mtu < Bytes::new(MIN_MTU as u64) {
-        let problem = format!("{} is too small for datagrams", config.mtu);
+        let problem = format!("packets of {} are too small for datagrams", config.mtu);
         section.refuse("mtu", problem, format!("give at least {MIN_MTU}, or transport = \"tcp\""));
     }
     section.finish();

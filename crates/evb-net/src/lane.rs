@@ -1,10 +1,11 @@
 //! A lane's two ends over TCP ([`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants
-//! and commits), and over datagrams, in [`datagrams`].
+//! and commits), and over datagrams, in the module `datagrams` of the feature `udp`.
 //!
 //! The task that owns the lane's state machine drives both ends: `poll_*` does what is possible at
 //! the moment and registers the waker.
 
 mod options;
+mod path_error;
 mod write_sampler;
 mod answer_sampler;
 mod sealed;
@@ -12,13 +13,11 @@ mod source_end;
 mod builder_end;
 #[cfg(feature = "udp")]
 pub mod datagrams;
-#[cfg(not(feature = "udp"))]
-#[path = "lane/datagrams_absent.rs"]
-pub mod datagrams;
 
 pub use crate::progress::Progress;
 pub use builder_end::BuilderEnd;
 pub use options::{LaneOptions, listen};
+pub use path_error::PathError;
 pub use source_end::{FromBuilder, SourceEnd};
 
 use std::io;

@@ -12,8 +12,6 @@
 //! datagram that exceeds the path MTU is lost.
 
 mod options;
-#[cfg(not(feature = "udp"))]
-mod absent;
 #[cfg(feature = "udp")]
 mod counts;
 #[cfg(feature = "udp")]
@@ -30,7 +28,5 @@ pub(crate) mod tests;
 pub use crate::progress::Progress;
 pub use options::{Buffers, UdpOptions};
 
-#[cfg(not(feature = "udp"))]
-pub use absent::{DatagramSocket, open};
 #[cfg(feature = "udp")]
 pub use {counts::UdpCounts, open::open, pool::Run, socket::DatagramSocket};

@@ -20,7 +20,7 @@ use super::ControlLink;
 use crate::{
     congestion,
     handshake::{self, Channel, HandshakeError},
-    lane::datagrams::PathError,
+    lane::PathError,
     resolve::{ResolveError, resolve},
     security::Security,
 };

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 pub use builder_end::BuilderDatagrams;
-pub use path::{Path, PathError, probe, probe_tagged};
+pub use path::{Path, probe, probe_tagged};
 pub use source_end::SourceDatagrams;
 
 use evb_core::wire::datagram::{DatagramError, DatagramHeader};

@@ -16,7 +16,7 @@ use evb_core::{
     },
 };
 
-use super::{open, train::envelope};
+use super::{super::PathError, open, train::envelope};
 use crate::{
     clock,
     pacing::{MAX_TRAIN, SendError},
@@ -44,34 +44,6 @@ pub struct Path {
     pub datagram: usize,
     /// Time from a probe to its reply.
     pub round_trip: Duration,
-}
-
-/// Reason why a lane cannot use datagrams.
-///
-/// ```
-/// use evb_net::lane::datagrams::PathError;
-///
-/// let error = PathError::Silence { peer: "192.0.2.7:7101".parse().expect("an address") };
-/// assert!(error.to_string().contains("firewalls"));
-/// ```
-#[derive(Debug, thiserror::Error)]
-pub enum PathError {
-    /// The builder replied to no probe of any size.
-    #[error(
-        "{peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
-    )]
-    Silence {
-        /// Address of the builder.
-        peer: SocketAddr,
-    },
-    /// The network or the operating system failed.
-    #[error("cannot send datagrams to {peer}: {reason}")]
-    Io {
-        /// Address of the builder.
-        peer: SocketAddr,
-        /// Error that the operating system reported.
-        reason: io::Error,
-    },
 }
 
 /// Finds the largest packets, of at most `mtu` bytes, that reach the builder and are answered.

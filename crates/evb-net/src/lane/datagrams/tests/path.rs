@@ -3,7 +3,10 @@
 use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::{rig::builder_core, *};
-use crate::{lane::Progress, udp::tests::sys_namespace::leave_network};
+use crate::{
+    lane::{PathError, Progress},
+    udp::tests::sys_namespace::leave_network,
+};
 
 /// Probes the path to a builder that listens, with packets of at most `mtu` bytes.
 async fn probed(local: &str, mtu: u32) -> Result<Path, PathError> {

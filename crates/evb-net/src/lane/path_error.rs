@@ -1,0 +1,31 @@
+//! [`PathError`], which also exists without the feature `udp`.
+
+use std::{io, net::SocketAddr};
+
+/// Reason why a lane cannot use datagrams.
+///
+/// ```
+/// use evb_net::lane::PathError;
+///
+/// let error = PathError::Silence { peer: "192.0.2.7:7101".parse().expect("an address") };
+/// assert!(error.to_string().contains("firewalls"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// The builder replied to no probe of any size.
+    #[error(
+        "{peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
+    )]
+    Silence {
+        /// Address of the builder.
+        peer: SocketAddr,
+    },
+    /// The network or the operating system failed.
+    #[error("cannot send datagrams to {peer}: {reason}")]
+    Io {
+        /// Address of the builder.
+        peer: SocketAddr,
+        /// Error that the operating system reported.
+        reason: io::Error,
+    },
+}

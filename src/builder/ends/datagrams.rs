@@ -1,0 +1,98 @@
+//! A builder's ends of lanes over datagrams: one socket for all lanes.
+
+use std::{io, net::SocketAddr, task::Context};
+
+use evb_core::{id::SourceId, index::LaneIndex, time::Instant, units::Bytes, wire::control::DatagramReport};
+use evb_net::{
+    handshake::Channel,
+    lane::{
+        LaneOptions, Progress,
+        datagrams::{BuilderDatagrams, draw_connection, round_trip},
+    },
+    udp,
+};
+use evb_shaper::{ShapedBuilder, Shaping, role::Greeting};
+
+use super::{Ended, Ends};
+
+/// Socket buffer that a datagram occupies per payload byte if the kernel has not merged it with
+/// others (`truesize` of a 1500 B packet is 2304 B), plus 10 % for datagrams without payload.
+const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
+
+/// Opens the socket at `address`, and reduces `shaping` to what the socket's buffer holds.
+pub(super) fn create(
+    address: SocketAddr,
+    options: &LaneOptions,
+    shaping: &mut Shaping,
+    sources: &[SourceId],
+) -> io::Result<BuilderDatagrams> {
+    let wanted = shaping.under_way(sources.len());
+    let mut options = options.datagrams();
+    options.receive_buffer.get_or_insert_with(|| (wanted * 2).max(Bytes::mib(1)));
+    let socket = udp::open(address, None, &options)?;
+    let room = Bytes::new((socket.buffers().receive.count() as f64 * 2.0 / TRUE_SIZE) as u64);
+    if let Shaping::Credit { budget, chunk, .. } = shaping
+        && *budget > room
+    {
+        tracing::warn!(
+            %budget,
+            %room,
+            "the builder grants less than its budget, because the socket's receive buffer holds no more; raise the sysctl net.core.rmem_max"
+        );
+        *chunk = (*chunk).min(room / 4);
+        *budget = room;
+    } else if wanted > room {
+        tracing::warn!(
+            may_be_under_way = %wanted,
+            %room,
+            "the socket's receive buffer may overflow; raise the sysctl net.core.rmem_max"
+        );
+    }
+    Ok(BuilderDatagrams::new(socket, sources.to_vec()))
+}
+
+impl Ends for BuilderDatagrams {
+    fn is_open(&self, lane: LaneIndex) -> bool {
+        self.is_open(lane)
+    }
+
+    fn greeting(&self, channel: &Channel) -> Greeting {
+        Greeting { connection: draw_connection(), round_trip: round_trip(channel.as_ref()) }
+    }
+
+    fn open(&mut self, lane: LaneIndex, channel: Channel) {
+        self.open(lane, channel);
+    }
+
+    fn close(&mut self, lane: LaneIndex) {
+        self.close(lane);
+    }
+
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut ShapedBuilder,
+        now: Instant,
+        ended: &mut Vec<Ended>,
+    ) -> io::Result<bool> {
+        let progress = self.poll_recv(cx, core, now, |lane, end| ended.push((lane, end)))?;
+        Ok(progress == Progress::More)
+    }
+
+    fn read(&mut self, core: &mut ShapedBuilder, now: Instant, ended: &mut Vec<Ended>) -> io::Result<bool> {
+        let progress = self.recv(core, now, |lane, end| ended.push((lane, end)))?;
+        Ok(progress == Progress::More)
+    }
+
+    fn write(&mut self, lane: LaneIndex, core: &mut ShapedBuilder, now: Instant) {
+        self.send(core, lane, now);
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut ShapedBuilder, _: &mut Vec<Ended>) {
+        // `write` sends each datagram at once.
+    }
+
+    fn report(&mut self) -> Option<DatagramReport> {
+        Some(self.report())
+    }
+}

@@ -1,0 +1,54 @@
+//! Begins the datagrams of a lane whose handshake over TCP is done.
+
+use std::net::SocketAddr;
+
+use evb_core::{session::Dial, units::Rate, wire::control::Welcome};
+use evb_net::{
+    control::ConnectError,
+    handshake::{Channel, HandshakeError},
+    host::link,
+    lane::datagrams::{SourceDatagrams, probe_tagged, round_trip},
+    security::DatagramTags,
+    udp,
+};
+use evb_shaper::role::LanePath;
+
+use super::{Connected, Dialing};
+
+/// Opens a datagram socket besides the TCP connection, and finds a path for its datagrams.
+pub(super) async fn begin(
+    dialing: &Dialing,
+    dial: &Dial,
+    (channel, peer): (Channel, SocketAddr),
+    welcome: Welcome,
+    rate: Option<Rate>,
+) -> Result<Connected, ConnectError> {
+    let unreachable = |reason| ConnectError::Unreachable { address: dial.address.clone(), reason };
+    let (stream, session) = channel.into_parts();
+    let mut tags = session.map(|session| DatagramTags::new(session.keys()));
+    let association = dial.association(&welcome).map_err(|fault| {
+        let error = HandshakeError::Malformed(fault.to_string());
+        ConnectError::Handshake { address: peer, error }
+    })?;
+    let local = SocketAddr::new(stream.local_addr().map_err(unreachable)?.ip(), 0);
+    let mut socket = udp::open(local, Some(peer), &dialing.options.datagrams()).map_err(unreachable)?;
+    let estimate = round_trip(&stream).unwrap_or_default();
+    let path = probe_tagged(&mut socket, peer, association, dialing.mtu, estimate, &mut tags).await?;
+    if path.mtu < dialing.mtu {
+        tracing::warn!(
+            builder = association.builder.number(),
+            packets = path.mtu,
+            mtu = dialing.mtu,
+            "packets of the configured MTU do not reach the builder; set network.mtu to the size of `packets`, so that grants count the right bytes"
+        );
+    }
+    socket.prepare(&*dialing.executor, rate).map_err(unreachable)?;
+    // The kernel would cut longer trains into packets, and sending each packet would cost as
+    // much as sending a train.
+    let by_device = link::longest_train(peer.ip(), local.ip());
+    let train = dialing.options.train.into_iter().chain(by_device).min();
+    let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(train);
+    let (round_trip, datagram) = (Some(path.round_trip), end.datagram());
+    let path = LanePath { association, round_trip, datagram };
+    Ok((Box::new(end), welcome, Some(path)))
+}

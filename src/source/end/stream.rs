@@ -1,0 +1,69 @@
+//! The source's end of a lane over a stream.
+
+use std::{
+    ops::Range,
+    task::{Context, Poll},
+};
+
+use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
+use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd};
+use evb_shaper::{Departure, role::SourceRole};
+
+use super::End;
+
+impl End for SourceEnd {
+    fn poll_input(
+        &mut self,
+        cx: &mut Context<'_>,
+        role: &mut SourceRole,
+        lane: LaneIndex,
+        _now: Instant,
+        ranges: &mut Vec<Range<u64>>,
+    ) -> Result<Progress, LaneEnd> {
+        let core = role.records();
+        loop {
+            match self.poll_recv(cx, ranges) {
+                Poll::Pending => return Ok(Progress::Drained),
+                Poll::Ready(Ok(FromBuilder::Grant { end: to })) => {
+                    let waited = self.note_grant(core.granted(lane));
+                    waited.into_iter().for_each(|waited| core.record_grant_wake(waited));
+                    core.handle_grant(lane, to)?;
+                }
+                Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
+                    core.handle_commit(lane, offset, ranges)?;
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        role: &mut SourceRole,
+        lane: LaneIndex,
+    ) -> Poll<Result<(), LaneEnd>> {
+        let core = role.records();
+        let flushed = self.poll_flush(cx, core, lane);
+        self.take_answer_sample().into_iter().for_each(|took| core.record_grant_answer(took));
+        flushed
+    }
+
+    fn announce(&mut self, role: &mut SourceRole, lane: LaneIndex, now: Instant) -> bool {
+        role.announce(lane, now, &mut self.announcements);
+        // Announcements wait for data, so that both share packets.
+        false
+    }
+
+    fn send(&mut self, departure: Departure) {
+        self.send(departure.range);
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn sent(&mut self) -> (u64, TrainReport) {
+        (self.retransmits(), TrainReport::default())
+    }
+}
