@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::{
-    BuilderConfig, arena_room,
+    BuilderCoreConfig, arena_room,
     assembly::{Assembly, Assigned, State},
     latency::Latency,
     load::load,
@@ -72,7 +72,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Returns empty slots, with every source up.
-    pub(super) fn new(config: &BuilderConfig) -> Self {
+    pub(super) fn new(config: &BuilderCoreConfig) -> Self {
         let sources = config.sources.len();
         Self {
             assemblies: (0..config.slots).map(|_| Assembly::default()).collect(),
@@ -307,7 +307,7 @@ impl Slots {
     }
 
     /// Returns the next ended event for the sink.
-    pub(super) fn take_event(&mut self, config: &BuilderConfig) -> Option<Event> {
+    pub(super) fn take_event(&mut self, config: &BuilderCoreConfig) -> Option<Event> {
         let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
         let mut event = self.spare_events.pop().unwrap_or_default();
         event.run = config.run;

@@ -7,10 +7,15 @@ use core::time::Duration;
 use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
+    transport::Transport,
     trigger::TriggerKind,
     units::{Bytes, Rate},
 };
-use evb_shaper::{Shaping, cost::PacketCost, sums::windows_buffer};
+use evb_shaper::{
+    Shaping,
+    cost::{CELL, PacketCost},
+    sums::windows_buffer,
+};
 
 use super::{
     disk::DiskState,
@@ -18,7 +23,7 @@ use super::{
     network::NodeIndex,
     weather::Weather,
 };
-use crate::{scenario::Transport, workload::Readout};
+use crate::workload::Readout;
 
 /// Number of times that a process may run at one instant without being considered stuck. Bytes that
 /// arrive in pieces may make a process run several times at one instant.
@@ -158,7 +163,7 @@ impl Scenario {
     }
 
     pub(crate) fn cost(&self) -> PacketCost {
-        self.transport.cost(MTU)
+        PacketCost::of(self.transport, MTU, CELL)
     }
 
     /// Returns the largest number of bytes that may be under way to a builder.

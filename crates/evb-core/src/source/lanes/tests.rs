@@ -6,7 +6,7 @@ use crate::{
     id::{BuilderId, Epoch, EventId, SourceId},
     index::LaneIndex,
     lane::{LaneError, Taken},
-    source::{Output, SourceConfig},
+    source::{Output, SourceCoreConfig},
     units::Bytes,
     wire::{
         control::{Decisions, Message, RoleReport, SourceReport, Verdict},
@@ -29,7 +29,7 @@ fn at(micros: u64) -> Instant {
 /// Returns a source with one lane of `fragments` announced fragments. Each fragment takes 100 bytes
 /// of the lane.
 fn source(fragments: u64) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(3),
         max_fragment: Bytes::new(1000),
         orphan_timeout: Duration::from_secs(5),

@@ -6,6 +6,7 @@ use evb_core::{
     id::{BuilderId, Peer, SourceId},
     rng::Rng,
     supervisor::{AssignmentPolicy, SourceLoss},
+    transport::Transport,
     trigger::TriggerKind,
     units::{Bytes, Frequency},
 };
@@ -13,7 +14,6 @@ use evb_shaper::Shaping;
 
 use super::{End, Pushes, Scenario};
 use crate::{
-    scenario::Transport,
     system::{
         disk::DiskState,
         fault::{Fault, Planned},
