@@ -44,10 +44,11 @@ use unaccounted::Unaccounted;
 use crate::{
     event::Event,
     grant::GrantPolicy,
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     index::{LaneIndex, SlotIndex},
     lane::StageTimes,
     live::ReportTimer,
+    set::SourceSet,
     time::{Instant, earlier},
     undo::{self, Fix},
     units::Bytes,
@@ -266,6 +267,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// the sources so.
     pub fn is_idle(&self) -> bool {
         self.slots.used() == 0 && self.unaccounted.is_empty() && self.lanes.is_idle()
+    }
+
+    /// Returns the events that may not wait for as long as a source is away, for tests and the
+    /// simulator. Each comes with the lanes on which it lacks announced fragments, and with those
+    /// on which it lacks fragments that are not announced.
+    pub fn waiting(&self) -> impl Iterator<Item = (EventId, SourceSet, SourceSet)> {
+        self.slots.waiting()
     }
 
     /// Returns the grant policy, for its counters.

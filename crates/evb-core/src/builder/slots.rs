@@ -306,6 +306,18 @@ impl Slots {
         }
     }
 
+    /// Returns the assigned events that wait for fragments, but for none of an awaited source. Each
+    /// comes with the sources whose fragments it lacks, announced and not announced.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (EventId, SourceSet, SourceSet)> {
+        let awaited = self.rosters.awaited();
+        let open = self.assemblies.iter().filter(|slot| slot.is_waiting());
+        open.filter(move |slot| !slot.awaits_any(&awaited)).map(|slot| {
+            let lacking = slot.awaits();
+            let announced = lacking.iter().filter(|source| slot.is_announced(*source)).collect();
+            (slot.event(), announced, lacking.without(&announced))
+        })
+    }
+
     /// Returns the next ended event for the sink.
     pub(super) fn take_event(&mut self, config: &BuilderCoreConfig) -> Option<Event> {
         let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
