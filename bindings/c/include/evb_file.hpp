@@ -692,7 +692,7 @@ inline bool decode_header(Bytes content, Header& header) {
     for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix + 2 * i));
     const Bytes text{at + header_prefix + 2 * sources, creator};
     if (!is_utf8(text)) return false;
-    header.creator.assign(text.data, text.data + text.size);
+    header.creator.assign(reinterpret_cast<const char*>(text.data), text.size);
     return Bytes{at + end, content.size - end}.all_zero();
 }
 
