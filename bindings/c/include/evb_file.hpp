@@ -905,8 +905,8 @@ class Window {
   public:
     explicit Window(const Storage& storage) : storage_(&storage) {}
 
-    /// Returns `count` bytes from `offset` on, or fewer at the end of the file. All of them are held
-    /// in memory, so the caller must bound `count`.
+    /// Returns `count` bytes from `offset` on, or fewer at the end of the file. All of them are
+    /// held in memory, so the caller must bound `count`.
     Bytes up_to(std::uint64_t offset, std::uint64_t count) {
         const std::uint64_t length = storage_->length();
         count = std::min(count, offset < length ? length - offset : 0);
@@ -1794,8 +1794,8 @@ struct RunReport {
     std::uint64_t complete = 0;
     Listed<IncompleteEvent> incomplete;
     std::uint64_t highest = 0;
-    /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers leave
-    /// such gaps too, so a gap alone is no defect.
+    /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers
+    /// leave such gaps too, so a gap alone is no defect.
     std::uint64_t absent = 0;
     Listed<Gap> gaps;
     Listed<Duplicate> duplicates;
@@ -1904,7 +1904,8 @@ struct Report {
     std::vector<Finding> unreadable;
 
     bool clean() const noexcept {
-        return unreadable.empty() && std::all_of(runs.begin(), runs.end(), [](const RunReport& r) { return r.clean(); });
+        const auto is_clean = [](const RunReport& run) { return run.clean(); };
+        return unreadable.empty() && std::all_of(runs.begin(), runs.end(), is_clean);
     }
 
     /// Returns the report in the words of `evbd verify`.
@@ -2022,7 +2023,8 @@ inline std::optional<std::uint32_t> run_in_name(const std::string& path) {
     const auto first = name.find('_'), second = name.find('_', first + 1);
     if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
     const std::string_view builder = name.substr(first + 1, second - first - 1);
-    const bool is_builder = builder == "all" || (!builder.empty() && builder[0] == 'b' && number(builder.substr(1), 0xffff));
+    const bool is_one = !builder.empty() && builder[0] == 'b' && number(builder.substr(1), 0xffff);
+    const bool is_builder = is_one || builder == "all";
     const auto run = number(name.substr(0, first), 0xffffffff);
     if (!run || !is_builder || !number(name.substr(second + 1), 0xffffffff)) return std::nullopt;
     return static_cast<std::uint32_t>(*run);

@@ -12,7 +12,8 @@
 //! ```text
 //! file PATH
 //! error TEXT                  if the file cannot be opened; then `verify` follows
-//! header run=N epoch=N builder=N|all sequence=N created=N size=N index=STATE sources=IDS creator=HEX
+//! header run=N epoch=N builder=N|all sequence=N created=N size=N index=STATE sources=IDS
+//!        creator=HEX          (on the same line)
 //! heads                       …  all record heads, in file order
 //! events                      …  all events with verified payloads, in file order
 //! unchecked                   …  all events with payloads that are not verified, in file order
