@@ -10,10 +10,10 @@ pub(crate) struct Need {
 
 /// Returns a message that lists the missing programs and how to install them; `None` if the part
 /// can run.
-pub(crate) fn missing(needs: &[Need]) -> Option<String> {
+pub(crate) fn missing(needs: &[Need], takes_root: bool) -> Option<String> {
     let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     if absent.is_empty() {
-        return (!is_root()).then(|| "namespaces need root".to_owned());
+        return (takes_root && !is_root()).then(|| "namespaces need root".to_owned());
     }
     let programs: Vec<_> = absent.iter().map(|need| need.program).collect();
     let packages: Vec<_> = absent.iter().map(|need| need.package).collect();

@@ -178,7 +178,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
     // The last three steps run together, because they mostly wait: for scrapes, for leases, and for
     // delays of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
-    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
+    vec![step("page", 600), step("here", 240), step("slurm", 300), step("file-cpp", 600), metrics, alerts]
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.
