@@ -15,8 +15,13 @@ mod hosts;
 mod here;
 mod slurm;
 mod cost;
+mod c;
+mod c_speed;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -60,6 +65,10 @@ enum Part {
     /// The cost of monitoring: compares event rates with and without live reports, a Prometheus
     /// scrape and three control pages.
     Cost(cost::CostArgs),
+    /// The C and C++ bindings: compilers, CMake, pkg-config, valgrind and sanitizers.
+    C(c::CArgs),
+    /// The rate of readout in C++, compared with readout in Rust.
+    CSpeed(c_speed::SpeedArgs),
 }
 
 impl Part {
@@ -71,7 +80,14 @@ impl Part {
             Self::Metrics(_) => metrics::NEEDS,
             Self::Alerts(_) => alerts::NEEDS,
             Self::Cost(_) => cost::NEEDS,
+            Self::C(_) => c::NEEDS,
+            Self::CSpeed(_) => c_speed::NEEDS,
         }
+    }
+
+    /// Returns true if the part runs evbd, in namespaces.
+    fn has_hosts(&self) -> bool {
+        !matches!(self, Self::C(_) | Self::CSpeed(_))
     }
 }
 
@@ -101,7 +117,7 @@ impl Setting {
 /// Runs a part of the test, and returns the exit code: 0 if all checks passed, 1 if a check failed,
 /// or [`SKIPPED`].
 pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
-    if let Some(reason) = needs::missing(args.part.needs()) {
+    if let Some(reason) = needs::missing(args.part.needs(), args.part.has_hosts()) {
         if args.require {
             bail!("{reason}");
         }
@@ -109,14 +125,17 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         return Ok(SKIPPED);
     }
     fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
-    let setting = Setting { evbd: evbd(args)?, out: args.out.canonicalize()? };
+    let out = args.out.canonicalize()?;
+    let setting = |out: &Path| Ok::<_, anyhow::Error>(Setting { evbd: evbd(args)?, out: out.to_owned() });
     match &args.part {
-        Part::Page(page) => page::run(&setting, page),
-        Part::Here(here) => here::run(&setting, here),
-        Part::Slurm(slurm) => slurm::run(&setting, slurm),
-        Part::Metrics(metrics) => metrics::run(&setting, metrics),
-        Part::Alerts(alerts) => alerts::run(&setting, alerts),
-        Part::Cost(cost) => cost::run(&setting, cost),
+        Part::Page(page) => page::run(&setting(&out)?, page),
+        Part::Here(here) => here::run(&setting(&out)?, here),
+        Part::Slurm(slurm) => slurm::run(&setting(&out)?, slurm),
+        Part::Metrics(metrics) => metrics::run(&setting(&out)?, metrics),
+        Part::Alerts(alerts) => alerts::run(&setting(&out)?, alerts),
+        Part::Cost(cost) => cost::run(&setting(&out)?, cost),
+        Part::C(c) => c::run(&out, c),
+        Part::CSpeed(speed) => c_speed::run(&out, speed),
     }
 }
 

@@ -96,9 +96,11 @@ fn headers(from: &Path, into: &Path) -> Result<()> {
 fn packages(from: &Path, lib: &Path, version: &str) -> Result<()> {
     let mut numbers = version.split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-    for (name, folder) in
-        [("evbConfig.cmake", "cmake/evb"), ("evbConfigVersion.cmake.in", "cmake/evb"), ("evb.pc.in", "pkgconfig")]
-    {
+    for (name, folder) in [
+        ("evbConfig.cmake", "cmake/evb"),
+        ("evbConfigVersion.cmake.in", "cmake/evb"),
+        ("evb.pc.in", "pkgconfig"),
+    ] {
         let path = from.join(name);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let text = text.replace("@VERSION@", version).replace("@MAJOR@", major).replace("@MINOR@", minor);

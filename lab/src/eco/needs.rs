@@ -9,11 +9,11 @@ pub(crate) struct Need {
 }
 
 /// Returns a message that lists the missing programs and how to install them; `None` if the part
-/// can run.
-pub(crate) fn missing(needs: &[Need]) -> Option<String> {
+/// can run. `root` is true for a part that creates namespaces.
+pub(crate) fn missing(needs: &[Need], root: bool) -> Option<String> {
     let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     if absent.is_empty() {
-        return (!is_root()).then(|| "namespaces need root".to_owned());
+        return (root && !is_root()).then(|| "namespaces need root".to_owned());
     }
     let programs: Vec<_> = absent.iter().map(|need| need.program).collect();
     let packages: Vec<_> = absent.iter().map(|need| need.package).collect();

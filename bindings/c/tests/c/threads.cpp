@@ -25,11 +25,11 @@ std::atomic<int> alive{0};
 // A payload that counts itself.
 class counted {
 public:
-    counted(std::uint64_t event, std::size_t size) : bytes_(size, static_cast<unsigned char>(event)) { ++alive; }
-    counted(counted &&other) noexcept : bytes_(std::move(other.bytes_)) { ++alive; }
+    counted(std::uint64_t event, std::size_t size) : bytes_(size, static_cast<unsigned char>(event)) { note(); }
+    counted(counted &&other) noexcept : bytes_(std::move(other.bytes_)) { note(); }
     counted &operator=(counted &&other) noexcept = default;
     ~counted() {
-        // The bytes were written by a readout thread, and read by evb.
+        // A readout thread wrote the bytes, and evb destroys them on another thread.
         order_after(&alive);
         --alive;
     }
@@ -37,12 +37,17 @@ public:
     std::size_t size() const noexcept { return bytes_.size(); }
 
 private:
+    void note() noexcept {
+        ++alive;
+        order_before(&alive);
+    }
+
     std::vector<unsigned char> bytes_;
 };
 
 void check(const evb::event_view &event) {
-    order_after(&alive);
     for (const evb::fragment_view fragment : event) {
+        order_handed(fragment.payload.data(), fragment.payload.size());
         for (const std::byte byte : fragment.payload) {
             if (byte != static_cast<std::byte>(event.id())) {
                 throw std::runtime_error("wrong data");
@@ -59,6 +64,7 @@ void push_by_ten_threads() {
         options, [](std::uint16_t) { return evb::any_sink::of([](const evb::event_view &event) { check(event); }); });
     evb::source source = system.source(1);
     std::atomic<std::uint64_t> next{1};
+    order_atomic(&next);
     std::vector<std::thread> all;
     for (unsigned index = 0; index < threads; ++index) {
         all.emplace_back([&, index] {
@@ -66,7 +72,6 @@ void push_by_ten_threads() {
             for (std::uint64_t event = next++; event <= events; event = next++) {
                 const std::size_t size = 100 + event % 20000;
                 counted payload(event, size);
-                order_before(&alive);
                 if (index % 3 == 0) {
                     CHECK(source.push(event, event, payload));
                 } else if (index % 3 == 1) {
@@ -101,7 +106,6 @@ void free_in_any_order() {
         std::optional<evb::source> one = system->source(1), other = system->source(1);
         evb::source last = system->source(1);
         for (const int which : order) {
-            order_before(&alive);
             switch (which) {
             case 0: system.reset(); break;
             case 1: one.reset(); break;
@@ -170,6 +174,8 @@ void callback_waits() {
     options.events = 1;
     std::atomic<evb_code> code{EVB_OK};
     std::atomic<const evb_source *> handle{nullptr};
+    order_atomic(&code);
+    order_atomic(&handle);
     auto system = evb::local_system::start(options, [&](std::uint16_t) {
         return evb::any_sink::of([&](const evb::event_view &) {
             code = evb_source_finished(handle, EVB_FOREVER, nullptr, nullptr);
@@ -188,6 +194,7 @@ int main(int count, char **arguments) try {
     if (count > 1) {
         events = std::strtoull(arguments[1], nullptr, 10);
     }
+    order_atomic(&alive);
     push_by_ten_threads();
     free_in_any_order();
     callbacks_throw();
