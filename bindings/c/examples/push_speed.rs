@@ -1,5 +1,5 @@
-//! The Rust half of `cargo xtask eco c-speed`: four sources push to four builders without disks, and
-//! the program prints the payload rate. `examples/push_speed.cpp` does the same in C++.
+//! The Rust half of `cargo xtask eco c-speed`: four sources push to four builders without disks,
+//! and the program prints the payload rate. `examples/push_speed.cpp` does the same in C++.
 //!
 //!     push_speed owned|many FRAGMENT_BYTES EVENTS
 

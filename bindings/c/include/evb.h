@@ -174,8 +174,8 @@ enum evb_sink_answer
     // The call has done its work.
     EVB_SINK_OK = 0,
     // The sink will not accept the event later either. As the answer of `write`, this event is
-    // lost; of `commit`, all events since the last commit; of `begin`, the builder ends. The ledger
-    // names lost events with `reason`.
+    // lost; of `commit`, all events since the last commit; of `begin`, the builder ends. The
+    // ledger names lost events with `reason`.
     EVB_SINK_LOST = 1,
     // The sink may accept the events later. The builder holds all events since the last commit and
     // offers them again; meanwhile, they occupy slots.
@@ -274,7 +274,8 @@ typedef struct evb_run {
 
 // A sink made of callbacks. evb calls them on the sink's own thread, one at a time, so they may
 // wait for a disk. Each returns an `evb_sink_answer`, and may write a reason of up to
-// EVB_CALLBACK_REASON_SIZE bytes for an answer other than EVB_SINK_OK. All but `write` may be NULL.
+// EVB_CALLBACK_REASON_SIZE bytes for an answer other than EVB_SINK_OK. All but `write` may be
+// NULL.
 typedef struct evb_sink_callbacks {
     // Size of the struct.
     size_t struct_size;
@@ -302,8 +303,8 @@ typedef struct evb_file_options {
     const char *directory;
     // Largest size of a file in bytes; 0: 2 GiB.
     uint64_t rotate_at;
-    // 0: accepted events survive a killed process; 1: they survive a power cut, because each commit
-    // waits for the disk.
+    // 0: accepted events survive a killed process; 1: they survive a power cut, because each
+    // commit waits for the disk.
     uint32_t fsync;
     // Must be 0.
     uint32_t reserved;
@@ -480,8 +481,8 @@ typedef struct evb_ledger {
 extern "C" {
 #endif // __cplusplus
 
-// Returns the version of the library's binary interface. A program may compare it with EVB_ABI, the
-// version of its header. Thread safety: any thread, at any time.
+// Returns the version of the library's binary interface. A program may compare it with EVB_ABI,
+// the version of its header. Thread safety: any thread, at any time.
 uint32_t evb_abi(void);
 
 // Returns the version of evb, such as "0.1.0"; the text stays valid. Thread safety: any thread, at
@@ -564,8 +565,8 @@ evb_code evb_sink_create_null(struct evb_sink **sink, struct evb_error *error);
 evb_code evb_sink_free(struct evb_sink *sink, struct evb_error *error);
 
 // Registers at the supervisor and starts a source on a thread of its own; waits until the
-// supervisor has accepted the source, at most `start_timeout_ms`. The program pushes the fragments.
-// Thread safety: any thread, except in a readout, release or drop callback.
+// supervisor has accepted the source, at most `start_timeout_ms`. The program pushes the
+// fragments. Thread safety: any thread, except in a readout, release or drop callback.
 evb_code evb_source_connect(const struct evb_source_options *options,
                             struct evb_source **source,
                             struct evb_error *error);
@@ -584,10 +585,10 @@ evb_code evb_source_first_event(const struct evb_source *source,
                                 uint64_t *event,
                                 struct evb_error *error);
 
-// Copies a payload and pushes it as the fragment of `event`; waits while the backlog is full, which
-// is the back-pressure on readout. A fragment of an inhibited or closed event is no error: evb
-// drops and counts it. Returns EVB_ENDED when the run is over. Thread safety: any number of threads
-// may push into one source; not in a readout, release or drop callback.
+// Copies a payload and pushes it as the fragment of `event`; waits while the backlog is full,
+// which is the back-pressure on readout. A fragment of an inhibited or closed event is no error:
+// evb drops and counts it. Returns EVB_ENDED when the run is over. Thread safety: any number of
+// threads may push into one source; not in a readout, release or drop callback.
 evb_code evb_source_push(struct evb_source *source,
                          uint64_t event,
                          uint64_t timestamp,
@@ -597,24 +598,24 @@ evb_code evb_source_push(struct evb_source *source,
 
 // Pushes a fragment like `evb_source_push`, without copying its payload: `release` must be set.
 // With EVB_OK, evb has taken the payload over, and calls `release` exactly once. Otherwise the
-// payload stays with the caller. Thread safety: any number of threads may push into one source; not
-// in a readout, release or drop callback.
+// payload stays with the caller. Thread safety: any number of threads may push into one source;
+// not in a readout, release or drop callback.
 evb_code evb_source_push_owned(struct evb_source *source,
                                const struct evb_fragment *fragment,
                                struct evb_error *error);
 
-// Pushes a fragment if the backlog has room at this moment, else returns EVB_FULL. With EVB_OK, evb
-// has taken the fragment over; otherwise it stays with the caller. Thread safety: any thread, also
-// in callbacks.
+// Pushes a fragment if the backlog has room at this moment, else returns EVB_FULL. With EVB_OK,
+// evb has taken the fragment over; otherwise it stays with the caller. Thread safety: any thread,
+// also in callbacks.
 evb_code evb_source_try_push(struct evb_source *source,
                              const struct evb_fragment *fragment,
                              struct evb_error *error);
 
 // Pushes `count` fragments in their order, each copied or taken over as its `release` says; waits
 // while the backlog is full. Many small fragments cost much less than by single calls. Fills
-// `pushed`, which may be NULL, with the number of fragments that evb has taken over: the first ones.
-// After an error, the others stay with the caller, and the first of them is the cause. Thread
-// safety: any number of threads may push into one source; not in a readout, release or drop
+// `pushed`, which may be NULL, with the number of fragments that evb has taken over: the first
+// ones. After an error, the others stay with the caller, and the first of them is the cause.
+// Thread safety: any number of threads may push into one source; not in a readout, release or drop
 // callback.
 evb_code evb_source_push_many(struct evb_source *source,
                               const struct evb_fragment *fragments,
@@ -622,8 +623,8 @@ evb_code evb_source_push_many(struct evb_source *source,
                               size_t *pushed,
                               struct evb_error *error);
 
-// Asks the supervisor to end the run: it takes no more triggers, and every event under way is built
-// or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
+// Asks the supervisor to end the run: it takes no more triggers, and every event under way is
+// built or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
 // callbacks.
 evb_code evb_source_request_run_end(struct evb_source *source,
                                     const char *cause,
@@ -661,8 +662,8 @@ evb_code evb_builder_address(const struct evb_builder *builder,
                              size_t size,
                              struct evb_error *error);
 
-// Asks the supervisor to end the run: it takes no more triggers, and every event under way is built
-// or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
+// Asks the supervisor to end the run: it takes no more triggers, and every event under way is
+// built or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
 // callbacks.
 evb_code evb_builder_request_run_end(struct evb_builder *builder,
                                      const char *cause,
@@ -676,9 +677,9 @@ evb_code evb_builder_finished(const struct evb_builder *builder,
                               struct evb_outcome *outcome,
                               struct evb_error *error);
 
-// Ends the builder at once, as if its process were killed. Events that its sink has not accepted go
-// to other builders. A sink callback that runs is not interrupted. Thread safety: any thread, also
-// in callbacks.
+// Ends the builder at once, as if its process were killed. Events that its sink has not accepted
+// go to other builders. A sink callback that runs is not interrupted. Thread safety: any thread,
+// also in callbacks.
 evb_code evb_builder_abort(struct evb_builder *builder, struct evb_error *error);
 
 // Frees a handle; the builder goes on. Thread safety: any thread. Calls with the same handle on
@@ -689,9 +690,9 @@ evb_code evb_builder_free(struct evb_builder *builder, struct evb_error *error);
 // until all have joined.
 //
 // `sinks` has one sink for each builder; NULL stands for sinks that accept everything. The handles
-// are used up, whatever the function returns. `readouts` has one readout for each source, which evb
-// takes over whatever the function returns; NULL means that the program pushes. Thread safety: any
-// thread, except in a readout, release or drop callback.
+// are used up, whatever the function returns. `readouts` has one readout for each source, which
+// evb takes over whatever the function returns; NULL means that the program pushes. Thread safety:
+// any thread, except in a readout, release or drop callback.
 evb_code evb_local_start(const struct evb_local_options *options,
                          struct evb_sink *const *sinks,
                          const struct evb_readout *readouts,
@@ -717,8 +718,8 @@ evb_code evb_local_address(const struct evb_local *local,
 evb_code evb_local_trigger(struct evb_local *local, uint64_t count, struct evb_error *error);
 
 // Ends the run: it takes no more triggers, and every event under way is built or named in the
-// ledger. `cause` is a text for the ledger. Thread safety: any thread, except in a readout, release
-// or drop callback.
+// ledger. `cause` is a text for the ledger. Thread safety: any thread, except in a readout,
+// release or drop callback.
 evb_code evb_local_request_run_end(struct evb_local *local,
                                    const char *cause,
                                    struct evb_error *error);

@@ -72,8 +72,8 @@ pub unsafe extern "C" fn evb_builder_address(
     })
 }
 
-/// Asks the supervisor to end the run: it takes no more triggers, and every event under way is built
-/// or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
+/// Asks the supervisor to end the run: it takes no more triggers, and every event under way is
+/// built or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
 /// callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_builder_request_run_end(
@@ -110,9 +110,9 @@ pub unsafe extern "C" fn evb_builder_finished(
     })
 }
 
-/// Ends the builder at once, as if its process were killed. Events that its sink has not accepted go
-/// to other builders. A sink callback that runs is not interrupted. Thread safety: any thread, also
-/// in callbacks.
+/// Ends the builder at once, as if its process were killed. Events that its sink has not accepted
+/// go to other builders. A sink callback that runs is not interrupted. Thread safety: any thread,
+/// also in callbacks.
 #[unsafe(no_mangle)]
 pub extern "C" fn evb_builder_abort(
     builder: *mut evb_builder,

@@ -41,8 +41,8 @@ pub(crate) struct Indexed<E> {
 /// An event that a program keeps.
 type Kept = Indexed<Event>;
 
-// SAFETY: the pointers in `fragments` lead to the payload memory of `event`, which is shared between
-// threads and does not change.
+// SAFETY: the pointers in `fragments` lead to the payload memory of `event`, which is shared
+// between threads and does not change.
 unsafe impl Send for Kept {}
 // SAFETY: as above.
 unsafe impl Sync for Kept {}
@@ -78,7 +78,8 @@ fn view(fragment: FragmentView<'_>) -> evb_fragment_view {
 /// Calls `body` with the event and its fragments; returns `otherwise` if there is no such event.
 ///
 /// # Safety
-/// The pointer must be NULL, a handle of evb, or an event that evb passed to the callback that runs.
+/// The pointer must be NULL, a handle of evb, or an event that evb passed to the callback that
+/// runs.
 unsafe fn look<T: Copy>(
     name: &'static str,
     event: *const evb_event,

@@ -1,5 +1,5 @@
-//! [`evb_local`]: sources, builders and a supervisor in one process, for tests, examples and readout
-//! on a single computer.
+//! [`evb_local`]: sources, builders and a supervisor in one process, for tests, examples and
+//! readout on a single computer.
 
 use std::{collections::VecDeque, ffi::c_char, mem::MaybeUninit, slice, sync::Arc};
 
@@ -132,9 +132,9 @@ impl evb_local_options {
 /// until all have joined.
 ///
 /// `sinks` has one sink for each builder; NULL stands for sinks that accept everything. The handles
-/// are used up, whatever the function returns. `readouts` has one readout for each source, which evb
-/// takes over whatever the function returns; NULL means that the program pushes. Thread safety: any
-/// thread, except in a readout, release or drop callback.
+/// are used up, whatever the function returns. `readouts` has one readout for each source, which
+/// evb takes over whatever the function returns; NULL means that the program pushes. Thread safety:
+/// any thread, except in a readout, release or drop callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_local_start(
     options: *const evb_local_options,
@@ -159,7 +159,8 @@ pub unsafe extern "C" fn evb_local_start(
     })
 }
 
-/// Starts a system with one sink for each builder, and one readout for each source if there are any.
+/// Starts a system with one sink for each builder, and one readout for each source if there are
+/// any.
 async fn start(
     system: LocalSystem,
     mut sinks: VecDeque<AnySink>,
@@ -274,8 +275,8 @@ pub extern "C" fn evb_local_trigger(
 }
 
 /// Ends the run: it takes no more triggers, and every event under way is built or named in the
-/// ledger. `cause` is a text for the ledger. Thread safety: any thread, except in a readout, release
-/// or drop callback.
+/// ledger. `cause` is a text for the ledger. Thread safety: any thread, except in a readout,
+/// release or drop callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_local_request_run_end(
     local: *mut evb_local,

@@ -44,8 +44,8 @@ pub struct evb_file_options {
     pub directory: *const c_char,
     /// Largest size of a file in bytes; 0: 2 GiB.
     pub rotate_at: u64,
-    /// 0: accepted events survive a killed process; 1: they survive a power cut, because each commit
-    /// waits for the disk.
+    /// 0: accepted events survive a killed process; 1: they survive a power cut, because each
+    /// commit waits for the disk.
     pub fsync: u32,
     /// Must be 0.
     pub reserved: u32,

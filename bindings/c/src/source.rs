@@ -89,8 +89,8 @@ fn source_of(source: *const evb_source) -> Result<Arc<OpenSource>, Failure> {
 }
 
 /// Registers at the supervisor and starts a source on a thread of its own; waits until the
-/// supervisor has accepted the source, at most `start_timeout_ms`. The program pushes the fragments.
-/// Thread safety: any thread, except in a readout, release or drop callback.
+/// supervisor has accepted the source, at most `start_timeout_ms`. The program pushes the
+/// fragments. Thread safety: any thread, except in a readout, release or drop callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_source_connect(
     options: *const evb_source_options,
@@ -157,10 +157,10 @@ pub extern "C" fn evb_source_first_event(
     })
 }
 
-/// Copies a payload and pushes it as the fragment of `event`; waits while the backlog is full, which
-/// is the back-pressure on readout. A fragment of an inhibited or closed event is no error: evb
-/// drops and counts it. Returns EVB_ENDED when the run is over. Thread safety: any number of threads
-/// may push into one source; not in a readout, release or drop callback.
+/// Copies a payload and pushes it as the fragment of `event`; waits while the backlog is full,
+/// which is the back-pressure on readout. A fragment of an inhibited or closed event is no error:
+/// evb drops and counts it. Returns EVB_ENDED when the run is over. Thread safety: any number of
+/// threads may push into one source; not in a readout, release or drop callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_source_push(
     source: *mut evb_source,
@@ -181,8 +181,8 @@ pub unsafe extern "C" fn evb_source_push(
 
 /// Pushes a fragment like `evb_source_push`, without copying its payload: `release` must be set.
 /// With EVB_OK, evb has taken the payload over, and calls `release` exactly once. Otherwise the
-/// payload stays with the caller. Thread safety: any number of threads may push into one source; not
-/// in a readout, release or drop callback.
+/// payload stays with the caller. Thread safety: any number of threads may push into one source;
+/// not in a readout, release or drop callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_source_push_owned(
     source: *mut evb_source,
@@ -202,9 +202,9 @@ pub unsafe extern "C" fn evb_source_push_owned(
     })
 }
 
-/// Pushes a fragment if the backlog has room at this moment, else returns EVB_FULL. With EVB_OK, evb
-/// has taken the fragment over; otherwise it stays with the caller. Thread safety: any thread, also
-/// in callbacks.
+/// Pushes a fragment if the backlog has room at this moment, else returns EVB_FULL. With EVB_OK,
+/// evb has taken the fragment over; otherwise it stays with the caller. Thread safety: any thread,
+/// also in callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_source_try_push(
     source: *mut evb_source,
@@ -233,9 +233,9 @@ pub unsafe extern "C" fn evb_source_try_push(
 
 /// Pushes `count` fragments in their order, each copied or taken over as its `release` says; waits
 /// while the backlog is full. Many small fragments cost much less than by single calls. Fills
-/// `pushed`, which may be NULL, with the number of fragments that evb has taken over: the first ones.
-/// After an error, the others stay with the caller, and the first of them is the cause. Thread
-/// safety: any number of threads may push into one source; not in a readout, release or drop
+/// `pushed`, which may be NULL, with the number of fragments that evb has taken over: the first
+/// ones. After an error, the others stay with the caller, and the first of them is the cause.
+/// Thread safety: any number of threads may push into one source; not in a readout, release or drop
 /// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_source_push_many(
@@ -272,8 +272,8 @@ pub unsafe extern "C" fn evb_source_push_many(
     code
 }
 
-/// Asks the supervisor to end the run: it takes no more triggers, and every event under way is built
-/// or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
+/// Asks the supervisor to end the run: it takes no more triggers, and every event under way is
+/// built or named in the ledger. `cause` is a text for the log. Thread safety: any thread, also in
 /// callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_source_request_run_end(

@@ -7,8 +7,8 @@ use crate::border;
 /// Version of the binary interface that this header describes.
 pub const EVB_ABI: u32 = 0;
 
-/// Returns the version of the library's binary interface. A program may compare it with EVB_ABI, the
-/// version of its header. Thread safety: any thread, at any time.
+/// Returns the version of the library's binary interface. A program may compare it with EVB_ABI,
+/// the version of its header. Thread safety: any thread, at any time.
 #[unsafe(no_mangle)]
 pub extern "C" fn evb_abi() -> u32 {
     border::enter_or("evb_abi", u32::MAX, || EVB_ABI)

@@ -47,8 +47,8 @@ pub(crate) fn wait_for<F: Future>(future: F, limit: u64) -> Result<F::Output, Fa
 }
 
 fn wait_until<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
-    // A sink's callback runs inside a task. Within a task, tokio lets a future wait after some turns
-    // so that other tasks get theirs, which would be for ever on this thread.
+    // A sink's callback runs inside a task. Within a task, tokio lets a future wait after some
+    // turns so that other tasks get theirs, which would be for ever on this thread.
     let mut future = pin!(unconstrained(future));
     WAKER.with(|waker| {
         let mut cx = Context::from_waker(waker);

@@ -1,6 +1,6 @@
 //! The binary interface is the committed one, `abi.txt`: the sizes of all structs, the offsets of
-//! their fields, the values of all constants, and the declarations of all functions, as a C compiler
-//! sees `include/evb.h`.
+//! their fields, the values of all constants, and the declarations of all functions, as a C
+//! compiler sees `include/evb.h`.
 //!
 //! `EVB_BLESS=1 cargo test --test abi` writes it. A change of a line that is there already breaks
 //! programs that were built before, and needs another soname (build.rs).

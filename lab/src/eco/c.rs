@@ -1,13 +1,13 @@
 //! Tests the C and C++ bindings with the compilers and build systems of their users, under valgrind
-//! and under sanitizers: programs outside of the repository build events from an installed copy that
-//! was moved, nothing but `evb_*` is exported, and panics, exceptions, forks and wrong arguments
-//! become errors.
+//! and under sanitizers: programs outside of the repository build events from an installed copy
+//! that was moved, nothing but `evb_*` is exported, and panics, exceptions, forks and wrong
+//! arguments become errors.
 
-mod border;
-mod checkers;
+pub(crate) mod tools;
 mod compilers;
 mod outside;
-pub(crate) mod tools;
+mod border;
+mod checkers;
 
 use std::{
     fs,
@@ -44,6 +44,10 @@ pub(crate) struct CArgs {
     /// Number of events that ten threads push under valgrind.
     #[arg(long, default_value_t = 200)]
     checked_events: u64,
+    /// Also build the library with the sanitizer of addresses, which takes a nightly toolchain and
+    /// some minutes.
+    #[arg(long)]
+    instrument: bool,
 }
 
 /// Folders of the test.
@@ -76,12 +80,12 @@ pub(super) fn run(out: &Path, args: &CArgs) -> Result<u8> {
     compilers::check(&folders, &mut report)?;
     outside::check(&folders, args.events, &mut report)?;
     border::check(&folders, &mut report)?;
-    checkers::check(&folders, args.checked_events, &mut report)?;
+    checkers::check(&folders, args.checked_events, args.instrument, &mut report)?;
     Ok(u8::from(!report.finish(out)?))
 }
 
-/// Runs the tests of the bindings themselves, which compare the header and the binary interface with
-/// the committed ones.
+/// Runs the tests of the bindings themselves, which compare the header and the binary interface
+/// with the committed ones.
 fn own_tests(folders: &Folders, report: &mut Report) -> Result<()> {
     let manifest = folders.bindings.join("Cargo.toml");
     let mut tests = cargo();

@@ -1,6 +1,6 @@
 //! Compares the rate of readout in C++ with that of readout in Rust: four sources push to four
-//! builders without disks, by programs that do the same work (`push_speed` in `bindings/c/examples`).
-//! The result is the ratio of the payload rates of each pair of runs.
+//! builders without disks, by programs that do the same work (`push_speed` in
+//! `bindings/c/examples`). The result is the ratio of the payload rates of each pair of runs.
 
 use std::{fs, path::Path, process::Command};
 
@@ -60,10 +60,10 @@ pub(super) fn run(out: &Path, args: &SpeedArgs) -> Result<u8> {
     let prefix = scratch.join("installed");
     execute(cargo().args(["xtask", "sdk", "--prefix"]).arg(&prefix))?;
     let manifest = bindings.join("Cargo.toml");
-    let mut example = cargo();
-    example.args(["build", "--quiet", "--locked", "--release", "--example", "push_speed"]);
-    execute(example.args(["--target-dir", "target", "--manifest-path"]).arg(manifest))?;
-    let rust = repo::root().join("target/release/examples/push_speed");
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--locked", "--release", "--bin", "push_speed"]);
+    execute(build.args(["--target-dir", "target", "--manifest-path"]).arg(manifest))?;
+    let rust = repo::root().join("target/release/push_speed");
     let compilation = Compilation {
         compiler: "g++",
         standard: "-std=c++17",

@@ -25,8 +25,8 @@ pub enum evb_sink_answer {
     /// The call has done its work.
     EVB_SINK_OK = 0,
     /// The sink will not accept the event later either. As the answer of `write`, this event is
-    /// lost; of `commit`, all events since the last commit; of `begin`, the builder ends. The ledger
-    /// names lost events with `reason`.
+    /// lost; of `commit`, all events since the last commit; of `begin`, the builder ends. The
+    /// ledger names lost events with `reason`.
     EVB_SINK_LOST = 1,
     /// The sink may accept the events later. The builder holds all events since the last commit and
     /// offers them again; meanwhile, they occupy slots.
@@ -55,7 +55,8 @@ pub struct evb_run {
 
 /// A sink made of callbacks. evb calls them on the sink's own thread, one at a time, so they may
 /// wait for a disk. Each returns an `evb_sink_answer`, and may write a reason of up to
-/// EVB_CALLBACK_REASON_SIZE bytes for an answer other than EVB_SINK_OK. All but `write` may be NULL.
+/// EVB_CALLBACK_REASON_SIZE bytes for an answer other than EVB_SINK_OK. All but `write` may be
+/// NULL.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct evb_sink_callbacks {

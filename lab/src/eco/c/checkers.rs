@@ -61,14 +61,17 @@ impl Watched<'_> {
     }
 }
 
-pub(super) fn check(folders: &Folders, events: u64, report: &mut Report) -> Result<()> {
+pub(super) fn check(folders: &Folders, events: u64, instrument: bool, report: &mut Report) -> Result<()> {
     memcheck(folders, events, report);
     helgrind(folders, events, report);
     sanitizers(folders, &folders.prefix, "", report);
     threads_sanitizer(folders, report);
-    match instrumented(folders)? {
-        Some(prefix) => sanitizers(folders, &prefix, ", library too", report),
-        None => report.note(format!("no toolchain `{NIGHTLY}`: the library is not instrumented")),
+    if !instrument {
+        report.note("without --instrument, the sanitizers watch the C and C++ side alone".to_owned());
+    } else if let Some(prefix) = instrumented(folders)? {
+        sanitizers(folders, &prefix, ", library too", report);
+    } else {
+        report.note(format!("there is no toolchain `{NIGHTLY}`: the library is not instrumented"));
     }
     report.note("no sanitizer of data races in the library: it needs the sources of Rust's library".into());
     Ok(())

@@ -78,8 +78,8 @@ fn pkg_config(folders: &Folders, moved: &Path, events: u64) -> Result<()> {
     builds(Command::new(program).env("LD_LIBRARY_PATH", moved.join("lib")), events)
 }
 
-/// Runs a program that checks the content of its events, and compares the number of events and bytes
-/// that it prints.
+/// Runs a program that checks the content of its events, and compares the number of events and
+/// bytes that it prints.
 fn builds(program: &mut Command, events: u64) -> Result<()> {
     let said = run(program.arg(events.to_string()))?;
     let bytes = events * 2 * 128 * 8;
