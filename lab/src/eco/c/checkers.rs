@@ -82,30 +82,31 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn memcheck(folders: &Folders, events: u64, report: &mut Report) {
-    let leaks =
-        "--leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect";
-    let valgrind = words(&format!("valgrind --quiet --error-exitcode=9 {leaks}"));
-    let c = |name, source, prefix, options| Watched {
+    let installed = &folders.prefix;
+    let wrong = under_memcheck("memcheck: wrong arguments, fork", "misuse.c", installed);
+    wrong.judge(folders, report);
+    let panics = under_memcheck("memcheck: panics", "panics.c", &folders.provoked);
+    Watched { options: &["-DEVB_PROVOKE"], ..panics }.judge(folders, report);
+    let threads = under_memcheck("memcheck: threads, order of frees, exceptions", "threads.cpp", installed);
+    let (compiler, standard) = ("g++", "-std=c++17");
+    Watched { compiler, standard, events: Some(events), ..threads }.judge(folders, report);
+}
+
+/// Returns a C program under valgrind, which looks for wrong accesses and leaks.
+fn under_memcheck<'a>(name: &'a str, source: &'a str, prefix: &'a Path) -> Watched<'a> {
+    let leaks = "--leak-check=full --show-leak-kinds=definite,indirect";
+    let fatal = "--errors-for-leak-kinds=definite,indirect";
+    Watched {
         name,
         source,
         prefix,
         compiler: "gcc",
         standard: "-std=c11",
-        options,
-        watcher: valgrind.clone(),
+        options: &[],
+        watcher: words(&format!("valgrind --quiet --error-exitcode=9 {leaks} {fatal}")),
         events: None,
         environment: Vec::new(),
-    };
-    let provoke: &[&str] = &["-DEVB_PROVOKE"];
-    c("memcheck: wrong arguments, fork", "misuse.c", &folders.prefix, &[]).judge(folders, report);
-    c("memcheck: panics", "panics.c", &folders.provoked, provoke).judge(folders, report);
-    Watched {
-        compiler: "g++",
-        standard: "-std=c++17",
-        events: Some(events),
-        ..c("memcheck: threads, order of frees, exceptions", "threads.cpp", &folders.prefix, &[])
     }
-    .judge(folders, report);
 }
 
 fn helgrind(folders: &Folders, events: u64, report: &mut Report) {

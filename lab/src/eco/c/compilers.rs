@@ -15,10 +15,13 @@ const C: [(&str, &str); 2] = [("gcc", "-std=c11"), ("clang", "-std=c11")];
 const CPP: [(&str, &str); 4] =
     [("g++", "-std=c++17"), ("g++", "-std=c++20"), ("clang++", "-std=c++17"), ("clang++", "-std=c++20")];
 
+const C_EXAMPLES: [&str; 1] = ["readout.c"];
+const CPP_EXAMPLES: [&str; 3] = ["sink.cpp", "template/main.cpp", "readout.cpp"];
+
 pub(super) fn check(folders: &Folders, report: &mut Report) -> Result<()> {
     let examples = folders.bindings.join("examples");
     for (compilers, sources) in
-        [(C.as_slice(), ["readout.c"].as_slice()), (&CPP, &["sink.cpp", "template/main.cpp", "readout.cpp"])]
+        [(C.as_slice(), C_EXAMPLES.as_slice()), (CPP.as_slice(), CPP_EXAMPLES.as_slice())]
     {
         for (compiler, standard) in compilers {
             for source in sources {
