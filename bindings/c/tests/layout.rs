@@ -2,8 +2,8 @@
 //! their fields, the values of all constants, and the declarations of all functions, as a C
 //! compiler sees `include/evb.h`.
 //!
-//! `EVB_BLESS=1 cargo test --test layout` writes it. A change of a line that is there already breaks
-//! programs that were built before, and needs another soname (build.rs).
+//! `EVB_BLESS=1 cargo test --test layout` writes it. A change of a line that is there already
+//! breaks programs that were built before, and needs another soname (build.rs).
 
 use std::{env, error::Error, fmt::Write as _, fs, path::Path, process::Command};
 
