@@ -16,6 +16,8 @@ mod here;
 mod slurm;
 mod cost;
 mod file_cpp;
+mod c;
+mod c_speed;
 
 use std::{fs, path::PathBuf};
 
@@ -64,6 +66,10 @@ enum Part {
     /// The C++ reader of event files: on 10 000 files, most of them damaged, it finds the same
     /// events and the same damage as the Rust reader.
     FileCpp(file_cpp::FileCppArgs),
+    /// The C and C++ bindings: compilers, CMake, pkg-config, valgrind and sanitizers.
+    C(c::CArgs),
+    /// The rate of readout in C++, compared with readout in Rust.
+    CSpeed(c_speed::SpeedArgs),
 }
 
 impl Part {
@@ -76,12 +82,14 @@ impl Part {
             Self::Alerts(_) => alerts::NEEDS,
             Self::Cost(_) => cost::NEEDS,
             Self::FileCpp(_) => file_cpp::NEEDS,
+            Self::C(_) => c::NEEDS,
+            Self::CSpeed(_) => c_speed::NEEDS,
         }
     }
 
     /// Returns true if the part runs `evbd` in namespaces, which takes root.
     fn is_isolated(&self) -> bool {
-        !matches!(self, Self::FileCpp(_))
+        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_))
     }
 }
 
@@ -129,6 +137,8 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Alerts(alerts) => alerts::run(&setting()?, alerts),
         Part::Cost(cost) => cost::run(&setting()?, cost),
         Part::FileCpp(file_cpp) => file_cpp::run(&out, file_cpp),
+        Part::C(c) => c::run(&out, c),
+        Part::CSpeed(speed) => c_speed::run(&out, speed),
     }
 }
 
