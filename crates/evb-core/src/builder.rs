@@ -14,7 +14,6 @@ mod counters;
 mod latency;
 mod unaccounted;
 mod roster;
-mod table;
 mod load;
 mod slots;
 mod later;
