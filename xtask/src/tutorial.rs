@@ -44,6 +44,8 @@ pub(crate) struct TutorialArgs {
 
 /// Executes the pages. Returns true if all do what they say.
 pub(crate) fn run(args: &TutorialArgs) -> Result<bool> {
+    // A page may build this program again, and then its file is another one under the same path.
+    let own = env::current_exe()?;
     let folder = repo::root().join(PAGES);
     let mut all: Vec<String> = Vec::new();
     for entry in fs::read_dir(&folder)? {
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &TutorialArgs) -> Result<bool> {
             println!("{name}: SKIP: {reason}");
             continue;
         } else {
-            inside(name)
+            inside(&own, name)
         };
         match outcome {
             Ok(()) => {
@@ -91,10 +93,10 @@ fn lacks_networks() -> Option<String> {
     }
 }
 
-/// Executes a page in a process that may create networks.
-fn inside(name: &str) -> Result<()> {
+/// Executes a page in a process of the program `own` that may create networks.
+fn inside(own: &Path, name: &str) -> Result<()> {
     let mut command = Command::new(UNSHARE[0]);
-    command.args(&UNSHARE[1..]).arg(env::current_exe()?).args(["tutorial", name]).env(INSIDE, "1");
+    command.args(&UNSHARE[1..]).arg(own).args(["tutorial", name]).env(INSIDE, "1");
     let output = command.output().context("unshare")?;
     let printed = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
