@@ -183,12 +183,13 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
         if required { step.required() } else { step }
     };
-    // These two run together, because each often waits for a single compiler.
-    let (c, file_cpp) = (step("c", 900).beside(), step("file-cpp", 900).beside());
-    // The last three steps run together, because they mostly wait: for scrapes, for leases, and for
-    // delays of alerts.
+    // `c` and `file-cpp` run together, because each often waits for a single compiler.
+    let file_cpp = step("file-cpp", 900).beside();
+    // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes, and
+    // for delays of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
-    vec![c, file_cpp, step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
+    let (c, page, here, slurm) = (step("c", 900), step("page", 600), step("here", 240), step("slurm", 300));
+    vec![c, file_cpp, page, here, slurm, metrics, alerts]
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.
