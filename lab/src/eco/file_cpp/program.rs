@@ -14,7 +14,7 @@ use crate::repo;
 
 /// Warnings that a user may have turned into errors.
 const STRICT: [&str; 5] = ["-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Werror"];
-const SANITIZED: [&str; 4] = ["-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+const SANITIZED: [&str; 4] = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 /// A compiled program, and how it was compiled.
 pub(super) struct Program {
