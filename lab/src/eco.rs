@@ -15,6 +15,7 @@ mod hosts;
 mod here;
 mod slurm;
 mod cost;
+mod python;
 
 use std::{fs, path::PathBuf};
 
@@ -60,6 +61,9 @@ enum Part {
     /// The cost of monitoring: compares event rates with and without live reports, a Prometheus
     /// scrape and three control pages.
     Cost(cost::CostArgs),
+    /// The Python package: builds its wheel, checks which systems the wheel runs on, and runs its
+    /// tests with NumPy 1, NumPy 2 and without NumPy.
+    Python(python::PythonArgs),
 }
 
 impl Part {
@@ -71,6 +75,15 @@ impl Part {
             Self::Metrics(_) => metrics::NEEDS,
             Self::Alerts(_) => alerts::NEEDS,
             Self::Cost(_) => cost::NEEDS,
+            Self::Python(_) => python::NEEDS,
+        }
+    }
+
+    /// Returns the reason why this part cannot run here.
+    fn lacks(&self) -> Option<String> {
+        match self {
+            Self::Python(_) => needs::absent(self.needs()),
+            _ => needs::missing(self.needs()),
         }
     }
 }
@@ -101,7 +114,7 @@ impl Setting {
 /// Runs a part of the test, and returns the exit code: 0 if all checks passed, 1 if a check failed,
 /// or [`SKIPPED`].
 pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
-    if let Some(reason) = needs::missing(args.part.needs()) {
+    if let Some(reason) = args.part.lacks() {
         if args.require {
             bail!("{reason}");
         }
@@ -117,6 +130,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Metrics(metrics) => metrics::run(&setting, metrics),
         Part::Alerts(alerts) => alerts::run(&setting, alerts),
         Part::Cost(cost) => cost::run(&setting, cost),
+        Part::Python(python) => python::run(&setting, python, args.require),
     }
 }
 

@@ -37,7 +37,8 @@ const INSIDE: &str = "EVB_TUTORIAL_INSIDE";
 pub(crate) struct TutorialArgs {
     /// Names of pages in docs/tutorial, without `.md`; all if there is none.
     pages: Vec<String>,
-    /// Fail if this machine cannot create the networks of a page, instead of skipping the page.
+    /// Fail if this machine cannot create the networks of a page, or reach the packages that it
+    /// installs, instead of skipping the page.
     #[arg(long)]
     require: bool,
 }
@@ -59,6 +60,10 @@ pub(crate) fn run(args: &TutorialArgs) -> Result<bool> {
         let steps = parse(&text).with_context(|| format!("{PAGES}/{name}.md"))?;
         let begun = Instant::now();
         let is_inside = env::var_os(INSIDE).is_some();
+        if let Some(reason) = lacks_packages(&steps).filter(|_| !args.require) {
+            println!("{name}: SKIP: {reason}");
+            continue;
+        }
         let outcome = if hosts_of(&steps).is_empty() || is_inside {
             Reader::begin(&steps).and_then(|mut reader| reader.follow(name, &steps))
         } else if let Some(reason) = lacks_networks().filter(|_| !args.require) {
@@ -89,6 +94,26 @@ fn lacks_networks() -> Option<String> {
         Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         Err(error) => Some(format!("unshare: {error}")),
     }
+}
+
+/// Returns the reason why Python packages that a page installs cannot be had here; `None` if they
+/// can, or if the page installs none.
+fn lacks_packages(steps: &[Step]) -> Option<String> {
+    let installs = steps.iter().any(|step| match &step.action {
+        Action::Run { commands, .. } => commands.iter().any(|command| command.line.contains("pip install")),
+        _ => false,
+    });
+    if !installs {
+        return None;
+    }
+    let folder = env::temp_dir().join(format!("evb-pypi-{}", std::process::id()));
+    let mut pip = Command::new("python3");
+    // The package is small, and stands for all others.
+    pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "iniconfig", "--dest"]);
+    let output = pip.arg(&folder).output();
+    let _ = fs::remove_dir_all(&folder);
+    let is_there = output.is_ok_and(|output| output.status.success());
+    (!is_there).then(|| "python3 gets no packages from PyPI here".to_owned())
 }
 
 /// Executes a page in a process that may create networks.

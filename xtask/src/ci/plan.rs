@@ -22,6 +22,7 @@ const LEAN: &str = "--test lean --test life_cycle";
 const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
 const OUTSIDE: &str = "examples/outside/Cargo.toml";
+const PYTHON: &str = "bindings/python/Cargo.toml";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 10;
 
@@ -175,15 +176,23 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
         if required { step.required() } else { step }
     };
-    // The last three steps run together, because they mostly wait: for scrapes, for leases, and for
-    // delays of alerts.
+    // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes,
+    // and for delays of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
-    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
+    // The first build of the wheel takes minutes.
+    let python = step("python", 1200);
+    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts, python]
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.
-fn forms(root: &Path) -> [Step; 3] {
-    [("fuzz format", FUZZ), ("peers format", PEERS), ("outside format", OUTSIDE)].map(|(name, manifest)| {
+fn forms(root: &Path) -> [Step; 4] {
+    let packages = [
+        ("fuzz format", FUZZ),
+        ("peers format", PEERS),
+        ("outside format", OUTSIDE),
+        ("python format", PYTHON),
+    ];
+    packages.map(|(name, manifest)| {
         Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))
             .unless(absent(root, manifest))
     })

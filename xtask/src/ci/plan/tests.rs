@@ -20,6 +20,7 @@ fn every_part_of_the_house_is_checked() {
         "eco slurm",
         "eco metrics",
         "eco alerts",
+        "eco python",
     ] {
         assert!(lines.iter().any(|line| line.contains(needed)), "{needed}: {lines:#?}");
     }
