@@ -1,6 +1,6 @@
 //! [`LocalRun`]: a whole system in the Python process.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use evb::{local::LocalError, prelude::*};
 use pyo3::{exceptions::PyValueError, prelude::*};
@@ -12,6 +12,9 @@ use crate::{
     source::Source,
     wait::{wait, wait_apart},
 };
+
+/// Time for which a source keeps a fragment whose event is not decided.
+const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The run of a system in this process.
 #[pyclass(frozen, module = "evb._evb")]
@@ -58,11 +61,14 @@ impl LocalRun {
         files: Option<PathBuf>,
         callable: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let mut system = LocalSystem::new(sources, builders)
-            .trigger(self::trigger(trigger, rate)?)
-            .with_plan(|plan| (plan.run, plan.events) = (RunNumber::new(run), events));
-        if let Some(largest) = max_fragment {
-            system = system.with_sources(|config| config.max_fragment = Bytes::new(largest));
+        let mut system =
+            LocalSystem::new(sources, builders).trigger(self::trigger(trigger, rate)?).with_plan(|plan| {
+                (plan.run, plan.events) = (RunNumber::new(run), events);
+                // A program may push many events at once, long before builders ask for them.
+                plan.orphan_timeout = AHEAD;
+            });
+        if let Some(largest) = max_fragment.map(Bytes::new) {
+            system = system.fragments_of(largest).with_sources(|config| config.max_fragment = largest);
         }
         let (destinations, outlet) = Destinations::new(files, callable);
         let mut made: Vec<Destination> = (0..builders).map(|_| destinations.make(py)).collect();

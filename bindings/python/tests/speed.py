@@ -123,6 +123,7 @@ trigger = "as-fast-as-possible"
 id = 1
 bind = "127.0.0.1"
 max_fragment = "64 KiB"
+input = {{ kind = "tcp", listen = "127.0.0.1:{unused}" }}
 [[builder]]
 id = 1
 listen = "127.0.0.1:{other}"
@@ -134,7 +135,7 @@ def through_evb(folder, evbd):
     """Return the rate of a Python source to a builder of evbd, in GB/s of payload."""
     port = free_port()
     config = folder / "speed.toml"
-    config.write_text(SYSTEM.format(events=MESSAGES, port=port, other=free_port()), encoding="utf-8")
+    config.write_text(SYSTEM.format(events=MESSAGES, port=port, other=free_port(), unused=free_port()), encoding="utf-8")
     roles = ["--role", "supervisor", "--role", "builder:1"]
     daemon = subprocess.Popen([evbd, "run", str(config), "--quiet", *roles], stdout=subprocess.DEVNULL)
     try:
@@ -142,7 +143,8 @@ def through_evb(folder, evbd):
         begun = time.perf_counter()
         for event in range(1, MESSAGES + 1):
             source.push(event, LARGE, event)
-        assert source.finished().exit_code == 0
+        outcome = source.finished()
+        assert outcome.exit_code == 0, outcome.verdict
         took = time.perf_counter() - begun
         daemon.wait(30)
     finally:

@@ -223,8 +223,9 @@ class LocalSystem:
         ``sink`` is the same as for ``Builder``; all builders share it. The run ends after
         ``events`` triggers, if given, or by ``request_run_end``. ``trigger`` is
         ``as-fast-as-possible``, ``external`` (by the method ``trigger``), ``periodic`` or
-        ``poisson``, the last two with a ``rate`` such as ``"2 kHz"``. ``max_fragment`` is the
-        largest payload in bytes.
+        ``poisson``, the last two with a ``rate`` such as ``"2 kHz"``. ``max_fragment`` (4 MiB) is
+        the largest payload in bytes; if it is given, builders work on as many events of that size
+        at once as keeps them busy.
         """
         files, function = _split(sink)
         self._native = _evb.LocalRun(
