@@ -4,6 +4,8 @@ Writes EVENTS events of 4 x 1 kB to FOLDER, and removes them in the end. Each ra
 rounds in which the two sides alternate. TOOLS is the folder of evb_read.py.
 """
 
+import importlib.util
+import logging
 import os
 import shutil
 import socket
@@ -153,50 +155,81 @@ def through_evb(folder, evbd):
     return MESSAGES * len(LARGE) / took / 1e9
 
 
-def pull(port, ready):
-    """Receive all messages, and acknowledge the last one."""
+def pull(port, ready, size):
+    """Receive messages until they have a number of bytes in all, and then answer."""
     context = zmq.Context()
     puller = context.socket(zmq.PULL)
     puller.bind(f"tcp://127.0.0.1:{port}")
     answer = context.socket(zmq.PUSH)
     answer.bind(f"tcp://127.0.0.1:{ready}")
-    for _ in range(MESSAGES):
-        puller.recv()
+    while size > 0:
+        size -= sum(map(len, puller.recv_multipart()))
     answer.send(b"all")
+    context.destroy(linger=1000)
 
 
-def through_zeromq():
-    """Return the rate of PUSH to PULL in another process, in GB/s of payload."""
+def to_puller(send):
+    """Return the rate at which `send` sends through a PUSH socket to another process, in GB/s."""
     port, ready = free_port(), free_port()
-    process = get_context("spawn").Process(target=pull, args=(port, ready))
+    process = get_context("spawn").Process(target=pull, args=(port, ready, MESSAGES * len(LARGE)))
     process.start()
     context = zmq.Context()
     pusher, answer = context.socket(zmq.PUSH), context.socket(zmq.PULL)
     pusher.connect(f"tcp://127.0.0.1:{port}")
     answer.connect(f"tcp://127.0.0.1:{ready}")
-    for _ in range(MESSAGES // 100):
-        pusher.send(LARGE)  # until the peer is there
+    pusher.send(LARGE[:1])  # returns when the peer is there or the message is in the queue
+    time.sleep(1.0)  # until the other process has started
     begun = time.perf_counter()
-    for _ in range(MESSAGES - MESSAGES // 100):
-        pusher.send(LARGE)
+    send(pusher)
     answer.recv()
     took = time.perf_counter() - begun
     process.join()
     context.destroy()
-    return (MESSAGES - MESSAGES // 100) * len(LARGE) / took / 1e9
+    return MESSAGES * len(LARGE) / took / 1e9
+
+
+def zeromq(pusher):
+    """Send by pyzmq alone."""
+    for _ in range(MESSAGES):
+        pusher.send(LARGE)
+
+
+def constellation(pusher):
+    """Send by the Python sender of Constellation."""
+    from constellation.core.cdtp import DataTransmitter
+
+    class Silent(logging.Logger):
+        def trace(self, *_):
+            """Do nothing."""
+
+    sender = DataTransmitter("speed", pusher, Silent("speed", logging.ERROR), print)
+    sender.start_sending()
+    for _ in range(MESSAGES):
+        record = sender.new_data_record()
+        record.add_block(LARGE)
+        while not sender.can_send_record():
+            time.sleep(0.0001)
+        sender.send_data_record(record)
+    sender.stop_sending()
 
 
 def sending(folder, evbd):
-    """Print the ratio of sending."""
-    pairs = []
-    for turn in range(ROUNDS):
-        other = through_zeromq() if turn % 2 else None
-        own = through_evb(folder, evbd)
-        pairs.append((own, other or through_zeromq()))
-    own, other = (statistics.median(rates) for rates in zip(*pairs))
-    ratio = statistics.median(own / other for own, other in pairs)
-    print(f"a source pushes fragments of 64 KiB: {own:.2f} GB/s, with checksums and acknowledged")
-    print(f"  beside pyzmq PUSH/PULL {other:.2f} GB/s: ratio {ratio:.2f} (aim: 0.8)")
+    """Print the ratios of sending; the other sides have neither checksums nor acknowledgements."""
+    rivals = {"pyzmq PUSH/PULL": (zeromq, 0.8)}
+    if importlib.util.find_spec("constellation"):
+        rivals["ConstellationDAQ's sender"] = (constellation, 2.0)
+    else:
+        print("ConstellationDAQ is not installed")
+    for name, (rival, aim) in rivals.items():
+        pairs = []
+        for turn in range(ROUNDS):
+            other = to_puller(rival) if turn % 2 else None
+            own = through_evb(folder, evbd)
+            pairs.append((own, other or to_puller(rival)))
+        own, other = (statistics.median(rates) for rates in zip(*pairs))
+        ratio = statistics.median(own / other for own, other in pairs)
+        print(f"a source pushes fragments of 64 KiB: {own:.2f} GB/s, with checksums and acknowledged")
+        print(f"  beside {name} {other:.2f} GB/s: ratio {ratio:.2f} (aim: {aim})")
 
 
 def main():

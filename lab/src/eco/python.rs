@@ -24,7 +24,7 @@ const GLIBC: u32 = 28;
 /// The programs that build and check the wheel. Zig links against an older glibc than this host's.
 const TOOLS: [&str; 4] = ["maturin>=1.9,<2", "ziglang", "auditwheel", "abi3audit"];
 /// The packages for the measurements of speed.
-const RIVALS: [&str; 2] = ["numpy", "pyzmq"];
+const RIVALS: [&str; 3] = ["numpy", "pyzmq", "ConstellationDAQ==1.0.2"];
 
 #[derive(Args)]
 pub(crate) struct PythonArgs {
