@@ -100,10 +100,7 @@ impl System {
 
 /// Returns the four shaping modes and their names.
 fn modes(transport: Transport) -> [(&'static str, Shaping); 4] {
-    let cost = match transport {
-        Transport::Tcp => PacketCost::tcp(1500, CELL),
-        Transport::Udp => PacketCost::udp(1500, CELL),
-    };
+    let cost = PacketCost::of(transport, 1500, CELL);
     let pace = Pace::usual(LANE_RATE, ByteMeasure::Line, &cost, None);
     [
         ("credit", Shaping::LOOPBACK),

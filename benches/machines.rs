@@ -9,14 +9,14 @@ use std::{hint::black_box, io::IoSlice};
 use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     index::LaneIndex,
     lane::Taken,
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes as Amount,
     wire::{
@@ -91,7 +91,7 @@ fn wire(criterion: &mut Criterion) {
 }
 
 fn builder_core(sources: usize) -> BuilderCore<Policy> {
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: BUILDER,
         run: RunNumber::new(1),
         epoch: Epoch::new(1),
@@ -112,7 +112,7 @@ fn builder_core(sources: usize) -> BuilderCore<Policy> {
 }
 
 fn source_core(id: u16) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(id),
         max_fragment: Amount::mib(1),
         orphan_timeout: Duration::from_secs(5),

@@ -166,9 +166,13 @@ pub(crate) fn check_transport(transport: Transport) -> Result<(), RoleError> {
 /// Returns the cost of lane bytes on the wire, including the authentication tags of a protected
 /// lane.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
-    let (cost, tag) = match transport {
-        Transport::Tcp => (PacketCost::tcp(mtu, cell), PARCEL_OVERHEAD),
-        Transport::Udp => (PacketCost::udp(mtu, cell), TAG_LENGTH),
+    let cost = PacketCost::of(transport, mtu, cell);
+    if !is_protected {
+        return cost;
+    }
+    let tag = match transport {
+        Transport::Tcp => PARCEL_OVERHEAD,
+        Transport::Udp => TAG_LENGTH,
     };
-    if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
+    cost.tagged(Bytes::new(tag as u64))
 }

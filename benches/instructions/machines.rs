@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     index::LaneIndex,
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -52,7 +52,7 @@ pub(super) fn lane_bytes(length: usize) -> Vec<u8> {
 
 /// Returns a source whose fragments are all announced and granted.
 pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: ASSOCIATION.source,
         max_fragment: Bytes::mib(1),
         orphan_timeout: Duration::from_secs(3600),
@@ -100,7 +100,7 @@ pub(super) fn header(kind: DatagramKind, sequence: u32, offset: u64) -> Datagram
 /// Returns a builder whose lane is completely announced and granted.
 pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy> {
     let (payload, count) = payload(length);
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: ASSOCIATION.builder,
         run: RunNumber::new(1),
         epoch: ASSOCIATION.epoch,

@@ -1,5 +1,7 @@
 //! Fuzz target for event files: arbitrary bytes, and arbitrary bytes with corrected checksums.
 
+pub mod files;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -7,20 +9,10 @@ use std::{
 };
 
 use evb::input::Replay;
-use evb_core::{
-    event::Event,
-    fragment::{Checksum, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    units::Bytes,
-};
-use evb_file::{
-    Batch, Batches, EventFile, EventFileWriter, FileIdentity, FsyncPolicy, IndexState, VerifyOptions,
-    WriterOptions, dump, existing_files,
-    format::{FILE_MAGIC, INDEX_MAGIC, RECORD_MAGIC, TRAILER_MAGIC},
-    verify,
-};
+use evb_core::{event::Event, fragment::Checksum, id::SourceId};
+use evb_file::{Batch, Batches, EventFile, IndexState, VerifyOptions, dump, verify};
 
-const RUN: RunNumber = RunNumber::new(1);
+use files::mend;
 
 /// Path of the file that the fuzzed bytes are written to: in `/dev/shm`, which is memory, if this
 /// folder exists.
@@ -119,52 +111,6 @@ fn look_at(event: &Event) {
     dump::hex(event, &mut std::io::sink()).expect("a sink takes all");
 }
 
-/// Corrects the checksums of the file header, the payloads, the record heads and the index, as far
-/// as they can be found (`docs/reference/file-format.md`). Returns `None` if the bytes are too
-/// short for a file header.
-fn mend(bytes: &mut [u8]) -> Option<()> {
-    bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
-    let header = number(bytes, 12, 4)? as usize;
-    let tag = Checksum::of(bytes.get(..header.checked_sub(8)?)?).number();
-    bytes.get_mut(header - 8..header)?.copy_from_slice(&tag.to_le_bytes());
-    let mut at = header;
-    while bytes.get(at..at + 4) == Some(&RECORD_MAGIC) {
-        let Some(next) = mend_record(bytes, at, tag) else { break };
-        at = next;
-    }
-    let trailer = bytes.len().checked_sub(24)?;
-    if bytes.get(at..at + 4) == Some(&INDEX_MAGIC) && bytes.ends_with(&TRAILER_MAGIC) && at < trailer {
-        bytes[trailer..trailer + 8].copy_from_slice(&(at as u64).to_le_bytes());
-        let sealed = Checksum::of(&bytes[at..trailer + 8]).number() ^ tag;
-        bytes[trailer + 8..trailer + 16].copy_from_slice(&sealed.to_le_bytes());
-    }
-    Some(())
-}
-
-/// Corrects the checksums of the record at offset `at`, and returns the offset of its end.
-fn mend_record(bytes: &mut [u8], at: usize, tag: u64) -> Option<usize> {
-    let head = number(bytes, at + 4, 4)? as usize;
-    let end = at.checked_add(usize::try_from(number(bytes, at + 8, 8)?).ok()?)?;
-    let (seal, fragments) = (at + head.checked_sub(8)?, number(bytes, at + 48, 4)? as usize);
-    let mut payload = at + head;
-    for entry in (0..fragments).map(|index| at + 56 + 24 * index).take_while(|entry| *entry + 24 <= seal) {
-        let length = number(bytes, entry + 4, 4)? as usize;
-        let Some(piece) = bytes.get(payload..payload + length) else { break };
-        let checksum = Checksum::of(piece).number();
-        bytes.get_mut(entry + 16..entry + 24)?.copy_from_slice(&checksum.to_le_bytes());
-        payload += length;
-    }
-    let sealed = Checksum::of(bytes.get(at..seal)?).number() ^ tag;
-    bytes.get_mut(seal..seal + 8)?.copy_from_slice(&sealed.to_le_bytes());
-    (end > at && end <= bytes.len()).then_some(end)
-}
-
-fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
-    let mut number = [0; 8];
-    number[..length].copy_from_slice(bytes.get(at..at + length)?);
-    Some(u64::from_le_bytes(number))
-}
-
 /// Returns the seed corpus: a closed event file, a file without an index, a file truncated within a
 /// record, and a file without events.
 ///
@@ -172,31 +118,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
 /// Panics if the file system has no room for a small file.
 pub fn seeds() -> Vec<Vec<u8>> {
     let folder = PLACE.with_extension("seeds");
-    let write = |events: u64| {
-        let sources = (1..=3).map(SourceId::new).collect();
-        let identity = FileIdentity { run: RUN, epoch: Epoch::new(3), builder: BuilderId::new(1), sources };
-        let options = WriterOptions { rotate_at: Bytes::mib(1), fsync: FsyncPolicy::None };
-        fs::create_dir_all(&folder).expect("room for a folder");
-        let mut writer = EventFileWriter::create(&folder, identity, options).expect("room for a file");
-        for id in 1..=events {
-            let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(3), BuilderId::new(1));
-            for source in 1..=2 {
-                event.add(
-                    SourceId::new(source),
-                    Timestamp::new(id),
-                    vec![id as u8; 5 * usize::from(source)].into(),
-                );
-            }
-            event.missing = if id == 2 { vec![SourceId::new(3)] } else { Vec::new() };
-            writer.append(&event).expect("room for an event");
-        }
-        writer.close().expect("room for an index");
-        let path = existing_files(&folder, RUN).expect("our own folder").remove(0);
-        let bytes = fs::read(path).expect("our own file");
-        fs::remove_dir_all(&folder).expect("our own folder");
-        bytes
-    };
-    let closed = write(3);
+    let closed = files::closed(&folder, 3);
     let index = closed.len() - (16 + 3 * 24 + 24);
-    vec![closed[..index].to_vec(), closed[..index - 7].to_vec(), write(0), closed]
+    vec![closed[..index].to_vec(), closed[..index - 7].to_vec(), files::closed(&folder, 0), closed]
 }

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use arbitrary::Arbitrary;
 use bytes::{BufMut as _, BytesMut};
 use evb_core::{
-    builder::{BuilderConfig, BuilderCore, LARGE_FRAGMENT, Output},
+    builder::{BuilderCore, BuilderCoreConfig, LARGE_FRAGMENT, Output},
     event::Event,
     fragment::{Checksum, Timestamp},
     grant::GrantPolicy as _,
@@ -112,7 +112,7 @@ pub fn run(turns: bool, steps: &[Step]) {
 
 impl Bench {
     fn new(sources_at_once: Option<usize>) -> Self {
-        let config = BuilderConfig {
+        let config = BuilderCoreConfig {
             id: BuilderId::new(1),
             run: RunNumber::new(1),
             epoch: Epoch::new(1),

@@ -7,14 +7,14 @@ use std::{collections::VecDeque, io::IoSlice, time::Duration};
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     lane::{DatagramFault, Taken},
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
@@ -100,7 +100,7 @@ impl World {
     fn new() -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let heartbeat = Duration::from_secs(1000);
-        let config = BuilderConfig {
+        let config = BuilderCoreConfig {
             id: BuilderId::new(1),
             run: RunNumber::new(1),
             epoch: Epoch::new(77),
@@ -118,7 +118,7 @@ impl World {
             Shaping::Credit { budget: BUDGET, chunk: Bytes::new(2 * SEGMENT), sources_at_once: None };
         let mut builder = BuilderCore::new(config, shaping.policy(1, PacketCost::udp(1500, CELL), 0), now);
         builder.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
-        let config = SourceConfig {
+        let config = SourceCoreConfig {
             id: SourceId::new(1),
             max_fragment: Bytes::new(MAX_FRAGMENT),
             orphan_timeout: Duration::from_secs(1_000_000),

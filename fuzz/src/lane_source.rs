@@ -10,7 +10,7 @@ use evb_core::{
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
     lane::Taken,
-    source::{Output, SourceConfig, SourceCore},
+    source::{Output, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -91,7 +91,7 @@ pub struct Bench {
 /// Panics if the state machine violates an invariant.
 pub fn run(on_demand: bool, steps: &[Step]) {
     let now = Instant::from_nanos(1_000_000_000);
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(3),
         max_fragment: Bytes::new(MAX_FRAGMENT),
         orphan_timeout: Duration::from_secs(5),
@@ -346,12 +346,6 @@ impl Lane {
                 self.settled = self.settled.max(self.bounds[behind - 1]);
             }
         }
-    }
-
-    /// Returns the payload length of the announced fragment at `offset`.
-    fn length_at(&self, offset: u64) -> u32 {
-        let end = self.bounds.iter().find(|bound| **bound > offset).expect("an announced fragment");
-        (end - offset) as u32 - 16
     }
 }
 

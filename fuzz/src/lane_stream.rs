@@ -6,12 +6,12 @@ use std::{future::poll_fn, io::Write as _, net, os::fd::OwnedFd, os::unix::net::
 
 use bytes::BytesMut;
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     fragment::{Checksum, Fragment, Timestamp},
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -65,7 +65,6 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
         while let Some(output) = core.poll(NOW) {
             match output {
                 builder::Output::Lane(lane) => core.write_records(lane, &mut end.outgoing),
-                builder::Output::Lane(other) => core.write_records(other, &mut BytesMut::new()),
                 builder::Output::Event(event) => core.handle_written(event, NOW),
                 builder::Output::Supervisor(control) => {
                     if let Some(accounted) = Accounted::of(&control) {
@@ -124,7 +123,7 @@ async fn poll_now(
 }
 
 fn builder_core() -> BuilderCore<Policy> {
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),
@@ -151,7 +150,7 @@ fn builder_core() -> BuilderCore<Policy> {
 }
 
 fn source_core() -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(1),
         max_fragment: Bytes::new(1000),
         orphan_timeout: Duration::from_secs(5),

@@ -10,7 +10,7 @@ use evb::{
     units::Bytes,
 };
 use evb_core::{
-    builder::{BuilderConfig, BuilderCore, Output},
+    builder::{BuilderCore, BuilderCoreConfig, Output},
     index::LaneIndex,
     set::SourceSet,
     time::Instant,
@@ -79,7 +79,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let config = BuilderConfig {
+        let config = BuilderCoreConfig {
             id: BuilderId::new(1),
             run: RunNumber::new(1),
             epoch: Epoch::new(1),

@@ -10,10 +10,10 @@ use evb::{
     units::Bytes,
 };
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     index::LaneIndex,
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     wire::{
         control::{Assignments, Decisions, Hello, Verdict, Welcome},
@@ -45,7 +45,7 @@ const LENGTHS: [usize; EVENTS as usize] = [0, 100, 3000, 200_000, 7, 20_000];
 const KIND: ConnectionKind = ConnectionKind::Lane;
 
 fn source_core(now: Instant) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(1),
         max_fragment: Bytes::new(200_000),
         orphan_timeout: Duration::from_secs(5),
@@ -69,7 +69,7 @@ fn source_core(now: Instant) -> SourceCore {
 }
 
 fn builder_core(now: Instant) -> BuilderCore<Policy> {
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

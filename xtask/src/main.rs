@@ -11,6 +11,7 @@
 //! - `seeds`: simulations of whole systems with random faults from seeds;
 //! - `api`: a comparison of the public API of `evb` with its committed listing;
 //! - `tutorial`: an execution of the tutorials, with a comparison of what they promise;
+//! - `sdk`: an installation of the C and C++ bindings;
 //! - `package`: a build of the crates as a registry would serve them;
 //! - `ci`: all checks, step by step, with a table of results at the end.
 
@@ -22,6 +23,7 @@ mod lab;
 mod fuzz;
 mod instructions;
 mod package;
+mod sdk;
 mod seeds;
 mod tutorial;
 mod ci;
@@ -64,6 +66,9 @@ enum Task {
     Api(api::ApiArgs),
     /// Do what the tutorials say, command by command.
     Tutorial(tutorial::TutorialArgs),
+    /// Build the C and C++ bindings and install them: headers, libraries, packages for CMake and
+    /// pkg-config.
+    Sdk(sdk::SdkArgs),
     /// Package the crates as a registry would serve them, and check that they build.
     Package,
     /// Run all checks of this list, as CI does.
@@ -82,6 +87,7 @@ fn main() -> ExitCode {
         Task::Seeds(args) => seeds::run(&args),
         Task::Api(args) => api::run(&args).map(code),
         Task::Tutorial(args) => tutorial::run(&args).map(code),
+        Task::Sdk(args) => sdk::run(&args).map(code),
         Task::Package => package::run().map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };

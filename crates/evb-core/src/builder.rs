@@ -44,10 +44,11 @@ use unaccounted::Unaccounted;
 use crate::{
     event::Event,
     grant::GrantPolicy,
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     index::{LaneIndex, SlotIndex},
     lane::StageTimes,
     live::ReportTimer,
+    set::SourceSet,
     time::{Instant, earlier},
     undo::{self, Fix},
     units::Bytes,
@@ -62,7 +63,7 @@ pub const SINK_RETRY: Duration = Duration::from_millis(200);
 
 /// Configuration of a builder, fixed before the first event.
 #[derive(Clone, Debug)]
-pub struct BuilderConfig {
+pub struct BuilderCoreConfig {
     /// Id of the builder.
     pub id: BuilderId,
     /// Number of the run that the builder belongs to.
@@ -113,7 +114,7 @@ pub enum Output {
 /// After all inputs that share one `now`, call `poll` until it returns `None`.
 #[derive(Debug)]
 pub struct BuilderCore<P> {
-    config: BuilderConfig,
+    config: BuilderCoreConfig,
     lanes: Lanes<P>,
     slots: Slots,
     unaccounted: Unaccounted,
@@ -146,7 +147,7 @@ const FULL_HEARTBEATS: u32 = 5;
 impl<P: GrantPolicy> BuilderCore<P> {
     /// Returns a builder with empty slots. Every expected source is up until the supervisor reports
     /// otherwise.
-    pub fn new(config: BuilderConfig, policy: P, now: Instant) -> Self {
+    pub fn new(config: BuilderCoreConfig, policy: P, now: Instant) -> Self {
         Self {
             lanes: Lanes::new(&config, policy),
             slots: Slots::new(&config),
@@ -168,7 +169,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Returns the most payload memory that the slots can take.
-    pub fn memory_bound(config: &BuilderConfig) -> Bytes {
+    pub fn memory_bound(config: &BuilderCoreConfig) -> Bytes {
         slot_memory(config.max_fragment.iter().copied()) * config.slots as u64
     }
 
@@ -268,6 +269,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.slots.used() == 0 && self.unaccounted.is_empty() && self.lanes.is_idle()
     }
 
+    /// Returns the events that may not wait for as long as a source is away, for tests and the
+    /// simulator. Each comes with the lanes on which it lacks announced fragments, and with those
+    /// on which it lacks fragments that are not announced.
+    pub fn waiting(&self) -> impl Iterator<Item = (EventId, SourceSet, SourceSet)> {
+        self.slots.waiting()
+    }
+
     /// Returns the grant policy, for its counters.
     pub fn policy(&self) -> &P {
         self.lanes.policy()
@@ -283,7 +291,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Returns the builder's configuration.
-    pub fn config(&self) -> &BuilderConfig {
+    pub fn config(&self) -> &BuilderCoreConfig {
         &self.config
     }
 
@@ -414,6 +422,6 @@ pub fn slot_memory(max_fragment: impl IntoIterator<Item = Bytes>) -> Bytes {
     max_fragment.into_iter().map(of_one).sum()
 }
 
-fn arena_room(config: &BuilderConfig) -> usize {
+fn arena_room(config: &BuilderCoreConfig) -> usize {
     config.max_fragment.iter().map(|limit| limit.as_usize().min(LARGE_FRAGMENT)).sum()
 }

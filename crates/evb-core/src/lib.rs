@@ -23,6 +23,7 @@ pub mod undo;
 pub mod id;
 pub mod time;
 pub mod units;
+pub mod transport;
 pub mod times;
 pub mod index;
 pub mod set;

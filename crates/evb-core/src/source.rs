@@ -49,7 +49,7 @@ pub const LAST_COMMITS: Duration = Duration::from_secs(2);
 
 /// Configuration of a source, fixed before the first event.
 #[derive(Clone, Debug)]
-pub struct SourceConfig {
+pub struct SourceCoreConfig {
     /// Id of the source.
     pub id: SourceId,
     /// Largest payload that readout may push.
@@ -101,7 +101,7 @@ pub enum Output {
 /// that the shaper permits to send now.
 #[derive(Debug)]
 pub struct SourceCore {
-    config: SourceConfig,
+    config: SourceCoreConfig,
     backlog: Backlog,
     parking: Parking,
     seats: Seats,
@@ -125,7 +125,7 @@ pub struct SourceCore {
 
 impl SourceCore {
     /// Returns a source without fragments.
-    pub fn new(mut config: SourceConfig, now: Instant) -> Self {
+    pub fn new(mut config: SourceCoreConfig, now: Instant) -> Self {
         // An announcement has 32 bits for the length of a payload (docs/reference/protocol.md
         // LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
@@ -341,7 +341,7 @@ impl SourceCore {
     }
 
     /// Returns the source's configuration.
-    pub fn config(&self) -> &SourceConfig {
+    pub fn config(&self) -> &SourceCoreConfig {
         &self.config
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes as Payload;
 use evb_core::{
-    builder::{BuilderConfig, BuilderCore, Output},
+    builder::{BuilderCore, BuilderCoreConfig, Output},
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
@@ -13,7 +13,7 @@ use evb_core::{
     index::LaneIndex,
     lane::Request,
     set::SourceSet,
-    source::{PushError, SourceConfig, SourceCore},
+    source::{PushError, SourceCore, SourceCoreConfig},
     supervisor::{ChangeError, PlanError, RunPlan, SupervisorCore},
     time::Instant,
     units::Bytes,
@@ -86,7 +86,7 @@ fn a_plan_keeps_to_what_peers_accept() {
 
 #[test]
 fn no_source_agrees_to_more_than_an_announcement_can_say() {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(1),
         max_fragment: Bytes::MAX,
         orphan_timeout: Duration::from_secs(1),
@@ -130,7 +130,7 @@ impl GrantPolicy for Never {
 #[test]
 fn failures_fit_the_message_whatever_their_number_and_words() {
     let slots = 5000;
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

@@ -111,7 +111,7 @@ pub enum WriteError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        why: Refusal,
+        why: EventRefusal,
     },
     /// The operating system refused an operation, for example because the disk is full. The file
     /// was cut back to the last commit and is readable. To retry, the caller appends the events
@@ -157,14 +157,14 @@ impl WriteError {
 /// let event = Event::empty(EventId::FIRST, run, epoch, BuilderId::new(2));
 /// match writer.append(&event) {
 ///     Err(WriteError::Refused { why, .. }) => {
-///         assert_eq!(why, Refusal::Builder { event: BuilderId::new(2), file: builder });
+///         assert_eq!(why, EventRefusal::Builder { event: BuilderId::new(2), file: builder });
 ///     }
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum EventRefusal {
     /// The event belongs to another run than the file.
     #[error("the event is of run {event}, but the file is of run {file}")]
     Run {

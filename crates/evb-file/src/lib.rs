@@ -52,7 +52,7 @@ pub mod dump;
 #[cfg(test)]
 mod samples;
 
-pub use error::{CreateError, FileError, ReadError, Refusal, WriteError};
+pub use error::{CreateError, EventRefusal, FileError, ReadError, WriteError};
 pub use index::{IndexEntry, IndexState};
 pub use merge::{MergeError, MergeReport, merge, merge_watched};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, next_free_run, parse_file_name};

@@ -168,7 +168,7 @@ fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, 
     let mut run_and_epoch: Option<(RunNumber, Epoch)> = None;
     let mut first_torn = None;
     for path in paths {
-        let (input, file) = match Input::survey(&path, |damage| report.damaged.add(damage)) {
+        let (input, header) = match Input::survey(&path, |damage| report.damaged.add(damage)) {
             // The file is shorter than its header: its writer was killed just after it had created
             // the file.
             Err(torn @ ReadError::Header { flaw: HeaderFlaw::Short, .. }) => {
@@ -178,7 +178,6 @@ fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, 
             }
             surveyed => surveyed?,
         };
-        let header = file.header();
         let (run, epoch) = run_and_epoch.unwrap_or((header.run, header.epoch));
         if header.run != run {
             return Err(MergeError::Runs { path, found: header.run, run });

@@ -19,7 +19,7 @@ use evb_core::{
 };
 
 use crate::{
-    error::{CreateError, FileError, Refusal, WriteError},
+    error::{CreateError, EventRefusal, FileError, WriteError},
     format::{FileHeader, MAX_RECORDS, MAX_SOURCES, record_size},
     index::index_size,
     naming::{file_name, named_files},
@@ -297,14 +297,14 @@ impl EventFileWriter {
     }
 
     /// Checks that the event can be written to these files, and returns the size of its record.
-    fn admit(&self, event: &Event) -> Result<u64, Refusal> {
+    fn admit(&self, event: &Event) -> Result<u64, EventRefusal> {
         if event.run != self.identity.run {
-            return Err(Refusal::Run { event: event.run, file: self.identity.run });
+            return Err(EventRefusal::Run { event: event.run, file: self.identity.run });
         }
         if !self.merged && event.builder != self.identity.builder {
-            return Err(Refusal::Builder { event: event.builder, file: self.identity.builder });
+            return Err(EventRefusal::Builder { event: event.builder, file: self.identity.builder });
         }
-        record_size(event).ok_or(Refusal::Size)
+        record_size(event).ok_or(EventRefusal::Size)
     }
 
     /// Ensures that an open file has room for a record of the given size; begins another file if
@@ -369,7 +369,7 @@ impl EventFileWriter {
         Ok(())
     }
 
-    fn refused(&self, event: &Event, why: Refusal) -> WriteError {
+    fn refused(&self, event: &Event, why: EventRefusal) -> WriteError {
         WriteError::Refused { event: event.id, path: self.path(), why }
     }
 

@@ -19,9 +19,10 @@ mod choose;
 
 pub use crate::sys_txtime::DepartureClock;
 pub use choose::{Choice, NotProved, choose};
+pub use evb_core::transport::Transport;
 pub use executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime};
 pub use gaps::Gaps;
-pub use offload::{Offload, Transport};
+pub use offload::Offload;
 pub use polling::{POLL_TIME, PollingRefused, prove_polling};
 pub use proof::{Proof, Trial, prove};
 pub use receiver::{GapReceiver, Receipt};

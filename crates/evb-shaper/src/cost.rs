@@ -7,6 +7,7 @@
 use core::{ops::Add, time::Duration};
 
 use evb_core::{
+    transport::Transport,
     units::{Bytes, Rate},
     wire::{
         datagram::DATAGRAM_HEADER,
@@ -163,6 +164,15 @@ pub struct PacketCost {
 }
 
 impl PacketCost {
+    /// Returns the cost over that transport, for links with the given MTU and switches with buffer
+    /// cells of `cell` bytes.
+    pub fn of(transport: Transport, mtu: u32, cell: Bytes) -> Self {
+        match transport {
+            Transport::Tcp => Self::tcp(mtu, cell),
+            Transport::Udp => Self::udp(mtu, cell),
+        }
+    }
+
     /// Returns the cost over TCP, for links with the given MTU (at least 576) and switches with
     /// buffer cells of `cell` bytes.
     pub fn tcp(mtu: u32, cell: Bytes) -> Self {

@@ -40,9 +40,10 @@ mod host;
 mod run;
 pub mod system;
 
+pub use evb_core::transport::Transport;
 pub use hosts::{Delays, HostModel, ProcessorTime, Program};
 pub use network::{DatagramFates, NetworkModel};
 pub use report::{DatagramSummary, SimReport};
 pub use run::SimError;
-pub use scenario::{Scenario, Transport};
+pub use scenario::Scenario;
 pub use workload::{FragmentSize, Readout};

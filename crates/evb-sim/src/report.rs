@@ -5,10 +5,11 @@ use core::{fmt, time::Duration};
 use evb_core::{
     lane::RecoveryCounters,
     ledger::RunReport,
+    transport::Transport,
     units::{Bytes, Rate},
 };
 
-use crate::{network::DatagramFates, scenario::Transport};
+use crate::network::DatagramFates;
 
 /// Counters and recovery times of datagrams on lanes; all are zero if lanes use TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,13 +6,14 @@ mod summary;
 use core::time::Duration;
 
 use evb_core::{
-    builder::BuilderConfig,
+    builder::BuilderCoreConfig,
     id::{Epoch, Peer, RunNumber},
     index::LaneIndex,
     ledger::RunReport,
-    source::{SourceConfig, SourceCore},
+    source::{SourceCore, SourceCoreConfig},
     supervisor::{PlanError, RunPlan, SupervisorCore},
     time::Instant,
+    transport::Transport,
     units::Bytes,
     wire::{
         control::RunParameters,
@@ -27,7 +28,7 @@ use crate::{
     ledger::Ledger,
     network::{HostIndex, Network, SUPERVISOR},
     report::SimReport,
-    scenario::{Scenario, Transport},
+    scenario::Scenario,
     workload::Workload,
 };
 
@@ -285,8 +286,13 @@ fn connect_lane(network: &mut Network, transport: Transport, from: usize, to: us
     }
 }
 
-fn source_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunParameters) -> SourceConfig {
-    SourceConfig {
+fn source_config(
+    scenario: &Scenario,
+    plan: &RunPlan,
+    index: usize,
+    told: &RunParameters,
+) -> SourceCoreConfig {
+    SourceCoreConfig {
         id: plan.sources[index],
         max_fragment: scenario.readout.size.largest(),
         orphan_timeout: Duration::from_nanos(told.orphan_timeout_ns),
@@ -300,8 +306,13 @@ fn source_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunPa
     }
 }
 
-fn builder_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunParameters) -> BuilderConfig {
-    BuilderConfig {
+fn builder_config(
+    scenario: &Scenario,
+    plan: &RunPlan,
+    index: usize,
+    told: &RunParameters,
+) -> BuilderCoreConfig {
+    BuilderCoreConfig {
         id: plan.builders[index],
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

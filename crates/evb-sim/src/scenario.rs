@@ -5,6 +5,7 @@ use core::time::Duration;
 use evb_core::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     supervisor::RunPlan,
+    transport::Transport,
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate},
 };
@@ -17,36 +18,6 @@ use crate::{
     network::NetworkModel,
     workload::{FragmentSize, Readout},
 };
-
-/// The transport of lanes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// TCP streams.
-    #[default]
-    Tcp,
-    /// UDP datagrams in evb's own format; messages to and from the supervisor still use TCP
-    /// streams.
-    Udp,
-}
-
-impl Transport {
-    /// Returns the cost of lane bytes with links of the given MTU and a switch with the usual
-    /// buffer cells.
-    pub fn cost(self, mtu: u32) -> PacketCost {
-        match self {
-            Self::Tcp => PacketCost::tcp(mtu, CELL),
-            Self::Udp => PacketCost::udp(mtu, CELL),
-        }
-    }
-
-    /// Returns the name of the transport in configurations.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-}
 
 /// The parameters of a simulated run. Equal scenarios give identical reports.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +114,7 @@ impl Scenario {
 
     /// Returns the cost of lane bytes with the scenario's transport and MTU.
     pub fn cost(&self) -> PacketCost {
-        self.transport.cost(self.network.mtu)
+        PacketCost::of(self.transport, self.network.mtu, CELL)
     }
 
     /// Returns the longest time that data may wait in full queues on the way to a builder.

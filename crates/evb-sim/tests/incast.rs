@@ -5,14 +5,17 @@
 use core::time::Duration;
 
 use evb_core::units::{Bytes, Rate};
-use evb_shaper::{ByteMeasure, Pace, Shaping};
+use evb_shaper::{
+    ByteMeasure, Pace, Shaping,
+    cost::{CELL, PacketCost},
+};
 use evb_sim::{FragmentSize, Scenario, SimReport, Transport};
 
 const PORT: Bytes = Bytes::kib(128);
 const LINK: u64 = 1_000_000_000;
 
 fn shaping(transport: Transport, mode: &str, sources: u16) -> Shaping {
-    let (sources, cost) = (u64::from(sources), transport.cost(1500));
+    let (sources, cost) = (u64::from(sources), PacketCost::of(transport, 1500, CELL));
     match mode {
         "credit" => Shaping::credit_for(PORT, None, sources, &cost),
         // The windows use nine tenths of the port's buffer, as credit does.
@@ -137,7 +140,7 @@ fn announcements_do_not_flood_a_slow_port() {
         (Transport::Tcp, "window", (22, 5), 25, 160, 64),
     ] {
         let (port, link) = (Bytes::kib(kib), Rate::from_bits_per_second(mbit * 1_000_000));
-        let cost = transport.cost(1500);
+        let cost = PacketCost::of(transport, 1500, CELL);
         let shaping = match mode {
             "credit" => Shaping::credit_for(port, None, u64::from(sources), &cost),
             _ => Shaping::Window { window: cost.window(port * 9 / 10 / u64::from(sources)) },

@@ -5,7 +5,10 @@
 use core::time::Duration;
 
 use evb_core::units::{Bytes, Rate};
-use evb_shaper::Shaping;
+use evb_shaper::{
+    Shaping,
+    cost::{CELL, PacketCost},
+};
 use evb_sim::{NetworkModel, Scenario, SimReport, Transport};
 
 const ROUND_TRIP: Duration = Duration::from_millis(198);
@@ -20,7 +23,8 @@ fn run(transport: Transport, weather: NetworkModel) -> SimReport {
         spare_supervisor: true,
         ..weather
     };
-    let shaping = Shaping::credit_for(network.port_buffer, None, 8, &transport.cost(network.mtu));
+    let shaping =
+        Shaping::credit_for(network.port_buffer, None, 8, &PacketCost::of(transport, network.mtu, CELL));
     let scenario = Scenario { transport, network, shaping, events: 80, ..Scenario::default() };
     let report = scenario.run().expect("a run that holds");
     assert_eq!(report.run.events.complete, 80, "{report}");

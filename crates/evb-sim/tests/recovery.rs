@@ -4,14 +4,18 @@
 use core::time::Duration;
 
 use evb_core::units::Bytes;
-use evb_shaper::Shaping;
+use evb_shaper::{
+    Shaping,
+    cost::{CELL, PacketCost},
+};
 use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport, Transport};
 
 /// Runs 8 sources that send fragments of `size` to one builder at 1 Gbit/s.
 fn run(transport: Transport, loss: f64, size: u64, events: u64) -> SimReport {
     let network = NetworkModel { loss, spare_supervisor: true, ..NetworkModel::default() };
     let readout = Readout { size: FragmentSize::Fixed(Bytes::new(size)), ..Scenario::default().readout };
-    let shaping = Shaping::credit_for(network.port_buffer, None, 8, &transport.cost(network.mtu));
+    let shaping =
+        Shaping::credit_for(network.port_buffer, None, 8, &PacketCost::of(transport, network.mtu, CELL));
     let slots = (150_000 / size).clamp(16, 400) as u32;
     let scenario = Scenario { transport, network, readout, shaping, events, slots, ..Scenario::default() };
     let report = scenario.run().expect("a run that holds");

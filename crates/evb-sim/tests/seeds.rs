@@ -14,7 +14,10 @@ use evb_core::{
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate},
 };
-use evb_shaper::{ByteMeasure, LinkPlan, Pace, Shaping};
+use evb_shaper::{
+    ByteMeasure, LinkPlan, Pace, Shaping,
+    cost::{CELL, PacketCost},
+};
 use evb_sim::{
     Delays, FragmentSize, HostModel, NetworkModel, ProcessorTime, Readout, Scenario, SimReport, Transport,
 };
@@ -50,7 +53,7 @@ fn sizes(dice: &mut Dice) -> FragmentSize {
 }
 
 fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel, transport: Transport) -> Shaping {
-    let (port, cost) = (network.port_buffer, transport.cost(network.mtu));
+    let (port, cost) = (network.port_buffer, PacketCost::of(transport, network.mtu, CELL));
     match dice.between(0, 9) {
         0..=3 => Shaping::credit_for(port, None, u64::from(sources), &cost),
         4 => Shaping::Credit {

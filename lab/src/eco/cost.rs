@@ -4,7 +4,7 @@
 //! runs.
 
 mod clients;
-mod pairs;
+pub(super) mod pairs;
 
 use std::{fmt::Write as _, thread, time::Duration};
 

@@ -8,18 +8,12 @@ pub(crate) struct Need {
     pub(crate) package: &'static str,
 }
 
-/// Returns a message that lists the missing programs and how to install them, or that root is
-/// missing; `None` if a part that creates namespaces can run.
-pub(crate) fn missing(needs: &[Need]) -> Option<String> {
-    absent(needs).or_else(|| (!is_root()).then(|| "namespaces need root".to_owned()))
-}
-
-/// Returns a message that lists the missing programs and how to install them; `None` if all are
-/// there.
-pub(crate) fn absent(needs: &[Need]) -> Option<String> {
+/// Returns a message that lists the missing programs and how to install them; `None` if the part
+/// can run.
+pub(crate) fn missing(needs: &[Need], takes_root: bool) -> Option<String> {
     let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     if absent.is_empty() {
-        return None;
+        return (takes_root && !is_root()).then(|| "namespaces need root".to_owned());
     }
     let programs: Vec<_> = absent.iter().map(|need| need.program).collect();
     let packages: Vec<_> = absent.iter().map(|need| need.package).collect();

@@ -114,7 +114,7 @@ impl Outcome {
         json!({
             "name": self.name,
             "network": self.shape.to_string(),
-            "transport": self.system.transport.name(),
+            "transport": self.system.transport.word(),
             "mode": self.system.mode.name(),
             "slots": self.system.slots,
             "fragment_bytes": self.system.fragment,

@@ -114,7 +114,7 @@ impl Security {
 
 /// Measures the payload rate from one source to one builder, each in its own process, in bit/s.
 fn evb(bench: &Bench, transport: Transport, security: Security, round: usize) -> Result<f64> {
-    let folder = bench.folder(&format!("speed-{}-{}-{round}", transport.name(), security.mode()))?;
+    let folder = bench.folder(&format!("speed-{}-{}-{round}", transport.word(), security.mode()))?;
     let config = folder.join("config.toml");
     let seconds = bench.seconds.min(SECONDS);
     let mut section = format!("mode = \"{}\"\n", security.mode());
@@ -132,13 +132,13 @@ fn evb(bench: &Bench, transport: Transport, security: Security, round: usize) ->
     let events = |key: &str| summary["events"][key].as_u64();
     let is_complete = events("assigned") > Some(0) && events("complete") == events("assigned");
     if !is_complete || fleet.processes.iter().any(|process| process.code != Some(0)) {
-        anyhow::bail!("{} over loopback: not complete; see {}", transport.name(), folder.display());
+        anyhow::bail!("{} over loopback: not complete; see {}", transport.word(), folder.display());
     }
     summary["rates"]["payload_bytes_per_s"].as_f64().map(|rate| rate * 8.0).context("no rate")
 }
 
 fn configuration(transport: Transport, security: &str, seconds: f64) -> String {
-    let transport = transport.name();
+    let transport = transport.word();
     format!(
         "[run]\nnumber = 1\nduration = \"{seconds} s\"\n\n\
          [supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\nslots = 64\n\n\

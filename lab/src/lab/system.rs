@@ -6,32 +6,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use evb_net::pacing::Transport;
+
 use super::network::{Shape, address};
 
-/// Transport protocol of the lanes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Transport {
-    Tcp,
-    Udp,
-}
-
-impl Transport {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-
-    /// Returns the lane bytes in a full packet: the MTU without the headers of IP (20), TCP (20)
-    /// and TCP timestamps (12), or without those of IP (20), UDP (8) and evb's datagrams (40).
-    fn segment(self, shape: Shape) -> f64 {
-        let headers = match self {
-            Self::Tcp => 52.0,
-            Self::Udp => 68.0,
-        };
-        shape.mtu as f64 - headers
-    }
+/// Returns the lane bytes in a full packet: the MTU without the headers of IP (20), TCP (20) and
+/// TCP timestamps (12), or without those of IP (20), UDP (8) and evb's datagrams (40).
+fn segment(transport: Transport, shape: Shape) -> f64 {
+    let headers = match transport {
+        Transport::Tcp => 52.0,
+        Transport::Udp => 68.0,
+    };
+    shape.mtu as f64 - headers
 }
 
 /// Largest grant if the budget is configured, in bytes: eleven packets, as with a typical port
@@ -250,7 +236,7 @@ impl System {
              [shaping]\n{shaping}\n\n[security]\n{security}\n",
             address("sup")?,
             self.policy,
-            self.transport.name(),
+            self.transport.word(),
             shape.rate / 1_000_000,
             shape.mtu,
             if self.warn { "warn" } else { "refuse" },
@@ -308,7 +294,7 @@ impl System {
 
     /// Returns the time that all L2 frames of an event take through one port, in seconds.
     pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
-        let segment = self.transport.segment(shape);
+        let segment = segment(self.transport, shape);
         let frames = (self.fragment as f64 / segment).ceil();
         let bytes = self.fragment as f64 + frames * (shape.frame() - segment);
         bytes * f64::from(shape.sources) * 8.0 / shape.rate as f64
@@ -324,14 +310,14 @@ const FRAGMENT_HEADER: f64 = 16.0;
 /// by the same share for every transport.
 pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     let payload = fragment as f64 / (fragment as f64 + FRAGMENT_HEADER);
-    shape.rate as f64 * transport.segment(shape) / shape.frame() * payload
+    shape.rate as f64 * segment(transport, shape) / shape.frame() * payload
 }
 
 /// Returns the largest window of a lane, in bytes, with which the windows of all sources together,
 /// headers included, fit into nine tenths of a port's buffer.
 pub(crate) fn safe_window(shape: Shape) -> u64 {
     let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
-    (share * Transport::Tcp.segment(shape) / shape.frame() / 100.0).floor() as u64 * 100
+    (share * segment(Transport::Tcp, shape) / shape.frame() / 100.0).floor() as u64 * 100
 }
 
 #[cfg(test)]

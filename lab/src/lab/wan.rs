@@ -167,7 +167,7 @@ fn measure(
     table: &mut Table,
     report: &mut Report,
 ) -> Result<()> {
-    let name = format!("{} {}", case.name, transport.name());
+    let name = format!("{} {}", case.name, transport.word());
     let before = line.count()?;
     let outcome = match bench.run(line.network(), &name, system(case, transport)) {
         Ok(outcome) => outcome,

@@ -23,8 +23,9 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         &["evb", "evb-config", "evb-host", "evb-bench", "evb-core", "evb-shaper", "evb-net", "evb-file"],
     ),
     // The lab needs evb-bench for figures and tables, and evb-net to send trains of datagrams for
-    // its calibration.
-    ("lab", &["evb-bench", "evb-net"]),
+    // its calibration. It needs evb-file and evb-core to write event files for readers in other
+    // languages.
+    ("lab", &["evb-bench", "evb-core", "evb-file", "evb-net"]),
     ("xtask", &[]),
 ];
 

@@ -8,7 +8,7 @@ use core::{ops::Range, time::Duration};
 use bytes::BytesMut;
 
 use super::{
-    BuilderConfig,
+    BuilderCoreConfig,
     assembly::Assembly,
     later::Later,
     reception::{Placed, Progress, Reception},
@@ -58,7 +58,7 @@ pub(super) struct Lanes<P> {
 
 impl<P: GrantPolicy> Lanes<P> {
     /// Returns an empty lane for each source.
-    pub(super) fn new(config: &BuilderConfig, policy: P) -> Self {
+    pub(super) fn new(config: &BuilderCoreConfig, policy: P) -> Self {
         let lane = |index, source: &SourceId, max_fragment| {
             let counters = LaneReport { source: source.number().into(), ..LaneReport::default() };
             Reception::new(index, max_fragment, counters)

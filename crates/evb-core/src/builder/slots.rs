@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::{
-    BuilderConfig, arena_room,
+    BuilderCoreConfig, arena_room,
     assembly::{Assembly, Assigned, State},
     latency::Latency,
     load::load,
@@ -72,7 +72,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Returns empty slots, with every source up.
-    pub(super) fn new(config: &BuilderConfig) -> Self {
+    pub(super) fn new(config: &BuilderCoreConfig) -> Self {
         let sources = config.sources.len();
         Self {
             assemblies: (0..config.slots).map(|_| Assembly::default()).collect(),
@@ -306,8 +306,20 @@ impl Slots {
         }
     }
 
+    /// Returns the assigned events that wait for fragments, but for none of an awaited source. Each
+    /// comes with the sources whose fragments it lacks, announced and not announced.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (EventId, SourceSet, SourceSet)> {
+        let awaited = self.rosters.awaited();
+        let open = self.assemblies.iter().filter(|slot| slot.is_waiting());
+        open.filter(move |slot| !slot.awaits_any(&awaited)).map(|slot| {
+            let lacking = slot.awaits();
+            let announced = lacking.iter().filter(|source| slot.is_announced(*source)).collect();
+            (slot.event(), announced, lacking.without(&announced))
+        })
+    }
+
     /// Returns the next ended event for the sink.
-    pub(super) fn take_event(&mut self, config: &BuilderConfig) -> Option<Event> {
+    pub(super) fn take_event(&mut self, config: &BuilderCoreConfig) -> Option<Event> {
         let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
         let mut event = self.spare_events.pop().unwrap_or_default();
         event.run = config.run;

@@ -295,7 +295,7 @@ impl OutgoingDatagrams {
         if undo::is_undone(Fix::A1617af) {
             return u64::MAX;
         }
-        let flight = self.round_trip.least() * 3 / 4;
+        let flight = self.round_trip.flight();
         let first = self.sent.iter().find(|(at, _)| now.since(*at) < flight);
         first.map_or(u64::MAX, |(_, sent)| *sent)
     }

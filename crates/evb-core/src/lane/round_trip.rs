@@ -70,6 +70,13 @@ impl RoundTrip {
         self.least.unwrap_or(Self::USUAL)
     }
 
+    /// Returns the time for which bytes are certainly under way, or the request for them: three
+    /// quarters of the shortest round trip. While none is known, assumes [`Self::INITIAL`], because
+    /// the builder waits for about as long before it asks.
+    pub fn flight(&self) -> Duration {
+        self.least.unwrap_or(Self::INITIAL) * 3 / 4
+    }
+
     /// Returns the time to wait for an answer after `failures` timers have expired in a row.
     pub fn timeout(&self, failures: u32) -> Duration {
         let patience = match self.smoothed {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{LAST_COMMITS, MAX_AHEAD, Output, PushError, SourceConfig, SourceCore};
+use super::{LAST_COMMITS, MAX_AHEAD, Output, PushError, SourceCore, SourceCoreConfig};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
@@ -23,7 +23,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn source(on_demand: bool) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(3),
         max_fragment: Bytes::new(100),
         orphan_timeout: PATIENCE,

@@ -6,7 +6,7 @@ use std::{io::IoSlice, time::Duration};
 
 use bytes::BytesMut;
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
@@ -14,7 +14,7 @@ use evb_core::{
     index::LaneIndex,
     lane::{DatagramFault, Request, Taken},
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -74,7 +74,7 @@ fn at(micros: u64) -> Instant {
 }
 
 fn a_source() -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SOURCE,
         max_fragment: Bytes::new(100),
         orphan_timeout: Duration::from_secs(5),
@@ -102,7 +102,7 @@ fn a_source() -> SourceCore {
 }
 
 fn a_builder() -> BuilderCore<GrantAll> {
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: BUILDER,
         run: RUN,
         epoch: EPOCH,

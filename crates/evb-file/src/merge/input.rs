@@ -1,12 +1,16 @@
 //! One input file of a merge, read in the order of event ids. The file is open only as long as
 //! necessary.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Reverse,
+    path::{Path, PathBuf},
+};
 
 use evb_core::event::Event;
 
 use crate::{
     error::ReadError,
+    format::FileHeader,
     index::{IndexEntry, IndexState},
     reader::EventFile,
 };
@@ -28,21 +32,24 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file and reads its first index entry. A file without an intact index is scanned, and
-    /// `damaged` is called for each damage found. The open file is returned too, so that the caller
-    /// can read its header.
+    /// Opens a file and reads its first index entries. A file without an intact index is scanned,
+    /// and `damaged` is called for each damage found. The file's header is returned too.
     pub(super) fn survey(
         path: &Path,
         mut damaged: impl FnMut(String),
-    ) -> Result<(Self, EventFile), ReadError> {
+    ) -> Result<(Self, FileHeader), ReadError> {
         let file = EventFile::open(path)?;
         if file.index_state() != IndexState::Present {
             for error in file.records().filter_map(Result::err) {
                 damaged(error.to_string());
             }
         }
-        let entries = file.index_entries(0, 1)?;
-        Ok((Self { path: path.to_owned(), file: None, entries, place: 0, piece: 0 }, file))
+        let header = file.header().clone();
+        let mut input =
+            Self { path: path.to_owned(), file: Some(file), entries: Vec::new(), place: 0, piece: 0 };
+        input.load(2)?;
+        input.file = None;
+        Ok((input, header))
     }
 
     /// Returns the index entry of the file's next event.
@@ -61,13 +68,35 @@ impl Input {
         self.place += 1;
         if self.place == self.entries.len() {
             self.piece += self.entries.len();
-            let piece = self.piece;
-            self.entries = self.open()?.index_entries(piece, PIECE)?;
-            self.place = 0;
+            self.load(PIECE)?;
             if self.entries.is_empty() {
                 self.file = None;
             }
         }
+        Ok(())
+    }
+
+    /// Loads the next index entries, about `count` of them, with all copies of the last event. The
+    /// copies of an event are put into the order of falling epochs, because the highest epoch
+    /// counts.
+    fn load(&mut self, mut count: usize) -> Result<(), ReadError> {
+        let piece = self.piece;
+        self.entries = loop {
+            let mut entries = self.open()?.index_entries(piece, count)?;
+            if entries.len() < count {
+                break entries;
+            }
+            let last = entries[count - 1].event;
+            match entries.iter().position(|entry| entry.event == last) {
+                None | Some(0) => count *= 2,
+                Some(whole) => {
+                    entries.truncate(whole);
+                    break entries;
+                }
+            }
+        };
+        self.entries.sort_by_key(|entry| (entry.event, Reverse(entry.epoch)));
+        self.place = 0;
         Ok(())
     }
 

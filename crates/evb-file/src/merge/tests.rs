@@ -86,6 +86,17 @@ fn superseded_and_duplicate_copies_are_left_out() {
 }
 
 #[test]
+fn the_highest_epoch_counts_within_a_file_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    let of = |id, epoch| event_of(id, 4, Epoch::new(epoch), BUILDER);
+    write(&input, BUILDER, u64::MAX, &[of(1, 3), of(1, 4), of(2, 3), of(1, 5), of(2, 4), of(2, 4), of(3, 3)]);
+    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    assert_eq!((report.superseded, report.duplicates, report.written.events), (3, 1, 3));
+    assert_eq!(read(&out), [of(1, 5), of(2, 4), of(3, 3)]);
+}
+
+#[test]
 fn a_damaged_copy_gives_way_to_an_intact_one() {
     let dir = tempfile::tempdir().unwrap();
     let (input, out) = (dir.path().join("in"), dir.path().join("out"));

@@ -20,7 +20,7 @@ use super::{
     disk::{Disk, LocalDisk, Storage},
 };
 use crate::{
-    CreateError, EventFile, IndexState, Refusal, VerifyOptions, WriteError, existing_files,
+    CreateError, EventFile, EventRefusal, IndexState, VerifyOptions, WriteError, existing_files,
     format::MAX_RECORDS,
     next_free_run,
     samples::{BUILDER, RUN, event, event_of, identity, options, write},
@@ -246,10 +246,13 @@ fn foreign_events_are_refused_alone() {
     let mut foreign = event(2, 1);
     foreign.run = RunNumber::new(9);
     let refused = writer.append(&foreign).unwrap_err();
-    assert!(matches!(refused, WriteError::Refused { why: Refusal::Run { .. }, .. }));
+    assert!(matches!(refused, WriteError::Refused { why: EventRefusal::Run { .. }, .. }));
     assert_eq!(refused.not_accepted(), [EventId::new(2)]);
     let foreign = event_of(3, 1, crate::samples::EPOCH, BuilderId::new(2));
-    assert!(matches!(writer.append(&foreign), Err(WriteError::Refused { why: Refusal::Builder { .. }, .. })));
+    assert!(matches!(
+        writer.append(&foreign),
+        Err(WriteError::Refused { why: EventRefusal::Builder { .. }, .. })
+    ));
     assert_eq!(writer.close().unwrap().events, 1);
     assert_eq!(read_all(dir.path()), [event(1, 1)]);
 }

@@ -12,11 +12,14 @@ use std::{
     time::Duration,
 };
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    transport::Transport,
+    units::{Bytes, Rate},
+};
 
 use super::{
     executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime},
-    offload::{Offload, Transport},
+    offload::Offload,
     proof::{Proof, Trial, UNSENT, device_of, is_provisioned, prove_by, tso_train},
 };
 use crate::{sys_txtime::DepartureClock, timer::Timer};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evb_core::transport::Transport;
+
 /// The component that makes each train of packets wait for its departure time.
 ///
 /// ```
@@ -60,32 +62,6 @@ impl Offload {
 impl fmt::Display for Offload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
-    }
-}
-
-/// Transport protocol of the lanes.
-///
-/// ```
-/// use evb_net::pacing::{Offload, Transport};
-///
-/// let usable =
-///     |transport| Offload::ALL.iter().filter(|offload| offload.fits(transport)).count();
-/// assert_eq!((usable(Transport::Tcp), usable(Transport::Udp)), (3, 5));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// TCP, with one byte stream for each lane.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-        })
     }
 }
 

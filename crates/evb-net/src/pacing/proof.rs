@@ -10,11 +10,14 @@ mod tests;
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    transport::Transport,
+    units::{Bytes, Rate},
+};
 
 use super::{
     executor::{Etf, SocketRate, Software, Txtime},
-    offload::{Offload, Transport},
+    offload::Offload,
     tso::TsoTrain,
 };
 use crate::host::{

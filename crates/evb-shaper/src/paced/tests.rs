@@ -5,7 +5,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
-    source::{SourceConfig, SourceCore},
+    source::{SourceCore, SourceCoreConfig},
     time::Instant,
     units::{Bytes, Rate},
     wire::control::{Decisions, Verdict},
@@ -33,7 +33,7 @@ fn pace(bits_per_second: u64, burst: u64, measure: ByteMeasure) -> Pace {
 
 /// Returns a source with the given number of lanes, all connected and without fragments.
 fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(1),
         max_fragment: Bytes::mib(1),
         orphan_timeout: Duration::from_secs(1),

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use evb_core::{
-    builder::{BuilderConfig, BuilderCore},
+    builder::{BuilderCore, BuilderCoreConfig},
     id::{BuilderId, SourceId},
     session::{RoleFault, Start},
     set::MAX_SOURCES,
@@ -41,7 +41,7 @@ pub struct BuilderRoleConfig {
 /// builder in one run.
 #[derive(Clone, Debug)]
 pub struct BuilderPlan {
-    pub(super) core: BuilderConfig,
+    pub(super) core: BuilderCoreConfig,
     pub(super) config: BuilderRoleConfig,
 }
 
@@ -87,7 +87,7 @@ impl BuilderPlan {
     }
 }
 
-fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderConfig, RoleFault> {
+fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderCoreConfig, RoleFault> {
     let (identity, parameters, roster) = (start.identity, &start.registered.parameters, &start.roster);
     let fault = |problem: &str| RoleFault::Roster(problem.to_owned());
     let source = |id: &u32| {
@@ -100,7 +100,7 @@ fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderConfi
     if roster.max_fragment.len() != sources.len() {
         return Err(fault("the roster does not have one max_fragment per source"));
     }
-    Ok(BuilderConfig {
+    Ok(BuilderCoreConfig {
         id: config.id,
         run: identity.run,
         epoch: identity.epoch,

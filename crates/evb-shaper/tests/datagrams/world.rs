@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::IoSlice};
 
 use bytes::{Bytes as Payload, BytesMut};
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore, DatagramCounters, Segments},
+    builder::{self, BuilderCore, BuilderCoreConfig, DatagramCounters, Segments},
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy as _,
@@ -14,7 +14,7 @@ use evb_core::{
     lane::{DatagramFault, Taken},
     rng::Rng,
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
@@ -120,7 +120,7 @@ impl World {
         let now = Instant::from_nanos(1_000_000_000);
         let ids: Vec<_> = (1..=plan.sources as u16).map(SourceId::new).collect();
         let heartbeat = Duration::from_secs(1);
-        let config = BuilderConfig {
+        let config = BuilderCoreConfig {
             id: BUILDER,
             run: RunNumber::new(1),
             epoch: EPOCH,
@@ -135,7 +135,7 @@ impl World {
             queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
-        let source = |id: &SourceId| SourceConfig {
+        let source = |id: &SourceId| SourceCoreConfig {
             id: *id,
             max_fragment: Bytes::new(MAX_FRAGMENT),
             orphan_timeout: Duration::from_secs(10_000),

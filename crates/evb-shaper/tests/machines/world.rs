@@ -9,7 +9,7 @@ use std::{
 
 use bytes::{BufMut, Bytes, BytesMut};
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy,
@@ -18,7 +18,7 @@ use evb_core::{
     lane::Taken,
     rng::Rng,
     set::SourceSet,
-    source::{self, SourceConfig, SourceCore},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes as Amount,
     wire::{
@@ -83,7 +83,7 @@ impl World {
     pub(crate) fn new(plan: Plan) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let ids: Vec<_> = (1..=plan.sources as u16).map(SourceId::new).collect();
-        let config = BuilderConfig {
+        let config = BuilderCoreConfig {
             id: BUILDER,
             run: RunNumber::new(1),
             epoch: Epoch::new(1),
@@ -97,7 +97,7 @@ impl World {
             queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
-        let source = |id: &SourceId| SourceConfig {
+        let source = |id: &SourceId| SourceCoreConfig {
             id: *id,
             max_fragment: MAX_FRAGMENT,
             orphan_timeout: Duration::from_secs(300),

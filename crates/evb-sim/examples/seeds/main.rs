@@ -62,8 +62,9 @@ struct Args {
     /// Do not reduce a failing scenario to a smaller one.
     #[arg(long)]
     no_shrink: bool,
-    /// Revert an earlier bug fix, given by its commit, to see if the checks detect the bug; needs
-    /// the feature `undo`.
+    /// Revert an earlier bug fix, given by its commit, to see if the checks detect the bug; `all`
+    /// tries one fix after the other, and prints which seed finds which bug. Needs the feature
+    /// `undo`.
     #[arg(long)]
     undo: Option<String>,
     /// Write the summary as JSON.
@@ -117,10 +118,18 @@ fn main() -> ExitCode {
 
 /// Runs all seeds; returns true if no check failed.
 fn work(args: &Args) -> Result<bool> {
-    let began = Instant::now();
-    if let Some(name) = &args.undo {
-        undo(name)?;
+    match args.undo.as_deref() {
+        Some("all") => return undo_all(args),
+        Some(name) => undo(name)?,
+        None => {}
     }
+    let began = Instant::now();
+    let summary = simulate(args, began);
+    finish(args, &summary, began.elapsed())
+}
+
+/// Simulates all seeds, or those up to the first failure.
+fn simulate(args: &Args, began: Instant) -> Summary {
     let count =
         args.count.unwrap_or_else(|| if args.minutes.is_some() { u64::MAX - args.from } else { COUNT });
     let end = args.from.saturating_add(count);
@@ -155,8 +164,32 @@ fn work(args: &Args) -> Result<bool> {
             eprintln!("{line}");
         }
     });
-    let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
-    finish(args, &summary, began.elapsed())
+    summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Undoes one fix after the other, and prints for each the first seed that fails; returns true if
+/// a seed fails for each.
+#[cfg(feature = "undo")]
+fn undo_all(args: &Args) -> Result<bool> {
+    let mut is_each_found = true;
+    for (name, _) in evb_core::undo::FIXES {
+        undo(name)?;
+        let summary = simulate(args, Instant::now());
+        match summary.failures.first() {
+            Some((seed, outcome)) => {
+                let check = outcome.failure.as_ref().map_or("", |failure| failure.check.word());
+                println!("{name}: found by seed {seed}, check {check}");
+            }
+            None => println!("{name}: not found"),
+        }
+        is_each_found &= !summary.failures.is_empty();
+    }
+    Ok(is_each_found)
+}
+
+#[cfg(not(feature = "undo"))]
+fn undo_all(_args: &Args) -> Result<bool> {
+    undo("all").map(|()| false)
 }
 
 #[cfg(feature = "undo")]

@@ -11,7 +11,6 @@ use super::{
     disk::{EventRecord, Files},
     failure::{Check, Failure},
     fault::Fault,
-    network::Fates,
     scenario::{Pushes, Scenario},
 };
 use crate::workload::Workload;
@@ -23,7 +22,12 @@ pub(crate) struct OfRun<'a> {
     pub(crate) files: &'a Files,
     pub(crate) failed: &'a BTreeSet<(RunNumber, EventId)>,
     pub(crate) workload: &'a Workload,
-    pub(crate) fates: Fates,
+    /// The faults that happened in the run, or shortly before it.
+    pub(crate) faults: &'a [Fault],
+    /// Number of datagrams that the network lost during the run.
+    pub(crate) lost_datagrams: u64,
+    /// True if faults explain that events are lost.
+    pub(crate) may_lose: bool,
 }
 
 impl OfRun<'_> {
@@ -71,7 +75,7 @@ impl OfRun<'_> {
             return fail(Check::Disk, found);
         }
         let failed = self.failed.iter().filter(|(of, _)| *of == run).count() as u64;
-        if events.lost > failed && !self.may_lose() {
+        if events.lost > failed && !self.may_lose && !self.is_emptied() {
             return fail(Check::Lost, format!("{} events are lost, {failed} by disks: {said}", events.lost));
         }
         self.check_datagrams(report)?;
@@ -101,9 +105,11 @@ impl OfRun<'_> {
         let late = self.scenario.pushes != Pushes::Ahead
             && 2 * self.scenario.readout.delay >= self.scenario.deadline;
         slow || late
-            || self.scenario.faults.iter().filter(|planned| planned.run <= self.run).any(|planned| {
-                match planned.fault {
+            || self.faults.iter().any(|fault| {
+                match *fault {
                     Fault::Storm { .. } => true,
+                    // Such delays are shorter than the deadline.
+                    Fault::Late { .. } => false,
                     Fault::Disk { who: Peer::Supervisor, .. } => true,
                     Fault::Split { source: of, .. } => of == source,
                     fault => match fault.who() {
@@ -119,19 +125,12 @@ impl OfRun<'_> {
             })
     }
 
-    /// Returns true if the scenario's faults may have kept builders from finishing events for
-    /// longer than the end of the run waits for them.
-    fn may_lose(&self) -> bool {
-        let slots = self.scenario.slots;
-        let slow = self.scenario.commit + self.scenario.write * slots;
-        // The supervisor allows the only builder to be removed while it is silent. The builder's
-        // events are lost if the run is stopped before it is back.
-        let is_emptied = self.scenario.builders == 1
-            && self.scenario.faults.iter().any(|planned| matches!(planned.fault, Fault::Remove { .. }));
-        let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();
-        // The time `back` covers two leases and the time to rejoin the run.
-        let back = core::time::Duration::from_secs(4);
-        is_emptied || outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
+    /// Returns true if the run may have had no builder. The supervisor allows the only builder to
+    /// be removed while it is silent; the builder's events are lost if the run is stopped before it
+    /// is back.
+    fn is_emptied(&self) -> bool {
+        let is_removed = |fault: &Fault| matches!(fault, Fault::Remove { .. });
+        self.scenario.builders == 1 && self.faults.iter().any(is_removed)
     }
 
     /// Checks that only lost datagrams are sent again, if the network has no other faults than
@@ -140,17 +139,17 @@ impl OfRun<'_> {
         let weather = &self.scenario.weather;
         let is_steady =
             weather.jitter.is_zero() && weather.delay == 0 && weather.repeat == 0 && weather.damage == 0;
-        if !self.scenario.is_udp() || !is_steady || !self.scenario.faults.is_empty() {
+        if !self.scenario.is_udp() || !is_steady || !self.faults.is_empty() {
             return Ok(());
         }
         let counts = &report.network.datagrams;
         let is_late = counts.late_after_loss > 0;
-        let is_excess = counts.resends > self.fates.lost + 2 * counts.timeouts;
+        let is_excess = counts.resends > self.lost_datagrams + 2 * counts.timeouts;
         if counts.duplicates > 0 || is_late || is_excess {
             let spurious = counts.duplicates + counts.late_after_loss;
             let what = format!(
                 "{spurious} segments came that were taken for lost, or twice; the network lost {} datagrams: {counts:?}",
-                self.fates.lost
+                self.lost_datagrams
             );
             return Err(Failure::new(Check::Spurious, what));
         }

@@ -27,8 +27,10 @@ pub enum Check {
     Incomplete,
     /// The content of a fragment is not what its source pushed.
     Content,
-    /// Datagrams were sent again that had not been lost.
+    /// Datagrams were sent again that had not been lost, or that nobody could miss yet.
     Spurious,
+    /// A slot of a builder was held although nothing could bring what its event lacked.
+    Stuck,
     /// An operator's request was refused.
     Steering,
 }
@@ -49,6 +51,7 @@ impl Check {
             Self::Incomplete => "incomplete",
             Self::Content => "content",
             Self::Spurious => "spurious",
+            Self::Stuck => "stuck",
             Self::Steering => "steering",
         }
     }

@@ -30,6 +30,17 @@ pub enum Fault {
         /// Duration of the freeze.
         length: Duration,
     },
+    /// A process is sometimes late by milliseconds, and then handles all that has arrived at once.
+    Late {
+        /// Peer whose process is late.
+        who: Peer,
+        /// Longest delay.
+        by: Duration,
+        /// Mean number of times that the process runs between two delays.
+        every: u64,
+        /// Duration of the fault.
+        length: Duration,
+    },
     /// A host is disconnected from the network.
     Cut {
         /// Peer whose host is disconnected.
@@ -116,6 +127,7 @@ impl Fault {
             Self::Kill { .. } => "kill",
             Self::Reboot { .. } => "reboot",
             Self::Freeze { .. } => "freeze",
+            Self::Late { .. } => "late",
             Self::Cut { .. } => "cut",
             Self::Split { .. } => "split",
             Self::Deaf { .. } => "deaf",
@@ -140,6 +152,7 @@ impl Fault {
             Self::Kill { down: length, .. }
             | Self::Reboot { down: length, .. }
             | Self::Freeze { length, .. }
+            | Self::Late { length, .. }
             | Self::Cut { length, .. }
             | Self::Split { length, .. }
             | Self::Stall { length, .. }
@@ -162,6 +175,7 @@ impl Fault {
             Self::Kill { down: length, .. }
             | Self::Reboot { down: length, .. }
             | Self::Freeze { length, .. }
+            | Self::Late { length, .. }
             | Self::Cut { length, .. }
             | Self::Split { length, .. }
             | Self::Stall { length, .. }
@@ -184,6 +198,7 @@ impl Fault {
             Self::Kill { who, .. }
             | Self::Reboot { who, .. }
             | Self::Freeze { who, .. }
+            | Self::Late { who, .. }
             | Self::Cut { who, .. }
             | Self::Deaf { who }
             | Self::Reset { who, .. }

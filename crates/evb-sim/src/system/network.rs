@@ -76,6 +76,8 @@ pub(crate) struct Node {
     free_at: Instant,
     /// Time at which the queue of the switch port in front of the host is empty.
     drained_at: Instant,
+    /// Number of the host's next datagrams that are lost, until the given time.
+    losing: (u32, Instant),
 }
 
 /// Counts of datagrams that were sent, lost, repeated, delayed and damaged by the network.

@@ -7,18 +7,18 @@ use core::time::Duration;
 use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
+    transport::Transport,
     trigger::TriggerKind,
     units::{Bytes, Rate},
 };
-use evb_shaper::{Shaping, cost::PacketCost, sums::windows_buffer};
-
-use super::{
-    disk::DiskState,
-    fault::{Fault, Planned},
-    network::NodeIndex,
-    weather::Weather,
+use evb_shaper::{
+    Shaping,
+    cost::{CELL, PacketCost},
+    sums::windows_buffer,
 };
-use crate::{scenario::Transport, workload::Readout};
+
+use super::{fault::Planned, network::NodeIndex, weather::Weather};
+use crate::workload::Readout;
 
 /// Number of times that a process may run at one instant without being considered stuck. Bytes that
 /// arrive in pieces may make a process run several times at one instant.
@@ -27,6 +27,12 @@ pub(crate) const TURNS: u32 = 1000;
 /// Time for which a source or builder tries to join a run. In production, the configuration sets
 /// this time.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Interval at which builders' slots are checked.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+
+/// Time beyond the deadline after which a slot is stuck that waits for what nothing need bring.
+pub(crate) const STUCK: Duration = Duration::from_secs(1);
 
 /// The largest size of an IP packet, in bytes.
 pub(crate) const MTU: u32 = 1500;
@@ -158,7 +164,7 @@ impl Scenario {
     }
 
     pub(crate) fn cost(&self) -> PacketCost {
-        self.transport.cost(MTU)
+        PacketCost::of(self.transport, MTU, CELL)
     }
 
     /// Returns the largest number of bytes that may be under way to a builder.
@@ -225,24 +231,6 @@ impl Scenario {
             },
             ..RunPlan::new(RunNumber::new(run + 1), epoch, sources, builders)
         }
-    }
-
-    /// Returns the total time for which the faults of a run may stop its progress.
-    pub(crate) fn outages(&self, run: u32) -> Duration {
-        let of_run = self.faults.iter().filter(|planned| planned.run == run);
-        of_run.map(|planned| outage(&planned.fault)).sum()
-    }
-}
-
-/// Returns the time for which a fault may stop all progress.
-fn outage(fault: &Fault) -> Duration {
-    match fault {
-        // During a split, builders finish events without the missing fragments.
-        Fault::Split { .. } | Fault::Pause { .. } => Duration::ZERO,
-        Fault::Disk { state: DiskState::Slow(more), .. } => *more,
-        // This covers the time until a lane counts as silent and is connected again.
-        Fault::Deaf { .. } => Duration::from_secs(7),
-        other => other.length(),
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Weather {
     pub bandwidth: u64,
     /// Probability that a datagram is lost, in parts per million.
     pub loss: u32,
+    /// Number of a host's successive datagrams that are lost at once, as from a full queue.
+    pub burst: u32,
     /// Probability that a datagram arrives twice, in parts per million.
     pub repeat: u32,
     /// Probability that a datagram is delayed by up to [`Self::late`], in parts per million.
@@ -40,6 +42,7 @@ impl Weather {
             jitter: Duration::ZERO,
             bandwidth,
             loss: 0,
+            burst: 1,
             repeat: 0,
             delay: 0,
             late: Duration::ZERO,

@@ -2,6 +2,7 @@
 //! simulation.
 
 mod faults;
+mod history;
 mod process;
 mod steering;
 
@@ -9,7 +10,7 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use evb_core::{
-    id::{Epoch, Peer},
+    id::{Epoch, Peer, RunNumber},
     ledger::RunReport,
     rng::Rng,
     time::Instant,
@@ -24,9 +25,11 @@ use super::{
     network::{Act, Happening, Network, NodeIndex},
     scenario::Scenario,
     trace::Trace,
+    weather::below,
 };
 use crate::workload::Workload;
 
+use history::History;
 use process::Process;
 
 /// A simulated host.
@@ -41,6 +44,8 @@ struct Host {
     /// Time until which the host has no process because of a fault.
     down_until: Instant,
     frozen_until: Instant,
+    /// Time until which the host's process is sometimes late, by how much, and how rarely.
+    late: (Instant, Duration, u64),
     cut_until: Instant,
     disk: DiskState,
     disk_until: Instant,
@@ -65,6 +70,9 @@ pub(super) struct World<'a> {
     /// Time at which all faults of the run are over and the run has been stopped, so that it must
     /// end soon after.
     calm_from: Instant,
+    history: History,
+    /// Number of datagrams that the network had lost when the run was opened.
+    lost_before: u64,
     failure: Option<Failure>,
 }
 
@@ -92,6 +100,7 @@ impl<'a> World<'a> {
             is_claimed: false,
             down_until: Instant::ZERO,
             frozen_until: Instant::ZERO,
+            late: (Instant::ZERO, Duration::ZERO, 1),
             cut_until: Instant::ZERO,
             disk: DiskState::Well,
             disk_until: Instant::ZERO,
@@ -112,6 +121,8 @@ impl<'a> World<'a> {
             epoch: 0,
             storm_until: Instant::ZERO,
             calm_from: Instant::ZERO,
+            history: History::default(),
+            lost_before: 0,
             failure: None,
         }
     }
@@ -166,8 +177,13 @@ impl<'a> World<'a> {
         self.hosts[node].frozen_until > self.network.now()
     }
 
-    /// Runs the process of a host once, or postpones this if the process is frozen.
+    /// Runs the process of a host once, or postpones this if the process is frozen or late.
     fn wake(&mut self, node: NodeIndex) {
+        let (until, by, every) = self.hosts[node].late;
+        let now = self.network.now();
+        if now < until && !self.is_frozen(node) && self.rng.below(every) == 0 {
+            self.hosts[node].frozen_until = now + below(by, &mut self.rng);
+        }
         if self.is_frozen(node) {
             let at = self.hosts[node].frozen_until;
             return self.network.wake_at(node, at);
@@ -188,11 +204,23 @@ impl<'a> World<'a> {
             Ok(None) => {
                 let report = process.take_report();
                 self.hosts[node].process = Some(process);
+                if node == 0 {
+                    self.note_losses();
+                }
                 if let Some(report) = report {
                     self.close(&report);
                 }
             }
         }
+    }
+
+    /// Notes if the supervisor counts more lost events than disks refused.
+    fn note_losses(&mut self) {
+        let Some(Process::Supervisor(host)) = &self.hosts[0].process else { return };
+        let lost = host.progress().events.lost;
+        let run = RunNumber::new(self.run + 1);
+        let refused = || self.records.failed.iter().filter(|(of, _)| *of == run).count() as u64;
+        self.history.note_losses(lost > 0 && lost > refused(), self.network.now());
     }
 
     fn around(&mut self, node: NodeIndex) -> Surroundings<'_> {
@@ -268,6 +296,8 @@ impl<'a> World<'a> {
     fn open(&mut self, run: u32) {
         self.say(|| format!("run {} is opened", run + 1));
         self.run = run;
+        self.history.open_run(self.network.now());
+        self.lost_before = self.network.fates.lost;
         self.journal.clear();
         self.workload = Workload::new(self.scenario.readout, self.scenario.seed + u64::from(run));
         // If a supervisor's process is still running, it belongs to the previous run.
@@ -313,7 +343,9 @@ impl<'a> World<'a> {
             files: &self.files,
             failed: &self.records.failed,
             workload: &self.workload,
-            fates: self.network.fates,
+            faults: &self.history.faults(),
+            lost_datagrams: self.network.fates.lost - self.lost_before,
+            may_lose: self.history.explains_losses(self.scenario),
         };
         match run.check(report) {
             Ok(copies) => self.records.counts.copies += copies,

@@ -41,11 +41,11 @@ impl Program {
         match self {
             Self::Iperf => "iperf3".to_owned(),
             Self::Zeromq => "zeromq".to_owned(),
-            Self::Evb(transport) => format!("evb {}", transport.name()),
-            Self::Twice(transport) => format!("evb {} twice", transport.name()),
-            Self::Before(transport, _) => format!("before {}", transport.name()),
-            Self::With(transport, lines) => format!("evb {} with {lines}", transport.name()),
-            Self::Window(transport) => format!("evb {} window", transport.name()),
+            Self::Evb(transport) => format!("evb {}", transport.word()),
+            Self::Twice(transport) => format!("evb {} twice", transport.word()),
+            Self::Before(transport, _) => format!("before {}", transport.word()),
+            Self::With(transport, lines) => format!("evb {} with {lines}", transport.word()),
+            Self::Window(transport) => format!("evb {} window", transport.word()),
         }
     }
 

@@ -55,7 +55,7 @@ fn all_windows_fit_into_the_port() {
     for sources in [1, 8, 32] {
         let shape = Shape { sources, ..SHAPE };
         let window = safe_window(shape) as f64;
-        let segment = Transport::Tcp.segment(shape);
+        let segment = segment(Transport::Tcp, shape);
         let frames = window + (window / segment).ceil() * (shape.frame() - segment);
         assert!(frames * f64::from(sources) <= shape.port_buffer as f64, "{sources}");
     }

@@ -67,7 +67,7 @@ impl Row {
         format!(
             "{:<20} {:<4} {:>7.2} {:>5.1}% {:>8.1} {:>8.1} {:>7.0} {:>8} {:>6} {:>7} {:>7.0} {:>8.0} {:>6.0} {:>6.0} {:>7.0} {:>8.0}",
             self.case.name,
-            o.system.transport.name(),
+            o.system.transport.word(),
             o.goodput() / 1e6,
             o.goodput_share() * 100.0,
             o.latency_us("p50") / 1e3,
@@ -90,7 +90,7 @@ impl Row {
         json!({
             "line": self.case.name,
             "netem": self.case.line,
-            "transport": o.system.transport.name(),
+            "transport": o.system.transport.word(),
             "goodput_bit_per_s": o.goodput(),
             "goodput_share": o.goodput_share(),
             "latency_us": { "p50": o.latency_us("p50"), "p99": o.latency_us("p99") },
@@ -138,7 +138,7 @@ impl Table {
                         .find(|r| r.case.word == *case && r.outcome.system.transport == transport);
                     row.map_or(f64::NAN, of)
                 };
-                Bars::new(transport.name().to_uppercase(), cases.iter().map(value))
+                Bars::new(transport.word().to_uppercase(), cases.iter().map(value))
             })
         };
         let groups = || cases.iter().map(|case| (*case).to_owned()).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use bytes::BytesMut;
 
-use super::super::{BuilderConfig, BuilderCore, Output};
+use super::super::{BuilderCore, BuilderCoreConfig, Output};
 use crate::{
     event::Event,
     fragment::{Checksum, Timestamp},
@@ -63,8 +63,8 @@ pub(in crate::builder) fn at(millis: u64) -> Instant {
 
 /// Returns the configuration of a builder that shares its clock with the supervisor and has no
 /// lease.
-pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
-    BuilderConfig {
+pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderCoreConfig {
+    BuilderCoreConfig {
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),
@@ -98,7 +98,7 @@ impl Bench {
     }
 
     pub(super) fn with_lease(sources: u16, slots: usize, lease: Duration) -> Self {
-        let config = BuilderConfig { lease, ..config(sources, slots) };
+        let config = BuilderCoreConfig { lease, ..config(sources, slots) };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
         core.handle_roster(1, SourceSet::first(sources.into()), SourceSet::default(), at(0));
         for lane in 0..sources.into() {

@@ -5,7 +5,7 @@ use core::{ops::Range, time::Duration};
 use bytes::BytesMut;
 
 use crate::{
-    builder::{BuilderConfig, BuilderCore, Output},
+    builder::{BuilderCore, BuilderCoreConfig, Output},
     event::Event,
     fragment::{Checksum, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
@@ -102,7 +102,7 @@ type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
 
 impl Bench {
     fn new() -> Self {
-        let config = BuilderConfig {
+        let config = BuilderCoreConfig {
             id: BUILDER,
             run: RunNumber::new(1),
             epoch: Epoch::new(7),

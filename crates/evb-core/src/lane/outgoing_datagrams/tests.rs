@@ -300,6 +300,19 @@ fn what_left_within_a_flight_cannot_be_missed() {
     assert_eq!((datagrams.sent.len(), datagrams.can_be_missed(at(2000))), (REMEMBERED, 936));
 }
 
+/// The simulator found a source that repeated bytes after a millisecond, on a lane that had come
+/// back and whose round trip of 40 ms was not measured yet.
+#[test]
+fn on_a_path_of_unknown_length_what_left_just_now_cannot_be_missed() {
+    let mut datagrams = OutgoingDatagrams::new(ASSOCIATION, None, 1472, 0, announcing());
+    datagrams.note_sent(100, at(0));
+    let known = [1000, 74_999, 75_000].map(|micros| datagrams.can_be_missed(at(micros)));
+    assert_eq!(known, [100, 100, u64::MAX]);
+    datagrams.round_trip.sample(Duration::from_millis(40));
+    let known = [29_999, 30_000].map(|micros| datagrams.can_be_missed(at(micros)));
+    assert_eq!(known, [100, u64::MAX]);
+}
+
 /// The builder commits bytes while their announcement waits to be repeated. The simulator found a
 /// double count in this case.
 #[test]

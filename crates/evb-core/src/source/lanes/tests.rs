@@ -6,7 +6,7 @@ use crate::{
     id::{BuilderId, Epoch, EventId, SourceId},
     index::LaneIndex,
     lane::{LaneError, Taken},
-    source::{Output, SourceConfig},
+    source::{Output, SourceCoreConfig},
     units::Bytes,
     wire::{
         control::{Decisions, Message, RoleReport, SourceReport, Verdict},
@@ -29,7 +29,7 @@ fn at(micros: u64) -> Instant {
 /// Returns a source with one lane of `fragments` announced fragments. Each fragment takes 100 bytes
 /// of the lane.
 fn source(fragments: u64) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(3),
         max_fragment: Bytes::new(1000),
         orphan_timeout: Duration::from_secs(5),
@@ -50,7 +50,7 @@ fn source(fragments: u64) -> SourceCore {
         source.push(fragment, at(0)).unwrap();
     }
     source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
-    source.associate(LaneIndex::new(0), ASSOCIATION, None, 1472);
+    source.associate(LaneIndex::new(0), ASSOCIATION, Some(Duration::from_millis(1)), 1472);
     while wants(&mut source, at(0)) {
         source.write_datagram(LaneIndex::new(0), at(0), &mut BytesMut::new());
     }
@@ -235,8 +235,8 @@ fn what_is_still_on_its_way_is_not_sent_again() {
     take_all(&mut source);
     hear_at(at(600), &mut source, 2, &RecordHeader::Grant { end: 400 }.encode()).unwrap();
     take_all(&mut source);
-    // Without a measurement, the round trip time is assumed to be 1 ms. The first half of the bytes
-    // was sent long enough ago to be missed, and the other half was not.
+    // The round trip time is 1 ms. The first half of the bytes was sent long enough ago to be
+    // missed, and the other half was not.
     let mut body = BytesMut::new();
     encode_resend(3, core::slice::from_ref(&(100..400)), &mut body);
     hear_at(at(1000), &mut source, 3, &body).unwrap();

@@ -5,7 +5,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, Peer, SourceId},
     index::LaneIndex,
-    source::{SourceConfig, SourceCore},
+    source::{SourceCore, SourceCoreConfig},
     units::Bytes,
     wire::{
         control::{Decisions, Hello, Verdict, Welcome},
@@ -46,7 +46,7 @@ async fn protected() -> (SourceEnd, TcpStream, Opener) {
 }
 
 fn core() -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: SourceId::new(3),
         max_fragment: Bytes::mib(64),
         orphan_timeout: Duration::from_secs(100),

@@ -6,7 +6,7 @@ use evb_core::{
     id::{BuilderId, EventId, Incarnation, Peer},
     index::LaneIndex,
     session::{Dial, RoleFault, Start, Target},
-    source::{SourceConfig, SourceCore},
+    source::{SourceCore, SourceCoreConfig},
     time::Instant,
     wire::control::{Hello, MAX_BUILDERS, Roster},
 };
@@ -31,7 +31,7 @@ pub(super) fn paced(
     let parameters = &start.registered.parameters;
     let builders: Vec<_> = listed(&start.roster)?.into_iter().map(|listed| listed.builder).collect();
     let pacing = config.paces.plan(&builders);
-    let core = SourceConfig {
+    let core = SourceCoreConfig {
         id: config.id,
         max_fragment: config.max_fragment,
         orphan_timeout: Duration::from_nanos(parameters.orphan_timeout_ns),

@@ -4,12 +4,14 @@
 mod reading;
 
 use core::mem;
+use std::collections::BTreeMap;
 
 use evb_core::{
     grant::GrantPolicy as _,
-    id::{BuilderId, Peer},
+    id::{BuilderId, EventId, Peer},
     rng::Rng,
     session::{HANDSHAKE_TIMEOUT, Heard, ReportFacts, Start, Target},
+    set::SourceSet,
     time::{Instant, earlier},
     wire::control::{Hello, Message},
 };
@@ -50,6 +52,10 @@ struct Running {
     line: Line,
     lanes: Vec<BuilderLane>,
     stage: Stage,
+    /// Times since which events have been waiting only for what nothing need bring: fragments that
+    /// are not announced, or whose lane is broken.
+    hopeless: BTreeMap<EventId, Instant>,
+    next_look: Instant,
 }
 
 impl BuilderHost {
@@ -88,6 +94,7 @@ impl BuilderHost {
         }
         running.role.invariants();
         running.check(around)?;
+        running.look_at_slots(around)?;
         let greeting = self.greetings.iter().map(|(_, since)| *since + HANDSHAKE_TIMEOUT).min();
         let next = earlier(running.next_timeout(around), greeting);
         self.spinning.check(Peer::Builder(self.id), next, now)?;
@@ -118,13 +125,14 @@ impl Running {
         let plan = BuilderPlan::new(config, start).map_err(Failure::protocol)?;
         let lanes = plan.sources().iter().map(|_| BuilderLane::default()).collect();
         let role = BuilderRole::new(plan, start, around.now()).map_err(Failure::protocol)?;
-        Ok(Self { role, line, lanes, stage: Stage::default() })
+        let (stage, next_look) = (Stage::default(), around.now());
+        Ok(Self { role, line, lanes, stage, hopeless: BTreeMap::new(), next_look })
     }
 
     fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
         while let Some(heard) = self.line.poll(around)? {
-            note(&heard, around);
+            self.note(&heard, around);
             self.role.handle_supervisor(heard, now);
             // Outputs are carried out after each input, so that a connection which the role closes
             // is not read any further.
@@ -145,6 +153,22 @@ impl Running {
         earlier(role, self.stage.next_timeout(around))
     }
 
+    fn note(&mut self, heard: &Heard, around: &mut Surroundings<'_>) {
+        match heard {
+            Heard::Welcome(_) => around.records.counts.registrations += 1,
+            Heard::Message(message) => {
+                if let Some(Message::Roster(roster)) = &message.message {
+                    // A roster that changes which sources are expected may restart deadlines.
+                    self.hopeless.clear();
+                    around.say(|| {
+                        format!("hears roster {}: up {:?}, {:?}", roster.version, roster.up, roster.builders)
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Checks conditions that must hold after every step, in addition to the invariants of the
     /// role.
     fn check(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
@@ -158,6 +182,40 @@ impl Running {
         if used > slots {
             return Err(Failure::new(Check::Invariant, format!("{used} of {slots} slots are used")));
         }
+        Ok(())
+    }
+
+    /// Checks that no slot is held for much longer than the deadline although nothing need bring
+    /// what its event lacks.
+    fn look_at_slots(&mut self, around: &Surroundings<'_>) -> Result<(), Failure> {
+        let now = around.now();
+        if now < self.next_look {
+            return Ok(());
+        }
+        if now.since(self.next_look) > scenario::LOOK {
+            // The process did not run for some time, and may have missed changes.
+            self.hopeless.clear();
+        }
+        self.next_look = now + scenario::LOOK;
+        let mut hopeless = BTreeMap::new();
+        for (event, announced, unannounced) in self.role.core().waiting() {
+            if announced.iter().any(|lane| self.lanes[lane].is_open()) {
+                continue;
+            }
+            let since = self.hopeless.get(&event).copied().unwrap_or(now);
+            if now.since(since) > around.scenario.deadline + scenario::STUCK {
+                let waits = now.since(since);
+                let lanes = |set: SourceSet| set.iter().collect::<Vec<_>>();
+                let (announced, unannounced) = (lanes(announced), lanes(unannounced));
+                let what = format!(
+                    "event {event} holds a slot; for {waits:?} it has waited only for lanes {announced:?}, which are broken, \
+                     and for {unannounced:?}, which have announced nothing"
+                );
+                return Err(Failure::new(Check::Stuck, what));
+            }
+            hopeless.insert(event, since);
+        }
+        self.hopeless = hopeless;
         Ok(())
     }
 
@@ -256,19 +314,5 @@ impl Running {
             }
         }
         Ok(None)
-    }
-}
-
-fn note(heard: &Heard, around: &mut Surroundings<'_>) {
-    match heard {
-        Heard::Welcome(_) => around.records.counts.registrations += 1,
-        Heard::Message(message) => {
-            if let Some(Message::Roster(roster)) = &message.message {
-                around.say(|| {
-                    format!("hears roster {}: up {:?}, {:?}", roster.version, roster.up, roster.builders)
-                });
-            }
-        }
-        _ => {}
     }
 }

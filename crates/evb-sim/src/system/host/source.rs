@@ -1,6 +1,7 @@
 //! A source's process. The process passes bytes and the time to the source's role, and simulates
 //! readout.
 
+mod sent;
 mod lanes;
 mod output;
 
@@ -25,6 +26,7 @@ use crate::{
 };
 
 use lanes::SourceLane;
+use sent::Sent;
 
 pub(crate) struct SourceHost {
     id: SourceId,
@@ -44,6 +46,8 @@ struct Running {
     line: Line,
     /// The lanes, in the order of the role's lane indices.
     lanes: Vec<SourceLane>,
+    /// The bytes that have left recently on each lane.
+    sent: Vec<Sent>,
     /// Events whose fragments readout is about to push, in order of time.
     readout: BTreeSet<(Instant, EventId)>,
     /// Events that readout has read out or is about to read out; used only if readout pushes on its
@@ -91,6 +95,7 @@ impl SourceHost {
                         role,
                         line,
                         lanes: Vec::new(),
+                        sent: Vec::new(),
                         readout: BTreeSet::new(),
                         read_out: BTreeSet::new(),
                         next: decided.next(),

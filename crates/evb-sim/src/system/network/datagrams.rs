@@ -1,9 +1,14 @@
 //! Datagrams between two hosts, which the network may lose, repeat, delay, reorder and damage.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 
 use super::{Happening, Network, NodeIndex};
 use crate::system::weather::{Weather, below};
+
+/// Longest time for which successive datagrams of a host are lost at once.
+const BURST: Duration = Duration::from_millis(5);
 
 /// Address from which or to which a datagram is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +64,7 @@ impl Network {
         self.nodes[from.node].free_at = left;
         let is_parted =
             self.is_parted(from.node, to.node) || self.dead.contains(&from) || self.dead.contains(&to);
-        if is_parted || Weather::strikes(weather.loss, &mut self.rng) {
+        if is_parted || self.loses(from.node) {
             self.fates.lost += 1;
             return;
         }
@@ -89,6 +94,20 @@ impl Network {
             }
             self.schedule(at, Happening::Datagram { from, to, bytes });
         }
+    }
+
+    /// Returns true if the network loses the next datagram of a host.
+    fn loses(&mut self, from: NodeIndex) -> bool {
+        let (left, until) = &mut self.nodes[from].losing;
+        if *left > 0 && self.now < *until {
+            *left -= 1;
+            return true;
+        }
+        let is_lost = Weather::strikes(self.weather.loss, &mut self.rng);
+        if is_lost {
+            (*left, *until) = (self.weather.burst.saturating_sub(1), self.now + BURST);
+        }
+        is_lost
     }
 
     pub(super) fn deliver(&mut self, from: Address, to: Address, bytes: Bytes) {

@@ -57,6 +57,7 @@ impl World<'_> {
         if fault.length() > Duration::ZERO {
             self.network.schedule(until, Happening::World(Act::End(index)));
         }
+        self.history.note_fault(fault, self.network.now());
         match fault {
             Fault::Kill { .. } => self.kill(node, until),
             Fault::Reboot { .. } => {
@@ -68,6 +69,7 @@ impl World<'_> {
                 let host = &mut self.hosts[node];
                 host.frozen_until = until.max(host.frozen_until);
             }
+            Fault::Late { by, every, .. } => self.hosts[node].late = (until, by, every),
             Fault::Cut { .. } => self.cut(node, until),
             Fault::Split { builder, .. } => {
                 self.network.split(node, self.scenario.node_of(Peer::Builder(builder)));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore},
+    builder::{self, BuilderCore, BuilderCoreConfig},
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
@@ -14,7 +14,7 @@ use evb_core::{
     index::LaneIndex,
     lane::Request,
     set::SourceSet,
-    source::{Output, SourceConfig, SourceCore},
+    source::{Output, SourceCore, SourceCoreConfig},
     units::Bytes,
     wire::control::{Accounted, Assignments, Decisions, Verdict},
 };
@@ -110,7 +110,7 @@ pub(super) fn content(event: EventId, length: usize) -> Vec<u8> {
 }
 
 pub(super) fn builder_core() -> BuilderCore<GrantAll> {
-    let config = BuilderConfig {
+    let config = BuilderCoreConfig {
         id: ASSOCIATION.builder,
         run: RunNumber::new(1),
         epoch: ASSOCIATION.epoch,
@@ -133,7 +133,7 @@ pub(super) fn builder_core() -> BuilderCore<GrantAll> {
 }
 
 fn source_core(path: Path) -> SourceCore {
-    let config = SourceConfig {
+    let config = SourceCoreConfig {
         id: ASSOCIATION.source,
         max_fragment: Bytes::mib(1),
         orphan_timeout: Duration::from_secs(100),

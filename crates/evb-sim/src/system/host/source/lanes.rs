@@ -16,7 +16,7 @@ use evb_core::{
 };
 use evb_shaper::role::LanePath;
 
-use super::Running;
+use super::{Running, Sent};
 use crate::{
     stream::read_record,
     system::{
@@ -80,7 +80,9 @@ impl Running {
     pub(super) fn dial_lane(&mut self, lane: LaneIndex, dial: Dial, around: &mut Surroundings<'_>) {
         if self.lanes.len() <= lane.get() {
             self.lanes.resize_with(lane.get() + 1, SourceLane::default);
+            self.sent.resize_with(lane.get() + 1, Sent::default);
         }
+        self.sent[lane] = Sent::default();
         self.lanes[lane].close(around);
         let greeted = Greeted::dial(dial, ConnectionKind::Lane, OPENING, around);
         self.lanes[lane] = SourceLane::Greeted(Box::new(greeted));

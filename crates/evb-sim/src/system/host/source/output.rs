@@ -136,6 +136,7 @@ impl Running {
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {
         let Departure { lane, ref range, request, .. } = *departure;
+        self.sent[lane].note(range, request, around)?;
         let segment = around.scenario.cost().packet_payload().count();
         let Some(sealing) = self.role.records().sealing(lane, request) else {
             return Err(Failure::new(Check::Invariant, "a train without an association"));

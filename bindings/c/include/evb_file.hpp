@@ -1,0 +1,2192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Reader of the event files of the evb event builder, in one header: C++17, with nothing but the
+// standard library and POSIX files.
+//
+//     #include "evb_file.hpp"
+//
+//     evb::file::EventFile file("run000001_b01_0000.evb");
+//     for (const evb::file::Item& item : file.events()) {
+//         if (!item) {                                   // damage, told as by `evbd verify`
+//             std::cerr << item.finding->text << "\n";
+//             continue;
+//         }
+//         for (const evb::file::Fragment& fragment : item.event.fragments)
+//             use(fragment.source, fragment.timestamp, fragment.data, fragment.size);
+//     }
+//
+// `EventFile` reads one file, in file order or by event id. `Run` reads all files of a run in the
+// order of event ids, each event once. `verify` reads every byte and accounts for every event. The
+// path "-" is standard input.
+//
+// Payloads are not copied: a fragment points into the mapped file or the buffer of its reader, and
+// stays valid until the next event is read there. The checksum of a payload is verified once, when
+// its event is read; with `Read::unchecked` it is not verified at all.
+//
+// Findings (damaged records, torn tails, ...) are values. A constructor throws `Error`, which is a
+// `std::runtime_error`, if there is nothing to read. Different objects may be used by different
+// threads at the same time; one object may not.
+//
+// `docs/reference/file-format.md` in evb's repository specifies the format; the FILE-n in comments
+// are its requirements. The Rust crate `evb-file` is the twin of this reader: both give the same
+// events and the same findings.
+
+#ifndef EVB_FILE_HPP
+#define EVB_FILE_HPP
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Carry-less multiplication makes checksums several times faster. The processor is asked at run
+// time. Interpreters such as cling cannot link what the question takes, and use tables.
+#if !defined(EVB_FILE_PORTABLE_CRC) && !defined(__CLING__) && defined(__x86_64__) && \
+    (defined(__GNUC__) || defined(__clang__))
+#define EVB_FILE_X86 1
+#include <immintrin.h>
+#else
+#define EVB_FILE_X86 0
+#endif
+
+namespace evb::file {
+
+// ---------------------------------------------------------------------------------------------
+// Values
+// ---------------------------------------------------------------------------------------------
+
+/// The version of the file format that this header reads.
+inline constexpr std::uint16_t format_version = 1;
+
+/// The reason why bytes of a file are not a valid record or index.
+enum class Flaw {
+    /// The bytes do not begin with the magic number of a record.
+    magic,
+    /// An index begins that does not match the records before it.
+    index,
+    /// The lengths in the record's head contradict each other.
+    lengths,
+    /// The file ends before the record does.
+    past_end,
+    /// The checksum of the record's head is wrong.
+    head_checksum,
+    /// A reserved bit is set, or a flag contradicts the rest.
+    reserved,
+    /// The checksum of a payload is wrong.
+    payload_checksum,
+    /// The padding after the last payload is not zero.
+    padding,
+};
+
+/// The kind of a finding.
+enum class Kind {
+    /// The operating system refused an operation.
+    file,
+    /// The file header is unusable, so the whole file is unreadable.
+    header,
+    /// A record or the index is damaged. Reading continues with the next intact record.
+    damaged,
+    /// The file ends inside a record, because its writer was killed. All records before it are
+    /// whole.
+    torn_tail,
+    /// The record is intact but larger than the reader's limit.
+    too_large,
+    /// An index entry does not point to the record of its event: the writing program is at fault.
+    wrong_index,
+    /// The event belongs to another run than the files before it (only from `Run`).
+    foreign,
+};
+
+/// Returns the name of a kind, such as "torn_tail".
+inline const char* name(Kind kind) {
+    switch (kind) {
+        case Kind::file: return "file";
+        case Kind::header: return "header";
+        case Kind::damaged: return "damaged";
+        case Kind::torn_tail: return "torn_tail";
+        case Kind::too_large: return "too_large";
+        case Kind::wrong_index: return "wrong_index";
+        case Kind::foreign: return "foreign";
+    }
+    return "";
+}
+
+/// Something wrong with a file, found in place of an event.
+struct Finding {
+    Kind kind = Kind::file;
+    /// The path of the file, as it was given.
+    std::string path;
+    /// The offset of the record, in bytes; 0 if the finding concerns the whole file.
+    std::uint64_t offset = 0;
+    /// The number of bytes that cannot be read; for `too_large`, the size of the record.
+    std::uint64_t length = 0;
+    /// The event, if it is known.
+    std::optional<std::uint64_t> event;
+    /// The flaw of a damaged record.
+    std::optional<Flaw> flaw;
+    /// The source of a payload whose checksum is wrong.
+    std::optional<std::uint16_t> source;
+    /// The finding in words, equal to those of the Rust reader.
+    std::string text;
+};
+
+/// The reason why there is nothing to read.
+class Error : public std::runtime_error {
+  public:
+    explicit Error(Finding finding) : std::runtime_error(finding.text), finding_(std::move(finding)) {}
+    const Finding& finding() const noexcept { return finding_; }
+
+  private:
+    Finding finding_;
+};
+
+/// One source's data for an event.
+struct Fragment {
+    std::uint16_t source = 0;
+    /// The detector's time stamp, in its own ticks.
+    std::uint64_t timestamp = 0;
+    /// The payload; null if only heads are read.
+    const std::uint8_t* data = nullptr;
+    /// The length of the payload, in bytes.
+    std::size_t size = 0;
+    /// The payload's CRC-64/NVME, as computed where the fragment entered the system.
+    std::uint64_t checksum = 0;
+};
+
+/// A built event.
+struct Event {
+    /// The trigger number, from 1.
+    std::uint64_t id = 0;
+    std::uint32_t run = 0;
+    /// The builder of the event.
+    std::uint16_t builder = 0;
+    /// The epoch in which the event was built. Of several copies, the highest epoch counts.
+    std::uint64_t epoch = 0;
+    /// The time of the trigger: nanoseconds on the builder's monotonic clock.
+    std::uint64_t triggered_ns = 0;
+    /// The sources that were expected and did not contribute; empty for a complete event.
+    std::vector<std::uint16_t> missing;
+    /// The fragments, in the order of the file. This order is not guaranteed to be that of ids.
+    std::vector<Fragment> fragments;
+    /// The place of the record in its file, in bytes.
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    std::uint64_t head_length = 0;
+
+    bool complete() const noexcept { return missing.empty(); }
+
+    /// Returns the fragment of a source, or null.
+    const Fragment* fragment(std::uint16_t source) const noexcept {
+        for (const Fragment& one : fragments)
+            if (one.source == source) return &one;
+        return nullptr;
+    }
+
+    /// Returns the total size of the payloads, in bytes.
+    std::uint64_t payload_size() const noexcept {
+        std::uint64_t sum = 0;
+        for (const Fragment& one : fragments) sum += one.size;
+        return sum;
+    }
+};
+
+/// An event, or a finding in its place.
+struct Item {
+    /// The event; not to be used if there is a finding.
+    Event event;
+    std::optional<Finding> finding;
+
+    /// Returns true if this is an event.
+    explicit operator bool() const noexcept { return !finding; }
+};
+
+/// The header of an event file.
+struct Header {
+    std::uint32_t run = 0;
+    /// The epoch in which the file was begun; its records may belong to later epochs.
+    std::uint64_t epoch = 0;
+    /// The builder of the events; none in a merged file.
+    std::optional<std::uint16_t> builder;
+    /// The number of the file within its run and builder, from 0.
+    std::uint32_t sequence = 0;
+    /// The time at which the file was begun: nanoseconds since 1970 (UTC) on the writing host.
+    std::uint64_t created_unix_ns = 0;
+    /// The sources of the run.
+    std::vector<std::uint16_t> sources;
+    /// The program that wrote the file, UTF-8.
+    std::string creator;
+};
+
+/// The offset of one event's record.
+struct IndexEntry {
+    std::uint64_t event = 0;
+    std::uint64_t epoch = 0;
+    std::uint64_t offset = 0;
+};
+
+inline bool operator<(const IndexEntry& a, const IndexEntry& b) noexcept {
+    return std::tie(a.event, a.epoch, a.offset) < std::tie(b.event, b.epoch, b.offset);
+}
+inline bool operator==(const IndexEntry& a, const IndexEntry& b) noexcept {
+    return std::tie(a.event, a.epoch, a.offset) == std::tie(b.event, b.epoch, b.offset);
+}
+
+/// The state of a file's index. Without an intact index, the file is scanned.
+enum class IndexState { present, absent, damaged };
+
+/// Returns the name of a state, such as "present".
+inline const char* name(IndexState state) {
+    switch (state) {
+        case IndexState::present: return "present";
+        case IndexState::absent: return "absent";
+        case IndexState::damaged: return "damaged";
+    }
+    return "";
+}
+
+/// The part of each record that is read.
+enum class Read {
+    /// Everything; the checksums of payloads are verified.
+    checked,
+    /// Everything; neither the checksums of payloads nor the padding are verified.
+    unchecked,
+    /// The heads of records, whose checksums are always verified. Fragments have no data.
+    heads,
+};
+
+struct Options {
+    Read read = Read::checked;
+    /// The largest record that is read into memory, in bytes. A larger one is a finding.
+    std::uint64_t record_limit = std::uint64_t{1} << 30;
+    /// Maps a file with an intact index into memory, which is the fastest way to read it. (A file
+    /// without an index is always read through a buffer, because its writer may still run and cut
+    /// it back.) If a mapped file becomes shorter, or its disk fails, the system stops the program
+    /// with the signal SIGBUS; without a map, the reader returns a finding.
+    bool map = true;
+};
+
+// ---------------------------------------------------------------------------------------------
+// Checksums
+// ---------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::uint16_t le16(const std::uint8_t* p) noexcept {
+    return static_cast<std::uint16_t>(p[0] | p[1] << 8);
+}
+inline std::uint32_t le32(const std::uint8_t* p) noexcept {
+    return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
+           static_cast<std::uint32_t>(p[2]) << 16 | static_cast<std::uint32_t>(p[3]) << 24;
+}
+inline std::uint64_t le64(const std::uint8_t* p) noexcept {
+    return static_cast<std::uint64_t>(p[0]) | static_cast<std::uint64_t>(p[1]) << 8 |
+           static_cast<std::uint64_t>(p[2]) << 16 | static_cast<std::uint64_t>(p[3]) << 24 |
+           static_cast<std::uint64_t>(p[4]) << 32 | static_cast<std::uint64_t>(p[5]) << 40 |
+           static_cast<std::uint64_t>(p[6]) << 48 | static_cast<std::uint64_t>(p[7]) << 56;
+}
+
+/// The polynomial of CRC-64/NVME without its highest term, bits reversed (FILE-3). In reversed
+/// numbers, bit i stands for the power 63 - i of x.
+inline constexpr std::uint64_t crc_polynomial = 0x9a6c9329ac4bc9b5;
+
+/// Returns x to the given power modulo the polynomial, bits reversed.
+constexpr std::uint64_t crc_power(unsigned power) noexcept {
+    std::uint64_t value = std::uint64_t{1} << 63;
+    for (; power > 0; --power) value = (value >> 1) ^ ((value & 1) != 0 ? crc_polynomial : 0);
+    return value;
+}
+
+/// Tables for eight bytes at a time (the method is known as slicing-by-8).
+struct CrcTables {
+    std::array<std::array<std::uint64_t, 256>, 8> of{};
+
+    CrcTables() noexcept {
+        for (unsigned byte = 0; byte < 256; ++byte) {
+            std::uint64_t value = byte;
+            for (int bit = 0; bit < 8; ++bit)
+                value = (value >> 1) ^ ((value & 1) != 0 ? crc_polynomial : 0);
+            of[0][byte] = value;
+        }
+        for (std::size_t place = 1; place < 8; ++place)
+            for (std::size_t byte = 0; byte < 256; ++byte) {
+                const std::uint64_t before = of[place - 1][byte];
+                of[place][byte] = of[0][before & 0xff] ^ (before >> 8);
+            }
+    }
+};
+
+inline std::uint64_t crc_by_tables(std::uint64_t crc, const std::uint8_t* data, std::size_t size) noexcept {
+    static const CrcTables tables;
+    const auto& of = tables.of;
+    for (; size >= 8; data += 8, size -= 8) {
+        const std::uint64_t mixed = crc ^ le64(data);
+        crc = of[7][mixed & 0xff] ^ of[6][mixed >> 8 & 0xff] ^ of[5][mixed >> 16 & 0xff] ^
+              of[4][mixed >> 24 & 0xff] ^ of[3][mixed >> 32 & 0xff] ^ of[2][mixed >> 40 & 0xff] ^
+              of[1][mixed >> 48 & 0xff] ^ of[0][mixed >> 56];
+    }
+    for (; size > 0; ++data, --size) crc = of[0][(crc ^ *data) & 0xff] ^ (crc >> 8);
+    return crc;
+}
+
+#if EVB_FILE_X86
+
+// The method: a block of 128 bits, as a polynomial, is multiplied by a power of x modulo the
+// CRC's polynomial, which moves it to the place of a later block without a change of the
+// remainder (Gopal et al., "Fast CRC computation for generic polynomials using PCLMULQDQ", Intel
+// 2009). The product of two reversed numbers has one factor x too much, hence the powers below.
+
+/// Returns the quotient of x^128 and the polynomial without its term x^64, bits reversed.
+constexpr std::uint64_t crc_quotient() noexcept {
+    constexpr std::uint64_t plain = 0xad93d23594c93659;
+    std::uint64_t rest = plain, quotient = 0;
+    for (int bit = 0; bit < 64; ++bit) {
+        const bool divides = (rest >> 63) != 0;
+        rest = (rest << 1) ^ (divides ? plain : 0);
+        quotient |= (divides ? std::uint64_t{1} : 0) << bit;
+    }
+    return quotient;
+}
+
+/// The factors that move a block by a number of bits.
+template <unsigned Bits>
+struct CrcStep {
+    static constexpr std::uint64_t low = crc_power(Bits + 63);
+    static constexpr std::uint64_t high = crc_power(Bits - 1);
+};
+
+#define EVB_FILE_TARGET_128 __attribute__((target("pclmul,sse4.1")))
+#define EVB_FILE_TARGET_256 __attribute__((target("pclmul,sse4.1,avx2,vpclmulqdq")))
+
+template <unsigned Bits>
+EVB_FILE_TARGET_128 inline __m128i crc_move(__m128i block, __m128i onto) noexcept {
+    const __m128i by = _mm_set_epi64x(static_cast<long long>(CrcStep<Bits>::high),
+                                      static_cast<long long>(CrcStep<Bits>::low));
+    const __m128i low = _mm_clmulepi64_si128(block, by, 0x00);
+    const __m128i high = _mm_clmulepi64_si128(block, by, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), onto);
+}
+
+EVB_FILE_TARGET_128 inline __m128i crc_load(const std::uint8_t* data) noexcept {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
+}
+
+/// Returns high · x^64 + low modulo the polynomial (Barrett's reduction).
+EVB_FILE_TARGET_128 inline std::uint64_t crc_reduce(std::uint64_t high, std::uint64_t low) noexcept {
+    constexpr std::uint64_t quotient = crc_quotient();
+    const __m128i constants = _mm_set_epi64x(static_cast<long long>(crc_polynomial),
+                                             static_cast<long long>(quotient));
+    const __m128i value = _mm_cvtsi64_si128(static_cast<long long>(high));
+    const __m128i times = _mm_clmulepi64_si128(value, constants, 0x00);
+    const std::uint64_t whole = high ^ static_cast<std::uint64_t>(_mm_cvtsi128_si64(times)) << 1;
+    const __m128i back = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(whole)), constants, 0x10);
+    const auto back_low = static_cast<std::uint64_t>(_mm_cvtsi128_si64(back));
+    const auto back_high = static_cast<std::uint64_t>(_mm_extract_epi64(back, 1));
+    return low ^ (back_high << 1 | back_low >> 63);
+}
+
+/// Adds fewer than 16 bytes.
+EVB_FILE_TARGET_128 inline std::uint64_t crc_tail(std::uint64_t crc, const std::uint8_t* data,
+                                                  std::size_t size) noexcept {
+    if (size >= 8) {
+        crc = crc_reduce(crc ^ le64(data), 0);
+        data += 8;
+        size -= 8;
+    }
+    if (size == 0) return crc;
+    std::uint64_t rest = 0;
+    std::memcpy(&rest, data, size);
+    const unsigned bits = 8 * static_cast<unsigned>(size);
+    return crc_reduce((crc ^ rest) << (64 - bits), crc >> bits);
+}
+
+/// Adds `data` to a block that stands for the bytes before it.
+EVB_FILE_TARGET_128 inline std::uint64_t crc_finish(__m128i block, const std::uint8_t* data,
+                                                    std::size_t size) noexcept {
+    for (; size >= 16; data += 16, size -= 16) block = crc_move<128>(block, crc_load(data));
+    const auto first = static_cast<std::uint64_t>(_mm_cvtsi128_si64(block));
+    const auto second = static_cast<std::uint64_t>(_mm_extract_epi64(block, 1));
+    const __m128i moved = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(first)),
+                                               _mm_cvtsi64_si128(static_cast<long long>(crc_power(127))), 0x00);
+    const auto high = static_cast<std::uint64_t>(_mm_cvtsi128_si64(moved)) ^ second;
+    const auto low = static_cast<std::uint64_t>(_mm_extract_epi64(moved, 1));
+    return crc_tail(crc_reduce(high, low), data, size);
+}
+
+EVB_FILE_TARGET_128 inline std::uint64_t crc_by_128(std::uint64_t crc, const std::uint8_t* data,
+                                                    std::size_t size) noexcept {
+    if (size < 16) return crc_tail(crc, data, size);
+    __m128i a = _mm_xor_si128(crc_load(data), _mm_cvtsi64_si128(static_cast<long long>(crc)));
+    if (size < 128) return crc_finish(a, data + 16, size - 16);
+    __m128i b = crc_load(data + 16), c = crc_load(data + 32), d = crc_load(data + 48);
+    for (data += 64, size -= 64; size >= 64; data += 64, size -= 64) {
+        a = crc_move<512>(a, crc_load(data));
+        b = crc_move<512>(b, crc_load(data + 16));
+        c = crc_move<512>(c, crc_load(data + 32));
+        d = crc_move<512>(d, crc_load(data + 48));
+    }
+    c = crc_move<256>(a, c);
+    d = crc_move<256>(b, d);
+    return crc_finish(crc_move<128>(c, d), data, size);
+}
+
+template <unsigned Bits>
+EVB_FILE_TARGET_256 inline __m256i crc_move_two(__m256i blocks, __m256i onto) noexcept {
+    const __m256i by = _mm256_set_epi64x(
+        static_cast<long long>(CrcStep<Bits>::high), static_cast<long long>(CrcStep<Bits>::low),
+        static_cast<long long>(CrcStep<Bits>::high), static_cast<long long>(CrcStep<Bits>::low));
+    const __m256i low = _mm256_clmulepi64_epi128(blocks, by, 0x00);
+    const __m256i high = _mm256_clmulepi64_epi128(blocks, by, 0x11);
+    return _mm256_xor_si256(_mm256_xor_si256(low, high), onto);
+}
+
+EVB_FILE_TARGET_256 inline __m256i crc_load_two(const std::uint8_t* data) noexcept {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data));
+}
+
+EVB_FILE_TARGET_256 inline std::uint64_t crc_by_256(std::uint64_t crc, const std::uint8_t* data,
+                                                    std::size_t size) noexcept {
+    if (size < 256) return crc_by_128(crc, data, size);
+    const __m256i begun = _mm256_set_epi64x(0, 0, 0, static_cast<long long>(crc));
+    __m256i a = _mm256_xor_si256(crc_load_two(data), begun), b = crc_load_two(data + 32);
+    __m256i c = crc_load_two(data + 64), d = crc_load_two(data + 96);
+    for (data += 128, size -= 128; size >= 128; data += 128, size -= 128) {
+        a = crc_move_two<1024>(a, crc_load_two(data));
+        b = crc_move_two<1024>(b, crc_load_two(data + 32));
+        c = crc_move_two<1024>(c, crc_load_two(data + 64));
+        d = crc_move_two<1024>(d, crc_load_two(data + 96));
+    }
+    c = crc_move_two<512>(a, c);
+    d = crc_move_two<512>(b, d);
+    d = crc_move_two<256>(c, d);
+    const __m128i block = crc_move<128>(_mm256_castsi256_si128(d), _mm256_extracti128_si256(d, 1));
+    return crc_finish(block, data, size);
+}
+
+#undef EVB_FILE_TARGET_128
+#undef EVB_FILE_TARGET_256
+
+#endif  // EVB_FILE_X86
+
+using CrcFunction = std::uint64_t (*)(std::uint64_t, const std::uint8_t*, std::size_t) noexcept;
+
+/// Returns the fastest function that this processor supports.
+inline CrcFunction fastest_crc() noexcept {
+#if EVB_FILE_X86
+    if (__builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0) {
+        const bool wide = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0;
+        return wide ? crc_by_256 : crc_by_128;
+    }
+#endif
+    return crc_by_tables;
+}
+
+/// A checksum over bytes that arrive in pieces.
+class Crc {
+  public:
+    void update(const std::uint8_t* data, std::size_t size) noexcept {
+        static const CrcFunction add = fastest_crc();
+        state_ = add(state_, data, size);
+    }
+    std::uint64_t value() const noexcept { return ~state_; }
+
+  private:
+    std::uint64_t state_ = ~std::uint64_t{0};
+};
+
+}  // namespace detail
+
+/// Returns the CRC-64/NVME of some bytes.
+inline std::uint64_t checksum(const std::uint8_t* data, std::size_t size) noexcept {
+    detail::Crc crc;
+    crc.update(data, size);
+    return crc.value();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Bytes of the format, without file access
+// ---------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline constexpr std::array<std::uint8_t, 8> file_magic = {0x89, 'E', 'V', 'B', '\r', '\n', 0x1a, '\n'};
+inline constexpr std::array<std::uint8_t, 4> record_magic = {'E', 'V', 'B', 'R'};
+inline constexpr std::array<std::uint8_t, 4> index_magic = {'E', 'V', 'B', 'I'};
+inline constexpr std::array<std::uint8_t, 8> trailer_magic = {'E', 'V', 'B', '-', 'E', 'N', 'D', '\n'};
+
+inline constexpr std::uint64_t alignment = 8;
+inline constexpr std::uint64_t max_sources = 1 << 16;
+inline constexpr std::uint64_t max_record = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t max_creator = 1024;
+inline constexpr std::uint64_t header_prefix = 56;
+inline constexpr std::uint64_t max_header = header_prefix + 2 * max_sources + max_creator + 8;
+inline constexpr std::uint64_t max_records = 1 << 20;
+inline constexpr std::uint64_t record_prefix = 56;
+inline constexpr std::uint64_t fragment_entry = 24;
+inline constexpr std::uint64_t index_head = 16;
+inline constexpr std::uint64_t index_entry = 24;
+inline constexpr std::uint64_t index_trailer = 24;
+
+constexpr std::uint64_t aligned(std::uint64_t size) noexcept { return (size + 7) & ~std::uint64_t{7}; }
+
+/// Bytes in memory that belong to someone else.
+struct Bytes {
+    const std::uint8_t* data = nullptr;
+    std::uint64_t size = 0;
+
+    template <std::size_t N>
+    bool starts_with(const std::array<std::uint8_t, N>& magic) const noexcept {
+        return size >= N && std::memcmp(data, magic.data(), N) == 0;
+    }
+    /// Returns true if the bytes are the front of a magic number and too few for all of it.
+    template <std::size_t N>
+    bool is_cut(const std::array<std::uint8_t, N>& magic) const noexcept {
+        return size < N && (size == 0 || std::memcmp(data, magic.data(), size) == 0);
+    }
+    bool all_zero() const noexcept {
+        return std::all_of(data, data + size, [](std::uint8_t byte) { return byte == 0; });
+    }
+};
+
+/// Returns a number of bytes in words, such as "128 KiB" or "131.1 kB".
+inline std::string in_words(std::uint64_t bytes) {
+    static constexpr std::pair<std::uint64_t, const char*> steps[] = {
+        {std::uint64_t{1} << 30, "GiB"}, {1000000000, "GB"}, {1 << 20, "MiB"},
+        {1000000, "MB"},                 {1 << 10, "KiB"},   {1000, "kB"}};
+    for (const auto& [step, unit] : steps)
+        if (bytes >= step && bytes % step == 0) return std::to_string(bytes / step) + " " + unit;
+    char text[48];
+    const auto number = static_cast<double>(bytes);
+    if (bytes >= 1000000000)
+        std::snprintf(text, sizeof text, "%.3f GB", number / 1e9);
+    else if (bytes >= 1000000)
+        std::snprintf(text, sizeof text, "%.3f MB", number / 1e6);
+    else if (bytes >= 10000)
+        std::snprintf(text, sizeof text, "%.1f kB", number / 1e3);
+    else
+        return std::to_string(bytes) + " B";
+    return text;
+}
+
+inline std::string in_words(Flaw flaw, std::uint16_t source) {
+    switch (flaw) {
+        case Flaw::magic: return "no record begins here";
+        case Flaw::index: return "an index begins here that does not match the records before it";
+        case Flaw::lengths: return "the lengths in the record's head contradict each other";
+        case Flaw::past_end: return "the record is longer than the rest of the file";
+        case Flaw::head_checksum: return "the checksum of the record's head is wrong";
+        case Flaw::reserved: return "a reserved bit is set, or a flag contradicts the rest";
+        case Flaw::payload_checksum:
+            return "the checksum of the payload of source " + std::to_string(source) + " is wrong";
+        case Flaw::padding: return "the record's padding is not zero";
+    }
+    return "";
+}
+
+/// The text of a failed operation of the operating system. The number 0 stands for a file that has
+/// become shorter.
+inline std::string in_words(const char* action, const std::string& path, int error) {
+    const std::string reason = error == 0 ? "failed to fill whole buffer"
+                                          : std::generic_category().message(error) + " (os error " +
+                                                std::to_string(error) + ")";
+    return std::string("cannot ") + action + " " + path + ": " + reason;
+}
+
+inline Finding file_finding(const char* action, const std::string& path, int error) {
+    Finding finding;
+    finding.kind = Kind::file;
+    finding.path = path;
+    finding.text = in_words(action, path, error);
+    return finding;
+}
+
+inline Finding header_finding(const std::string& path, const std::string& flaw) {
+    Finding finding;
+    finding.kind = Kind::header;
+    finding.path = path;
+    finding.text = "cannot read " + path + ": " + flaw;
+    return finding;
+}
+
+inline const char* const short_header = "it ends inside its header, so it holds no event";
+inline const char* const wrong_header = "its header is damaged (checksum)";
+
+/// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
+inline std::pair<std::uint64_t, std::string> header_length(Bytes front) {
+    if (front.is_cut(file_magic)) return {0, short_header};
+    if (!front.starts_with(file_magic))
+        return {0, "it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)"};
+    if (front.size < 16) return {0, short_header};
+    const std::uint16_t version = le16(front.data + 8);
+    const std::uint64_t length = le32(front.data + 12);
+    if (version != format_version)
+        return {0, "its format is version " + std::to_string(version) +
+                       ", but this program reads version 1: use a newer evb"};
+    if (length > max_header || length < header_prefix + 8 || length % 8 != 0) return {0, wrong_header};
+    return {length, ""};
+}
+
+/// Returns the number of bytes of the UTF-8 character that begins here; 0 if none does.
+inline std::uint64_t utf8_length(Bytes text) noexcept {
+    const auto follows = [&](std::uint64_t at, unsigned low, unsigned high) {
+        return at < text.size && text.data[at] >= low && text.data[at] <= high;
+    };
+    const unsigned first = text.data[0];
+    if (first < 0x80) return 1;
+    if (first >= 0xc2 && first <= 0xdf) return follows(1, 0x80, 0xbf) ? 2 : 0;
+    if (first >= 0xe0 && first <= 0xef) {
+        const unsigned low = first == 0xe0 ? 0xa0 : 0x80, high = first == 0xed ? 0x9f : 0xbf;
+        return follows(1, low, high) && follows(2, 0x80, 0xbf) ? 3 : 0;
+    }
+    if (first >= 0xf0 && first <= 0xf4) {
+        const unsigned low = first == 0xf0 ? 0x90 : 0x80, high = first == 0xf4 ? 0x8f : 0xbf;
+        return follows(1, low, high) && follows(2, 0x80, 0xbf) && follows(3, 0x80, 0xbf) ? 4 : 0;
+    }
+    return 0;
+}
+
+inline bool is_utf8(Bytes text) noexcept {
+    while (text.size > 0) {
+        const std::uint64_t length = utf8_length(text);
+        if (length == 0) return false;
+        text = {text.data + length, text.size - length};
+    }
+    return true;
+}
+
+/// Decodes a header whose checksum is right; returns false if it contradicts itself. The checksum
+/// is not among the bytes, of which there are at least 56.
+inline bool decode_header(Bytes content, Header& header) {
+    const std::uint8_t* at = content.data;
+    const unsigned flags = le16(at + 10);
+    const std::uint64_t sources = le32(at + 36), creator = le32(at + 48);
+    header.run = le32(at + 16);
+    header.builder = (flags & 1) != 0 ? std::nullopt : std::optional<std::uint16_t>(le16(at + 20));
+    header.epoch = le64(at + 24);
+    header.sequence = le32(at + 32);
+    header.created_unix_ns = le64(at + 40);
+    if ((flags & ~1u) != 0 || sources > max_sources || creator > max_creator) return false;
+    const std::uint64_t end = header_prefix + 2 * sources + creator;
+    if (end > content.size || content.size - end >= 8) return false;
+    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix + 2 * i));
+    const Bytes text{at + header_prefix + 2 * sources, creator};
+    if (!is_utf8(text)) return false;
+    header.creator.assign(reinterpret_cast<const char*>(text.data), text.size);
+    return Bytes{at + end, content.size - end}.all_zero();
+}
+
+/// The beginning of a record head. Its checksum is not verified yet, so the lengths only bound the
+/// amount to read (FILE-31).
+struct Prefix {
+    std::uint64_t head_length = 0;
+    std::uint64_t length = 0;
+    std::uint64_t fragments = 0;
+    std::uint64_t missing = 0;
+
+    /// Reads the front of a record; `available` is the number of bytes from the record's start on.
+    std::optional<Flaw> decode(Bytes front, std::uint64_t available) noexcept {
+        if (front.is_cut(record_magic)) return Flaw::past_end;
+        if (!front.starts_with(record_magic)) return Flaw::magic;
+        if (front.size < record_prefix) return Flaw::past_end;
+        head_length = le32(front.data + 4);
+        length = le64(front.data + 8);
+        fragments = le32(front.data + 48);
+        missing = le32(front.data + 52);
+        if (fragments > max_sources || missing > max_sources ||
+            head_length != record_prefix + fragment_entry * fragments + aligned(2 * missing) + 8 ||
+            length < head_length || length > max_record)
+            return Flaw::lengths;
+        if (length > available) return Flaw::past_end;
+        return std::nullopt;
+    }
+
+    /// Verifies and decodes the whole head. `head` is shorter than the head's length if the file
+    /// ends inside the head.
+    std::optional<Flaw> record(std::uint64_t offset, Bytes head, std::uint64_t tag, Event& event) const {
+        if (head.size < 8) return Flaw::lengths;
+        const std::uint64_t content = head.size - 8;
+        if ((checksum(head.data, content) ^ tag) != le64(head.data + content)) return Flaw::head_checksum;
+        // The zeros between the tables and the checksum may be cut off.
+        if (content < record_prefix + fragment_entry * fragments + 2 * missing) return Flaw::lengths;
+        tables(offset, head.data, event);
+        const unsigned flags = le16(head.data + 46);
+        if (flags != (missing == 0 ? 0u : 1u)) return Flaw::reserved;
+        if (head_length + aligned(event.payload_size()) != length) return Flaw::lengths;
+        return std::nullopt;
+    }
+
+  private:
+    void tables(std::uint64_t offset, const std::uint8_t* head, Event& event) const {
+        event.offset = offset;
+        event.length = length;
+        event.head_length = head_length;
+        event.id = le64(head + 16);
+        event.epoch = le64(head + 24);
+        event.triggered_ns = le64(head + 32);
+        event.run = le32(head + 40);
+        event.builder = le16(head + 44);
+        event.fragments.resize(fragments);
+        const std::uint8_t* at = head + record_prefix;
+        for (Fragment& fragment : event.fragments) {
+            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16)};
+            at += fragment_entry;
+        }
+        event.missing.resize(missing);
+        for (std::uint16_t& source : event.missing) {
+            source = le16(at);
+            at += 2;
+        }
+    }
+};
+
+/// Returns the number of entries of an index that fills a file of `length` bytes from `offset` on.
+inline std::optional<std::uint64_t> records_between(std::uint64_t offset, std::uint64_t length) noexcept {
+    if (length < offset || length - offset < index_head + index_trailer) return std::nullopt;
+    const std::uint64_t entries = length - offset - index_head - index_trailer;
+    if (entries % index_entry != 0 || entries / index_entry > max_records) return std::nullopt;
+    return entries / index_entry;
+}
+
+constexpr std::uint64_t index_size(std::uint64_t records) noexcept {
+    return index_head + index_entry * records + index_trailer;
+}
+
+inline bool heads_index(Bytes front, std::uint64_t records) noexcept {
+    return front.starts_with(index_magic) && front.size >= index_head &&
+           le32(front.data + 4) == index_entry && le64(front.data + 8) == records;
+}
+
+/// Returns true if an index that fills the rest of the file begins with `front` at `offset`.
+inline bool begins_index(Bytes front, std::uint64_t offset, std::uint64_t length) noexcept {
+    const auto records = records_between(offset, length);
+    return records && heads_index(front, *records);
+}
+
+/// Returns true if `front` may begin a torn index of which `left` bytes were written (FILE-35).
+inline bool may_begin_torn_index(Bytes front, std::uint64_t left) noexcept {
+    if (!front.starts_with(index_magic)) return false;
+    if (front.size >= 8 && le32(front.data + 4) != index_entry) return false;
+    if (front.size < index_head) return true;
+    const std::uint64_t records = le64(front.data + 8);
+    return records <= max_records && left <= index_size(records);
+}
+
+inline void put(std::vector<std::uint8_t>& out, std::uint64_t number, int bytes) {
+    for (int byte = 0; byte < bytes; ++byte) out.push_back(static_cast<std::uint8_t>(number >> (8 * byte)));
+}
+
+/// Returns the index of these records as a writer adds it at `offset`.
+inline std::vector<std::uint8_t> encode_index(std::vector<IndexEntry>& entries, std::uint64_t offset,
+                                              std::uint64_t tag) {
+    std::sort(entries.begin(), entries.end());
+    std::vector<std::uint8_t> out(index_magic.begin(), index_magic.end());
+    out.reserve(index_size(entries.size()));
+    put(out, index_entry, 4);
+    put(out, entries.size(), 8);
+    for (const IndexEntry& entry : entries) {
+        put(out, entry.event, 8);
+        put(out, entry.epoch, 8);
+        put(out, entry.offset, 8);
+    }
+    put(out, offset, 8);
+    put(out, checksum(out.data(), out.size()) ^ tag, 8);
+    out.insert(out.end(), trailer_magic.begin(), trailer_magic.end());
+    return out;
+}
+
+inline IndexEntry decode_entry(const std::uint8_t* at) noexcept { return {le64(at), le64(at + 8), le64(at + 16)}; }
+
+}  // namespace detail
+
+// ---------------------------------------------------------------------------------------------
+// File access
+// ---------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// A failed read. The number 0 stands for a file that has become shorter.
+struct ReadFailure {
+    int error = 0;
+};
+
+/// The bytes of an open file, or of standard input, which is read to its end first.
+class Storage {
+  public:
+    Storage() = default;
+    Storage(const Storage&) = delete;
+    Storage& operator=(const Storage&) = delete;
+    ~Storage() {
+        if (map_ != nullptr) ::munmap(map_, length_);
+        if (descriptor_ >= 0) ::close(descriptor_);
+    }
+
+    /// Opens a file; "-" is standard input. Returns 0 or an error number.
+    int open(const std::string& path) {
+        if (path == "-") return drain();
+        descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        struct ::stat status {};
+        if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) return errno;
+        length_ = static_cast<std::uint64_t>(status.st_size);
+        return 0;
+    }
+
+    /// Maps the file. If this fails, the file is read through a buffer.
+    void map() noexcept {
+        if (memory() != nullptr || length_ == 0) return;
+        void* const map = ::mmap(nullptr, length_, PROT_READ, MAP_SHARED, descriptor_, 0);
+        if (map != MAP_FAILED) map_ = map;
+    }
+
+    /// Returns all bytes, if they are in memory, or null.
+    const std::uint8_t* memory() const noexcept {
+        return map_ != nullptr ? static_cast<const std::uint8_t*>(map_) : drained_.data();
+    }
+    /// The length at the time of opening; bytes that a writer appends later are ignored.
+    std::uint64_t length() const noexcept { return length_; }
+
+    void read(std::uint64_t offset, std::uint8_t* into, std::uint64_t size) const {
+        if (const std::uint8_t* all = memory(); all != nullptr) {
+            if (offset > length_ || size > length_ - offset) throw ReadFailure{};
+            if (size > 0) std::memcpy(into, all + offset, size);
+            return;
+        }
+        while (size > 0) {
+            const ::ssize_t got = ::pread(descriptor_, into, size, static_cast<::off_t>(offset));
+            if (got < 0 && errno == EINTR) continue;
+            if (got <= 0) throw ReadFailure{got < 0 ? errno : 0};
+            offset += static_cast<std::uint64_t>(got);
+            into += got;
+            size -= static_cast<std::uint64_t>(got);
+        }
+    }
+
+  private:
+    int drain() {
+        constexpr std::size_t piece = 1 << 20;
+        while (true) {
+            if (drained_.size() < length_ + piece) drained_.resize(2 * drained_.size() + piece);
+            const ::ssize_t got = ::read(STDIN_FILENO, drained_.data() + length_, piece);
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) return errno;
+            if (got == 0) return 0;
+            length_ += static_cast<std::uint64_t>(got);
+        }
+    }
+
+    int descriptor_ = -1;
+    std::uint64_t length_ = 0;
+    void* map_ = nullptr;
+    std::vector<std::uint8_t> drained_;
+};
+
+/// A moving window over a file. Bytes that it returns stay valid until the next call.
+class Window {
+  public:
+    explicit Window(const Storage& storage) : storage_(&storage) {}
+
+    /// Returns `count` bytes from `offset` on, or fewer at the end of the file. All of them are
+    /// held in memory, so the caller must bound `count`.
+    Bytes up_to(std::uint64_t offset, std::uint64_t count) {
+        const std::uint64_t length = storage_->length();
+        count = std::min(count, offset < length ? length - offset : 0);
+        if (count == 0) return {};
+        if (const std::uint8_t* all = storage_->memory(); all != nullptr) return {all + offset, count};
+        if (held(offset) < count) fill(offset, std::max(count, span));
+        return {bytes_.get() + (offset - at_), count};
+    }
+
+    /// Returns between one and `count` bytes from `offset` on; none at the end of the file.
+    Bytes some(std::uint64_t offset, std::uint64_t count) {
+        if (storage_->memory() != nullptr) return up_to(offset, count);
+        const std::uint64_t here = held(offset);
+        return up_to(offset, std::min(count, here > 0 ? here : span));
+    }
+
+  private:
+    static constexpr std::uint64_t span = 256 * 1024;
+
+    std::uint64_t held(std::uint64_t offset) const noexcept {
+        return offset >= at_ && offset - at_ < size_ ? size_ - (offset - at_) : 0;
+    }
+
+    void fill(std::uint64_t offset, std::uint64_t count) {
+        count = std::min(count, storage_->length() - offset);
+        const std::uint64_t kept = held(offset), from = offset - at_;
+        // Memory for a large record grows with it and is kept: the next record is often as large.
+        if (count > capacity_) {
+            std::unique_ptr<std::uint8_t[]> larger(new std::uint8_t[count]);
+            if (kept > 0) std::memcpy(larger.get(), bytes_.get() + from, kept);
+            bytes_ = std::move(larger);
+            capacity_ = count;
+        } else if (kept > 0) {
+            std::memmove(bytes_.get(), bytes_.get() + from, kept);
+        }
+        at_ = offset;
+        size_ = kept;
+        storage_->read(offset + kept, bytes_.get() + kept, count - kept);
+        size_ = count;
+    }
+
+    const Storage* storage_;
+    std::unique_ptr<std::uint8_t[]> bytes_;
+    std::uint64_t capacity_ = 0;
+    std::uint64_t at_ = 0;
+    std::uint64_t size_ = 0;
+};
+
+/// An open file: all that its readers share.
+struct Opened {
+    std::string path;
+    Storage storage;
+    Options options;
+    Header header;
+    /// The length of the header, which is also the offset of the first record.
+    std::uint64_t header_length = 0;
+    /// The header's checksum, with which the other checksums are sealed (FILE-12).
+    std::uint64_t tag = 0;
+    IndexState index_state = IndexState::absent;
+    std::uint64_t index_offset = 0;
+    std::uint64_t index_records = 0;
+
+    /// Opens a file, reads its header, and verifies the checksum of its index.
+    Opened(std::string at, const Options& how) : path(std::move(at)), options(how) {
+        if (const int error = storage.open(path); error != 0) throw Error(file_finding("open", path, error));
+        try {
+            read_header();
+            find_index();
+        } catch (const ReadFailure& failure) {
+            throw Error(file_finding("read", path, failure.error));
+        }
+        if (options.map && index_state == IndexState::present) storage.map();
+    }
+
+    /// Returns the offset beyond which the file has no records.
+    std::uint64_t records_end() const noexcept {
+        return index_state == IndexState::present ? index_offset : storage.length();
+    }
+
+    IndexEntry entry(std::uint64_t place) const {
+        std::uint8_t bytes[index_entry];
+        storage.read(index_offset + index_head + index_entry * place, bytes, index_entry);
+        return decode_entry(bytes);
+    }
+
+    Finding finding(Kind kind, std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event) const {
+        Finding found;
+        found.kind = kind;
+        found.path = path;
+        found.offset = offset;
+        found.length = length;
+        found.event = event;
+        return found;
+    }
+
+    Finding damaged(std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event, Flaw flaw,
+                    std::uint16_t source = 0) const {
+        Finding found = finding(Kind::damaged, offset, length, event);
+        found.flaw = flaw;
+        if (flaw == Flaw::payload_checksum) found.source = source;
+        const std::string of = event ? " of event " + std::to_string(*event) : "";
+        found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
+                     in_words(flaw, source) + "; " + in_words(length) + " skipped";
+        return found;
+    }
+
+    Finding torn(std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event) const {
+        Finding found = finding(Kind::torn_tail, offset, length, event);
+        const std::string of = event ? " of event " + std::to_string(*event) : "";
+        found.text = path + " at byte " + std::to_string(offset) + ": torn tail of " + in_words(length) + of +
+                     "; all records before it are whole";
+        return found;
+    }
+
+    Finding too_large(const Event& event) const {
+        Finding found = finding(Kind::too_large, event.offset, event.length, event.id);
+        found.text = path + " at byte " + std::to_string(event.offset) + ": event " + std::to_string(event.id) +
+                     " has " + in_words(event.length) + ", more than the limit of " +
+                     in_words(options.record_limit) + "; raise the reader's record limit";
+        return found;
+    }
+
+    Finding wrong_index(const IndexEntry& entry) const {
+        Finding found = finding(Kind::wrong_index, entry.offset, 0, entry.event);
+        found.text = path + ": the index of the file points to byte " + std::to_string(entry.offset) +
+                     " for event " + std::to_string(entry.event) + ", but another record stands there";
+        return found;
+    }
+
+    /// Reads the head of the record at `offset`, in a file whose records end at `end`.
+    std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t end, Event& event) const {
+        const std::uint64_t available = end > offset ? end - offset : 0;
+        Prefix prefix;
+        if (const auto flaw = prefix.decode(window.up_to(offset, std::min(record_prefix, available)), available))
+            return flaw;
+        return prefix.record(offset, window.up_to(offset, prefix.head_length), tag, event);
+    }
+
+    /// Reads the payloads of a record whose head is intact.
+    std::optional<Finding> payloads(Window& window, Event& event, Read read) const {
+        if (read == Read::heads) return std::nullopt;
+        if (event.length > options.record_limit) return too_large(event);
+        const Bytes record = window.up_to(event.offset, event.length);
+        const std::uint8_t* at = record.data + event.head_length;
+        for (Fragment& fragment : event.fragments) {
+            fragment.data = at;
+            at += fragment.size;
+        }
+        if (read == Read::unchecked) return std::nullopt;
+        for (const Fragment& fragment : event.fragments)
+            if (checksum(fragment.data, fragment.size) != fragment.checksum)
+                return damaged(event.offset, event.length, event.id, Flaw::payload_checksum, fragment.source);
+        if (Bytes{at, static_cast<std::uint64_t>(record.data + record.size - at)}.all_zero()) return std::nullopt;
+        return damaged(event.offset, event.length, event.id, Flaw::padding);
+    }
+
+    /// Verifies the payloads of a record of any size, in little memory.
+    std::optional<Finding> verify(Window& window, const Event& event) const {
+        std::uint64_t at = event.offset + event.head_length;
+        for (const Fragment& fragment : event.fragments) {
+            Crc crc;
+            for (std::uint64_t left = fragment.size; left > 0;) {
+                const Bytes piece = window.some(at, left);
+                if (piece.size == 0) return damaged(event.offset, event.length, event.id, Flaw::past_end);
+                crc.update(piece.data, piece.size);
+                at += piece.size;
+                left -= piece.size;
+            }
+            if (crc.value() != fragment.checksum)
+                return damaged(event.offset, event.length, event.id, Flaw::payload_checksum, fragment.source);
+        }
+        if (window.up_to(at, event.offset + event.length - at).all_zero()) return std::nullopt;
+        return damaged(event.offset, event.length, event.id, Flaw::padding);
+    }
+
+    /// Reads the event to which an index entry points (FILE-43).
+    std::optional<Finding> at(Window& window, const IndexEntry& entry, Event& event) const {
+        try {
+            if (const auto flaw = head(window, entry.offset, records_end(), event))
+                return damaged(entry.offset, 0, entry.event, *flaw);
+            if (event.id != entry.event || event.epoch != entry.epoch) return wrong_index(entry);
+            return payloads(window, event, options.read);
+        } catch (const ReadFailure& failure) {
+            return file_finding("read", path, failure.error);
+        }
+    }
+
+  private:
+    void read_header() {
+        Window window(storage);
+        const auto [size, flaw] = detail::header_length(window.up_to(0, 16));
+        if (!flaw.empty()) throw Error(header_finding(path, flaw));
+        header_length = size;
+        const Bytes bytes = window.up_to(0, size);
+        if (bytes.size < size) throw Error(header_finding(path, short_header));
+        const Bytes content{bytes.data, size - 8};
+        tag = checksum(content.data, content.size);
+        if (tag != le64(content.data + content.size)) throw Error(header_finding(path, wrong_header));
+        if (!decode_header(content, header))
+            throw Error(header_finding(path, "its header contradicts itself: the program that wrote it is at fault"));
+    }
+
+    /// Finds the index by the last bytes of the file (FILE-41).
+    void find_index() {
+        const std::uint64_t length = storage.length();
+        index_offset = length;
+        if (length < index_trailer) return;
+        std::uint8_t trailer[index_trailer];
+        storage.read(length - index_trailer, trailer, index_trailer);
+        if (!Bytes{trailer + 16, 8}.starts_with(trailer_magic)) return;
+        const std::uint64_t offset = le64(trailer);
+        const auto records = records_between(offset, length);
+        if (!records || offset < header_length) return;
+        index_offset = offset;
+        index_records = *records;
+        const bool intact = index_is_intact(le64(trailer + 8));
+        index_state = intact ? IndexState::present : IndexState::damaged;
+    }
+
+    bool index_is_intact(std::uint64_t sealed) const {
+        Window window(storage);
+        if (!heads_index(window.up_to(index_offset, index_head), index_records)) return false;
+        Crc crc;
+        const std::uint64_t end = storage.length() - 16;
+        for (std::uint64_t at = index_offset; at < end;) {
+            const Bytes piece = window.some(at, end - at);
+            if (piece.size == 0) return false;
+            crc.update(piece.data, piece.size);
+            at += piece.size;
+        }
+        return (crc.value() ^ tag) == sealed;
+    }
+};
+
+/// Walks over the heads of a file's records, and finds the next intact record after damage.
+class Scan {
+  public:
+    explicit Scan(std::shared_ptr<const Opened> file)
+        : file_(std::move(file)), window_(file_->storage), next_(file_->header_length) {}
+
+    /// Reads the next head into `item`, or the finding in its place; returns false after the last.
+    bool next(Item& item) {
+        item.finding.reset();
+        try {
+            return step(item);
+        } catch (const ReadFailure& failure) {
+            next_.reset();
+            item.finding = file_finding("read", file_->path, failure.error);
+            return true;
+        }
+    }
+
+    /// Reads the payloads of the event that `next` has just returned.
+    void payloads(Item& item, Read read) {
+        try {
+            item.finding = file_->payloads(window_, item.event, read);
+        } catch (const ReadFailure& failure) {
+            item.finding = file_finding("read", file_->path, failure.error);
+        }
+    }
+
+    /// Verifies the payloads of the event that `next` has just returned.
+    void verify(Item& item) {
+        try {
+            item.finding = file_->verify(window_, item.event);
+        } catch (const ReadFailure& failure) {
+            item.finding = file_finding("read", file_->path, failure.error);
+        }
+    }
+
+  private:
+    enum class IndexHere { no, ends, wrong };
+
+    bool step(Item& item) {
+        const std::uint64_t end = file_->records_end();
+        if (!next_ || *next_ >= end) return false;
+        const std::uint64_t offset = *next_;
+        next_.reset();
+        const auto flaw = file_->head(window_, offset, end, item.event);
+        if (!flaw) {
+            next_ = offset + item.event.length;
+            keep(item.event);
+            return true;
+        }
+        const IndexHere here = index_at(offset);
+        if (here == IndexHere::ends) return false;
+        item.finding = damage(offset, here == IndexHere::wrong ? Flaw::index : *flaw);
+        return true;
+    }
+
+    void keep(const Event& event) {
+        const bool wanted = unbroken_ && file_->index_state != IndexState::present;
+        // One entry more than an index can hold is enough to know that no index matches.
+        if (wanted && entries_.size() <= max_records) entries_.push_back({event.id, event.epoch, event.offset});
+    }
+
+    /// Looks for the file's index at `offset`, where no valid record begins (FILE-35).
+    IndexHere index_at(std::uint64_t offset) {
+        const std::uint64_t length = file_->storage.length();
+        const IndexState state = file_->index_state;
+        const Bytes front = window_.up_to(offset, index_head);
+        if (state == IndexState::present) return IndexHere::no;
+        const bool fills = begins_index(front, offset, length);
+        const bool may_be_torn = may_begin_torn_index(front, length - offset);
+        if (state == IndexState::damaged && (offset == file_->index_offset || fills)) return IndexHere::ends;
+        if (!front.starts_with(index_magic)) return IndexHere::no;
+        if (state == IndexState::absent && (unbroken_ ? is_torn_index(offset) : may_be_torn))
+            return IndexHere::ends;
+        return IndexHere::wrong;
+    }
+
+    /// Returns true if the file ends with the beginning of the index of exactly these records, or
+    /// with zeros in place of the index's content.
+    bool is_torn_index(std::uint64_t offset) {
+        const std::uint64_t length = file_->storage.length();
+        if (entries_.size() > max_records || length - offset > index_size(entries_.size())) return false;
+        const std::vector<std::uint8_t> index = encode_index(entries_, offset, file_->tag);
+        const Bytes found = window_.up_to(offset, length - offset);
+        std::uint64_t same = 0;
+        while (same < found.size && found.data[same] == index[same]) ++same;
+        if (same == found.size) return true;
+        return same >= index_head && Bytes{found.data + same, found.size - same}.all_zero();
+    }
+
+    /// Describes the damage at `offset`, and sets the offset at which reading continues.
+    Finding damage(std::uint64_t offset, Flaw flaw) {
+        const auto found = resume(offset + alignment);
+        const std::uint64_t end = found ? *found : file_->records_end();
+        next_ = found;
+        unbroken_ = false;
+        const bool torn = !found && file_->index_state == IndexState::absent && flaw != Flaw::index;
+        if (!torn) return file_->damaged(offset, end - offset, std::nullopt, flaw);
+        Event event;
+        const bool named = !file_->head(window_, offset, ~std::uint64_t{0}, event);
+        return file_->torn(offset, end - offset, named ? std::optional<std::uint64_t>(event.id) : std::nullopt);
+    }
+
+    /// Returns the offset of the next intact record head, or index, from `start` on (FILE-33).
+    std::optional<std::uint64_t> resume(std::uint64_t start) {
+        const std::uint64_t end = file_->records_end();
+        Event event;
+        for (std::uint64_t at = start; at < end;) {
+            at = next_magic(at, end);
+            if (at >= end) return std::nullopt;
+            const Bytes front = window_.up_to(at, index_head);
+            if (front.size < alignment) return std::nullopt;
+            if (begins_index(front, at, file_->storage.length()) || !file_->head(window_, at, end, event))
+                return at;
+            at += alignment;
+        }
+        return std::nullopt;
+    }
+
+    /// Returns the next offset with a magic number, or with fewer than 8 bytes behind it.
+    std::uint64_t next_magic(std::uint64_t at, std::uint64_t end) {
+        while (at < end) {
+            const Bytes piece = window_.some(at, end - at);
+            if (piece.size < alignment) return at;
+            for (std::uint64_t i = 0; i + alignment <= piece.size; i += alignment, at += alignment) {
+                const Bytes here{piece.data + i, alignment};
+                if (here.starts_with(record_magic) || here.starts_with(index_magic)) return at;
+            }
+        }
+        return at;
+    }
+
+    std::shared_ptr<const Opened> file_;
+    Window window_;
+    /// The offset at which the next record should begin; none after the last record.
+    std::optional<std::uint64_t> next_;
+    /// The index entries of the records so far, if the file has no intact index.
+    std::vector<IndexEntry> entries_;
+    /// True if no damage was found so far, so that `entries_` has every record.
+    bool unbroken_ = true;
+};
+
+}  // namespace detail
+
+// ---------------------------------------------------------------------------------------------
+// One file
+// ---------------------------------------------------------------------------------------------
+
+/// Lets `for` walk over the items of a reader. Every item is valid until the next one is read.
+template <class Reader>
+class ItemIterator {
+  public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Item;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Item*;
+    using reference = const Item&;
+
+    ItemIterator() = default;
+    explicit ItemIterator(Reader& reader) : reader_(&reader), item_(reader.next()) {}
+    reference operator*() const noexcept { return *item_; }
+    pointer operator->() const noexcept { return item_; }
+    ItemIterator& operator++() {
+        item_ = reader_->next();
+        return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const ItemIterator& a, const ItemIterator& b) noexcept { return a.item_ == b.item_; }
+    friend bool operator!=(const ItemIterator& a, const ItemIterator& b) noexcept { return a.item_ != b.item_; }
+
+  private:
+    Reader* reader_ = nullptr;
+    const Item* item_ = nullptr;
+};
+
+/// The events of a file in the order in which they were written, made by `EventFile::events`.
+/// Damage is an item of its own, after which reading continues; a torn tail is the last item.
+class Events {
+  public:
+    Events(std::shared_ptr<const detail::Opened> file, Read read) : scan_(std::move(file)), read_(read) {}
+
+    /// Returns the next event or finding, valid until the next call; null after the last.
+    const Item* next() {
+        if (!scan_.next(item_)) return nullptr;
+        if (item_) scan_.payloads(item_, read_);
+        return &item_;
+    }
+
+    ItemIterator<Events> begin() { return ItemIterator<Events>(*this); }
+    ItemIterator<Events> end() { return {}; }
+
+  private:
+    detail::Scan scan_;
+    Read read_;
+    Item item_;
+};
+
+/// An open event file. A copy shares the open file.
+class EventFile {
+  public:
+    /// Opens a file, reads its header, and verifies the checksum of its index. The path "-" is
+    /// standard input, which is read into memory up to its end.
+    ///
+    /// Throws `Error` if the file cannot be opened or its header is unusable.
+    explicit EventFile(const std::string& path, const Options& options = {})
+        : file_(std::make_shared<const detail::Opened>(path, options)),
+          window_(std::make_shared<detail::Window>(file_->storage)) {}
+
+    const std::string& path() const noexcept { return file_->path; }
+    const Header& header() const noexcept { return file_->header; }
+    /// Returns the size that the file had when it was opened, in bytes.
+    std::uint64_t size() const noexcept { return file_->storage.length(); }
+    IndexState index_state() const noexcept { return file_->index_state; }
+
+    /// Returns all events in file order. Several such walks may be under way at a time.
+    Events events() const { return events(file_->options.read); }
+    Events events(Read read) const { return Events(file_, read); }
+
+    /// Finds an event by its id; of copies from several epochs, the one of the highest epoch.
+    /// Returns false if the file does not have it. Otherwise `item` holds the event, or the finding
+    /// in its place; it is valid until the next lookup. Without an intact index, the first lookup
+    /// scans the file.
+    bool event(std::uint64_t id, Item& item) { return lookup(id, ~std::uint64_t{0}, false, item); }
+
+    /// Finds the copy of an event that was built in the given epoch.
+    bool event_in_epoch(std::uint64_t id, std::uint64_t epoch, Item& item) { return lookup(id, epoch, true, item); }
+
+    /// Reads the event to which an index entry points.
+    void event_at(const IndexEntry& entry, Item& item) { item.finding = file_->at(*window_, entry, item.event); }
+
+    /// Returns the number of index entries. Throws `Error` if the file cannot be read.
+    std::uint64_t index_size() {
+        scan_if_needed();
+        return scanned_ ? scanned_->size() : file_->index_records;
+    }
+
+    /// Returns at most `count` index entries from position `place` on, in the order of event id,
+    /// epoch, offset. Throws `Error` if the file cannot be read.
+    std::vector<IndexEntry> index_entries(std::uint64_t place, std::uint64_t count) {
+        const std::uint64_t all = index_size();
+        place = std::min(place, all);
+        count = std::min(count, all - place);
+        std::vector<IndexEntry> entries;
+        entries.reserve(count);
+        if (scanned_) {
+            const auto first = scanned_->begin() + static_cast<std::ptrdiff_t>(place);
+            entries.assign(first, first + static_cast<std::ptrdiff_t>(count));
+            return entries;
+        }
+        std::vector<std::uint8_t> bytes(count * detail::index_entry);
+        try {
+            const std::uint64_t at = file_->index_offset + detail::index_head + detail::index_entry * place;
+            file_->storage.read(at, bytes.data(), bytes.size());
+        } catch (const detail::ReadFailure& failure) {
+            throw Error(detail::file_finding("read the index of", path(), failure.error));
+        }
+        for (std::uint64_t i = 0; i < count; ++i)
+            entries.push_back(detail::decode_entry(bytes.data() + detail::index_entry * i));
+        return entries;
+    }
+
+  private:
+    /// Collects the index entries of all intact records, if the file's own index cannot be used.
+    void scan_if_needed() {
+        if (scanned_ || file_->index_state == IndexState::present) return;
+        std::vector<IndexEntry> entries;
+        detail::Scan scan(file_);
+        // Damage is no error of a lookup: the walk over the file reports it.
+        for (Item item; scan.next(item);) {
+            if (item) entries.push_back({item.event.id, item.event.epoch, item.event.offset});
+            else if (item.finding->kind == Kind::file) throw Error(*item.finding);
+        }
+        std::sort(entries.begin(), entries.end());
+        scanned_ = std::make_shared<const std::vector<IndexEntry>>(std::move(entries));
+    }
+
+    /// Finds the copy with the highest epoch that is at most `epoch`.
+    bool lookup(std::uint64_t id, std::uint64_t epoch, bool exact, Item& item) {
+        item.finding.reset();
+        try {
+            std::uint64_t low = 0, high = index_size();
+            while (low < high) {
+                const std::uint64_t middle = low + (high - low) / 2;
+                const IndexEntry here = entry(middle);
+                if (std::tie(here.event, here.epoch) <= std::tie(id, epoch)) low = middle + 1;
+                else high = middle;
+            }
+            if (low == 0) return false;
+            const IndexEntry found = entry(low - 1);
+            if (found.event != id || (exact && found.epoch != epoch)) return false;
+            event_at(found, item);
+        } catch (const Error& error) {
+            item.finding = error.finding();
+        } catch (const detail::ReadFailure& failure) {
+            item.finding = detail::file_finding("read the index of", path(), failure.error);
+        }
+        return true;
+    }
+
+    IndexEntry entry(std::uint64_t place) const { return scanned_ ? (*scanned_)[place] : file_->entry(place); }
+
+    std::shared_ptr<const detail::Opened> file_;
+    std::shared_ptr<detail::Window> window_;
+    std::shared_ptr<const std::vector<IndexEntry>> scanned_;
+};
+
+/// Returns the event files for which a path stands: a directory stands for all `*.evb` in it,
+/// sorted by name, and any other path for itself. Throws `Error` if the path does not exist.
+inline std::vector<std::string> files_at(const std::string& path) {
+    if (path == "-") return {path};
+    struct ::stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw Error(detail::file_finding("open", path, errno));
+    if (!S_ISDIR(status.st_mode)) return {path};
+    std::vector<std::string> found;
+    try {
+        for (const auto& entry : std::filesystem::directory_iterator(path))
+            if (entry.path().extension() == ".evb") found.push_back(entry.path().string());
+    } catch (const std::filesystem::filesystem_error& error) {
+        throw Error(detail::file_finding("list", path, error.code().value()));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+namespace detail {
+
+/// Returns the event files at the given paths, each once, in the order of the paths.
+inline std::vector<std::string> distinct_files(const std::vector<std::string>& paths) {
+    std::set<std::string> seen;
+    std::vector<std::string> files;
+    for (const std::string& path : paths)
+        for (const std::string& file : files_at(path)) {
+            std::error_code error;
+            const std::string real = file == "-" ? file : std::filesystem::canonical(file, error).string();
+            if (error) throw Error(file_finding("open", file, error.value()));
+            if (seen.insert(real).second) files.push_back(file);
+        }
+    if (!files.empty()) return files;
+    Finding finding;
+    finding.text = "no event files (*.evb) at ";
+    for (const std::string& path : paths) finding.text += (&path == &paths.front() ? "" : ", ") + path;
+    throw Error(finding);
+}
+
+}  // namespace detail
+
+// ---------------------------------------------------------------------------------------------
+// A run: all files in the order of event ids
+// ---------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// One file of a run. It is open only while its range of event ids is being read.
+class RunInput {
+  public:
+    /// Opens the file and reads its first index entries. A file without an intact index is scanned,
+    /// and what is wrong with it goes into `findings`.
+    RunInput(const std::string& path, const Options& options, std::vector<Finding>& findings)
+        : path_(path), options_(options) {
+        EventFile& file = open();
+        header_ = file.header();
+        if (file.index_state() != IndexState::present) {
+            Events heads = file.events(Read::heads);
+            for (const Item& item : heads)
+                if (!item) findings.push_back(*item.finding);
+        }
+        load(2);
+        close();
+    }
+
+    const std::string& path() const noexcept { return path_; }
+    const Header& header() const noexcept { return header_; }
+    const IndexEntry* next() const noexcept { return place_ < entries_.size() ? &entries_[place_] : nullptr; }
+    void read(Item& item) { open().event_at(entries_[place_], item); }
+
+    /// Advances to the next event, and closes the file after the last.
+    void advance() {
+        if (++place_ < entries_.size()) return;
+        piece_ += entries_.size();
+        load(4096);
+        if (entries_.empty()) close();
+    }
+
+  private:
+    EventFile& open() {
+        if (!file_) file_.emplace(path_, options_);
+        return *file_;
+    }
+
+    /// Closes the file, unless it is standard input, which cannot be opened again.
+    void close() {
+        if (path_ != "-") file_.reset();
+    }
+
+    /// Loads the next index entries, with all copies of the last event among them. Copies of an
+    /// event are in the order of falling epochs, because the highest epoch counts.
+    void load(std::uint64_t count) {
+        place_ = 0;
+        for (;; count *= 2) {
+            entries_ = open().index_entries(piece_, count);
+            if (entries_.size() < count) break;
+            const std::uint64_t last = entries_.back().event;
+            const auto is_last = [last](const IndexEntry& entry) { return entry.event == last; };
+            const auto copies = std::find_if(entries_.begin(), entries_.end(), is_last);
+            if (copies == entries_.begin()) continue;
+            entries_.erase(copies, entries_.end());
+            break;
+        }
+        std::stable_sort(entries_.begin(), entries_.end(), [](const IndexEntry& a, const IndexEntry& b) {
+            return a.event != b.event ? a.event < b.event : a.epoch > b.epoch;
+        });
+    }
+
+    std::string path_;
+    Options options_;
+    Header header_;
+    std::optional<EventFile> file_;
+    std::vector<IndexEntry> entries_;
+    std::size_t place_ = 0;
+    std::uint64_t piece_ = 0;
+};
+
+}  // namespace detail
+
+/// All events of a run, from the files of all builders: each event once, in the order of event ids.
+/// Of several copies of an event, the one of the highest epoch is read; if it is damaged, the next
+/// one.
+class Run {
+  public:
+    /// Opens the files at `path`: a directory, one file, or "-" for standard input.
+    ///
+    /// Throws `Error` if there is no event file, a file cannot be read, or the files are of several
+    /// runs.
+    explicit Run(const std::string& path, const Options& options = {})
+        : Run(std::vector<std::string>{path}, options) {}
+
+    /// Opens the files at several paths. A file that is named twice is read once.
+    explicit Run(const std::vector<std::string>& paths, const Options& options = {}) {
+        std::optional<Finding> short_file;
+        std::set<std::uint16_t> sources;
+        for (const std::string& path : detail::distinct_files(paths)) {
+            try {
+                inputs_.emplace_back(path, options, findings_);
+            } catch (const Error& error) {
+                // The writer was killed just after it had created the file, which holds no event.
+                const Finding& finding = error.finding();
+                if (finding.kind != Kind::header || !is_short(finding)) throw;
+                findings_.push_back(finding);
+                if (!short_file) short_file = finding;
+                continue;
+            }
+            const Header& header = inputs_.back().header();
+            if (inputs_.size() == 1) number_ = header.run;
+            if (header.run != number_) throw Error(other_run(path, header.run));
+            sources.insert(header.sources.begin(), header.sources.end());
+        }
+        if (inputs_.empty() && short_file) throw Error(*short_file);
+        sources_.assign(sources.begin(), sources.end());
+        for (std::size_t place = 0; place < inputs_.size(); ++place) enqueue(place);
+    }
+
+    /// Returns the run number.
+    std::uint32_t number() const noexcept { return number_; }
+    /// Returns the sources of the run, sorted.
+    const std::vector<std::uint16_t>& sources() const noexcept { return sources_; }
+    /// Returns the findings made when the run was opened: damage in files without an intact index,
+    /// whose events are therefore not known.
+    const std::vector<Finding>& findings() const noexcept { return findings_; }
+    /// Returns the number of copies left out so far because the event was built again later.
+    std::uint64_t superseded() const noexcept { return superseded_; }
+    /// Returns the number of copies left out so far because of another copy in the same epoch.
+    std::uint64_t duplicates() const noexcept { return duplicates_; }
+
+    /// Returns the next event or finding, valid until the next call; null after the last.
+    const Item* next() {
+        if (current_ && !advance()) return &item_;
+        while (!queue_.empty()) {
+            const Next next = queue_.top();
+            queue_.pop();
+            current_ = next.input;
+            if (!last_ || last_->event != next.event) {
+                read(next);
+                return &item_;
+            }
+            ++(last_->epoch == next.epoch ? duplicates_ : superseded_);
+            if (!advance()) return &item_;
+        }
+        return nullptr;
+    }
+
+    ItemIterator<Run> begin() { return ItemIterator<Run>(*this); }
+    ItemIterator<Run> end() { return {}; }
+
+  private:
+    /// The next event of one file.
+    struct Next {
+        std::uint64_t event;
+        std::uint64_t epoch;
+        std::size_t input;
+
+        /// Returns true if the other comes first: a lower event id, and then a higher epoch.
+        bool operator<(const Next& other) const noexcept {
+            if (event != other.event) return event > other.event;
+            if (epoch != other.epoch) return epoch < other.epoch;
+            return input > other.input;
+        }
+    };
+
+    static bool is_short(const Finding& finding) {
+        return finding.text == detail::header_finding(finding.path, detail::short_header).text;
+    }
+
+    Finding other_run(const std::string& path, std::uint32_t run) const {
+        Finding finding;
+        finding.kind = Kind::foreign;
+        finding.path = path;
+        finding.text = path + " is of run " + std::to_string(run) + ", but the files before it are of run " +
+                       std::to_string(number_) + "; merge one run at a time";
+        return finding;
+    }
+
+    void enqueue(std::size_t place) {
+        if (const IndexEntry* entry = inputs_[place].next()) queue_.push({entry->event, entry->epoch, place});
+    }
+
+    /// Advances the file that was read last; returns false, with a finding, if it cannot be read
+    /// any more.
+    bool advance() {
+        const std::size_t place = *current_;
+        current_.reset();
+        try {
+            inputs_[place].advance();
+        } catch (const Error& error) {
+            item_.finding = error.finding();
+            return false;
+        }
+        enqueue(place);
+        return true;
+    }
+
+    void read(const Next& next) {
+        try {
+            inputs_[next.input].read(item_);
+        } catch (const Error& error) {
+            item_.finding = error.finding();
+        }
+        if (!item_) return;
+        if (item_.event.run == number_) {
+            last_ = next;
+            return;
+        }
+        Finding finding;
+        finding.kind = Kind::foreign;
+        finding.path = inputs_[next.input].path();
+        finding.offset = item_.event.offset;
+        finding.length = item_.event.length;
+        finding.event = item_.event.id;
+        finding.text = finding.path + " at byte " + std::to_string(finding.offset) + ": event " +
+                       std::to_string(item_.event.id) + ": the event is of run " +
+                       std::to_string(item_.event.run) + ", but the file is of run " + std::to_string(number_);
+        item_.finding = std::move(finding);
+    }
+
+    std::uint32_t number_ = 0;
+    std::vector<std::uint16_t> sources_;
+    std::vector<Finding> findings_;
+    std::vector<detail::RunInput> inputs_;
+    std::priority_queue<Next> queue_;
+    std::optional<Next> last_;
+    /// The file of the item that was returned last. It stays open for as long as the item is valid.
+    std::optional<std::size_t> current_;
+    std::uint64_t superseded_ = 0;
+    std::uint64_t duplicates_ = 0;
+    Item item_;
+};
+
+// ---------------------------------------------------------------------------------------------
+// Verification
+// ---------------------------------------------------------------------------------------------
+
+/// Findings of one kind: their total number, and the first 1000 of them.
+template <class T>
+struct Listed {
+    static constexpr std::size_t limit = 1000;
+    std::uint64_t total = 0;
+    std::vector<T> first;
+
+    void add(T finding) {
+        ++total;
+        if (first.size() < limit) first.push_back(std::move(finding));
+    }
+};
+
+/// An event without all its fragments.
+struct IncompleteEvent {
+    std::uint64_t event = 0;
+    std::uint64_t epoch = 0;
+    std::vector<std::uint16_t> missing;
+};
+/// A range of event ids that no file has.
+struct Gap {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+};
+/// A second or later copy of an event in one epoch.
+struct Duplicate {
+    std::uint64_t event = 0;
+    std::uint64_t epoch = 0;
+};
+/// A copy of an event that does not count, because it was built again in the epoch `by`.
+struct Superseded {
+    std::uint64_t event = 0;
+    std::uint64_t epoch = 0;
+    std::uint64_t by = 0;
+};
+/// Damaged bytes in a file; the offset is 0 for an index.
+struct Damage {
+    std::string path;
+    std::uint64_t offset = 0;
+    std::optional<std::uint64_t> event;
+    std::string what;
+};
+/// A file that ends inside a record.
+struct TornTail {
+    std::string path;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    std::optional<std::uint64_t> event;
+    /// True if a whole record of the same event exists.
+    bool elsewhere = false;
+};
+/// A file or record that does not belong to the run.
+struct Foreign {
+    std::string path;
+    std::uint32_t run = 0;
+    /// The record's event; none if the whole file is foreign.
+    std::optional<std::uint64_t> event;
+};
+
+/// The result of verifying one run.
+struct RunReport {
+    std::uint32_t run = 0;
+    std::uint64_t files = 0;
+    /// The total size of the files, in bytes.
+    std::uint64_t size = 0;
+    /// The number of intact records; every copy of an event counts.
+    std::uint64_t records = 0;
+    /// The number of different events.
+    std::uint64_t events = 0;
+    std::optional<std::uint64_t> expected;
+    std::uint64_t complete = 0;
+    Listed<IncompleteEvent> incomplete;
+    std::uint64_t highest = 0;
+    /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers
+    /// leave such gaps too, so a gap alone is no defect.
+    std::uint64_t absent = 0;
+    Listed<Gap> gaps;
+    Listed<Duplicate> duplicates;
+    Listed<Superseded> superseded;
+    Listed<Damage> damaged;
+    Listed<TornTail> torn_tails;
+    Listed<Foreign> foreign;
+    /// Files that were not closed.
+    Listed<std::string> without_index;
+    /// The total payload size of all intact records, in bytes.
+    std::uint64_t payload = 0;
+
+    /// Returns true if every event is complete and has no duplicate, nothing is damaged or foreign,
+    /// and the number of events is the expected one. If no number is expected, the event of every
+    /// torn record must have a whole record too.
+    bool clean() const noexcept {
+        const bool all_there = expected ? *expected == events : torn_tails.total == torn_and_built_again();
+        return incomplete.total + duplicates.total + damaged.total + foreign.total == 0 && all_there;
+    }
+
+    /// Returns the number of torn tails whose event has a whole record.
+    std::uint64_t torn_and_built_again() const noexcept {
+        const auto is_elsewhere = [](const TornTail& tail) { return tail.elsewhere; };
+        const auto& first = torn_tails.first;
+        return static_cast<std::uint64_t>(std::count_if(first.begin(), first.end(), is_elsewhere));
+    }
+
+    /// Returns the report in the words of `evbd verify`.
+    std::string text() const { return table() + findings(); }
+
+  private:
+    std::string table() const {
+        using detail::in_words;
+        using std::to_string;
+        const std::uint64_t again = torn_and_built_again(), torn = torn_tails.total;
+        std::string wanted, gap, tails;
+        if (expected) wanted = *expected == events ? "  as expected" : "  EXPECTED " + to_string(*expected);
+        if (gaps.total > 0) {
+            const std::string count = gaps.total == 1 ? "1 gap" : to_string(gaps.total) + " gaps";
+            gap = "  in " + count + " up to event " + to_string(highest) + ": inhibited triggers or lost";
+        }
+        if (torn > 0 && torn == again) tails = "  of events that have a whole record";
+        else if (torn > 0 && expected == events) tails = "  and no event is missing";
+        else if (torn > 0 && again == 0) tails = "  perhaps of events that are lost";
+        else if (torn > 0) tails = "  of these, " + to_string(again) + " of events that have a whole record";
+        return "run " + to_string(run) + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") +
+               in_words(size) + ", of which " + in_words(payload) + " payload\n" + row("events", events, wanted) +
+               row("complete", complete) + row("incomplete", incomplete.total) +
+               row("event ids in no file", absent, gap) + row("superseded copies", superseded.total) +
+               row("duplicates", duplicates.total) + row("CRC errors", damaged.total) +
+               row("torn tails", torn, tails) + row("foreign", foreign.total) +
+               row("files without index", without_index.total);
+    }
+
+    static std::string row(const std::string& what, std::uint64_t count, const std::string& note = "") {
+        char text[64];
+        std::snprintf(text, sizeof text, "  %-20s %12llu", what.c_str(), static_cast<unsigned long long>(count));
+        return text + note + "\n";
+    }
+
+    template <class T, class Show>
+    static std::string list(const Listed<T>& listed, Show show) {
+        const std::size_t shown = std::min<std::size_t>(listed.first.size(), 10);
+        std::string text;
+        for (std::size_t i = 0; i < shown; ++i) text += "  " + show(listed.first[i]) + "\n";
+        const std::uint64_t more = listed.total - shown;
+        if (more > 0) text += "  \xe2\x80\xa6 and " + std::to_string(more) + " more of these\n";
+        return text;
+    }
+
+    std::string findings() const {
+        using detail::in_words;
+        using std::to_string;
+        return list(incomplete, [](const IncompleteEvent& event) {
+            std::string text = "incomplete: event " + to_string(event.event) + ", missing source";
+            text += event.missing.size() > 1 ? "s" : "";
+            for (std::size_t i = 0; i < event.missing.size(); ++i)
+                text += (i == 0 ? " " : ", ") + to_string(event.missing[i]);
+            return text;
+        }) + list(gaps, [](const Gap& gap) {
+            const std::string first = to_string(gap.first), last = to_string(gap.last);
+            return "in no file: event" + (first == last ? " " + first : "s " + first + " to " + last);
+        }) + list(superseded, [](const Superseded& copy) {
+            return "superseded: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch) +
+                   ", by epoch " + to_string(copy.by);
+        }) + list(duplicates, [](const Duplicate& copy) {
+            return "duplicate: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch);
+        }) + list(damaged, [](const Damage& damage) {
+            return "CRC error: " + damage.path + (damage.offset > 0 ? " at byte " + to_string(damage.offset) : "") +
+                   (damage.event ? ", event " + to_string(*damage.event) : "") + ": " + damage.what;
+        }) + list(torn_tails, [](const TornTail& tail) {
+            return "torn tail: " + tail.path + " at byte " + to_string(tail.offset) + ": " + in_words(tail.length) +
+                   (tail.event ? " of event " + to_string(*tail.event) : "") +
+                   (tail.elsewhere ? ", of which there is a whole record" : "");
+        }) + list(foreign, [](const Foreign& one) {
+            return "foreign: " + one.path + ": of run " + to_string(one.run) +
+                   (one.event ? ", event " + to_string(*one.event) + " (another run or builder)" : "");
+        }) + list(without_index, [](const std::string& path) { return "without index (not closed): " + path; });
+    }
+};
+
+/// The result of a verification, with a report for each run.
+struct Report {
+    std::vector<RunReport> runs;
+    /// Files that could not be opened, or not read to their end.
+    std::vector<Finding> unreadable;
+
+    bool clean() const noexcept {
+        const auto is_clean = [](const RunReport& run) { return run.clean(); };
+        return unreadable.empty() && std::all_of(runs.begin(), runs.end(), is_clean);
+    }
+
+    /// Returns the report in the words of `evbd verify`.
+    std::string text() const {
+        std::string text;
+        for (const RunReport& run : runs) text += run.text();
+        for (const Finding& finding : unreadable) text += "unreadable: " + finding.text + "\n";
+        return text + (clean() ? "clean\n" : "NOT CLEAN\n");
+    }
+};
+
+/// Facts that are known from elsewhere and with which the files must agree.
+struct VerifyOptions {
+    /// The run to which all files must belong; without it, each run is verified separately.
+    std::optional<std::uint32_t> run;
+    /// The number of events that each run must have.
+    std::optional<std::uint64_t> expected;
+};
+
+namespace detail {
+
+/// Counts the events of a run, and selects for each event the copy that counts (FILE-24).
+class Tally {
+  public:
+    void add(const Event& event) {
+        copies_.push_back({event.id, event.epoch, event.complete()});
+        if (!event.complete() && incomplete_.size() < Listed<IncompleteEvent>::limit)
+            incomplete_.push_back({event.id, event.epoch, event.missing});
+    }
+
+    /// Fills in the parts of the report that need the records of all files of the run.
+    void finish(RunReport& report) {
+        std::sort(copies_.begin(), copies_.end());
+        for (std::size_t begin = 0; begin < copies_.size();) {
+            std::size_t end = begin + 1;
+            while (end < copies_.size() && copies_[end].event == copies_[begin].event) ++end;
+            count(begin, end, report);
+            begin = end;
+        }
+        for (TornTail& tail : report.torn_tails.first) {
+            const auto at = tail.event ? first_copy(*tail.event) : copies_.end();
+            tail.elsewhere = at != copies_.end() && at->event == *tail.event;
+        }
+        list_incomplete(report);
+    }
+
+  private:
+    /// The facts kept about one copy of an event.
+    struct Copy {
+        std::uint64_t event;
+        std::uint64_t epoch;
+        bool complete;
+
+        /// Sorts by event; the copy that counts comes before the others.
+        bool operator<(const Copy& other) const noexcept {
+            if (event != other.event) return event < other.event;
+            return epoch != other.epoch ? epoch > other.epoch : complete > other.complete;
+        }
+    };
+
+    std::vector<Copy>::const_iterator first_copy(std::uint64_t event) const {
+        const auto before = [](const Copy& copy, std::uint64_t id) { return copy.event < id; };
+        return std::lower_bound(copies_.begin(), copies_.end(), event, before);
+    }
+
+    void count(std::size_t begin, std::size_t end, RunReport& report) const {
+        const Copy& counted = copies_[begin];
+        ++report.events;
+        ++(counted.complete ? report.complete : report.incomplete.total);
+        if (counted.event > report.highest + 1) {
+            report.absent += counted.event - report.highest - 1;
+            report.gaps.add({report.highest + 1, counted.event - 1});
+        }
+        report.highest = counted.event;
+        for (std::size_t i = begin + 1; i < end; ++i) {
+            if (copies_[i].epoch == copies_[i - 1].epoch) report.duplicates.add({counted.event, copies_[i].epoch});
+            else report.superseded.add({counted.event, copies_[i].epoch, counted.epoch});
+        }
+    }
+
+    void list_incomplete(RunReport& report) {
+        const auto key = [](const IncompleteEvent& copy) { return std::make_pair(copy.event, copy.epoch); };
+        std::stable_sort(incomplete_.begin(), incomplete_.end(),
+                         [&](const auto& a, const auto& b) { return key(a) < key(b); });
+        const auto repeated = std::unique(incomplete_.begin(), incomplete_.end(),
+                                          [&](const auto& a, const auto& b) { return key(a) == key(b); });
+        incomplete_.erase(repeated, incomplete_.end());
+        for (IncompleteEvent& copy : incomplete_) {
+            const auto counted = first_copy(copy.event);
+            if (counted->epoch == copy.epoch && !counted->complete)
+                report.incomplete.first.push_back(std::move(copy));
+        }
+    }
+
+    std::vector<Copy> copies_;
+    std::vector<IncompleteEvent> incomplete_;
+};
+
+/// Returns the run number in the name of an event file (FILE-7); none for any other name.
+inline std::optional<std::uint32_t> run_in_name(const std::string& path) {
+    std::string_view name(path);
+    if (const auto slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
+    const auto number = [](std::string_view text, std::uint64_t most) -> std::optional<std::uint64_t> {
+        if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+        std::uint64_t value = 0;
+        for (const char digit : text) {
+            if (digit < '0' || digit > '9') return std::nullopt;
+            value = 10 * value + static_cast<std::uint64_t>(digit - '0');
+            if (value > most) return std::nullopt;
+        }
+        return text.empty() ? std::nullopt : std::optional<std::uint64_t>(value);
+    };
+    if (name.size() < 7 || name.substr(0, 3) != "run" || name.substr(name.size() - 4) != ".evb") return std::nullopt;
+    name = name.substr(3, name.size() - 7);
+    const auto first = name.find('_'), second = name.find('_', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
+    const std::string_view builder = name.substr(first + 1, second - first - 1);
+    const bool is_one = !builder.empty() && builder[0] == 'b' && number(builder.substr(1), 0xffff);
+    const bool is_builder = is_one || builder == "all";
+    const auto run = number(name.substr(0, first), 0xffffffff);
+    if (!run || !is_builder || !number(name.substr(second + 1), 0xffffffff)) return std::nullopt;
+    return static_cast<std::uint32_t>(*run);
+}
+
+/// The state of the verification of one run.
+class Verification {
+  public:
+    Verification(std::uint32_t run, std::optional<std::uint64_t> expected) {
+        report_.run = run;
+        report_.expected = expected;
+    }
+
+    /// Reads and checks one file to its end. Returns the reason if the file cannot be read further;
+    /// other defects go into the report.
+    std::optional<Finding> file(const std::shared_ptr<const Opened>& file) {
+        file_ = file;
+        entries_.clear();
+        comparable_ = file->index_state == IndexState::present;
+        index_is_wrong_ = false;
+        ++report_.files;
+        report_.size += file->storage.length();
+        check_run();
+        Scan scan(file);
+        for (Item item; scan.next(item);) {
+            if (item) {
+                saw(item.event);
+                scan.verify(item);
+            } else {
+                comparable_ = false;
+                index_is_wrong_ = index_is_wrong_ || item.finding->flaw == Flaw::index;
+            }
+            if (item) record(item.event);
+            else if (item.finding->kind == Kind::file) return item.finding;
+            else defect(*item.finding);
+        }
+        return index();
+    }
+
+    RunReport finish() {
+        tally_.finish(report_);
+        return std::move(report_);
+    }
+
+  private:
+    void check_run() {
+        const auto named = run_in_name(file_->path);
+        const std::uint32_t run = file_->header.run;
+        if (run != report_.run) report_.foreign.add({file_->path, run, std::nullopt});
+        else if (named && *named != report_.run) report_.foreign.add({file_->path, *named, std::nullopt});
+    }
+
+    void saw(const Event& event) {
+        // One entry more than an index can hold is enough to know that the index does not match.
+        if (comparable_ && entries_.size() <= max_records) entries_.push_back({event.id, event.epoch, event.offset});
+    }
+
+    void record(const Event& event) {
+        const auto& builder = file_->header.builder;
+        if (event.run != report_.run || (builder && *builder != event.builder)) {
+            report_.foreign.add({file_->path, event.run, event.id});
+            return;
+        }
+        ++report_.records;
+        report_.payload += event.payload_size();
+        tally_.add(event);
+    }
+
+    void defect(const Finding& finding) {
+        if (finding.kind == Kind::torn_tail) {
+            report_.torn_tails.add({finding.path, finding.offset, finding.length, finding.event, false});
+            return;
+        }
+        const std::string what = in_words(*finding.flaw, finding.source.value_or(0));
+        report_.damaged.add({finding.path, finding.offset, finding.event, what});
+    }
+
+    /// Compares the index of the file with the records found in it.
+    std::optional<Finding> index() {
+        const auto damage = [this](const char* what) { report_.damaged.add({file_->path, 0, std::nullopt, what}); };
+        switch (file_->index_state) {
+            case IndexState::present:
+                try {
+                    if (comparable_ && !agrees()) damage("the index does not match the records of the file");
+                } catch (const ReadFailure& failure) {
+                    return file_finding("read the index of", file_->path, failure.error);
+                }
+                break;
+            case IndexState::damaged: damage("the checksum of the index is wrong"); break;
+            case IndexState::absent:
+                if (!index_is_wrong_) report_.without_index.add(file_->path);
+        }
+        return std::nullopt;
+    }
+
+    bool agrees() {
+        std::sort(entries_.begin(), entries_.end());
+        if (entries_.size() != file_->index_records) return false;
+        Window window(file_->storage);
+        std::uint64_t at = file_->index_offset + index_head;
+        for (const IndexEntry& entry : entries_) {
+            const Bytes bytes = window.up_to(at, index_entry);
+            if (bytes.size < index_entry || !(decode_entry(bytes.data) == entry)) return false;
+            at += index_entry;
+        }
+        return true;
+    }
+
+    RunReport report_;
+    Tally tally_;
+    std::shared_ptr<const Opened> file_;
+    std::vector<IndexEntry> entries_;
+    /// True if no damage was found, so that the index can be compared with `entries_`.
+    bool comparable_ = false;
+    /// True if an index that does not match the records was already reported as damage.
+    bool index_is_wrong_ = false;
+};
+
+}  // namespace detail
+
+/// Reads every byte of the files at the given paths (a directory stands for all `*.evb` in it) and
+/// accounts for every event, as `evbd verify` does. Takes 24 bytes of memory for each event.
+///
+/// Throws `Error` if a path does not exist or there is no event file.
+inline Report verify(const std::vector<std::string>& paths, const VerifyOptions& expected = {},
+                     const Options& options = {}) {
+    Report report;
+    std::map<std::uint32_t, std::vector<std::string>> runs;
+    std::shared_ptr<const detail::Opened> standard_input;
+    const auto open = [&](const std::string& path) {
+        if (path == "-" && standard_input) return standard_input;
+        auto file = std::make_shared<const detail::Opened>(path, options);
+        if (path == "-") standard_input = file;
+        return file;
+    };
+    for (const std::string& path : detail::distinct_files(paths)) {
+        try {
+            const std::uint32_t run = open(path)->header.run;
+            runs[expected.run.value_or(run)].push_back(path);
+        } catch (const Error& error) {
+            report.unreadable.push_back(error.finding());
+        }
+    }
+    for (const auto& [run, files] : runs) {
+        detail::Verification verification(run, expected.expected);
+        for (const std::string& path : files) {
+            try {
+                if (auto failed = verification.file(open(path))) report.unreadable.push_back(std::move(*failed));
+            } catch (const Error& error) {
+                report.unreadable.push_back(error.finding());
+            }
+        }
+        report.runs.push_back(verification.finish());
+    }
+    return report;
+}
+
+/// Verifies the files at one path.
+inline Report verify(const std::string& path, const VerifyOptions& expected = {}, const Options& options = {}) {
+    return verify(std::vector<std::string>{path}, expected, options);
+}
+
+}  // namespace evb::file
+
+#endif  // EVB_FILE_HPP

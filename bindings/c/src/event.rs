@@ -1,0 +1,254 @@
+//! [`evb_event`]: a built event, and its fragments without a copy.
+
+use std::{ffi::c_void, mem::MaybeUninit, sync::Arc};
+
+use evb_rs::event::{Event, FragmentView};
+
+use crate::{
+    border,
+    error::{Failure, evb_code, evb_error},
+    handle::{self, Named},
+};
+
+/// A built event. Inside a sink callback, evb passes an event that is valid until the callback
+/// returns. `evb_event_keep` makes a handle of it that stays valid until `evb_event_free`.
+pub struct evb_event {
+    _opaque: [u8; 0],
+}
+
+/// A fragment of a built event. The payload is valid as long as its event.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct evb_fragment_view {
+    /// The detector's own timestamp, in its ticks.
+    pub timestamp: u64,
+    /// CRC-64/NVME of the payload, which the builder has checked.
+    pub checksum: u64,
+    /// Payload bytes; never NULL.
+    pub data: *const c_void,
+    /// Number of payload bytes.
+    pub size: usize,
+    /// Id of the source.
+    pub source: u16,
+}
+
+/// An event with its fragments in a list, so that a caller finds each by its index.
+pub(crate) struct Indexed<E> {
+    event: E,
+    fragments: Vec<evb_fragment_view>,
+}
+
+/// An event that a program keeps.
+type Kept = Indexed<Event>;
+
+// SAFETY: the pointers in `fragments` lead to the payload memory of `event`, which is shared
+// between threads and does not change.
+unsafe impl Send for Kept {}
+// SAFETY: as above.
+unsafe impl Sync for Kept {}
+
+impl Named for Kept {
+    const NAME: &'static str = "event";
+}
+
+/// An event inside a callback.
+pub(crate) type Lent<'a> = Indexed<&'a Event>;
+
+impl<'a> Lent<'a> {
+    pub(crate) fn new(event: &'a Event) -> Self {
+        Self { event, fragments: event.fragments().map(view).collect() }
+    }
+
+    /// Returns the event as a callback sees it. The pointer is valid as long as `self` is.
+    pub(crate) fn as_event(&self) -> *const evb_event {
+        std::ptr::from_ref(self).cast()
+    }
+}
+
+fn view(fragment: FragmentView<'_>) -> evb_fragment_view {
+    evb_fragment_view {
+        timestamp: fragment.timestamp.ticks(),
+        checksum: fragment.checksum.number(),
+        data: fragment.payload.as_ptr().cast(),
+        size: fragment.payload.len(),
+        source: fragment.source.number(),
+    }
+}
+
+/// Calls `body` with the event and its fragments; returns `otherwise` if there is no such event.
+///
+/// # Safety
+/// The pointer must be NULL, a handle of evb, or an event that evb passed to the callback that
+/// runs.
+unsafe fn look<T: Copy>(
+    name: &'static str,
+    event: *const evb_event,
+    otherwise: T,
+    body: impl FnOnce(&Event, &[evb_fragment_view]) -> T,
+) -> T {
+    border::enter_or(name, otherwise, || {
+        if event.is_null() {
+            return otherwise;
+        }
+        if handle::is_handle(event.addr()) {
+            let kept: Option<Arc<Kept>> = handle::get(event).ok();
+            return kept.map_or(otherwise, |kept| body(&kept.event, &kept.fragments));
+        }
+        // SAFETY: evb made this pointer from a `Lent` that lives until the callback returns.
+        let lent = unsafe { &*event.cast::<Lent<'_>>() };
+        body(lent.event, &lent.fragments)
+    })
+}
+
+/// Returns the event id, which is the trigger number; 0 if `event` is no event. Thread safety: any
+/// thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_id(event: *const evb_event) -> u64 {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_id", event, 0, |event, _| event.id.number()) }
+}
+
+/// Returns the number of the event's run; 0 if `event` is no event. Thread safety: any thread,
+/// while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_run(event: *const evb_event) -> u32 {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_run", event, 0, |event, _| event.run.number()) }
+}
+
+/// Returns the epoch of the event's run; 0 if `event` is no event. Thread safety: any thread, while
+/// the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_epoch(event: *const evb_event) -> u64 {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_epoch", event, 0, |event, _| event.epoch.number()) }
+}
+
+/// Returns the id of the builder that built the event; 0 if `event` is no event. Thread safety: any
+/// thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_builder(event: *const evb_event) -> u16 {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_builder", event, 0, |event, _| event.builder.number()) }
+}
+
+/// Returns the number of payload bytes of all fragments. Thread safety: any thread, while the event
+/// is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_size(event: *const evb_event) -> u64 {
+    let sum = |_: &Event, fragments: &[evb_fragment_view]| fragments.iter().map(|f| f.size as u64).sum();
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_size", event, 0, sum) }
+}
+
+/// Returns the number of fragments. Thread safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_fragment_count(event: *const evb_event) -> usize {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_fragment_count", event, 0, |_, fragments| fragments.len()) }
+}
+
+/// Fills `fragment` with the fragment at `index`, in the order of the source ids. Returns false,
+/// and leaves `fragment` alone, if the event has no such fragment. Thread safety: any thread, while
+/// the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_fragment(
+    event: *const evb_event,
+    index: usize,
+    fragment: Option<&mut MaybeUninit<evb_fragment_view>>,
+) -> bool {
+    let find = |_: &Event, fragments: &[evb_fragment_view]| fragments.get(index).copied();
+    // SAFETY: the caller passes an event.
+    let found = unsafe { look("evb_event_fragment", event, None, find) };
+    fill(found, fragment)
+}
+
+/// Fills `fragment` with the fragment of the source with this id. Returns false, and leaves
+/// `fragment` alone, if the event has none from that source. Thread safety: any thread, while the
+/// event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_fragment_of(
+    event: *const evb_event,
+    source: u16,
+    fragment: Option<&mut MaybeUninit<evb_fragment_view>>,
+) -> bool {
+    let find = |_: &Event, fragments: &[evb_fragment_view]| {
+        let found = fragments.binary_search_by_key(&source, |fragment| fragment.source);
+        found.ok().map(|index| fragments[index])
+    };
+    // SAFETY: the caller passes an event.
+    let found = unsafe { look("evb_event_fragment_of", event, None, find) };
+    fill(found, fragment)
+}
+
+fn fill(found: Option<evb_fragment_view>, fragment: Option<&mut MaybeUninit<evb_fragment_view>>) -> bool {
+    let (Some(found), Some(fragment)) = (found, fragment) else { return false };
+    fragment.write(found);
+    true
+}
+
+/// Returns the number of sources that were expected and did not contribute; 0 for a complete event.
+/// Thread safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_missing_count(event: *const evb_event) -> usize {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_missing_count", event, 0, |event, _| event.missing.len()) }
+}
+
+/// Fills `source` with the id of the missing source at `index`. Returns false, and leaves `source`
+/// alone, if there is none. Thread safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_missing(
+    event: *const evb_event,
+    index: usize,
+    source: Option<&mut MaybeUninit<u16>>,
+) -> bool {
+    let find = |event: &Event, _: &[evb_fragment_view]| event.missing.get(index).copied();
+    // SAFETY: the caller passes an event.
+    let found = unsafe { look("evb_event_missing", event, None, find) };
+    let (Some(found), Some(source)) = (found, source) else { return false };
+    source.write(found.number());
+    true
+}
+
+/// Keeps an event beyond the callback that got it: fills `kept` with a handle for the functions
+/// `evb_event_…`. The payload is not copied. A kept event occupies memory that the builder would
+/// use again, so free it soon with `evb_event_free`. Thread safety: any thread, while the event is
+/// valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_keep(
+    event: *const evb_event,
+    kept: Option<&mut MaybeUninit<*mut evb_event>>,
+    error: Option<&mut MaybeUninit<evb_error>>,
+) -> evb_code {
+    border::enter("evb_event_keep", error, || {
+        let kept = kept.ok_or_else(|| Failure::null("kept"))?;
+        let mut copy = None;
+        // SAFETY: the caller passes an event.
+        unsafe {
+            look("evb_event_keep", event, (), |event, _| copy = Some(event.clone()));
+        }
+        let event = copy.ok_or_else(|| Failure::invalid("`event` is no event", "pass a valid event"))?;
+        // The list is made from the copy: it leads to the same payload memory.
+        let fragments = event.fragments().map(view).collect();
+        kept.write(handle::insert(Kept { event, fragments }));
+        Ok(())
+    })
+}
+
+/// Frees an event that `evb_event_keep` returned. Thread safety: any thread. A call for the same
+/// event on another thread finishes first, or gets an event without content.
+#[unsafe(no_mangle)]
+pub extern "C" fn evb_event_free(
+    event: *mut evb_event,
+    error: Option<&mut MaybeUninit<evb_error>>,
+) -> evb_code {
+    border::enter("evb_event_free", error, || {
+        let is_lent = !event.is_null() && !handle::is_handle(event.addr());
+        if is_lent {
+            let remedy = "free only events that evb_event_keep returned";
+            return Err(Failure::invalid("`event` belongs to the callback", remedy));
+        }
+        handle::free::<_, Kept>(event)
+    })
+}

@@ -1,0 +1,230 @@
+//! [`evb_source_options`] and [`evb_builder_options`]: the settings of a role. Zero means the
+//! default.
+
+use std::{ffi::c_char, net::IpAddr, path::Path, time::Duration};
+
+use evb_rs::{
+    builder::BuilderConfig,
+    id::{BuilderId, SourceId},
+    network::Transport,
+    role::packet_cost,
+    security::{PresharedKey, Security},
+    shaping::{CELL, Shaping},
+    source::SourceConfig,
+    units::{Bytes, Rate},
+};
+
+use crate::{error::Failure, structs::Sized0, text};
+
+/// Transport of the lanes, which must be the same for all sources and builders of a run.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum evb_transport {
+    /// TCP.
+    EVB_TCP = 0,
+    /// UDP.
+    EVB_UDP = 1,
+}
+
+/// Settings of a source. Set all fields to zero, then `struct_size`, `supervisor` and `id`, then
+/// what differs from the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct evb_source_options {
+    /// Size of the struct.
+    pub struct_size: usize,
+    /// Address of the supervisor, `host:port`.
+    pub supervisor: *const c_char,
+    /// Path of the file with the key that all peers share; NULL: no key.
+    pub key_file: *const c_char,
+    /// Address of this host to send from, such as "10.0.0.7"; NULL: the routing table decides.
+    pub bind: *const c_char,
+    /// Largest payload of a fragment in bytes, by which builders reserve memory; 0: 4 MiB.
+    pub max_fragment: u64,
+    /// Payload bytes that may wait for the decisions about their events; 0: 256 MiB.
+    pub backlog: u64,
+    /// Time to reach the supervisor, in milliseconds; 0: 30 s.
+    pub start_timeout_ms: u64,
+    /// Longest time that packets wait in full queues of the network, in nanoseconds; 0: unknown.
+    pub queue_delay_ns: u64,
+    /// Size of the largest IP packet in bytes; 0: 1500.
+    pub mtu: u32,
+    /// Transport of the lanes, an `evb_transport`.
+    pub transport: u32,
+    /// Id of the source, from 1 to 65535, which the supervisor must expect.
+    pub id: u32,
+    /// Must be 0.
+    pub reserved: u32,
+}
+
+// SAFETY: null pointers and numbers may be zero, and the first field is the size.
+unsafe impl Sized0 for evb_source_options {}
+
+/// Settings of a builder. Set all fields to zero, then `struct_size`, `supervisor` and `id`, then
+/// what differs from the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct evb_builder_options {
+    /// Size of the struct.
+    pub struct_size: usize,
+    /// Address of the supervisor, `host:port`.
+    pub supervisor: *const c_char,
+    /// Path of the file with the key that all peers share; NULL: no key.
+    pub key_file: *const c_char,
+    /// Address at which sources reach the builder, `host:port`; NULL: any port of loopback.
+    pub listen: *const c_char,
+    /// Limit of the payload memory in bytes; 0: none.
+    pub memory: u64,
+    /// Time to reach the supervisor, in milliseconds; 0: 30 s.
+    pub start_timeout_ms: u64,
+    /// Time for which a failing sink is tried again at the end of a run, in milliseconds; 0: 30 s.
+    pub give_up_ms: u64,
+    /// Buffer of the switch port of this builder in bytes, which evb never fills beyond; 0: this is
+    /// a single machine. Needs `sources`.
+    pub port_buffer: u64,
+    /// Rate of the switch port in bits per second; 0: unknown.
+    pub port_rate: u64,
+    /// Number of sources of the run; needed with `port_buffer`.
+    pub sources: u32,
+    /// Size of the largest IP packet in bytes; 0: 1500.
+    pub mtu: u32,
+    /// Transport of the lanes, an `evb_transport`.
+    pub transport: u32,
+    /// Id of the builder, from 1 to 65535, which the supervisor must expect.
+    pub id: u32,
+}
+
+// SAFETY: null pointers and numbers may be zero, and the first field is the size.
+unsafe impl Sized0 for evb_builder_options {}
+
+impl evb_source_options {
+    /// Returns the configuration that these options describe.
+    ///
+    /// # Safety
+    /// The texts must be valid.
+    pub(crate) unsafe fn config(&self) -> Result<SourceConfig, Failure> {
+        // SAFETY: the caller vouches for the texts.
+        let (supervisor, key, bind) = unsafe {
+            (
+                text::required("options.supervisor", self.supervisor)?,
+                text::optional("options.key_file", self.key_file)?,
+                text::optional("options.bind", self.bind)?,
+            )
+        };
+        let mut config = SourceConfig::new(SourceId::new(id(self.id)?), supervisor);
+        if self.reserved != 0 {
+            return Err(Failure::invalid("`options.reserved` is not 0", "set all fields to zero first"));
+        }
+        config.bind = bind.map(address).transpose()?;
+        config.security = security(key)?;
+        set(&mut config.max_fragment, self.max_fragment, Bytes::new);
+        set(&mut config.backlog, self.backlog, Bytes::new);
+        set(&mut config.start_timeout, self.start_timeout_ms, Duration::from_millis);
+        set(&mut config.queue_delay, self.queue_delay_ns, Duration::from_nanos);
+        config.mtu = mtu(self.mtu)?.unwrap_or(config.mtu);
+        config.transport = transport(self.transport)?;
+        Ok(config)
+    }
+}
+
+impl evb_builder_options {
+    /// Returns the configuration that these options describe.
+    ///
+    /// # Safety
+    /// The texts must be valid.
+    pub(crate) unsafe fn config(&self) -> Result<BuilderConfig, Failure> {
+        // SAFETY: the caller vouches for the texts.
+        let (supervisor, key, listen) = unsafe {
+            (
+                text::required("options.supervisor", self.supervisor)?,
+                text::optional("options.key_file", self.key_file)?,
+                text::optional("options.listen", self.listen)?,
+            )
+        };
+        let mut config = BuilderConfig::new(BuilderId::new(id(self.id)?), supervisor);
+        if let Some(listen) = listen {
+            config.listen = listen.to_owned();
+        }
+        config.security = security(key)?;
+        config.memory = (self.memory != 0).then(|| Bytes::new(self.memory));
+        set(&mut config.start_timeout, self.start_timeout_ms, Duration::from_millis);
+        set(&mut config.give_up, self.give_up_ms, Duration::from_millis);
+        config.mtu = mtu(self.mtu)?.unwrap_or(config.mtu);
+        config.transport = transport(self.transport)?;
+        if self.port_buffer != 0 {
+            self.shape(&mut config)?;
+        }
+        Ok(config)
+    }
+
+    /// Sets the shaping for the builder's switch port.
+    fn shape(&self, config: &mut BuilderConfig) -> Result<(), Failure> {
+        if self.sources == 0 {
+            let remedy = "set `sources` to the number of sources of the run";
+            return Err(Failure::invalid("`options.port_buffer` is set without `sources`", remedy));
+        }
+        let buffer = Bytes::new(self.port_buffer);
+        let rate = (self.port_rate != 0).then(|| Rate::from_bits_per_second(self.port_rate));
+        let cost = packet_cost(config.transport, config.mtu, CELL, config.security.is_protected());
+        config.shaping = Shaping::credit_for(buffer, rate, self.sources.into(), &cost);
+        if let Some(rate) = rate {
+            config.queue_delay = buffer / rate;
+        }
+        Ok(())
+    }
+}
+
+/// Sets a field unless the number is zero, which stands for the default.
+fn set<T>(field: &mut T, number: u64, of: impl FnOnce(u64) -> T) {
+    if number != 0 {
+        *field = of(number);
+    }
+}
+
+fn id(number: u32) -> Result<u16, Failure> {
+    let fault = |_| Failure::invalid(format!("`options.id` is {number}"), "use an id from 1 to 65535");
+    match u16::try_from(number) {
+        Ok(0) => Err(Failure::invalid("`options.id` is not set", "use an id from 1 to 65535")),
+        id => id.map_err(fault),
+    }
+}
+
+/// Smallest size of an IP packet that every path carries (RFC 8200 §5).
+const LEAST_MTU: u32 = 1280;
+const LARGEST_MTU: u32 = 65535;
+
+fn mtu(number: u32) -> Result<Option<u32>, Failure> {
+    match number {
+        0 => Ok(None),
+        LEAST_MTU..=LARGEST_MTU => Ok(Some(number)),
+        _ => {
+            let remedy = "use the size of the largest IP packet, from 1280 to 65535";
+            Err(Failure::invalid(format!("`options.mtu` is {number}"), remedy))
+        }
+    }
+}
+
+pub(crate) fn transport(number: u32) -> Result<Transport, Failure> {
+    const TCP: u32 = evb_transport::EVB_TCP as u32;
+    const UDP: u32 = evb_transport::EVB_UDP as u32;
+    match number {
+        TCP => Ok(Transport::Tcp),
+        UDP => Ok(Transport::Udp),
+        _ => {
+            let reason = format!("`options.transport` is {number}");
+            Err(Failure::invalid(reason, "use EVB_TCP or EVB_UDP"))
+        }
+    }
+}
+
+fn address(bind: &str) -> Result<IpAddr, Failure> {
+    let fault = |_| Failure::invalid(format!("`options.bind` is `{bind}`"), "use an IP address of this host");
+    bind.parse().map_err(fault)
+}
+
+fn security(key: Option<&str>) -> Result<Security, Failure> {
+    match key {
+        None => Ok(Security::None),
+        Some(path) => Ok(Security::Psk(PresharedKey::read(Path::new(path))?)),
+    }
+}
