@@ -10,7 +10,7 @@ use std::{
 
 use evb::input::Replay;
 use evb_core::{event::Event, fragment::Checksum, id::SourceId};
-use evb_file::{EventFile, IndexState, VerifyOptions, dump, verify};
+use evb_file::{Batch, Batches, EventFile, IndexState, VerifyOptions, dump, verify};
 
 use files::mend;
 
@@ -39,6 +39,7 @@ fn read(bytes: &[u8]) {
     fs::write(&*PLACE, bytes).expect("room for a small file");
     if let Ok(file) = EventFile::open(&*PLACE) {
         walk(&file, bytes.len());
+        in_batches(&file, bytes);
         let replayed = Replay::recorded(&PLACE, SourceId::new(1));
         assert!(replayed.is_ok_and(|replay| replay.len() > 0) || file.path() == &*PLACE);
     }
@@ -76,6 +77,33 @@ fn walk(file: &EventFile, length: usize) {
         let _ = file.event_in_epoch(entry.event, entry.epoch);
     }
     dump::list(file, dump::ListOptions { fragments: true }, &mut std::io::sink()).expect("a file in memory");
+}
+
+/// Reads the file in batches, from memory and by reading, and compares with the iterator.
+fn in_batches(file: &EventFile, bytes: &[u8]) {
+    let (mut events, mut findings) = (Vec::new(), Vec::new());
+    for item in file.events() {
+        match item {
+            Ok(event) => events.push((event.id.number(), event.payload_size().count())),
+            Err(error) => findings.push(error.to_string()),
+        }
+    }
+    let (mut from_memory, mut by_reading, mut memory) = (Batches::new(file), Batches::new(file), Vec::new());
+    let in_memory = std::iter::from_fn(|| from_memory.next_in(bytes, 3));
+    let read = std::iter::from_fn(|| by_reading.read_next(&mut memory, 3));
+    for batches in [in_memory.collect::<Vec<_>>(), read.collect()] {
+        let found: Vec<_> = batches.iter().flat_map(rows).collect();
+        let told = batches.iter().flat_map(|batch| &batch.findings).map(ToString::to_string);
+        assert_eq!((found, told.collect::<Vec<_>>()), (events.clone(), findings.clone()));
+    }
+}
+
+/// Returns the id and the payload size of each event of a batch.
+fn rows(batch: &Batch) -> impl Iterator<Item = (u64, u64)> + '_ {
+    batch.events.iter().zip(batch.first_fragments.windows(2)).map(|(event, rows)| {
+        let lengths = &batch.lengths[rows[0] as usize..rows[1] as usize];
+        (*event, lengths.iter().map(|length| u64::from(*length)).sum())
+    })
 }
 
 fn look_at(event: &Event) {

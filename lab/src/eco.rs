@@ -18,6 +18,7 @@ mod cost;
 mod file_cpp;
 mod c;
 mod c_speed;
+mod python;
 
 use std::{fs, path::PathBuf};
 
@@ -70,6 +71,9 @@ enum Part {
     C(c::CArgs),
     /// The rate of readout in C++, compared with readout in Rust.
     CSpeed(c_speed::SpeedArgs),
+    /// The Python package: builds its wheel, checks which systems the wheel runs on, and runs its
+    /// tests with NumPy 1, NumPy 2 and without NumPy.
+    Python(python::PythonArgs),
 }
 
 impl Part {
@@ -84,12 +88,13 @@ impl Part {
             Self::FileCpp(_) => file_cpp::NEEDS,
             Self::C(_) => c::NEEDS,
             Self::CSpeed(_) => c_speed::NEEDS,
+            Self::Python(_) => python::NEEDS,
         }
     }
 
     /// Returns true if the part runs `evbd` in namespaces, which takes root.
     fn is_isolated(&self) -> bool {
-        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_))
+        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_) | Self::Python(_))
     }
 }
 
@@ -139,6 +144,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::FileCpp(file_cpp) => file_cpp::run(&out, file_cpp),
         Part::C(c) => c::run(&out, c),
         Part::CSpeed(speed) => c_speed::run(&out, speed),
+        Part::Python(python) => python::run(&setting()?, python, args.require),
     }
 }
 

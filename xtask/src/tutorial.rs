@@ -37,7 +37,8 @@ const INSIDE: &str = "EVB_TUTORIAL_INSIDE";
 pub(crate) struct TutorialArgs {
     /// Names of pages in docs/tutorial, without `.md`; all if there is none.
     pages: Vec<String>,
-    /// Fail if this machine cannot create the networks of a page, instead of skipping the page.
+    /// Fail if this machine cannot create the networks of a page, or reach the packages that it
+    /// installs, instead of skipping the page.
     #[arg(long)]
     require: bool,
 }

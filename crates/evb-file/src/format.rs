@@ -13,7 +13,7 @@ use evb_core::{fragment::Checksum, id::SourceId};
 pub(crate) use header::HEADER_PREFIX;
 pub use header::{FileHeader, HeaderFlaw};
 pub use record::{FragmentEntry, Record};
-pub(crate) use record::{Prefix, RECORD_PREFIX, encode_head, record_size};
+pub(crate) use record::{Head, Prefix, RECORD_PREFIX, encode_head, record_size};
 
 /// The first 8 bytes of an event file. As in PNG, the non-text bytes reveal a file transfer that
 /// converted line ends.

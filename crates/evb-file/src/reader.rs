@@ -1,8 +1,9 @@
-//! [`EventFile`] reads one file: all events in file order, or single events by id. The reader finds
-//! all intact records of a damaged file.
+//! [`EventFile`] reads one file: all events in file order, one by one or as columns of numbers, or
+//! single events by id. The reader finds all intact records of a damaged file.
 
 mod scan;
 mod lookup;
+mod batch;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use crate::{
     index::{Footer, IndexEntry, IndexState},
     window::Window,
 };
+pub use batch::{Batch, Batches};
 pub use scan::{Events, Records};
 
 /// An open event file. The methods for reading take `&self`, so several iterators over the file may

@@ -23,6 +23,7 @@ const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
 const OUTSIDE: &str = "examples/outside/Cargo.toml";
 const BINDINGS: &str = "bindings/c/Cargo.toml";
+const PYTHON: &str = "bindings/python/Cargo.toml";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 10;
 
@@ -45,13 +46,6 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::xtask("tidy", 60, "tidy"),
         Step::xtask("package", 600, "package"),
         Step::xtask("public API", 300, "api").unless(api::lacks()),
-        Step::new(
-            "bindings",
-            600,
-            &format!(
-                "cargo clippy --target-dir target --manifest-path {BINDINGS} --all-targets -- -D warnings"
-            ),
-        ),
         Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")),
         Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(lacks("deny")),
         Step::new("features", 600, &format!("cargo hack check -p evb -p evb-net {POWERSET}"))
@@ -183,22 +177,20 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
         if required { step.required() } else { step }
     };
-    // `c` and `file-cpp` run together, because each often waits for a single compiler.
-    let file_cpp = step("file-cpp", 900).beside();
     // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes, and
     // for delays of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
-    let (c, page, here, slurm) = (step("c", 900), step("page", 600), step("here", 240), step("slurm", 300));
-    vec![c, file_cpp, page, here, slurm, metrics, alerts]
+    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.
-fn forms(root: &Path) -> [Step; 4] {
+fn forms(root: &Path) -> [Step; 5] {
     let packages = [
         ("fuzz format", FUZZ),
         ("peers format", PEERS),
         ("outside format", OUTSIDE),
         ("bindings format", BINDINGS),
+        ("python format", PYTHON),
     ];
     packages.map(|(name, manifest)| {
         Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))

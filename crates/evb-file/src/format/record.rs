@@ -200,22 +200,27 @@ impl Prefix {
 
     /// Decodes the whole head of a record from its `head_length` bytes, and verifies the checksum.
     pub(crate) fn record(self, offset: u64, head: &[u8], tag: FileTag) -> Result<Record, Flaw> {
+        Ok(self.head(head, tag)?.record(offset))
+    }
+
+    /// Decodes a head like [`Self::record`], and leaves its tables where they are.
+    pub(crate) fn head(self, head: &[u8], tag: FileTag) -> Result<Head<'_>, Flaw> {
         let (content, stored) = head.split_last_chunk().ok_or(Flaw::Lengths)?;
         if tag.seal(Checksum::of(content)) != u64::from_le_bytes(*stored) {
             return Err(Flaw::HeadChecksum);
         }
-        let (record, flags) = self.tables(offset, content).ok_or(Flaw::Lengths)?;
-        if flags != if record.missing.is_empty() { 0 } else { INCOMPLETE } {
+        let (head, flags) = self.tables(content).ok_or(Flaw::Lengths)?;
+        if flags != if head.missing.is_empty() { 0 } else { INCOMPLETE } {
             return Err(Flaw::Reserved);
         }
-        if self.head_length + aligned(record.payload_size().count()) != self.length {
+        if self.head_length + aligned(head.payload_size()) != self.length {
             return Err(Flaw::Lengths);
         }
-        Ok(record)
+        Ok(head)
     }
 
-    /// Decodes the rest of the head, and returns the record with its flags.
-    fn tables(self, offset: u64, content: &[u8]) -> Option<(Record, u16)> {
+    /// Decodes the rest of the head, and returns the head with its flags.
+    fn tables(self, content: &[u8]) -> Option<(Head<'_>, u16)> {
         let mut fields = Fields(content.get(16..)?);
         let event = EventId::new(fields.u64()?);
         let epoch = Epoch::new(fields.u64()?);
@@ -224,21 +229,63 @@ impl Prefix {
         let builder = BuilderId::new(fields.u16()?);
         let flags = fields.u16()?;
         fields.u64()?;
-        let mut fragments = Vec::with_capacity(self.fragments);
-        for _ in 0..self.fragments {
-            let source = SourceId::new(fields.u16()?);
-            let _reserved = fields.u16()?;
-            let length = fields.u32()?;
-            let timestamp = Timestamp::new(fields.u64()?);
-            let checksum = Checksum::from_number(fields.u64()?);
-            fragments.push(FragmentEntry { source, length, timestamp, checksum });
+        let (fragments, _) = fields.bytes(FRAGMENT_ENTRY as usize * self.fragments)?.as_chunks();
+        let (missing, _) = fields.bytes(2 * self.missing)?.as_chunks();
+        let (length, head_length) = (self.length, self.head_length);
+        Some((Head { length, head_length, event, epoch, triggered, run, builder, fragments, missing }, flags))
+    }
+}
+
+/// A record's head whose checksum was verified, with its tables as they stand in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<'a> {
+    pub(crate) length: u64,
+    pub(crate) head_length: u64,
+    pub(crate) event: EventId,
+    pub(crate) epoch: Epoch,
+    pub(crate) triggered: Instant,
+    pub(crate) run: RunNumber,
+    pub(crate) builder: BuilderId,
+    fragments: &'a [[u8; FRAGMENT_ENTRY as usize]],
+    missing: &'a [[u8; 2]],
+}
+
+impl<'a> Head<'a> {
+    pub(crate) fn fragments(self) -> impl Iterator<Item = FragmentEntry> + use<'a> {
+        self.fragments.iter().map(FragmentEntry::decode)
+    }
+
+    pub(crate) fn missing(self) -> impl Iterator<Item = SourceId> + use<'a> {
+        self.missing.iter().map(|id| SourceId::new(u16::from_le_bytes(*id)))
+    }
+
+    fn payload_size(self) -> u64 {
+        self.fragments().map(|fragment| u64::from(fragment.length)).sum()
+    }
+
+    fn record(self, offset: u64) -> Record {
+        let Self { length, head_length, event, epoch, triggered, run, builder, .. } = self;
+        let (length, head_length) = (Bytes::new(length), Bytes::new(head_length));
+        let (missing, fragments) = (self.missing().collect(), self.fragments().collect());
+        Record { offset, length, head_length, event, run, epoch, builder, triggered, missing, fragments }
+    }
+}
+
+impl FragmentEntry {
+    fn decode(bytes: &[u8; FRAGMENT_ENTRY as usize]) -> Self {
+        let number = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(eight)
+        };
+        // The source has bytes 0 and 1, the length bytes 4 to 7.
+        let first = number(0);
+        Self {
+            source: SourceId::new(first as u16),
+            length: (first >> 32) as u32,
+            timestamp: Timestamp::new(number(8)),
+            checksum: Checksum::from_number(number(16)),
         }
-        let (ids, _) = fields.bytes(2 * self.missing)?.as_chunks();
-        let missing = ids.iter().map(|id| SourceId::new(u16::from_le_bytes(*id))).collect();
-        let (length, head_length) = (Bytes::new(self.length), Bytes::new(self.head_length));
-        let record =
-            Record { offset, length, head_length, event, run, epoch, builder, triggered, missing, fragments };
-        Some((record, flags))
     }
 }
 

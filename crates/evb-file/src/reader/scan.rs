@@ -70,8 +70,14 @@ enum IndexHere {
 pub struct Records<'f> {
     file: &'f EventFile,
     window: Window<'f>,
+    position: Position,
+}
+
+/// The position of a reader in a file, and the facts that it needs of the records before.
+#[derive(Debug, Default)]
+pub(super) struct Position {
     /// The offset at which the next record should begin; `None` after the last record.
-    next: Option<u64>,
+    pub(super) next: Option<u64>,
     /// The index entries of the records returned so far, if the file has no intact index.
     entries: Vec<IndexEntry>,
     /// True if no damage was found so far, so that `entries` has every record of the file up to the
@@ -79,21 +85,45 @@ pub struct Records<'f> {
     unbroken: bool,
 }
 
+impl Position {
+    pub(super) const fn first(file: &EventFile) -> Self {
+        Self { next: Some(file.header_length), entries: Vec::new(), unbroken: true }
+    }
+
+    /// Goes on to the end of an intact record.
+    pub(super) fn pass(&mut self, file: &EventFile, end: u64, entry: IndexEntry) {
+        self.next = Some(end);
+        let is_wanted = self.unbroken && file.footer.state != IndexState::Present;
+        // One entry more than an index can hold is enough to know that no index matches the
+        // records.
+        if is_wanted && self.entries.len() <= MAX_RECORDS {
+            self.entries.push(entry);
+        }
+    }
+}
+
 impl<'f> Records<'f> {
     pub(super) fn new(file: &'f EventFile) -> Self {
-        let (window, next) = (file.window(), Some(file.header_length));
-        Self { file, window, next, entries: Vec::new(), unbroken: true }
+        Self::at(file, Position::first(file))
+    }
+
+    /// Creates an iterator that begins at a position of this file.
+    pub(super) fn at(file: &'f EventFile, position: Position) -> Self {
+        Self { file, window: file.window(), position }
+    }
+
+    pub(super) fn into_position(self) -> Position {
+        self.position
     }
 
     fn step(&mut self) -> io::Result<Option<Result<Record, ReadError>>> {
-        let Some(offset) = self.next.take() else { return Ok(None) };
+        let Some(offset) = self.position.next.take() else { return Ok(None) };
         if offset >= self.file.records_end() {
             return Ok(None);
         }
         match record_at(&mut self.window, offset, self.file.records_end(), self.file.tag)? {
             Ok(record) => {
-                self.next = Some(record.end());
-                self.keep(&record);
+                self.position.pass(self.file, record.end(), IndexEntry::of(&record));
                 Ok(Some(Ok(record)))
             }
             Err(flaw) => match self.index_at(offset)? {
@@ -101,15 +131,6 @@ impl<'f> Records<'f> {
                 IndexHere::Wrong => self.damage(offset, Flaw::Index).map(|error| Some(Err(error))),
                 IndexHere::No => self.damage(offset, flaw).map(|error| Some(Err(error))),
             },
-        }
-    }
-
-    fn keep(&mut self, record: &Record) {
-        let is_wanted = self.unbroken && self.file.footer.state != IndexState::Present;
-        // One entry more than an index can hold is enough to know that no index matches the
-        // records.
-        if is_wanted && self.entries.len() <= MAX_RECORDS {
-            self.entries.push(IndexEntry::of(record));
         }
     }
 
@@ -125,14 +146,15 @@ impl<'f> Records<'f> {
             IndexState::Present => IndexHere::No,
             IndexState::Damaged if offset == self.file.footer.offset || fills => IndexHere::Ends,
             _ if !bytes.starts_with(&INDEX_MAGIC) => IndexHere::No,
-            IndexState::Absent if !self.unbroken && may_be_torn => IndexHere::Ends,
-            IndexState::Absent if self.unbroken && self.is_torn_index(offset)? => IndexHere::Ends,
+            IndexState::Absent if !self.position.unbroken && may_be_torn => IndexHere::Ends,
+            IndexState::Absent if self.position.unbroken && self.is_torn_index(offset)? => IndexHere::Ends,
             _ => IndexHere::Wrong,
         })
     }
 
     fn is_torn_index(&mut self, offset: u64) -> io::Result<bool> {
-        let Self { file, window, entries, .. } = self;
+        let Self { file, window, position } = self;
+        let entries = &mut position.entries;
         Ok(entries.len() <= MAX_RECORDS && is_torn_index(window, (offset, file.length), entries, file.tag)?)
     }
 
@@ -142,7 +164,7 @@ impl<'f> Records<'f> {
         let found = self.resume(offset + ALIGNMENT)?;
         let end = found.unwrap_or_else(|| self.file.records_end());
         let (path, length) = (self.file.path.clone(), Bytes::new(end - offset));
-        (self.next, self.unbroken) = (found, false);
+        (self.position.next, self.position.unbroken) = (found, false);
         // If the file has no index and no intact record follows, a killed writer left the damaged
         // bytes as a torn tail.
         let has_none = self.file.footer.state == IndexState::Absent && flaw != Flaw::Index;

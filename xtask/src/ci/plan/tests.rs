@@ -20,8 +20,6 @@ fn every_part_of_the_house_is_checked() {
         "eco slurm",
         "eco metrics",
         "eco alerts",
-        "eco file-cpp",
-        "eco c",
     ] {
         assert!(lines.iter().any(|line| line.contains(needed)), "{needed}: {lines:#?}");
     }

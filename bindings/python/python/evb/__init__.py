@@ -1,0 +1,56 @@
+"""evb for Python: read event files, push fragments, build events, control runs.
+
+    import evb
+
+    for batch in evb.open("out/events").batches():     # arrays, without a copy
+        columns = batch.columns()
+    for event in evb.open("run000001_b01_0000.evb"):   # event by event
+        print(event.id, [len(fragment.payload) for fragment in event.fragments])
+
+``open`` reads files. ``Source`` and ``Builder`` take part in a run, ``LocalSystem`` is a whole
+system in this process, and ``Control`` gives commands to evbd. Arrays need NumPy; all else works
+without it. Processes that use ``Source``, ``Builder`` or ``LocalSystem`` must not fork afterwards:
+let ``multiprocessing`` use ``spawn``.
+"""
+
+from ._batch import Batch, Columns
+from ._control import Control
+from ._errors import (
+    ControlError,
+    DamageWarning,
+    EndedError,
+    Error,
+    FileError,
+    NotFoundError,
+    PushError,
+    RefusedError,
+)
+from ._events import Event, Fragment
+from ._evb import Finding, __version__
+from ._files import EventFile, EventFiles, open
+from ._roles import Builder, LocalSystem, Outcome, Source
+
+__all__ = [
+    "Batch",
+    "Builder",
+    "Columns",
+    "Control",
+    "ControlError",
+    "DamageWarning",
+    "EndedError",
+    "Error",
+    "Event",
+    "EventFile",
+    "EventFiles",
+    "FileError",
+    "Finding",
+    "Fragment",
+    "LocalSystem",
+    "NotFoundError",
+    "Outcome",
+    "PushError",
+    "RefusedError",
+    "Source",
+    "__version__",
+    "open",
+]

@@ -1,0 +1,131 @@
+"""Batches: many events at once, as columns of numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _memory
+from ._events import Event, Fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from . import _evb
+
+
+class Columns(NamedTuple):
+    """The events of a batch as NumPy arrays, for *n* events with *f* fragments in all.
+
+    All arrays are read-only views of memory that belongs to the batch; nothing is copied.
+    """
+
+    event: npt.NDArray[np.uint64]
+    """Event ids; shape (n,)."""
+    builder: npt.NDArray[np.uint16]
+    """Builder ids; shape (n,)."""
+    epoch: npt.NDArray[np.uint64]
+    """Epochs; shape (n,)."""
+    triggered_ns: npt.NDArray[np.uint64]
+    """Times of the triggers in nanoseconds, on the builders' clocks; shape (n,)."""
+    missing: npt.NDArray[np.uint16]
+    """Ids of missing sources, of one event after the other."""
+    first_missing: npt.NDArray[np.uint64]
+    """Event i lacks the sources ``missing[first_missing[i]:first_missing[i + 1]]``; shape (n + 1,)."""
+    first_fragment: npt.NDArray[np.uint64]
+    """Event i has the fragments ``first_fragment[i]`` to ``first_fragment[i + 1]``; shape (n + 1,)."""
+    source: npt.NDArray[np.uint16]
+    """Source ids of the fragments; shape (f,)."""
+    timestamp: npt.NDArray[np.uint64]
+    """Timestamps of the fragments, in ticks of the detector's clock; shape (f,)."""
+    offset: npt.NDArray[np.uint64]
+    """Offsets of the payloads in ``data``, in bytes; shape (f,)."""
+    length: npt.NDArray[np.uint32]
+    """Lengths of the payloads in bytes; shape (f,)."""
+    data: npt.NDArray[np.uint8]
+    """The bytes of the batch as they are in the file. Payloads lie in it at their offsets."""
+
+
+class Batch:
+    """Intact events of one file that follow each other, and the damage among them."""
+
+    def __init__(self, native: _evb.Batch, data: memoryview | None) -> None:
+        self._native = native
+        self._data = data
+        self._columns: Columns | None = None
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self._native)
+
+    @property
+    def findings(self) -> list[_evb.Finding]:
+        """Damage that was found before, between or after the events of this batch."""
+        return self._native.findings()
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the batch as they are in the file, read-only."""
+        if self._data is None:
+            self._data = _memory.view(self._native.data())
+        return self._data
+
+    def _column(self, name: str) -> memoryview:
+        return _memory.view(self._native.column(name))
+
+    def columns(self) -> Columns:
+        """Return the batch as NumPy arrays; see ``Columns`` for shapes and units."""
+        if self._columns is None:
+
+            def array(name: str, dtype: str) -> npt.NDArray[Any]:
+                return _memory.array(self._column(name), dtype)
+
+            self._columns = Columns(
+                event=array("events", "<u8"),
+                builder=array("builders", "<u2"),
+                epoch=array("epochs", "<u8"),
+                triggered_ns=array("triggered", "<u8"),
+                missing=array("missing", "<u2"),
+                first_missing=array("first_missing", "<u8"),
+                first_fragment=array("first_fragments", "<u8"),
+                source=array("sources", "<u2"),
+                timestamp=array("timestamps", "<u8"),
+                offset=array("offsets", "<u8"),
+                length=array("lengths", "<u4"),
+                data=_memory.array(self.data, "u1"),
+            )
+        return self._columns
+
+    def __iter__(self) -> Iterator[Event]:
+        """Iterate over the events of the batch."""
+        ids, runs = self._column("events").cast("Q"), self._column("runs").cast("I")
+        epochs, builders = self._column("epochs").cast("Q"), self._column("builders").cast("H")
+        triggered, missing = self._column("triggered").cast("Q"), self._column("missing").cast("H")
+        first_missing = self._column("first_missing").cast("Q")
+        first_fragments = self._column("first_fragments").cast("Q")
+        fragments = list(self._fragments())
+        for row, id in enumerate(ids):
+            absent = missing[first_missing[row] : first_missing[row + 1]].tolist()
+            head = (id, runs[row], epochs[row], builders[row], triggered[row], absent)
+            yield Event(head, fragments[first_fragments[row] : first_fragments[row + 1]])
+
+    def _fragments(self) -> Iterator[Fragment]:
+        data = self.data
+        sources, times = self._column("sources").cast("H"), self._column("timestamps").cast("Q")
+        offsets, lengths = self._column("offsets").cast("Q"), self._column("lengths").cast("I")
+        checksums = self._column("checksums").cast("Q")
+        for source, time, offset, length, checksum in zip(sources, times, offsets, lengths, checksums):
+            yield Fragment(source, time, data[offset : offset + length], checksum)
+
+    def to_arrow(self) -> Any:
+        """Return the batch as a ``pyarrow.RecordBatch`` with one row for each event.
+
+        The columns are ``event``, ``builder``, ``epoch``, ``missing`` (list of source ids) and
+        ``fragments``: list of ``source``, ``timestamp`` and ``payload``. A payload is a list view
+        of bytes, which refers to the memory of the batch. Raises ``ImportError`` without pyarrow.
+        """
+        from ._arrow import record_batch
+
+        return record_batch(self.columns())

@@ -1,0 +1,180 @@
+//! [`EventFile`] and [`Batches`]: one event file, and its events in batches.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use evb::{
+    file::{self, IndexEntry, IndexState},
+    id::{Epoch, EventId},
+};
+use pyo3::{exceptions::PyIndexError, prelude::*};
+
+use crate::{
+    batch::{Batch, Data},
+    errors::unreadable,
+    event::{Event, Finding},
+    sys_map::FileMap,
+};
+
+/// An open event file.
+#[pyclass(frozen, module = "evb._evb")]
+pub(crate) struct EventFile {
+    file: Arc<file::EventFile>,
+    /// The file in memory, if it was closed by its writer and can be mapped.
+    map: Option<Arc<FileMap>>,
+    /// The entries of all records in the order of the file, once they are needed.
+    entries: OnceLock<Vec<IndexEntry>>,
+}
+
+#[pymethods]
+impl EventFile {
+    #[new]
+    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let file = py.detach(|| file::EventFile::open(path)).map_err(|error| unreadable(&error))?;
+        // A file without an index may still be written, and even be truncated by its writer. It is
+        // read, because reading a mapped page that no longer exists would kill the process.
+        let is_closed = file.index_state() == IndexState::Present;
+        let map = if is_closed { FileMap::open(file.path()).ok() } else { None };
+        // Somebody may have replaced the file between the two calls.
+        let map = map.filter(|map| map.bytes().len() as u64 == file.size().count()).map(Arc::new);
+        Ok(Self { file: Arc::new(file), map, entries: OnceLock::new() })
+    }
+
+    #[getter]
+    fn run(&self) -> u32 {
+        self.file.header().run.number()
+    }
+
+    #[getter]
+    fn epoch(&self) -> u64 {
+        self.file.header().epoch.number()
+    }
+
+    #[getter]
+    fn builder(&self) -> Option<u16> {
+        self.file.header().builder.map(|builder| builder.number())
+    }
+
+    #[getter]
+    fn sequence(&self) -> u32 {
+        self.file.header().sequence
+    }
+
+    #[getter]
+    fn created_ns(&self) -> u64 {
+        self.file.header().created_unix_ns
+    }
+
+    #[getter]
+    fn sources(&self) -> Vec<u16> {
+        self.file.header().sources.iter().map(|source| source.number()).collect()
+    }
+
+    #[getter]
+    fn creator(&self) -> &str {
+        &self.file.header().creator
+    }
+
+    #[getter]
+    fn size(&self) -> u64 {
+        self.file.size().count()
+    }
+
+    #[getter]
+    fn index(&self) -> &'static str {
+        match self.file.index_state() {
+            IndexState::Present => "present",
+            IndexState::Absent => "absent",
+            IndexState::Damaged => "damaged",
+        }
+    }
+
+    /// The number of records.
+    fn records(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.file.index_len()).map_err(|error| unreadable(&error))
+    }
+
+    /// The event at a position in the order of the file.
+    fn event_at(&self, py: Python<'_>, position: usize) -> PyResult<Event> {
+        let event = py.detach(|| {
+            let entry = self.entries()?.get(position).copied();
+            entry.map(|entry| self.file.event_at(entry)).transpose()
+        });
+        let found = event.map_err(|error| unreadable(&error))?;
+        found.map(Event::new).ok_or_else(|| PyIndexError::new_err(position))
+    }
+
+    /// The event of an id, of the highest epoch if none is given.
+    #[pyo3(signature = (id, epoch=None))]
+    fn event(&self, py: Python<'_>, id: u64, epoch: Option<u64>) -> PyResult<Option<Event>> {
+        let id = EventId::new(id);
+        let event = py.detach(|| match epoch {
+            None => self.file.event(id),
+            Some(epoch) => self.file.event_in_epoch(id, Epoch::new(epoch)),
+        });
+        Ok(event.map_err(|error| unreadable(&error))?.map(Event::new))
+    }
+
+    fn batches(&self) -> Batches {
+        let reader = Reader { batches: file::Batches::new(Arc::clone(&self.file)), before: (0, 0) };
+        Batches { reader: Mutex::new(reader), map: self.map.clone() }
+    }
+
+    /// Reads the whole file, and returns all damage.
+    fn findings(&self, py: Python<'_>) -> PyResult<Vec<Finding>> {
+        /// Number of events between two looks for Ctrl-C.
+        const EVENTS: usize = 10_000;
+        let batches = self.batches();
+        let mut found = Vec::new();
+        while let Some(batch) = batches.next(py, EVENTS) {
+            found.extend(batch.findings());
+            py.check_signals()?;
+        }
+        Ok(found)
+    }
+}
+
+impl EventFile {
+    fn entries(&self) -> Result<&[IndexEntry], file::ReadError> {
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        let mut entries = self.file.index_entries(0, self.file.index_len()?)?;
+        entries.sort_by_key(|entry| entry.offset);
+        Ok(self.entries.get_or_init(|| entries))
+    }
+}
+
+/// A reader of one file in batches.
+#[pyclass(frozen, module = "evb._evb")]
+pub(crate) struct Batches {
+    reader: Mutex<Reader>,
+    map: Option<Arc<FileMap>>,
+}
+
+struct Reader {
+    batches: file::Batches<Arc<file::EventFile>>,
+    /// First and last offset of the batch before, if the file is mapped.
+    before: (u64, u64),
+}
+
+#[pymethods]
+impl Batches {
+    /// The next events, at most `most`; `None` after the last event.
+    fn next(&self, py: Python<'_>, most: usize) -> Option<Batch> {
+        py.detach(|| {
+            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(map) = &self.map else {
+                let mut memory = Vec::new();
+                let batch = reader.batches.read_next(&mut memory, most)?;
+                return Some(Batch::new(batch, Data::Read(Arc::new(memory))));
+            };
+            map.release(reader.before.0, reader.before.1);
+            let batch = reader.batches.next_in(map.bytes(), most)?;
+            reader.before = (batch.start, batch.end);
+            Some(Batch::new(batch, Data::Mapped(Arc::clone(map))))
+        })
+    }
+}

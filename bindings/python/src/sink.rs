@@ -1,0 +1,144 @@
+//! [`Destination`]: the sinks that Python can choose from.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use evb::{
+    file::WriterOptions,
+    prelude::*,
+    sink::{EventReceiver, RunFacts, SinkSpace},
+};
+use pyo3::prelude::*;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::{event, wait::wait};
+
+/// Number of built events that wait for an iterator.
+const WAITING: usize = 64;
+
+/// Destination of built events.
+pub(crate) enum Destination {
+    Iterator(ChannelSink),
+    Files(Box<FileSink>),
+    Callback(Callback),
+}
+
+/// A callable that gets each event.
+pub(crate) struct Callback {
+    callable: Py<PyAny>,
+    raised: Raised,
+}
+
+/// The first exception of a callback.
+pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// The Python side of a destination.
+#[derive(Default)]
+pub(crate) struct Outlet {
+    events: Option<AsyncMutex<EventReceiver>>,
+    raised: Raised,
+}
+
+/// Makes the destinations of several builders, which share one outlet.
+pub(crate) struct Destinations {
+    files: Option<PathBuf>,
+    callable: Option<Py<PyAny>>,
+    channel: Option<ChannelSink>,
+    raised: Raised,
+}
+
+impl Destinations {
+    /// Chooses a destination: files in a directory, a callable, or else an iterator.
+    pub(crate) fn new(files: Option<PathBuf>, callable: Option<Py<PyAny>>) -> (Self, Outlet) {
+        let raised = Raised::default();
+        let mut outlet = Outlet { events: None, raised: Arc::clone(&raised) };
+        let mut channel = None;
+        if files.is_none() && callable.is_none() {
+            let (sink, receiver) = ChannelSink::new(WAITING);
+            (channel, outlet.events) = (Some(sink), Some(AsyncMutex::new(receiver)));
+        }
+        (Self { files, callable, channel, raised }, outlet)
+    }
+
+    pub(crate) fn make(&self, py: Python<'_>) -> Destination {
+        if let Some(directory) = &self.files {
+            return Destination::Files(Box::new(FileSink::new(directory, WriterOptions::default())));
+        }
+        match (&self.callable, &self.channel) {
+            (Some(callable), _) => {
+                let (callable, raised) = (callable.clone_ref(py), Arc::clone(&self.raised));
+                Destination::Callback(Callback { callable, raised })
+            }
+            (None, Some(channel)) => Destination::Iterator(channel.clone()),
+            (None, None) => Destination::Iterator(ChannelSink::new(1).0),
+        }
+    }
+}
+
+impl Outlet {
+    /// Waits for the next event; `None` after the last one, and if there is no iterator.
+    pub(crate) fn next(&self, py: Python<'_>) -> PyResult<Option<event::Event>> {
+        let Some(events) = &self.events else { return Ok(None) };
+        let next = wait(py, async { events.lock().await.recv().await })?;
+        Ok(next.map(event::Event::new))
+    }
+
+    /// Raises the first exception of the callback, once.
+    pub(crate) fn raise(&self) -> PyResult<()> {
+        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        raised.map_or(Ok(()), Err)
+    }
+}
+
+impl Callback {
+    fn call(&self, event: &Event) -> Result<(), SinkError> {
+        let called = Python::try_attach(|py| {
+            self.callable.call1(py, (event::Event::new(event.clone()),)).map(drop).map_err(|error| {
+                let cause = format!("the callback raised {error}");
+                self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                SinkError::lost(cause)
+            })
+        });
+        called.unwrap_or_else(|| Err(SinkError::lost("the Python interpreter has ended")))
+    }
+}
+
+impl Sink for Destination {
+    async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
+        match self {
+            Self::Files(files) => files.begin(run).await,
+            Self::Iterator(_) | Self::Callback(_) => Ok(()),
+        }
+    }
+
+    async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
+        match self {
+            Self::Iterator(channel) => channel.write(event).await,
+            Self::Files(files) => files.write(event).await,
+            Self::Callback(callback) => callback.call(event),
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Files(files) => files.commit().await,
+            Self::Iterator(_) | Self::Callback(_) => Ok(()),
+        }
+    }
+
+    fn space(&self) -> Option<SinkSpace> {
+        match self {
+            Self::Files(files) => files.space(),
+            Self::Iterator(_) | Self::Callback(_) => None,
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Files(files) => files.close().await,
+            Self::Iterator(_) | Self::Callback(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! [`Source`]: pushes fragments into a source.
+
+use std::{path::PathBuf, time::Duration};
+
+use evb::{
+    prelude::*,
+    role::RunOutcome,
+    security::{PresharedKey, Security},
+    source::TryPushError,
+};
+use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
+
+use crate::{
+    errors::{error, not_pushed, not_taken},
+    wait::wait,
+};
+
+/// Run, epoch, exit code and verdict of a role's run.
+pub(crate) type Outcome = (u32, u64, u8, String);
+
+pub(crate) fn outcome(outcome: RunOutcome) -> Outcome {
+    (outcome.run.number(), outcome.epoch.number(), outcome.exit_code, outcome.verdict)
+}
+
+/// Reads the key with which peers authenticate each other.
+pub(crate) fn security(key_file: Option<PathBuf>) -> PyResult<Security> {
+    let Some(path) = key_file else { return Ok(Security::None) };
+    Ok(Security::Psk(PresharedKey::read(&path).map_err(error)?))
+}
+
+/// Returns a time that Python states in seconds.
+pub(crate) fn seconds(count: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(count)
+        .map_err(|error| PyValueError::new_err(format!("start_timeout: {error}")))
+}
+
+/// A running source.
+#[pyclass(frozen, module = "evb._evb")]
+pub(crate) struct Source(evb::Source);
+
+impl Source {
+    pub(crate) fn new(source: evb::Source) -> Self {
+        Self(source)
+    }
+}
+
+/// Makes a fragment from an object of Python, whose bytes stay where they are.
+fn fragment(event: u64, payload: PyBackedBytes, timestamp: u64) -> Fragment {
+    Fragment::new(EventId::new(event), Timestamp::new(timestamp), bytes::Bytes::from_owner(payload))
+}
+
+#[pymethods]
+impl Source {
+    #[new]
+    #[pyo3(signature = (address, id, key_file, max_fragment, backlog, start_timeout))]
+    fn connect(
+        py: Python<'_>,
+        address: String,
+        id: u16,
+        key_file: Option<PathBuf>,
+        max_fragment: Option<u64>,
+        backlog: Option<u64>,
+        start_timeout: f64,
+    ) -> PyResult<Self> {
+        let mut config = SourceConfig::new(SourceId::new(id), address);
+        config.security = security(key_file)?;
+        config.start_timeout = seconds(start_timeout)?;
+        config.max_fragment = max_fragment.map_or(config.max_fragment, Bytes::new);
+        config.backlog = backlog.map_or(config.backlog, Bytes::new);
+        wait(py, evb::Source::connect(config))?.map(Self).map_err(error)
+    }
+
+    #[getter]
+    fn first_event(&self) -> u64 {
+        self.0.first_event().number()
+    }
+
+    fn push(&self, py: Python<'_>, event: u64, payload: PyBackedBytes, timestamp: u64) -> PyResult<()> {
+        match py.detach(|| self.0.try_push(fragment(event, payload, timestamp))) {
+            Ok(()) => Ok(()),
+            Err(TryPushError::Full(fragment)) => {
+                wait(py, self.0.push(fragment))?.map_err(|error| not_pushed(&error))
+            }
+            Err(error) => Err(not_taken(&error)),
+        }
+    }
+
+    /// Pushes fragments in their order, and returns the number of pushed ones, and the error that
+    /// ended the call if not all were pushed.
+    fn push_many(
+        &self,
+        py: Python<'_>,
+        fragments: Vec<(u64, PyBackedBytes, u64)>,
+    ) -> PyResult<(usize, Option<PyErr>)> {
+        let make =
+            || fragments.into_iter().map(|(event, payload, time)| fragment(event, payload, time)).collect();
+        let mut left: Vec<Fragment> = py.detach(make);
+        let all = left.len();
+        let pushed = wait(py, self.0.push_many(&mut left));
+        let error = match pushed {
+            Ok(result) => result.err().map(|error| not_pushed(&error)),
+            Err(signal) => Some(signal),
+        };
+        Ok((all - left.len(), error))
+    }
+
+    fn request_run_end(&self, cause: &str) {
+        self.0.request_run_end(cause);
+    }
+
+    fn finished(&self, py: Python<'_>) -> PyResult<Outcome> {
+        wait(py, self.0.finished())?.map(outcome).map_err(error)
+    }
+
+    fn abort(&self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,181 @@
+use std::{
+    fs::{self, File},
+    path::Path,
+};
+
+use evb_core::{
+    event::Event,
+    fragment::Timestamp,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    time::Instant,
+    units::Bytes,
+};
+use proptest::prelude::*;
+
+use super::{super::EventFile, Batch, Batches, READ};
+use crate::{
+    EventFileWriter, ReadError,
+    format::Flaw,
+    samples::{BUILDER, any_event, event, identity, incomplete, options, write},
+};
+
+/// Returns the events of a batch in the form of the other reader.
+fn events_of(batch: &Batch, data: &[u8]) -> Vec<Event> {
+    assert_eq!(batch.first_missing.len(), batch.len() + 1);
+    assert_eq!(batch.first_fragments.len(), batch.len() + 1);
+    let event = |row: usize| {
+        let id = EventId::new(batch.events[row]);
+        let (run, epoch) = (RunNumber::new(batch.runs[row]), Epoch::new(batch.epochs[row]));
+        let mut event = Event::empty(id, run, epoch, BuilderId::new(batch.builders[row]));
+        event.triggered = Instant::from_nanos(batch.triggered[row]);
+        let missing = batch.first_missing[row] as usize..batch.first_missing[row + 1] as usize;
+        event.missing = batch.missing[missing].iter().map(|id| SourceId::new(*id)).collect();
+        for part in batch.first_fragments[row] as usize..batch.first_fragments[row + 1] as usize {
+            let (begin, length) = (batch.offsets[part] as usize, batch.lengths[part] as usize);
+            let payload = data[begin..begin + length].to_vec();
+            let timestamp = Timestamp::new(batch.timestamps[part]);
+            event.add(SourceId::new(batch.sources[part]), timestamp, payload.into());
+        }
+        event
+    };
+    (0..batch.len()).map(event).collect()
+}
+
+/// Events and findings of a file.
+type Content = (Vec<Event>, Vec<String>);
+
+fn one_by_one(file: &EventFile) -> Content {
+    let (mut events, mut findings) = (Vec::new(), Vec::new());
+    for item in file.events() {
+        match item {
+            Ok(event) => events.push(event),
+            Err(error) => findings.push(format!("{error:?}")),
+        }
+    }
+    (events, findings)
+}
+
+fn gather(content: &mut Content, batch: &Batch, data: &[u8], most: usize) {
+    assert!(batch.len() <= most && !(batch.is_empty() && batch.findings.is_empty()));
+    content.0.extend(events_of(batch, data));
+    content.1.extend(batch.findings.iter().map(|error| format!("{error:?}")));
+}
+
+fn mapped(file: &EventFile, memory: &[u8], most: usize) -> Content {
+    let (mut batches, mut content) = (Batches::new(file), Content::default());
+    while let Some(batch) = batches.next_in(memory, most) {
+        gather(&mut content, &batch, &memory[batch.start as usize..batch.end as usize], most);
+    }
+    content
+}
+
+fn read(file: &EventFile, most: usize) -> Content {
+    let (mut batches, mut memory) = (Batches::new(file), Vec::new());
+    let mut content = Content::default();
+    while let Some(batch) = batches.read_next(&mut memory, most) {
+        assert_eq!(memory.len() as u64, batch.end - batch.start);
+        gather(&mut content, &batch, &memory, most);
+    }
+    content
+}
+
+/// Compares both ways to read batches with the iterator over events.
+fn same(path: &Path, data: &[u8], what: &str) {
+    fs::write(path, data).unwrap();
+    let Ok(file) = EventFile::open(path) else { return };
+    let expected = one_by_one(&file);
+    for most in [1, 2, 1000] {
+        assert_eq!(mapped(&file, data, most), expected, "{what}, {most} events at a time, in memory");
+        assert_eq!(read(&file, most), expected, "{what}, {most} events at a time, read");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn batches_have_the_events_of_the_iterator(events in prop::collection::vec(any_event(), 0..12)) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write(dir.path(), BUILDER, u64::MAX, &events).remove(0);
+        let file = EventFile::open(&path).unwrap();
+        for most in [1, 5, 1000] {
+            prop_assert_eq!(mapped(&file, &fs::read(&path).unwrap(), most), (events.clone(), vec![]));
+            prop_assert_eq!(read(&file, most), (events.clone(), vec![]));
+        }
+    }
+}
+
+#[test]
+fn batches_have_the_findings_of_the_iterator() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &[event(1, 5), incomplete(2), event(3, 0)]).remove(0);
+    let (data, copy) = (fs::read(&path).unwrap(), dir.path().join("copy.evb"));
+    for place in 0..data.len() {
+        same(&copy, &data[..place], &format!("cut at {place}"));
+        let mut flipped = data.clone();
+        flipped[place] ^= 0x10;
+        same(&copy, &flipped, &format!("bit of {place} flipped"));
+        let (before, after) = data.split_at(place);
+        same(&copy, &[before, &vec![0; after.len()]].concat(), &format!("zeros from {place}"));
+        let marked = [before, b"EVBI", after.get(4..).unwrap_or_default()].concat();
+        same(&copy, &marked, &format!("mark of an index at {place}"));
+        same(&copy, &[&data, before].concat(), &format!("the first {place} bytes again"));
+        same(&copy, &[&data, after].concat(), &format!("all from {place} again"));
+    }
+}
+
+#[test]
+fn a_record_may_be_longer_than_a_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = READ as usize / 2 + 4096;
+    let events = [event(1, 100), event(2, large), event(3, 100), event(4, large), event(5, 100)];
+    let path = write(dir.path(), BUILDER, u64::MAX, &events).remove(0);
+    let file = EventFile::open(&path).unwrap();
+    assert_eq!(read(&file, 1000), (events.to_vec(), vec![]));
+
+    let small = EventFile::open(&path).unwrap().with_record_limit(Bytes::mib(1));
+    let (events, findings) = read(&small, 1000);
+    assert_eq!(events.iter().map(|event| event.id.number()).collect::<Vec<_>>(), [1, 3, 5]);
+    assert_eq!(findings, one_by_one(&small).1);
+    assert_eq!(findings.len(), 2);
+}
+
+#[test]
+fn a_file_that_shrinks_ends_with_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let events: Vec<Event> = (1..=20).map(|id| event(id, 100)).collect();
+    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    for event in &events {
+        writer.append(event).unwrap();
+    }
+    writer.commit().unwrap();
+    let (path, file) = (writer.path(), EventFile::open(writer.path()).unwrap());
+    let middle = file.records().nth(10).unwrap().unwrap().offset;
+    let whole = fs::read(&path).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(middle + 8).unwrap();
+
+    let mut batches = Batches::new(&file);
+    let batch = batches.read_next(&mut Vec::new(), 1000).unwrap();
+    assert!(matches!(batch.findings[..], [ReadError::File(_)]), "{batch:?}");
+    let batch = Batches::new(&file).next_in(&whole[..middle as usize], 1000).unwrap();
+    assert_eq!(batch.len(), 10);
+    let mut short = Batches::new(&file);
+    assert_eq!(short.next_in(&whole[..100], 1000).unwrap().findings.len(), 1);
+    assert!(short.next_in(&whole[..100], 1000).is_none());
+}
+
+#[test]
+fn memory_that_differs_from_the_file_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &[event(1, 5), event(2, 5)]).remove(0);
+    let (file, mut memory) = (EventFile::open(&path).unwrap(), fs::read(&path).unwrap());
+    let second = file.records().nth(1).unwrap().unwrap().offset;
+    memory[second as usize + 20] ^= 1;
+    let batch = Batches::new(&file).next_in(&memory, 1000).unwrap();
+    assert_eq!(batch.events, [1]);
+    match &batch.findings[..] {
+        [ReadError::Damaged { offset, flaw, .. }] => {
+            assert_eq!((*offset, *flaw), (second, Flaw::HeadChecksum));
+        }
+        other => panic!("{other:?}"),
+    }
+}
