@@ -177,8 +177,8 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
         if required { step.required() } else { step }
     };
-    // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes, and
-    // for delays of alerts.
+    // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes,
+    // and for delays of alerts.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
     vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
 }

@@ -200,8 +200,8 @@ fn what_is_added_to_a_closed_file_is_damage_and_the_file_was_closed() {
         let report = report(dir.path());
         let run = of_run(&report);
         assert!(!report.is_clean() && run.damaged.first[0].offset > 0, "{report}");
-        // If the added bytes end like a closed file, a second entry may be about the index that they
-        // name; its place depends on the length of the program's name in the header.
+        // If the added bytes end like a closed file, a second entry may be about the index that
+        // they name; its place depends on the length of the program's name in the header.
         assert!((1..=2).contains(&run.damaged.total), "{report}");
         assert_eq!((run.events, run.without_index.total), (3, 0), "{report}");
     }
