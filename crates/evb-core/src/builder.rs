@@ -14,6 +14,7 @@ mod counters;
 mod latency;
 mod unaccounted;
 mod roster;
+mod table;
 mod load;
 mod slots;
 mod later;

@@ -13,11 +13,11 @@ use super::{
     load::load,
     pool::Pool,
     roster::Rosters,
+    table::EventTable,
     unaccounted::NOWHERE,
 };
 use crate::{
     event::Event,
-    event_map::EventMap,
     id::{EventId, SourceId},
     index::SlotIndex,
     set::SourceSet,
@@ -50,7 +50,7 @@ pub(super) struct Slots {
     free: Vec<SlotIndex>,
     /// True if the last free slot has been taken since the last call of [`Self::take_newly_full`].
     is_newly_full: bool,
-    table: EventMap<SlotIndex>,
+    table: EventTable,
     pool: Pool,
     rosters: Rosters,
     /// Slots whose event waits for the sink, in the order in which the events ended.
@@ -78,7 +78,7 @@ impl Slots {
             assemblies: (0..config.slots).map(|_| Assembly::default()).collect(),
             free: (0..config.slots).rev().map(SlotIndex::new).collect(),
             is_newly_full: false,
-            table: EventMap::with_capacity_and_hasher(config.slots, Default::default()),
+            table: EventTable::new(config.slots),
             pool: Pool::new(sources, config.slots),
             rosters: Rosters::new(sources),
             over: VecDeque::new(),
@@ -100,7 +100,7 @@ impl Slots {
 
     /// Returns the slot of an event that is open or with the sink.
     pub(super) fn find(&self, event: EventId) -> Option<SlotIndex> {
-        self.table.get(&event).copied()
+        self.table.slot(event)
     }
 
     /// Returns true if the last free slot was taken since the last call.
@@ -156,7 +156,7 @@ impl Slots {
         now: Instant,
     ) -> Result<SlotIndex, Unwanted> {
         let event = announcement.event;
-        let slot = match self.table.get(&event).copied() {
+        let slot = match self.table.slot(event) {
             Some(slot) => match &self.assemblies[slot.get()] {
                 known if known.is_announced(source) => return Err(Unwanted::Duplicate),
                 known if known.state() != State::Open => return Err(Unwanted::Late),
@@ -204,9 +204,7 @@ impl Slots {
         mut ended: impl FnMut(&Assembly),
     ) -> bool {
         self.highest = self.highest.max(event);
-        let Some(slot) = self.table.get(&event).copied().or_else(|| self.open(event, now)) else {
-            return false;
-        };
+        let Some(slot) = self.table.slot(event).or_else(|| self.open(event, now)) else { return false };
         if self.assemblies[slot.get()].assign(assigned, &self.rosters.expected_now()) {
             self.put_off(slot, now);
             self.end_if_over(slot, now, &mut ended);
@@ -246,7 +244,7 @@ impl Slots {
     /// that their source is awaited.
     pub(super) fn expire(&mut self, now: Instant, mut ended: impl FnMut(&Assembly)) {
         while let Some((deadline, event)) = self.deadlines.pop_front_if(|(deadline, _)| *deadline <= now) {
-            let Some(slot) = self.table.get(&event).copied() else { continue };
+            let Some(slot) = self.table.slot(event) else { continue };
             let assembly = &mut self.assemblies[slot.get()];
             if assembly.is_due_at(deadline) && assembly.expire(&self.rosters.awaited()) {
                 self.end_if_over(slot, now, &mut ended);
@@ -285,7 +283,7 @@ impl Slots {
     /// without an assignment, it frees the one that was opened first, and calls `evicted` for its
     /// event.
     pub(super) fn make_room(&mut self, event: EventId, evicted: impl FnMut(&Assembly)) {
-        if !self.free.is_empty() || self.table.contains_key(&event) {
+        if !self.free.is_empty() || self.table.slot(event).is_some() {
             return;
         }
         let provisional = self.all().filter(|slot| self.assemblies[slot.get()].is_provisional());
@@ -342,7 +340,7 @@ impl Slots {
         let assembly = &mut self.assemblies[slot.get()];
         assembly.recycle(&mut event, sources, &mut self.pool);
         assembly.close();
-        self.table.remove(&event.id);
+        self.table.remove(event.id);
         self.free.push(slot);
         if self.spare_events.len() < self.assemblies.len() {
             self.spare_events.push(event);
@@ -362,11 +360,7 @@ impl Slots {
             let assembly = &self.assemblies[slot.get()];
             assembly.invariants();
             if assembly.state() != State::Free {
-                assert_eq!(
-                    self.table.get(&assembly.event()).copied(),
-                    Some(slot),
-                    "the table has it: {assembly:?}"
-                );
+                assert_eq!(self.table.slot(assembly.event()), Some(slot), "the table has it: {assembly:?}");
             }
         }
     }
@@ -391,7 +385,7 @@ impl Slots {
         self.deadlines.push_back((deadline, assembly.event()));
         if self.deadlines.len() > 2 * self.assemblies.len() {
             let (table, assemblies) = (&self.table, &self.assemblies);
-            let slot = |event: EventId| table.get(&event).map(|slot| &assemblies[slot.get()]);
+            let slot = |event: EventId| table.slot(event).map(|slot| &assemblies[slot.get()]);
             self.deadlines
                 .retain(|(deadline, event)| slot(*event).is_some_and(|slot| slot.is_due_at(*deadline)));
         }
@@ -422,7 +416,7 @@ impl Slots {
     fn evict(&mut self, slot: SlotIndex, mut evicted: impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         evicted(assembly);
-        self.table.remove(&assembly.event());
+        self.table.remove(assembly.event());
         assembly.abandon(&mut self.pool);
         self.free.push(slot);
     }
