@@ -37,7 +37,7 @@ impl EventFile {
         // read, because reading a mapped page that no longer exists would kill the process.
         let is_closed = file.index_state() == IndexState::Present;
         let map = if is_closed { FileMap::open(file.path()).ok() } else { None };
-        // Somebody may have replaced the file between the two calls.
+        // Another program may have replaced the file between the two calls that open it.
         let map = map.filter(|map| map.bytes().len() as u64 == file.size().count()).map(Arc::new);
         Ok(Self { file: Arc::new(file), map, entries: OnceLock::new() })
     }

@@ -48,7 +48,8 @@ pub enum Admission {
 }
 
 pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
-    let transport = section.choice("transport", &[("tcp", Transport::Tcp), ("udp", Transport::Udp)]);
+    let transport =
+        section.choice("transport", &[Transport::Tcp, Transport::Udp].map(|one| (one.word(), one)));
     let config = NetworkConfig {
         transport: transport.unwrap_or(Transport::Tcp),
         link_rate: section.rate("link_rate"),

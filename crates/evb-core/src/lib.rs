@@ -26,7 +26,6 @@ pub mod units;
 pub mod transport;
 pub mod times;
 pub mod index;
-mod event_map;
 pub mod set;
 pub mod ranges;
 pub mod rng;

@@ -48,7 +48,40 @@ def _split(sink: Sink) -> tuple[str | None, Callable[[_evb.Event], object] | Non
     return os.fspath(sink), None
 
 
-class Source:
+class _Role:
+    """What sources and builders have in common: they take part in a run until it is over."""
+
+    _native: _evb.Source | _evb.Builder
+
+    def request_run_end(self, cause: str) -> None:
+        """Ask the supervisor to end the run; events under way are built."""
+        self._native.request_run_end(cause)
+
+    def finished(self) -> Outcome:
+        """Wait until the run is over and a builder's sink has all events; return the outcome."""
+        return Outcome(*self._native.finished())
+
+    def abort(self) -> None:
+        """End the role at once.
+
+        Events that lack a source's fragments become incomplete; the events of a builder are built
+        by the other builders.
+        """
+        self._native.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finished()
+        else:
+            self.abort()
+
+
+class Source(_Role):
     """A source of a run: takes fragments from this program and sends them to the builders.
 
     As a context manager, it waits at the end of the block until the run is over, because fragments
@@ -111,37 +144,16 @@ class Source:
             error.pushed = pushed  # type: ignore[attr-defined]
             raise error
 
-    def request_run_end(self, cause: str) -> None:
-        """Ask the supervisor to end the run; events under way are built."""
-        self._native.request_run_end(cause)
 
-    def finished(self) -> Outcome:
-        """Wait until the run is over, and return its outcome."""
-        return Outcome(*self._native.finished())
-
-    def abort(self) -> None:
-        """End the source at once; events that lack its fragments become incomplete."""
-        self._native.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.finished()
-        else:
-            self.abort()
-
-
-class Builder:
+class Builder(_Role):
     """A builder of a run: builds events and gives them to a sink.
 
     Without a sink, ``for event in builder`` yields the events until the run is over. An event then
     counts as accepted as soon as it waits for the iterator, where up to 64 events have room. As a
     context manager, it works as ``Source`` does.
     """
+
+    _native: _evb.Builder
 
     def __init__(
         self,
@@ -174,29 +186,6 @@ class Builder:
         """Iterate over the built events, until the run is over."""
         while (event := self._native.next()) is not None:
             yield built(event)
-
-    def request_run_end(self, cause: str) -> None:
-        """Ask the supervisor to end the run; events under way are built."""
-        self._native.request_run_end(cause)
-
-    def finished(self) -> Outcome:
-        """Wait until the run is over and the sink has all events, and return the outcome."""
-        return Outcome(*self._native.finished())
-
-    def abort(self) -> None:
-        """End the builder at once; other builders build its events."""
-        self._native.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.finished()
-        else:
-            self.abort()
 
 
 class LocalSystem:

@@ -3,14 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use hashbrown::hash_map::Entry;
+use core::hash::{BuildHasherDefault, Hasher};
 
-use crate::{event_map::EventMap, id::EventId, index::BuilderIndex};
+use hashbrown::{HashMap, hash_map::Entry};
+
+use crate::index::BuilderIndex;
 
 /// The outstanding events (assigned and not settled), by event id. The map grows until it has room
 /// for all slots, and then allocates no more memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outstanding(EventMap<Place>);
+pub(super) struct Outstanding(HashMap<u64, Place, BuildHasherDefault<EventHasher>>);
 
 /// An outstanding event with all data that is needed to assign it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,13 +46,13 @@ impl Outstanding {
     /// Adds an event, which must not be in the table.
     pub(super) fn insert(&mut self, new: Place) {
         debug_assert!(new.event != 0, "event ids start at 1");
-        let earlier = self.0.insert(EventId::new(new.event), new);
+        let earlier = self.0.insert(new.event, new);
         debug_assert!(earlier.is_none(), "event {} is in the table already", new.event);
     }
 
     /// Removes an event if it is assigned to that builder; returns false otherwise.
     pub(super) fn take(&mut self, event: u64, builder: Option<BuilderIndex>) -> bool {
-        match self.0.entry(EventId::new(event)) {
+        match self.0.entry(event) {
             Entry::Occupied(place) if place.get().builder == builder => {
                 place.remove();
                 true
@@ -61,7 +63,7 @@ impl Outstanding {
 
     /// Returns the entry of an event; `None` if the event is not in the table.
     pub(super) fn get(&self, event: u64) -> Option<Place> {
-        self.0.get(&EventId::new(event)).copied()
+        self.0.get(&event).copied()
     }
 
     /// Assigns an event in the table to another builder, which has to confirm it by the number
@@ -72,7 +74,7 @@ impl Outstanding {
         builder: Option<BuilderIndex>,
         answer: u32,
     ) -> Option<Place> {
-        let place = self.0.get_mut(&EventId::new(event))?;
+        let place = self.0.get_mut(&event)?;
         (place.builder, place.answer) = (builder, answer);
         Some(*place)
     }
@@ -120,7 +122,29 @@ impl Outstanding {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         for (event, place) in &self.0 {
-            assert_eq!(event.number(), place.event, "an entry stands under its event: {place:?}");
+            assert_eq!(*event, place.event, "an entry stands under its event: {place:?}");
         }
+    }
+}
+
+/// The hash of an event id: a multiplication by 2⁶⁴/φ spreads consecutive ids evenly (Fibonacci
+/// hashing: Knuth, TAOCP vol. 3, §6.4), and no random seed changes it. The map takes the place from
+/// the low bits of the hash, so the well-mixed high half of the product goes there.
+#[derive(Clone, Copy, Debug, Default)]
+struct EventHasher(u64);
+
+impl Hasher for EventHasher {
+    fn write_u64(&mut self, event: u64) {
+        self.0 = event.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

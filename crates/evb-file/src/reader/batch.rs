@@ -183,7 +183,7 @@ enum Look<'a> {
     Unusable(Head<'a>, ReadError),
     /// No intact head is here.
     NoHead(Flaw),
-    /// The record is not in memory as a whole; at least so many bytes of it are needed.
+    /// The record is not in memory as a whole; at least this number of its bytes is needed.
     Outside(u64),
 }
 

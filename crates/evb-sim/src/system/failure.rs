@@ -27,7 +27,8 @@ pub enum Check {
     Incomplete,
     /// The content of a fragment is not what its source pushed.
     Content,
-    /// Datagrams were sent again that had not been lost, or that nobody could miss yet.
+    /// Datagrams were sent again that had not been lost, or whose loss the builder could not have
+    /// noticed yet.
     Spurious,
     /// A slot of a builder was held although nothing could bring what its event lacked.
     Stuck,

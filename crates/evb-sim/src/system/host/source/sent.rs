@@ -1,4 +1,5 @@
-//! [`Sent`]: the check that a source does not repeat bytes that nobody can have missed.
+//! [`Sent`]: the check that a source does not repeat bytes whose loss the builder cannot have
+//! noticed.
 
 use core::ops::Range;
 use std::collections::VecDeque;
