@@ -60,6 +60,16 @@ pub(crate) enum Place {
     Own(bytes::Bytes),
 }
 
+impl Place {
+    /// Returns the length of the payload, in bytes.
+    fn length(&self) -> usize {
+        match self {
+            Self::Arena(range) => range.len(),
+            Self::Own(payload) => payload.len(),
+        }
+    }
+}
+
 /// A view of one fragment of an event.
 ///
 /// ```
@@ -129,7 +139,7 @@ impl Event {
 
     /// Returns the sum of the payload sizes of all fragments.
     pub fn payload_size(&self) -> Bytes {
-        self.fragments().map(|part| Bytes::new(part.payload.len() as u64)).sum()
+        Bytes::new(self.fragments.iter().map(|part| part.place.length() as u64).sum())
     }
 
     fn slice<'a>(&'a self, place: &'a Place) -> &'a [u8] {

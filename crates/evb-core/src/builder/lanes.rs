@@ -276,14 +276,15 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Counts the missing fragments of an event that has ended. Bytes of unfinished fragments will
     /// be discarded when they arrive.
     pub(super) fn note_end(&mut self, event: &Assembly) {
-        for source in event.missing().iter() {
-            self.lanes[source].counters_mut().missing += 1;
-        }
         if let Some(arrivals) = event.completed_by() {
             let last = self.lanes[arrivals.last].counters_mut();
             last.last += 1;
             if arrivals.previous_at != Instant::ZERO {
                 last.last_by_ns += arrivals.last_at.since(arrivals.previous_at).as_nanos() as u64;
+            }
+        } else {
+            for source in event.missing().iter() {
+                self.lanes[source].counters_mut().missing += 1;
             }
         }
         event.unfinished().for_each(|(source, start)| self.settle(LaneIndex::new(source), start));

@@ -16,7 +16,7 @@ use super::{
     slots::{Slots, Unwanted},
 };
 use crate::{
-    fragment::RunningChecksum,
+    fragment::{Checksum, RunningChecksum},
     grant::{Grant, LaneDemand},
     id::Incarnation,
     index::{LaneIndex, SlotIndex},
@@ -47,7 +47,10 @@ pub(super) struct Reception {
     past: DatagramCounters,
     /// Counters over all connections of the lane and all incarnations of its source.
     counters: LaneReport,
+    /// The bytes of a header that arrives in pieces.
     header: [u8; HEADER],
+    /// Checksum in the header of the fragment that is arriving.
+    checksum: Checksum,
     running: RunningChecksum,
     granted_sent: u64,
     /// Time since which the connection is gone and no data has arrived; `None` while data arrives.
@@ -82,6 +85,7 @@ impl Reception {
             past: DatagramCounters::default(),
             counters,
             header: [0; HEADER],
+            checksum: Checksum::default(),
             running: RunningChecksum::default(),
             granted_sent: 0,
             gone_since: None,
@@ -203,6 +207,7 @@ impl Reception {
     }
 
     /// Stores bytes up to the end of the fragment that is arriving; returns how many bytes it used.
+    #[inline]
     pub(super) fn take(&mut self, bytes: &[u8], slots: &mut Slots) -> Result<(usize, Progress), LaneError> {
         let Some(arrival) = self.incoming.arrival() else {
             let offset = self.incoming.received();
@@ -279,16 +284,13 @@ impl Reception {
         let position = arrival.position as usize;
         let mut payload = piece;
         if position < HEADER {
-            let (header, rest) = piece.split_at(piece.len().min(HEADER - position));
-            self.header[position..position + header.len()].copy_from_slice(header);
-            if position + header.len() < HEADER {
-                return Ok(());
-            }
+            let Some((header, rest)) = self.take_header(position, piece) else { return Ok(()) };
             let announced = arrival.fragment.announcement.event;
-            let (found, _) = decode_fragment_header(&self.header);
+            let (found, checksum) = decode_fragment_header(&header);
             if found != announced {
                 return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
             }
+            self.checksum = checksum;
             let (assembly, pool) = slots.room(slot);
             if assembly.begin(self.index.get(), pool) {
                 self.running = RunningChecksum::default();
@@ -302,16 +304,30 @@ impl Reception {
         Ok(())
     }
 
+    /// Returns the header of the fragment that is arriving and the payload bytes after it. Returns
+    /// `None` if `piece`, which begins at `position` of the fragment, does not complete the header.
+    fn take_header<'a>(&mut self, position: usize, piece: &'a [u8]) -> Option<([u8; HEADER], &'a [u8])> {
+        if position == 0
+            && let Some((header, rest)) = piece.split_first_chunk()
+        {
+            return Some((*header, rest));
+        }
+        let (part, rest) = piece.split_at(piece.len().min(HEADER - position));
+        let end = position + part.len();
+        self.header[position..end].copy_from_slice(part);
+        (end == HEADER).then_some((self.header, rest))
+    }
+
     /// Advances the lane by `count` bytes, and verifies the checksum of a fragment at its end.
     /// Requirements: docs/reference/protocol.md LANE-13.
+    #[inline]
     fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> Progress {
         self.incoming.advance(count);
         let Some(slot) = slot_of(arrival) else { return Progress::Discarded };
         if count < arrival.remaining {
             return Progress::Partial;
         }
-        let (_, checksum) = decode_fragment_header(&self.header);
-        let is_intact = slots.room(slot).0.finish(self.index.get(), checksum, &mut self.running);
+        let is_intact = slots.room(slot).0.finish(self.index.get(), self.checksum, &mut self.running);
         if is_intact {
             self.counters.fragments += 1;
             self.counters.payload_bytes += u64::from(arrival.fragment.announcement.length);

@@ -177,6 +177,7 @@ impl Slots {
     }
 
     /// Adds an intact fragment to its event, or gives up a damaged fragment.
+    #[inline]
     pub(super) fn conclude(
         &mut self,
         slot: SlotIndex,
@@ -319,6 +320,7 @@ impl Slots {
     }
 
     /// Returns the next ended event for the sink.
+    #[inline]
     pub(super) fn take_event(&mut self, config: &BuilderCoreConfig) -> Option<Event> {
         let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
         let mut event = self.spare_events.pop().unwrap_or_default();

@@ -188,5 +188,6 @@ fn blocks(bytes: &[u8]) -> &[polyval::Block] {
 
 /// Returns true if two tags are equal; the time of the comparison does not depend on the tags.
 pub fn is_equal(a: &[u8; TAG_LENGTH], b: &[u8; TAG_LENGTH]) -> bool {
-    a.ct_eq(b).into()
+    // The comparison of one number takes far fewer instructions than that of its bytes.
+    u128::from_le_bytes(*a).ct_eq(&u128::from_le_bytes(*b)).into()
 }
