@@ -1,10 +1,11 @@
 //! Compares the ledger of a run with the contents of the disks.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use evb_core::{
     id::{EventId, Peer, RunNumber, SourceId},
     ledger::{LEDGER_OPEN, NOT_ASSIGNED, RunReport},
+    wire::record::MAX_RESEND_RANGES,
 };
 
 use super::{
@@ -101,14 +102,11 @@ impl OfRun<'_> {
     fn may_lack(&self, source: SourceId) -> bool {
         let calm = &self.scenario.weather;
         let slow = calm.stall > 0 || calm.loss > 0 || calm.delay > 0 || calm.damage > 0;
-        // Fragments of a readout that takes longer than the deadline may be missing.
-        let late = self.scenario.pushes != Pushes::Ahead
-            && 2 * self.scenario.readout.delay >= self.scenario.deadline;
-        slow || late
+        slow || self.delays(source) >= self.scenario.deadline
             || self.faults.iter().any(|fault| {
                 match *fault {
                     Fault::Storm { .. } => true,
-                    // Such delays are shorter than the deadline.
+                    // `delays` counts them.
                     Fault::Late { .. } => false,
                     Fault::Disk { who: Peer::Supervisor, .. } => true,
                     Fault::Split { source: of, .. } => of == source,
@@ -123,6 +121,23 @@ impl OfRun<'_> {
                     },
                 }
             })
+    }
+
+    /// Returns the longest time that readout and late processes add to the way of a source's
+    /// fragment.
+    fn delays(&self, source: SourceId) -> Duration {
+        let readout = match self.scenario.pushes {
+            Pushes::Ahead => Duration::ZERO,
+            Pushes::OnDemand | Pushes::Late => 2 * self.scenario.readout.delay,
+        };
+        let of_fault = |fault: &Fault| match *fault {
+            Fault::Late { who: Peer::Source(other), .. } if other != source => Duration::ZERO,
+            // The process is late three times: for the decision, the end of the readout, and the
+            // credit.
+            Fault::Late { by, .. } => 3 * by,
+            _ => Duration::ZERO,
+        };
+        readout + self.faults.iter().map(of_fault).sum::<Duration>()
     }
 
     /// Returns true if the run may have had no builder. The supervisor allows the only builder to
@@ -144,7 +159,9 @@ impl OfRun<'_> {
         }
         let counts = &report.network.datagrams;
         let is_late = counts.late_after_loss > 0;
-        let is_excess = counts.resends > self.lost_datagrams + 2 * counts.timeouts;
+        // When a timer expires, the builder requests every range again whose permission seems lost.
+        let at_timeouts = MAX_RESEND_RANGES as u64 * counts.timeouts;
+        let is_excess = counts.resends > self.lost_datagrams + at_timeouts;
         if counts.duplicates > 0 || is_late || is_excess {
             let spurious = counts.duplicates + counts.late_after_loss;
             let what = format!(

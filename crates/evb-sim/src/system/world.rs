@@ -181,7 +181,9 @@ impl<'a> World<'a> {
     fn wake(&mut self, node: NodeIndex) {
         let (until, by, every) = self.hosts[node].late;
         let now = self.network.now();
-        if now < until && !self.is_frozen(node) && self.rng.below(every) == 0 {
+        // A turn that was postponed isn't postponed again, so that no turn is later than `by`.
+        let was_late = self.hosts[node].frozen_until == now;
+        if now < until && !was_late && !self.is_frozen(node) && self.rng.below(every) == 0 {
             self.hosts[node].frozen_until = now + below(by, &mut self.rng);
         }
         if self.is_frozen(node) {
