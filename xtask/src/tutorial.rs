@@ -61,12 +61,15 @@ pub(crate) fn run(args: &TutorialArgs) -> Result<bool> {
             .with_context(|| format!("{PAGES} has {}", all.join(", ")))?;
         let steps = parse(&text).with_context(|| format!("{PAGES}/{name}.md"))?;
         let begun = Instant::now();
-        let is_inside = env::var_os(INSIDE).is_some();
-        let outcome = if hosts_of(&steps).is_empty() || is_inside {
-            Reader::begin(&steps).and_then(|mut reader| reader.follow(name, &steps))
-        } else if let Some(reason) = lacks_networks().filter(|_| !args.require) {
+        let is_alone = hosts_of(&steps).is_empty() || env::var_os(INSIDE).is_some();
+        if !args.require
+            && let Some(reason) = if is_alone { lacks_packages(&steps) } else { lacks_networks() }
+        {
             println!("{name}: SKIP: {reason}");
             continue;
+        }
+        let outcome = if is_alone {
+            Reader::begin(&steps).and_then(|mut reader| reader.follow(name, &steps))
         } else {
             inside(&own, name)
         };
@@ -91,6 +94,29 @@ fn lacks_networks() -> Option<String> {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
         Err(error) => Some(format!("unshare: {error}")),
+    }
+}
+
+/// Returns the reason why a page cannot install Python packages here; `None` if it installs none.
+fn lacks_packages(steps: &[Step]) -> Option<String> {
+    let installs = |step: &Step| match &step.action {
+        Action::Run { commands, .. } => commands.iter().any(|command| command.line.contains("pip install")),
+        _ => false,
+    };
+    if !steps.iter().any(installs) {
+        return None;
+    }
+    let folder = env::temp_dir().join(format!("evb-packages-{}", std::process::id()));
+    let script = r#"python3 -m venv "$0" && "$0/bin/pip" download --quiet --no-deps --dest "$0" packaging"#;
+    let output = Command::new("sh").args(["-c", script]).arg(&folder).output();
+    let _ = fs::remove_dir_all(&folder);
+    match output {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Some(format!("no Python packages: {}", said.lines().next_back().unwrap_or("python3 fails")))
+        }
+        Err(error) => Some(format!("sh: {error}")),
     }
 }
 

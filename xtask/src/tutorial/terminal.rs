@@ -68,7 +68,8 @@ impl Terminal {
     /// # Errors
     /// The command takes too long.
     pub(crate) fn wait(&self, line: &str) -> Result<i32> {
-        let limit = if line.contains("cargo") { COMPILES } else { ANSWERS };
+        let compiles = line.contains("cargo") || line.contains("pip install");
+        let limit = if compiles { COMPILES } else { ANSWERS };
         let begun = Instant::now();
         while begun.elapsed() < limit {
             let codes = fs::read_to_string(&self.codes)?;

@@ -123,8 +123,8 @@ impl OfRun<'_> {
             })
     }
 
-    /// Returns the longest time that readout and late processes add to the way of a source's
-    /// fragment.
+    /// Returns the longest time that the network, readout and late processes take until a builder
+    /// has the announcement of a source's fragment.
     fn delays(&self, source: SourceId) -> Duration {
         let readout = match self.scenario.pushes {
             Pushes::Ahead => Duration::ZERO,
@@ -137,7 +137,9 @@ impl OfRun<'_> {
             Fault::Late { by, .. } => 3 * by,
             _ => Duration::ZERO,
         };
-        readout + self.faults.iter().map(of_fault).sum::<Duration>()
+        // The decision, the announcement, and an announcement before it that has to be repeated.
+        let network = 3 * (self.scenario.weather.latency + self.scenario.weather.jitter);
+        network + readout + self.faults.iter().map(of_fault).sum::<Duration>()
     }
 
     /// Returns true if the run may have had no builder. The supervisor allows the only builder to
@@ -158,12 +160,13 @@ impl OfRun<'_> {
             return Ok(());
         }
         let counts = &report.network.datagrams;
-        let is_late = counts.late_after_loss > 0;
         // When a timer expires, the builder requests every range again whose permission seems lost.
         let at_timeouts = MAX_RESEND_RANGES as u64 * counts.timeouts;
+        let spurious = counts.duplicates + counts.late_after_loss;
+        // After a burst of losses, a timer cannot tell further losses from a long queue.
+        let is_excusable = weather.burst > 1 && spurious <= at_timeouts;
         let is_excess = counts.resends > self.lost_datagrams + at_timeouts;
-        if counts.duplicates > 0 || is_late || is_excess {
-            let spurious = counts.duplicates + counts.late_after_loss;
+        if (spurious > 0 && !is_excusable) || is_excess {
             let what = format!(
                 "{spurious} segments came that were taken for lost, or twice; the network lost {} datagrams: {counts:?}",
                 self.lost_datagrams
