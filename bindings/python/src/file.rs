@@ -1,8 +1,10 @@
 //! [`EventFile`] and [`Batches`]: one event file, and its events in batches.
 
 use std::{
+    num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread,
 };
 
 use evb::{
@@ -118,7 +120,8 @@ impl EventFile {
     }
 
     fn batches(&self) -> Batches {
-        let reader = Reader { batches: file::Batches::new(Arc::clone(&self.file)), before: (0, 0) };
+        let batches = file::Batches::new(Arc::clone(&self.file)).threads(threads());
+        let reader = Reader { batches, before: (0, 0) };
         Batches { reader: Mutex::new(reader), map: self.map.clone() }
     }
 
@@ -147,6 +150,13 @@ impl EventFile {
     }
 }
 
+/// Returns the number of threads that verify checksums. Four threads read from memory about as fast
+/// as any number of them, so the program's other threads keep the other cores.
+fn threads() -> NonZeroUsize {
+    const MOST: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+    thread::available_parallelism().map_or(NonZeroUsize::MIN, |cores| cores.min(MOST))
+}
+
 /// A reader of one file in batches.
 #[pyclass(frozen, module = "evb._evb")]
 pub(crate) struct Batches {
@@ -171,7 +181,9 @@ impl Batches {
                 let batch = reader.batches.read_next(&mut memory, most)?;
                 return Some(Batch::new(batch, Data::Read(Arc::new(memory))));
             };
-            map.release(reader.before.0, reader.before.1);
+            let (start, end) = reader.before;
+            map.release(start, end);
+            map.prepare(end, end + (end - start));
             let batch = reader.batches.next_in(map.bytes(), most)?;
             reader.before = (batch.start, batch.end);
             Some(Batch::new(batch, Data::Mapped(Arc::clone(map))))

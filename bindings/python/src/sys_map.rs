@@ -26,6 +26,17 @@ impl FileMap {
         &self.0
     }
 
+    /// Maps a part of the file at once, which costs less than one page fault after the other.
+    pub(crate) fn prepare(&self, start: u64, end: u64) {
+        const PAGE: usize = 1 << 12;
+        let first = start as usize / PAGE * PAGE;
+        let last = (end as usize).min(self.0.len());
+        if first < last {
+            // Kernels before Linux 5.14 do not know the advice, and map each page when it is used.
+            let _ = self.0.advise_range(Advice::PopulateRead, first, last - first);
+        }
+    }
+
     /// Takes a part of the file out of the process's resident memory. The part remains readable:
     /// the kernel maps it again from its cache, or reads it from the disk.
     pub(crate) fn release(&self, start: u64, end: u64) {

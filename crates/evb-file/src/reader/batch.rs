@@ -1,10 +1,13 @@
 //! [`Batches`] reads the events of a file as columns of numbers, and leaves the payloads where they
 //! are: for programs in other languages, which look at many events at once.
 
-use std::{io, mem, ops::Deref, os::unix::fs::FileExt as _};
+mod intact;
 
-use evb_core::{fragment::Checksum, units::Bytes};
+use std::{io, mem, num::NonZeroUsize, ops::Deref, os::unix::fs::FileExt as _};
 
+use evb_core::units::Bytes;
+
+use self::intact::{Candidate, flaws};
 use super::{EventFile, Records, scan::Position};
 use crate::{
     error::{FileError, ReadError},
@@ -158,6 +161,14 @@ impl Batch {
 pub struct Batches<F> {
     file: F,
     position: Position,
+    threads: NonZeroUsize,
+}
+
+/// A record or a finding, in the order of the file.
+#[derive(Debug)]
+enum Item<'m> {
+    Record(Candidate<'m>),
+    Finding(ReadError),
 }
 
 /// Bytes of a file in memory, from the offset `at` on.
@@ -178,8 +189,9 @@ impl<'a> Memory<'a> {
 /// The result of a look at the place of one record.
 #[derive(Debug)]
 enum Look<'a> {
-    Intact(Head<'a>),
-    /// The head is intact, so reading goes on at the record's end.
+    /// The head is intact, and the whole record is in memory.
+    Whole(Candidate<'a>),
+    /// The head is intact, but the record is too large, so reading goes on at the record's end.
     Unusable(Head<'a>, ReadError),
     /// No intact head is here.
     NoHead(Flaw),
@@ -191,7 +203,15 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
     /// Creates a reader that begins at the first record.
     pub fn new(file: F) -> Self {
         let position = Position::first(&file);
-        Self { file, position }
+        Self { file, position, threads: NonZeroUsize::MIN }
+    }
+
+    /// Verifies the checksums of large batches on several threads, at most `threads` of them, the
+    /// calling thread included. Threads are started for each batch and end before the batch is
+    /// returned.
+    #[must_use]
+    pub fn threads(self, threads: NonZeroUsize) -> Self {
+        Self { threads, ..self }
     }
 
     /// Returns the file.
@@ -237,27 +257,55 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
     /// whole; then returns the number of bytes that are needed from that record.
     fn fill(&mut self, batch: &mut Batch, memory: Memory<'_>, most: usize) -> Option<u64> {
         let (end, most) = (self.file.records_end(), most.max(1));
+        let mut items = Vec::new();
+        let mut outside = None;
         while let Some(offset) = self.position.next
             && offset < end
-            && batch.len().max(batch.findings.len()) < most
+            && items.len() < most
         {
             match self.look(offset, memory) {
-                Look::Intact(head) => {
-                    self.pass(offset, head);
-                    batch.add(offset, head);
+                Look::Whole(record) => {
+                    self.pass(offset, record.head);
+                    items.push(Item::Record(record));
                 }
                 Look::Unusable(head, error) => {
                     self.pass(offset, head);
-                    batch.findings.push(error);
+                    items.push(Item::Finding(error));
                 }
-                Look::NoHead(flaw) => self.skip(batch, flaw),
-                Look::Outside(length) => return Some(length),
+                Look::NoHead(flaw) => items.extend(self.skip(flaw).map(Item::Finding)),
+                Look::Outside(length) => {
+                    outside = Some(length);
+                    break;
+                }
             }
         }
-        None
+        self.add_intact(batch, items);
+        outside
     }
 
-    /// Checks the record at `offset`, with its payloads.
+    /// Verifies the payloads of records. Adds the intact records to the batch, and the others to
+    /// its findings.
+    fn add_intact(&self, batch: &mut Batch, items: Vec<Item<'_>>) {
+        let records = items.iter().filter_map(|item| match item {
+            Item::Record(record) => Some(*record),
+            Item::Finding(_) => None,
+        });
+        let mut flaws = flaws(&records.collect::<Vec<_>>(), self.threads).into_iter();
+        for item in items {
+            match item {
+                Item::Finding(finding) => batch.findings.push(finding),
+                Item::Record(Candidate { offset, head, .. }) => match flaws.next().flatten() {
+                    None => batch.add(offset, head),
+                    Some(flaw) => {
+                        let (size, event) = (Bytes::new(head.length), Some(head.event));
+                        batch.findings.push(self.file.damaged(offset, size, event, flaw));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Checks the head of the record at `offset`.
     fn look<'m>(&self, offset: u64, memory: Memory<'m>) -> Look<'m> {
         let (file, end) = (&*self.file, self.file.records_end());
         let first = (RECORD_PREFIX as u64).min(end - offset);
@@ -278,10 +326,9 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             let path = file.path.clone();
             return Look::Unusable(head, ReadError::TooLarge { path, offset, event, size, limit });
         }
-        let Some(record) = memory.get(offset, head.length) else { return Look::Outside(head.length) };
-        match flaw_of(head, record) {
-            None => Look::Intact(head),
-            Some(flaw) => Look::Unusable(head, file.damaged(offset, size, Some(event), flaw)),
+        match memory.get(offset, head.length) {
+            Some(bytes) => Look::Whole(Candidate { offset, head, bytes }),
+            None => Look::Outside(head.length),
         }
     }
 
@@ -290,14 +337,15 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
         self.position.pass(&self.file, offset + head.length, entry);
     }
 
-    /// Goes on behind a place that has no intact head in memory, and adds the finding. The iterator
-    /// over records decides, so that there is one rule for the end of a file and for damage.
-    fn skip(&mut self, batch: &mut Batch, flaw: Flaw) {
-        batch.findings.extend(self.step().map(|step| match step {
+    /// Goes on behind a place that has no intact head in memory, and returns the finding. The
+    /// iterator over records decides, so that there is one rule for the end of a file and for
+    /// damage.
+    fn skip(&mut self, flaw: Flaw) -> Option<ReadError> {
+        self.step().map(|step| match step {
             Err(error) => error,
             // The file has changed since its bytes came into memory.
             Ok(record) => self.file.damaged(record.offset, record.length, Some(record.event), flaw),
-        }));
+        })
     }
 
     /// Takes one record of a part of the file that cannot be read as a whole.
@@ -315,7 +363,7 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             return batch.findings.push(error);
         }
         match self.look(at, Memory { bytes: memory, at }) {
-            Look::Intact(head) => batch.add(at, head),
+            Look::Whole(record) => self.add_intact(batch, vec![Item::Record(record)]),
             Look::Unusable(_, error) => batch.findings.push(error),
             Look::NoHead(flaw) => {
                 batch.findings.push(self.file.damaged(at, record.length, Some(record.event), flaw));
@@ -337,21 +385,6 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
         let file = &*self.file;
         Ok(file.file.read_exact_at(memory, offset).map_err(FileError::of("read", &file.path))?)
     }
-}
-
-/// Returns the flaw of a record whose head is intact, if it has one.
-fn flaw_of(head: Head<'_>, record: &[u8]) -> Option<Flaw> {
-    let mut rest = record.get(head.head_length as usize..).unwrap_or_default();
-    for fragment in head.fragments() {
-        let Some((payload, after)) = rest.split_at_checked(fragment.length as usize) else {
-            return Some(Flaw::Lengths);
-        };
-        if Checksum::of(payload) != fragment.checksum {
-            return Some(Flaw::PayloadChecksum(fragment.source));
-        }
-        rest = after;
-    }
-    rest.iter().any(|byte| *byte != 0).then_some(Flaw::Padding)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use std::{
     fs::{self, File},
+    num::NonZeroUsize,
     path::Path,
 };
 
@@ -177,5 +178,30 @@ fn memory_that_differs_from_the_file_is_damage() {
             assert_eq!((*offset, *flaw), (second, Flaw::HeadChecksum));
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn several_threads_find_the_same_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let events: Vec<_> = (1..=300).map(|id| event(id, 20_000)).collect();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events).remove(0);
+    let mut memory = fs::read(&path).unwrap();
+    let whole = memory.len();
+    for place in [whole / 5, whole / 2, whole * 9 / 10] {
+        memory[place] ^= 1;
+    }
+    fs::write(&path, &memory).unwrap();
+    let file = EventFile::open(&path).unwrap();
+    let expected = one_by_one(&file);
+    assert_eq!((expected.0.len(), expected.1.len()), (297, 3));
+    for threads in [1, 2, 3, 8] {
+        let threads = NonZeroUsize::new(threads).unwrap();
+        let mut batches = Batches::new(&file).threads(threads);
+        let mut content = Content::default();
+        while let Some(batch) = batches.next_in(&memory, 250) {
+            gather(&mut content, &batch, &memory[batch.start as usize..batch.end as usize], 250);
+        }
+        assert_eq!(content, expected, "{threads} threads");
     }
 }
