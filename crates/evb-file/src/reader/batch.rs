@@ -8,7 +8,7 @@ use evb_core::{fragment::Checksum, units::Bytes};
 use super::{EventFile, Records, scan::Position};
 use crate::{
     error::{FileError, ReadError},
-    format::{Flaw, Head, Prefix, RECORD_PREFIX, Record},
+    format::{Flaw, FragmentEntry, Head, Prefix, RECORD_PREFIX, Record},
     index::IndexEntry,
 };
 
@@ -279,7 +279,8 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             return Look::Unusable(head, ReadError::TooLarge { path, offset, event, size, limit });
         }
         let Some(record) = memory.get(offset, head.length) else { return Look::Outside(head.length) };
-        match flaw_of(head, record) {
+        let payloads = record.get(head.head_length as usize..).unwrap_or_default();
+        match flaw_of(head.fragments(), payloads) {
             None => Look::Intact(head),
             Some(flaw) => Look::Unusable(head, file.damaged(offset, size, Some(event), flaw)),
         }
@@ -339,10 +340,10 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
     }
 }
 
-/// Returns the flaw of a record whose head is intact, if it has one.
-fn flaw_of(head: Head<'_>, record: &[u8]) -> Option<Flaw> {
-    let mut rest = record.get(head.head_length as usize..).unwrap_or_default();
-    for fragment in head.fragments() {
+/// Returns the flaw of a record's payloads and padding, if they have one.
+pub(super) fn flaw_of(fragments: impl Iterator<Item = FragmentEntry>, payloads: &[u8]) -> Option<Flaw> {
+    let mut rest = payloads;
+    for fragment in fragments {
         let Some((payload, after)) = rest.split_at_checked(fragment.length as usize) else {
             return Some(Flaw::Lengths);
         };
