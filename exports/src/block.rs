@@ -21,7 +21,8 @@ impl Block {
     const FRAGMENTS: usize = 1 << 16;
 
     pub(crate) fn is_full(&self) -> bool {
-        self.memory.len() >= Self::FULL || self.fragments + self.missing + self.records.len() >= Self::FRAGMENTS
+        self.memory.len() >= Self::FULL
+            || self.fragments + self.missing + self.records.len() >= Self::FRAGMENTS
     }
 
     pub(crate) fn add(&mut self, record: Record) {

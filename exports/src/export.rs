@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     arguments::Arguments,
     counts::Counts,
+    flusher::Flusher,
     output::{self, About, OutputError},
     reading::Reading,
     staged::{Staged, StagedError},
@@ -93,19 +94,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Summary, ExportError> {
     let sources: Vec<u16> = identity.sources.iter().map(|source| source.number()).collect();
     texts.push(("sources", limited(json!(sources).to_string())));
 
+    keep_memory();
     let length = length(&arguments.paths);
     let bar = bar(length);
     let mut output = output::begin(arguments.to, &staged, length)?;
+    let mut flusher = Flusher::begin(&staged)?;
     while let Some(mut block) = reading.next() {
-        bar.inc(block.memory.len() as u64);
+        let bytes = block.memory.len() as u64;
         output.write(&mut block)?;
         reading.recycle(block);
+        flusher.wrote(bytes);
+        bar.inc(bytes);
     }
+    flusher.finish().map_err(StagedError::of("write", staged.part()))?;
     bar.finish_and_clear();
     let counts = reading.finish()?;
     texts.push(("findings", limited(counts.findings().to_string())));
     output.finish(&About { identity: identity.clone(), texts }, &counts)?;
     Ok(Summary { run: identity.run.number(), counts, size: staged.finish()? })
+}
+
+/// Lets glibc keep freed memory: once it has freed a block of almost 32 MiB, it returns less than
+/// 64 MiB to the kernel no more. Otherwise each piece of an HDF5 file is assembled in memory that
+/// the kernel has to clear first.
+fn keep_memory() {
+    const ALMOST: usize = (32 << 20) - (64 << 10);
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(ALMOST)));
 }
 
 /// Reads a text that is to be stored.

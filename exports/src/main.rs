@@ -13,6 +13,7 @@ mod block;
 mod counts;
 mod reading;
 mod staged;
+mod flusher;
 mod output;
 mod export;
 

@@ -5,7 +5,12 @@ mod parquet;
 
 use evb_file::FileIdentity;
 
-use crate::{arguments::Format, block::Block, counts::Counts, staged::{Staged, StagedError}};
+use crate::{
+    arguments::Format,
+    block::Block,
+    counts::Counts,
+    staged::{Staged, StagedError},
+};
 
 /// The name and version of this program, which the output states.
 pub(crate) const CREATOR: &str = concat!("evb-export ", env!("CARGO_PKG_VERSION"));

@@ -52,7 +52,7 @@ pub(crate) enum StagedError {
 }
 
 impl StagedError {
-    fn of<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
+    pub(crate) fn of<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
         move |source| Self::File { action, path: path.to_owned(), source }
     }
 }
@@ -97,9 +97,9 @@ impl Staged {
         &self.part
     }
 
-    /// Returns the open file; its position is the beginning.
-    pub(crate) const fn file(&self) -> &File {
-        &self.file
+    /// Returns another handle of the file.
+    pub(crate) fn again(&self) -> Result<File, StagedError> {
+        self.file.try_clone().map_err(StagedError::of("open", &self.part))
     }
 
     /// Writes the first bytes of the file.

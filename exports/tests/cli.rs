@@ -41,7 +41,12 @@ fn write(dir: &Path, builder: u16, events: &[Event]) {
 }
 
 fn export(dir: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_evb-export")).arg("in").args(arguments).current_dir(dir).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_evb-export"))
+        .arg("in")
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .unwrap()
 }
 
 /// Exports and returns the exit code and the JSON.

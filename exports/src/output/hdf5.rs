@@ -122,8 +122,8 @@ impl Events {
 
 impl Fragments {
     fn open(file: &File) -> Result<Self, OutputError> {
-        let [event_row, source, timestamp, offset, length, checksum] =
-            FRAGMENTS.map(|(name, number, _)| Column::open(file, &format!("fragments/{name}"), number, CHUNK));
+        let [event_row, source, timestamp, offset, length, checksum] = FRAGMENTS
+            .map(|(name, number, _)| Column::open(file, &format!("fragments/{name}"), number, CHUNK));
         Ok(Self {
             event_row: event_row?,
             source: source?,

@@ -18,11 +18,7 @@ use ::parquet::{
 use bytes::Bytes;
 
 use super::{About, CREATOR, LAYOUT, Output, OutputError};
-use crate::{
-    block::Block,
-    counts::Counts,
-    staged::{Staged, StagedError},
-};
+use crate::{block::Block, counts::Counts, staged::Staged};
 
 /// The columns. The last five are null for a fragment that is missing, and `source` too if the
 /// event has no fragment at all.
@@ -66,17 +62,16 @@ struct Rows {
 impl Parquet {
     /// Writes the first bytes of the file.
     pub(super) fn begin(staged: &Staged) -> Result<Self, OutputError> {
-        let file = staged.file().try_clone().map_err(|source| StagedError::File {
-            action: "open",
-            path: staged.part().to_owned(),
-            source,
-        })?;
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let plain = |path: &str| ColumnPath::from(path);
         let properties = WriterProperties::builder()
             .set_created_by(CREATOR.to_owned())
             .set_compression(Compression::UNCOMPRESSED)
-            .set_sorting_columns(Some(vec![SortingColumn { column_idx: 0, descending: false, nulls_first: false }]))
+            .set_sorting_columns(Some(vec![SortingColumn {
+                column_idx: 0,
+                descending: false,
+                nulls_first: false,
+            }]))
             .set_data_page_size_limit(PAGE)
             // Each value is unlike the others in these columns, so a dictionary would not save anything.
             .set_column_dictionary_enabled(plain("timestamp"), false)
@@ -85,7 +80,7 @@ impl Parquet {
             .set_column_statistics_enabled(plain("checksum"), EnabledStatistics::None)
             .set_column_statistics_enabled(plain("payload"), EnabledStatistics::None)
             .build();
-        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
+        let writer = SerializedFileWriter::new(staged.again()?, schema, Arc::new(properties))?;
         Ok(Self { writer, rows: Rows::default() })
     }
 }

@@ -1,4 +1,4 @@
-use std::{fs, io::Write as _};
+use std::fs;
 
 use super::{Staged, StagedError};
 
@@ -54,8 +54,7 @@ fn a_killed_export_leaves_a_part_that_the_next_one_replaces() {
     fs::write(dir.path().join("run.h5.part"), "of a killed process").unwrap();
     let staged = Staged::create(&path, false).unwrap();
     assert!(matches!(Staged::create(&path, false), Err(StagedError::Busy(_))), "two at the same time");
-    let mut file = staged.file();
-    file.write_all(b"new").unwrap();
+    staged.begin(b"new").unwrap();
     staged.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
 }

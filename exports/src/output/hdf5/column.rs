@@ -33,7 +33,6 @@ impl Number {
             Self::U64 => 8,
         }
     }
-
 }
 
 /// Returns the size of a chunk of payloads, in bytes, for a file with about this many of them.
