@@ -8,7 +8,7 @@ use evb_file::{MergeReport, format::Record};
 use serde_json::{Value, json};
 
 /// The largest number of gaps and of descriptions of damage that are listed.
-const LISTED: usize = 100;
+const LISTED: usize = 1000;
 
 /// Events and bytes of the output, and everything that is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use crate::{
     staged::{Staged, StagedError},
 };
 
-/// Longest text that can be stored, in bytes: an attribute of HDF5 has to fit into 64 KiB.
-const TEXT: u64 = 60_000;
+/// Longest text that is stored, in bytes: a file with more is hardly the one that was meant.
+const TEXT: u64 = 4_000_000;
 /// Size of the input below which an export is over before a user would notice a progress bar.
 const SHORT: u64 = 256 << 20;
 
@@ -38,7 +38,7 @@ pub(crate) enum ExportError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// A file is too long to be stored as an attribute.
+    /// A file is too long to be stored beside the events.
     #[error("{} has {length} bytes, and a text that is stored in the output at most {TEXT}", path.display())]
     LongText {
         /// The file.
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Summary, ExportError> {
     let staged = Staged::create(&arguments.out, arguments.force)?;
     let identity = reading.identity.clone();
     let sources: Vec<u16> = identity.sources.iter().map(|source| source.number()).collect();
-    texts.push(("sources", limited(json!(sources).to_string())));
+    texts.push(("sources", json!(sources).to_string()));
 
     keep_memory();
     let length = length(&arguments.paths);
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Summary, ExportError> {
     flusher.finish().map_err(StagedError::of("write", staged.part()))?;
     bar.finish_and_clear();
     let counts = reading.finish()?;
-    texts.push(("findings", limited(counts.findings().to_string())));
+    texts.push(("findings", counts.findings().to_string()));
     output.finish(&About { identity: identity.clone(), texts }, &counts)?;
     Ok(Summary { run: identity.run.number(), counts, size: staged.finish()? })
 }
@@ -130,11 +130,6 @@ fn text(path: &Path) -> Result<String, ExportError> {
         return Err(ExportError::LongText { path: path.to_owned(), length });
     }
     fs::read_to_string(path).map_err(failed)
-}
-
-/// Replaces a list that is too long for an attribute by nothing.
-fn limited(text: String) -> String {
-    if text.len() as u64 > TEXT { "null".to_owned() } else { text }
 }
 
 /// Returns the length of all input files, in bytes.

@@ -48,7 +48,7 @@ impl Hdf5 {
     pub(super) fn begin(staged: &Staged, expected: u64) -> Result<Self, OutputError> {
         let data_chunk = data_chunk(expected);
         let mut builder = FileBuilder::new();
-        builder.set_attr("creator", AttrValue::String(CREATOR.to_owned()));
+        builder.set_attr("creator", AttrValue::VarLenString(CREATOR.to_owned()));
         builder.set_attr("layout", AttrValue::U64(LAYOUT));
         let mut events = builder.create_group("events");
         for (name, number, unit) in EVENTS {
@@ -179,7 +179,7 @@ impl Output for Hdf5 {
             root.set_attr(name, AttrValue::U64(count))?;
         }
         for (name, text) in &about.texts {
-            root.set_attr(name, AttrValue::String(text.clone()))?;
+            root.set_attr(name, AttrValue::VarLenString(text.clone()))?;
         }
         file.commit()?;
         Ok(file.close()?)

@@ -50,7 +50,7 @@ pub(super) fn declare(dataset: &mut DatasetBuilder, number: Number, unit: &str, 
     };
     dataset.with_shape(&[0]).with_maxshape(&[MaxExtent::Unlimited]);
     dataset.with_chunks(&[(chunk / number.size()) as u64]);
-    dataset.set_attr("unit", AttrValue::String(unit.to_owned()));
+    dataset.set_attr("unit", AttrValue::VarLenString(unit.to_owned()));
 }
 
 /// A dataset that is appended to. Elements wait in memory until they fill a chunk.
