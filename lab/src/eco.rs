@@ -99,10 +99,7 @@ impl Part {
 
     /// Returns true if the part runs `evbd` in namespaces, which takes root.
     fn is_isolated(&self) -> bool {
-        !matches!(
-            self,
-            Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_) | Self::Python(_) | Self::Export(_)
-        )
+        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_) | Self::Python(_) | Self::Export(_))
     }
 }
 

@@ -228,14 +228,17 @@ impl Merge {
             let mut found = None;
             match self.last {
                 Some((event, epoch)) if event == next.event => {
-                    *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) += 1;
+                    *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) +=
+                        1;
                 }
                 _ => match read(input) {
                     Ok(event) => {
                         self.last = Some((next.event, next.epoch.0));
                         found = Some(event);
                     }
-                    Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => return Err(error.into()),
+                    Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => {
+                        return Err(error.into());
+                    }
                     Err(error) => report.damaged.add(error.to_string()),
                 },
             }

@@ -21,10 +21,8 @@ use self::{runs::Run, tools::Tools};
 use super::{Setting, needs::Need};
 use crate::{SKIPPED, lab::report::Report};
 
-pub(crate) const NEEDS: &[Need] = &[
-    Need { program: "python3", package: "python3" },
-    Need { program: "h5dump", package: "hdf5-tools" },
-];
+pub(crate) const NEEDS: &[Need] =
+    &[Need { program: "python3", package: "python3" }, Need { program: "h5dump", package: "hdf5-tools" }];
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {

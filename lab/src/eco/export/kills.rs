@@ -52,7 +52,9 @@ pub(super) fn check(
         let _ = fs::remove_file(&out);
         let _ = fs::remove_file(out.with_file_name(format!("killed-{format}.part")));
     }
-    println!("of {kills} exports (seed {seed}), {stopped} were killed before their end; {whole} files are whole");
+    println!(
+        "of {kills} exports (seed {seed}), {stopped} were killed before their end; {whole} files are whole"
+    );
     report.holds("files under the final name that are not whole", f64::from(parts), Bound::AtMost(0.0));
     report.holds("exports that were killed before their end", f64::from(stopped), Bound::AtLeast(1.0));
     Ok(())

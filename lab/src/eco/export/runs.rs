@@ -98,7 +98,8 @@ impl Run {
         const SIZE: usize = 64_000;
         let files = folder.join("beyond");
         let (run, epoch, builder) = (RunNumber::new(3), Epoch::new(1), BuilderId::new(1));
-        let identity = FileIdentity { run, epoch, builder, sources: (1..=SOURCES).map(SourceId::new).collect() };
+        let identity =
+            FileIdentity { run, epoch, builder, sources: (1..=SOURCES).map(SourceId::new).collect() };
         let options = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::None };
         let mut writer = EventFileWriter::create(&files, identity, options)?;
         let payload: Vec<u8> = (0..2 * SIZE).map(|byte| (byte * 31 % 65_521) as u8).collect();
@@ -110,7 +111,11 @@ impl Run {
                     continue;
                 }
                 let begin = (id * 7 + u64::from(source) * 1009) as usize % SIZE;
-                event.add(SourceId::new(source), Timestamp::new(id), payload[begin..begin + SIZE].to_vec().into());
+                event.add(
+                    SourceId::new(source),
+                    Timestamp::new(id),
+                    payload[begin..begin + SIZE].to_vec().into(),
+                );
             }
             writer.append(&event)?;
         }

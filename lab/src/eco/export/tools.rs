@@ -46,7 +46,8 @@ impl Tools {
             Ok(venv) => venv,
             Err(reason) => return Ok(Err(reason)),
         };
-        let (manifest, target) = (repo::root().join("exports/Cargo.toml"), repo::root().join("target/exports"));
+        let (manifest, target) =
+            (repo::root().join("exports/Cargo.toml"), repo::root().join("target/exports"));
         let mut build = cargo();
         build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
         build.arg("--target-dir").arg(&target).args((!quick).then_some("--release"));
