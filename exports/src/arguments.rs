@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     /// Replace FILE if it exists.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Exit with 0 even if event ids between 1 and the highest one are in no file, because inhibited
-    /// and rejected triggers leave such gaps, too.
+    /// Exit with 0 even if event ids between 1 and the highest one are in no file, because
+    /// inhibited and rejected triggers leave such gaps, too.
     #[arg(long)]
     pub(crate) allow_gaps: bool,
     /// Store the text of this file, the configuration of the run, in the output.

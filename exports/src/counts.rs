@@ -76,7 +76,8 @@ impl Counts {
         self.events - self.complete
     }
 
-    /// Returns true if nothing was damaged, double or foreign, and no event id is absent, or may be.
+    /// Returns true if nothing was damaged, double or foreign, and no event id is absent that may
+    /// not be.
     pub(crate) const fn is_clean(&self, allow_gaps: bool) -> bool {
         self.damaged + self.duplicates + self.foreign == 0 && (allow_gaps || self.absent == 0)
     }

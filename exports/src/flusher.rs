@@ -44,8 +44,8 @@ impl Flusher {
         self.waiting += bytes;
         if self.waiting >= PART {
             self.waiting = 0;
-            // If the thread is still busy, it takes these bytes with the next ones; if it has failed,
-            // `finish` tells.
+            // If the thread is still busy, it takes these bytes with the next ones; if it has
+            // failed, `finish` tells.
             let _ = self.wake.try_send(());
         }
     }

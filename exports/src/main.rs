@@ -2,10 +2,10 @@
 //! these formats.
 //!
 //! ```text
-//!                 ┌──────── thread ────────┐  blocks   ┌──── main thread ────┐
-//! event files ──► │ merge, verify, count   │ ════════► │ columns             │ ──► FILE.part ──► FILE
-//!                 └────────────────────────┘ ◄──────── └─────────────────────┘      (renamed when whole)
-//!                                             empty blocks
+//!                 ┌─────── thread ───────┐  blocks   ┌─ main thread ─┐
+//! event files ──► │ merge, verify, count │ ════════► │ columns       │ ──► FILE.part ──► FILE
+//!                 └──────────────────────┘ ◄──────── └───────────────┘     (when it is whole)
+//!                                       empty blocks
 //! ```
 
 mod arguments;

@@ -30,7 +30,7 @@ pub(crate) enum StagedError {
     Busy(PathBuf),
     /// The final name was taken while the output was written.
     #[error(
-        "{} was created by another program in the meantime; the whole output is {}",
+        "{} was created by another program meanwhile; the whole output is {}",
         .path.display(), .part.display()
     )]
     Overtaken {
@@ -140,7 +140,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if !self.keep {
-            // Nothing can be done about a file that cannot be removed, and its name tells what it is.
+            // Nothing can be done about a file that cannot be removed; its name tells what it is.
             let _ = fs::remove_file(&self.part);
         }
     }

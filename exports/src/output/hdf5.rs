@@ -78,7 +78,7 @@ impl Hdf5 {
             data: Column::open(&file, "data", Number::U8, data_chunk)?,
             file,
         };
-        // Offsets begin with 0, so that row i of a column and row i + 1 enclose what belongs to event i.
+        // Offsets begin with 0, so that rows i and i + 1 enclose what belongs to event i.
         hdf5.events.first_fragment.push(0)?;
         hdf5.events.first_missing.push(0)?;
         Ok(hdf5)

@@ -73,7 +73,7 @@ impl Parquet {
                 nulls_first: false,
             }]))
             .set_data_page_size_limit(PAGE)
-            // Each value is unlike the others in these columns, so a dictionary would not save anything.
+            // The values of these columns differ, so a dictionary would save nothing.
             .set_column_dictionary_enabled(plain("timestamp"), false)
             .set_column_dictionary_enabled(plain("checksum"), false)
             .set_column_dictionary_enabled(plain("payload"), false)

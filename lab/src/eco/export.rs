@@ -46,8 +46,9 @@ struct Sizes {
     km3net_events: u64,
     /// Payload of the large run, in bytes.
     large: u64,
-    /// Payload of the single file beyond 4 GiB, in bytes.
-    beyond: Option<u64>,
+    /// Payload of the single file whose events lack fragments, in bytes; beyond 4 GiB unless the
+    /// test is quick.
+    single: u64,
     kills: u32,
     rounds: usize,
     /// Fragments of the file with a dataset for each.
@@ -57,10 +58,17 @@ struct Sizes {
 impl Sizes {
     fn of(args: &ExportArgs) -> Self {
         let sizes = if args.quick {
-            Self { km3net_events: 500, large: 100_000_000, beyond: None, kills: 6, rounds: 1, datasets: 2000 }
+            Self {
+                km3net_events: 500,
+                large: 100_000_000,
+                single: 20_000_000,
+                kills: 6,
+                rounds: 1,
+                datasets: 2000,
+            }
         } else {
-            let beyond = Some(4_400_000_000);
-            Self { km3net_events: 5000, large: 2_000_000_000, beyond, kills: 20, rounds: 3, datasets: 20_000 }
+            let single = 4_400_000_000;
+            Self { km3net_events: 5000, large: 2_000_000_000, single, kills: 20, rounds: 3, datasets: 20_000 }
         };
         let (large, kills) = (args.megabytes.map(|mb| mb * 1_000_000), args.kills);
         Self { large: large.unwrap_or(sizes.large), kills: kills.unwrap_or(sizes.kills), ..sizes }
@@ -99,13 +107,11 @@ pub(super) fn run(setting: &Setting, args: &ExportArgs, require: bool) -> Result
     exports.remove()?;
     fs::remove_dir_all(&large.folder)?;
 
-    if let Some(beyond) = sizes.beyond {
-        let run = Run::beyond(&folder, beyond)?;
-        let exports = Exports::of(&folder, "beyond");
-        content::check(&tools, &run, &exports, &mut report)?;
-        exports.remove()?;
-        fs::remove_dir_all(&run.folder)?;
-    }
+    let single = Run::single(&folder, sizes.single)?;
+    let exports = Exports::of(&folder, "single");
+    content::check(&tools, &single, &exports, &mut report)?;
+    exports.remove()?;
+    fs::remove_dir_all(&single.folder)?;
     Ok(u8::from(!report.finish(&setting.out)?))
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Tools {
     venv: Venv,
 }
 
-/// How a program ran, measured from outside.
+/// Duration and memory of a program, measured from outside.
 pub(super) struct Measured {
     pub(super) seconds: f64,
     /// The largest resident memory, in MiB.
