@@ -34,12 +34,19 @@ pub(super) fn check(
         let began = Instant::now();
         tools.export_of(&run.folder, format, &out).output().context("evb-export does not start")?;
         let duration = began.elapsed();
-        for _ in 0..kills.div_ceil(2) {
+        for kill in 0..kills.div_ceil(2) {
             let _ = fs::remove_file(&out);
             let mut export = tools.export_of(&run.folder, format, &out);
             let mut export = Guarded(export.stdout(std::process::Stdio::null()).spawn()?);
-            // A little longer than an export takes, so that the renaming is among the instants.
-            thread::sleep(Duration::from_secs_f64(1.1 * duration.as_secs_f64() * rng.uniform()));
+            if kill == 0 {
+                // The first instant at which the final name exists.
+                while !out.exists() && export.0.try_wait()?.is_none() {
+                    thread::yield_now();
+                }
+            } else {
+                // A little longer than an export takes, so that the end is among the instants.
+                thread::sleep(Duration::from_secs_f64(1.1 * duration.as_secs_f64() * rng.uniform()));
+            }
             export.0.kill()?;
             let ended = export.0.wait()?;
             stopped += u32::from(!ended.success());
@@ -56,6 +63,11 @@ pub(super) fn check(
         "of {kills} exports (seed {seed}), {stopped} were killed before their end; {whole} files are whole"
     );
     report.holds("files under the final name that are not whole", f64::from(parts), Bound::AtMost(0.0));
+    report.holds(
+        "files that were whole at the first instant of their final name",
+        f64::from(whole),
+        Bound::AtLeast(2.0),
+    );
     report.holds("exports that were killed before their end", f64::from(stopped), Bound::AtLeast(1.0));
     Ok(())
 }
