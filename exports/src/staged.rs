@@ -84,8 +84,8 @@ impl Staged {
         let file = open().map_err(StagedError::of("create", &part))?;
         // The lock alone is not enough: the other process may have given the file its final name
         // after it was opened here.
-        let is_part = || Ok(fs::metadata(&part)?.ino() == file.metadata()?.ino());
-        if file.try_lock().is_err() || !is_part().unwrap_or_else(|_: io::Error| false) {
+        let is_part = || -> io::Result<bool> { Ok(fs::metadata(&part)?.ino() == file.metadata()?.ino()) };
+        if file.try_lock().is_err() || !is_part().unwrap_or(false) {
             return Err(StagedError::Busy(path.to_owned()));
         }
         file.set_len(0).map_err(StagedError::of("empty", &part))?;

@@ -2,6 +2,8 @@
 //! writes is read here by the crates that wrote it; `cargo xtask eco export` reads it with h5py and
 //! pyarrow.
 
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::FileExt as _,
