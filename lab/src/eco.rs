@@ -19,6 +19,7 @@ mod file_cpp;
 mod c;
 mod c_speed;
 mod python;
+mod export;
 
 use std::{fs, path::PathBuf};
 
@@ -74,6 +75,9 @@ enum Part {
     /// The Python package: builds its wheel, checks which systems the wheel runs on, and runs its
     /// tests with NumPy 1, NumPy 2 and without NumPy.
     Python(python::PythonArgs),
+    /// The exports: every fragment of a run as h5py, h5dump, pyarrow and uproot read it; memory,
+    /// speed, and exports that are killed.
+    Export(export::ExportArgs),
 }
 
 impl Part {
@@ -89,12 +93,13 @@ impl Part {
             Self::C(_) => c::NEEDS,
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
+            Self::Export(_) => export::NEEDS,
         }
     }
 
     /// Returns true if the part runs `evbd` in namespaces, which takes root.
     fn is_isolated(&self) -> bool {
-        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_) | Self::Python(_))
+        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_) | Self::Python(_) | Self::Export(_))
     }
 }
 
@@ -145,6 +150,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::C(c) => c::run(&out, c),
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
+        Part::Export(export) => export::run(&setting()?, export, args.require),
     }
 }
 

@@ -11,13 +11,14 @@ use std::{
 };
 
 use evb_core::{
+    event::Event,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     units::Bytes,
 };
 
 use crate::{
     error::{CreateError, ReadError, WriteError},
-    format::HeaderFlaw,
+    format::{HeaderFlaw, Record},
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
 };
@@ -133,33 +134,122 @@ pub fn merge_watched(
     options: WriterOptions,
     mut watch: impl FnMut(Bytes),
 ) -> Result<MergeReport, MergeError> {
-    let mut report = MergeReport::default();
-    let (mut inputs, identity) = survey(distinct_files(inputs)?, &mut report)?;
-    let mut writer = EventFileWriter::create_merged(dir.into(), identity, options)?;
-    let mut queue: BinaryHeap<Reverse<Next>> =
-        inputs.iter().enumerate().filter_map(|(place, input)| Next::of(place, input)).map(Reverse).collect();
-    let mut last: Option<(EventId, Epoch)> = None;
-    while let Some(Reverse(next)) = queue.pop() {
-        let input = &mut inputs[next.input];
-        match last {
-            Some((event, epoch)) if event == next.event => {
-                *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) += 1;
-            }
-            _ => match input.read() {
-                Ok(event) => {
-                    writer.append(&event)?;
-                    watch(event.payload_size());
-                    last = Some((event.id, event.epoch));
-                }
-                Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => return Err(error.into()),
-                Err(error) => report.damaged.add(error.to_string()),
-            },
-        }
-        input.advance()?;
-        queue.extend(Next::of(next.input, input).map(Reverse));
+    let mut merge = Merge::open(inputs)?;
+    let mut writer = EventFileWriter::create_merged(dir.into(), merge.identity().clone(), options)?;
+    while let Some(event) = merge.next_event()? {
+        writer.append(&event)?;
+        watch(event.payload_size());
     }
-    report.written = writer.close()?;
-    Ok(report)
+    Ok(MergeReport { written: writer.close()?, ..merge.report })
+}
+
+/// The events of one run in the order of their ids, read from the files of all builders as
+/// [`merge`] reads them: for programs that write something else than event files.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # writer.close()?;
+/// let mut merge = Merge::open(&[dir.path().to_owned()])?;
+/// let mut memory = Vec::new();
+/// while let Some(record) = merge.next_into(&mut memory)? {
+///     assert_eq!((record.event, record.fragments.len()), (EventId::FIRST, 1));
+/// }
+/// // Damage is no error: the events that can be read come out.
+/// assert_eq!((&memory[..], merge.report().damaged.total), (&b"data"[..], 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Merge {
+    inputs: Vec<Input>,
+    identity: FileIdentity,
+    queue: BinaryHeap<Reverse<Next>>,
+    /// The last event that was read.
+    last: Option<(EventId, Epoch)>,
+    report: MergeReport,
+}
+
+impl Merge {
+    /// Opens the files at `inputs` (directories stand for all `*.evb` in them), which must belong
+    /// to one run.
+    ///
+    /// # Errors
+    /// Returns [`MergeError::Input`], [`MergeError::Read`] or [`MergeError::Runs`].
+    pub fn open(inputs: &[PathBuf]) -> Result<Self, MergeError> {
+        let mut report = MergeReport::default();
+        let (inputs, identity) = survey(distinct_files(inputs)?, &mut report)?;
+        let queue = inputs.iter().enumerate().filter_map(|(place, input)| Next::of(place, input));
+        Ok(Self { queue: queue.map(Reverse).collect(), inputs, identity, last: None, report })
+    }
+
+    /// Returns the run, the highest epoch of its files, and the sources of all files. The builder
+    /// has no meaning, because the events of all builders are merged.
+    pub const fn identity(&self) -> &FileIdentity {
+        &self.identity
+    }
+
+    /// Returns what was left out so far; `written` has no meaning here.
+    pub const fn report(&self) -> &MergeReport {
+        &self.report
+    }
+
+    /// Reads the next event. Returns `None` after the last one.
+    ///
+    /// # Errors
+    /// Returns [`MergeError::Read`] if a file cannot be read any more, or if an event is larger
+    /// than [`EventFile::RECORD_LIMIT`](crate::EventFile::RECORD_LIMIT).
+    pub fn next_event(&mut self) -> Result<Option<Event>, MergeError> {
+        self.next_by(Input::read)
+    }
+
+    /// Reads the head of the next event, and appends the event's payloads to `memory`, in the order
+    /// of the fragments and without gaps. Returns `None` after the last event.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`Self::next_event`].
+    pub fn next_into(&mut self, memory: &mut Vec<u8>) -> Result<Option<Record>, MergeError> {
+        self.next_by(|input| input.read_into(memory))
+    }
+
+    fn next_by<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Input) -> Result<T, ReadError>,
+    ) -> Result<Option<T>, MergeError> {
+        while let Some(Reverse(next)) = self.queue.pop() {
+            let (input, report) = (&mut self.inputs[next.input], &mut self.report);
+            let mut found = None;
+            match self.last {
+                Some((event, epoch)) if event == next.event => {
+                    *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) +=
+                        1;
+                }
+                _ => match read(input) {
+                    Ok(event) => {
+                        self.last = Some((next.event, next.epoch.0));
+                        found = Some(event);
+                    }
+                    Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => {
+                        return Err(error.into());
+                    }
+                    Err(error) => report.damaged.add(error.to_string()),
+                },
+            }
+            input.advance()?;
+            self.queue.extend(Next::of(next.input, input).map(Reverse));
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Opens every input file once, to find its first event, its sources, and any damage.

@@ -20,8 +20,9 @@ use crate::{
     error::{FileError, ReadError},
     format::{FileHeader, FileTag, Flaw, HeaderFlaw, Record},
     index::{Footer, IndexEntry, IndexState},
-    window::Window,
+    window::{Held, Window},
 };
+use batch::flaw_of;
 pub use batch::{Batch, Batches};
 pub use scan::{Events, Records};
 
@@ -133,8 +134,14 @@ impl EventFile {
 
     /// Reads the event whose record begins at the entry's offset.
     pub fn event_at(&self, entry: IndexEntry) -> Result<Event, ReadError> {
-        let mut window = Window::new(&self.file, self.length);
-        let record = match scan::record_at(&mut window, entry.offset, self.records_end(), self.tag) {
+        let mut window = self.window();
+        let record = self.record_at(entry, &mut window)?;
+        self.payloads(&record, &mut window)
+    }
+
+    /// Reads the head of the record that begins at the entry's offset.
+    pub(crate) fn record_at(&self, entry: IndexEntry, window: &mut Window<'_>) -> Result<Record, ReadError> {
+        let record = match scan::record_at(window, entry.offset, self.records_end(), self.tag) {
             Ok(record) => {
                 record.map_err(|flaw| self.damaged(entry.offset, Bytes::ZERO, Some(entry.event), flaw))
             }
@@ -144,22 +151,18 @@ impl EventFile {
             let (path, offset, event) = (self.path.clone(), entry.offset, entry.event);
             return Err(ReadError::WrongIndex { path, offset, event });
         }
-        self.payloads(&record, &mut window)
+        Ok(record)
     }
 
     /// Reads the event of a record that [`Self::records`] has returned.
     pub fn read(&self, record: &Record) -> Result<Event, ReadError> {
-        self.payloads(record, &mut Window::new(&self.file, self.length))
+        self.payloads(record, &mut self.window())
     }
 
     /// Reads the payloads of a record whose head is intact, and verifies their checksums.
-    fn payloads(&self, record: &Record, window: &mut Window<'_>) -> Result<Event, ReadError> {
+    pub(crate) fn payloads(&self, record: &Record, window: &mut Window<'_>) -> Result<Event, ReadError> {
         let size = record.payload_size();
-        if record.length > self.record_limit {
-            let (path, offset, event) = (self.path.clone(), record.offset, record.event);
-            let (size, limit) = (record.length, self.record_limit);
-            return Err(ReadError::TooLarge { path, offset, event, size, limit });
-        }
+        self.check_size(record)?;
         // The record was found to lie within the file, so a damaged length cannot cause a huge
         // allocation.
         let mut bytes = vec![0; (record.length - record.head_length).as_usize()];
@@ -183,6 +186,35 @@ impl EventFile {
             None if !padding_ok => flawed(Flaw::Padding),
             None => Ok(event),
         }
+    }
+
+    /// Appends the payloads of a record whose head is intact to `memory`, and verifies their
+    /// checksums. If they are not intact, `memory` stays as it was.
+    pub(crate) fn payloads_into(
+        &self,
+        record: &Record,
+        window: &mut Window<'_>,
+        memory: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        self.check_size(record)?;
+        let (begin, size) = (memory.len(), record.payload_size().as_usize());
+        memory.resize(begin + (record.length - record.head_length).as_usize(), 0);
+        let read = window.read_exact(record.payload_offset(), &mut memory[begin..]);
+        let flaw = read.map(|()| flaw_of(record.fragments.iter().copied(), &memory[begin..]));
+        memory.truncate(if matches!(flaw, Ok(None)) { begin + size } else { begin });
+        match flaw.map_err(FileError::of("read", &self.path))? {
+            Some(flaw) => Err(self.damaged(record.offset, record.length, Some(record.event), flaw)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_size(&self, record: &Record) -> Result<(), ReadError> {
+        let (size, limit) = (record.length, self.record_limit);
+        if size <= limit {
+            return Ok(());
+        }
+        let (path, offset, event) = (self.path.clone(), record.offset, record.event);
+        Err(ReadError::TooLarge { path, offset, event, size, limit })
     }
 
     /// Verifies the payload checksums of a record whose head is intact, in constant memory.
@@ -225,6 +257,11 @@ impl EventFile {
 
     pub(crate) fn window(&self) -> Window<'_> {
         Window::new(&self.file, self.length)
+    }
+
+    /// Creates a window with bytes that an earlier window over this file has read.
+    pub(crate) fn window_with(&self, held: Held) -> Window<'_> {
+        Window::with(&self.file, self.length, held)
     }
 
     fn damaged(&self, offset: u64, length: Bytes, event: Option<EventId>, flaw: Flaw) -> ReadError {

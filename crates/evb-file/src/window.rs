@@ -16,10 +16,27 @@ pub(crate) struct Window<'f> {
     bytes: Vec<u8>,
 }
 
+/// The bytes of a window without its file, from which a later window over the same file goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    at: u64,
+    bytes: Vec<u8>,
+}
+
 impl<'f> Window<'f> {
     /// Creates a window over a file of the given length. Bytes appended later are ignored.
     pub(crate) const fn new(file: &'f File, length: u64) -> Self {
         Self { file, length, at: 0, bytes: Vec::new() }
+    }
+
+    /// Creates a window with the bytes that an earlier window over the same file has read.
+    pub(crate) fn with(file: &'f File, length: u64, held: Held) -> Self {
+        Self { file, length, at: held.at, bytes: held.bytes }
+    }
+
+    /// Returns the bytes of the window.
+    pub(crate) fn into_held(self) -> Held {
+        Held { at: self.at, bytes: self.bytes }
     }
 
     /// Returns `count` bytes from `offset` on, or fewer at the end of the file. The window holds
@@ -42,14 +59,18 @@ impl<'f> Window<'f> {
 
     /// Fills `into` with the bytes of the file from `offset` on.
     pub(crate) fn read_exact(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        if into.len() > SPAN / 4 && self.held(offset) < into.len() {
-            return self.file.read_exact_at(into, offset);
+        let held = self.held(offset).min(into.len());
+        let (first, rest) = into.split_at_mut(held);
+        first.copy_from_slice(self.up_to(offset, held as u64)?);
+        let offset = offset + held as u64;
+        if rest.len() > SPAN / 4 {
+            return self.file.read_exact_at(rest, offset);
         }
-        let bytes = self.up_to(offset, into.len() as u64)?;
-        if bytes.len() < into.len() {
+        let bytes = self.up_to(offset, rest.len() as u64)?;
+        if bytes.len() < rest.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        into.copy_from_slice(bytes);
+        rest.copy_from_slice(bytes);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ const PEERS: &str = "benches/peers/Cargo.toml";
 const OUTSIDE: &str = "examples/outside/Cargo.toml";
 const BINDINGS: &str = "bindings/c/Cargo.toml";
 const PYTHON: &str = "bindings/python/Cargo.toml";
+const EXPORTS: &str = "exports/Cargo.toml";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 10;
 
@@ -184,13 +185,14 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.
-fn forms(root: &Path) -> [Step; 5] {
+fn forms(root: &Path) -> [Step; 6] {
     let packages = [
         ("fuzz format", FUZZ),
         ("peers format", PEERS),
         ("outside format", OUTSIDE),
         ("bindings format", BINDINGS),
         ("python format", PYTHON),
+        ("exports format", EXPORTS),
     ];
     packages.map(|(name, manifest)| {
         Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))

@@ -3,6 +3,7 @@
 
 use std::{
     cmp::Reverse,
+    mem,
     path::{Path, PathBuf},
 };
 
@@ -10,9 +11,10 @@ use evb_core::event::Event;
 
 use crate::{
     error::ReadError,
-    format::FileHeader,
+    format::{FileHeader, Record},
     index::{IndexEntry, IndexState},
     reader::EventFile,
+    window::{Held, Window},
 };
 
 /// The largest number of index entries of a file that are held in memory.
@@ -29,6 +31,8 @@ pub(super) struct Input {
     place: usize,
     /// The position of the first of `entries` in the whole index.
     piece: usize,
+    /// The bytes of the file around the last event, for the next one is mostly near.
+    held: Held,
 }
 
 impl Input {
@@ -45,8 +49,8 @@ impl Input {
             }
         }
         let header = file.header().clone();
-        let mut input =
-            Self { path: path.to_owned(), file: Some(file), entries: Vec::new(), place: 0, piece: 0 };
+        let (path, entries, held) = (path.to_owned(), Vec::new(), Held::default());
+        let mut input = Self { path, file: Some(file), entries, place: 0, piece: 0, held };
         input.load(2)?;
         input.file = None;
         Ok((input, header))
@@ -59,8 +63,24 @@ impl Input {
 
     /// Reads the next event of the file.
     pub(super) fn read(&mut self) -> Result<Event, ReadError> {
-        let entry = self.entries[self.place];
-        self.open()?.event_at(entry)
+        self.read_by(|file, record, window| file.payloads(&record, window))
+    }
+
+    /// Reads the head of the file's next event, and appends the payloads to `memory`.
+    pub(super) fn read_into(&mut self, memory: &mut Vec<u8>) -> Result<Record, ReadError> {
+        self.read_by(|file, record, window| file.payloads_into(&record, window, memory).map(|()| record))
+    }
+
+    fn read_by<T>(
+        &mut self,
+        read: impl FnOnce(&EventFile, Record, &mut Window<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        let (entry, held) = (self.entries[self.place], mem::take(&mut self.held));
+        let file = self.open()?;
+        let mut window = file.window_with(held);
+        let outcome = file.record_at(entry, &mut window).and_then(|record| read(file, record, &mut window));
+        self.held = window.into_held();
+        outcome
     }
 
     /// Advances to the event after the current one, and closes the file at its end.
@@ -70,7 +90,7 @@ impl Input {
             self.piece += self.entries.len();
             self.load(PIECE)?;
             if self.entries.is_empty() {
-                self.file = None;
+                (self.file, self.held) = (None, Held::default());
             }
         }
         Ok(())

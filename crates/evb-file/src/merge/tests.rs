@@ -10,7 +10,7 @@ use evb_core::{
 };
 use proptest::prelude::*;
 
-use super::{MergeError, merge};
+use super::{Merge, MergeError, merge};
 use crate::{
     CreateError, EventFile, EventFileWriter, FileIdentity, VerifyOptions, existing_files,
     samples::{BUILDER, EPOCH, RUN, event_of, identity, options, write},
@@ -108,6 +108,31 @@ fn a_damaged_copy_gives_way_to_an_intact_one() {
     let report = merge(&[input], &out, options(u64::MAX)).unwrap();
     assert_eq!((report.damaged.total, report.superseded), (1, 0));
     assert_eq!(read(&out), [of(1, 4, 2), of(2, 5, 1), of(3, 5, 2)]);
+}
+
+#[test]
+fn heads_and_payloads_are_those_of_the_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |id, size, epoch, number| event_of(id, size, Epoch::new(epoch), builder(number));
+    // Larger and smaller than what is read from a file at a time.
+    let mine = [of(1, 300_000, 5, 1), of(3, 40, 5, 1), of(4, 0, 5, 1), of(6, 70_000, 5, 1)];
+    let damaged = write(dir.path(), builder(1), u64::MAX, &mine).remove(0);
+    write(dir.path(), builder(2), u64::MAX, &[of(2, 50, 5, 2), of(3, 50, 4, 2), of(5, 200_000, 5, 2)]);
+    let record = EventFile::open(&damaged).unwrap().records().nth(1).unwrap().unwrap();
+    OpenOptions::new().write(true).open(&damaged).unwrap().write_all_at(b"xx", record.end() - 20).unwrap();
+
+    let inputs = [dir.path().to_owned()];
+    let (mut events, mut records) = (Merge::open(&inputs).unwrap(), Merge::open(&inputs).unwrap());
+    let mut memory = b"before".to_vec();
+    while let Some(event) = events.next_event().unwrap() {
+        let begin = memory.len();
+        let record = records.next_into(&mut memory).unwrap().unwrap();
+        assert_eq!((record.event, record.epoch, &record.missing), (event.id, event.epoch, &event.missing));
+        let payloads: Vec<u8> = event.fragments().flat_map(|fragment| fragment.payload.to_vec()).collect();
+        assert!(memory[begin..] == payloads, "event {}", event.id);
+    }
+    assert!(records.next_into(&mut memory).unwrap().is_none() && memory.starts_with(b"before"));
+    assert_eq!((records.report().damaged.total, events.report()), (1, records.report()));
 }
 
 #[test]

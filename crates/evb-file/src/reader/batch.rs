@@ -7,6 +7,7 @@ use std::{io, mem, num::NonZeroUsize, ops::Deref, os::unix::fs::FileExt as _};
 
 use evb_core::units::Bytes;
 
+pub(super) use self::intact::flaw_of;
 use self::intact::{Candidate, flaws};
 use super::{EventFile, Records, scan::Position};
 use crate::{

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, thread};
 
 use evb_core::fragment::Checksum;
 
-use crate::format::{Flaw, Head};
+use crate::format::{Flaw, FragmentEntry, Head};
 
 /// Number of bytes from which on another thread is worth its start, which costs about as much as
 /// the checksums of 200 kB.
@@ -40,13 +40,20 @@ pub(super) fn flaws(records: &[Candidate<'_>], threads: NonZeroUsize) -> Vec<Opt
 }
 
 fn verify(records: &[Candidate<'_>]) -> Vec<Option<Flaw>> {
-    records.iter().map(|record| flaw_of(record.head, record.bytes)).collect()
+    let flaw = |record: &Candidate<'_>| {
+        let payloads = record.bytes.get(record.head.head_length as usize..).unwrap_or_default();
+        flaw_of(record.head.fragments(), payloads)
+    };
+    records.iter().map(flaw).collect()
 }
 
-/// Returns the flaw of a record whose head is intact, if it has one.
-pub(super) fn flaw_of(head: Head<'_>, record: &[u8]) -> Option<Flaw> {
-    let mut rest = record.get(head.head_length as usize..).unwrap_or_default();
-    for fragment in head.fragments() {
+/// Returns the flaw of a record's payloads and padding, if they have one.
+pub(in crate::reader) fn flaw_of(
+    fragments: impl Iterator<Item = FragmentEntry>,
+    payloads: &[u8],
+) -> Option<Flaw> {
+    let mut rest = payloads;
+    for fragment in fragments {
         let Some((payload, after)) = rest.split_at_checked(fragment.length as usize) else {
             return Some(Flaw::Lengths);
         };

@@ -1,0 +1,134 @@
+//! Counts of an export, and its findings.
+
+#[cfg(test)]
+mod tests;
+
+use evb_core::id::EventId;
+use evb_file::{MergeReport, format::Record};
+use serde_json::{Value, json};
+
+/// The largest number of gaps and of descriptions of damage that are listed.
+const LISTED: usize = 1000;
+
+/// Events and bytes of the output, and everything that is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Number of events.
+    pub(crate) events: u64,
+    /// Number of events without a missing source.
+    pub(crate) complete: u64,
+    /// Number of fragments.
+    pub(crate) fragments: u64,
+    /// Number of fragments that were expected and are missing.
+    pub(crate) missing: u64,
+    /// Total size of the payloads, in bytes.
+    pub(crate) payload_bytes: u64,
+    /// Number of event ids, from 1 to the highest one, that are not in the output.
+    pub(crate) absent: u64,
+    /// The first ranges of absent event ids.
+    pub(crate) gaps: Vec<(u64, u64)>,
+    /// Number of copies left out because the event was built again in a later epoch.
+    pub(crate) superseded: u64,
+    /// Number of copies left out because the same event and epoch is in the output already.
+    pub(crate) duplicates: u64,
+    /// Number of records left out because they belong to another run.
+    pub(crate) foreign: u64,
+    /// Number of damaged records, torn tails, and files without a whole header.
+    pub(crate) damaged: u64,
+    /// Descriptions of the first of these.
+    pub(crate) damage: Vec<String>,
+    /// The highest event id.
+    highest: u64,
+}
+
+impl Counts {
+    /// Counts an event; events come in the order of their ids.
+    pub(crate) fn add(&mut self, record: &Record) {
+        self.events += 1;
+        self.complete += u64::from(record.is_complete());
+        self.fragments += record.fragments.len() as u64;
+        self.missing += record.missing.len() as u64;
+        self.payload_bytes += record.payload_size().count();
+        self.reached(record.event);
+    }
+
+    fn reached(&mut self, event: EventId) {
+        let (first, event) = (self.highest + 1, event.number());
+        if event > first {
+            self.absent += event - first;
+            if self.gaps.len() < LISTED {
+                self.gaps.push((first, event - 1));
+            }
+        }
+        self.highest = event;
+    }
+
+    /// Takes over what the merge left out.
+    pub(crate) fn finish(&mut self, report: &MergeReport) {
+        self.superseded = report.superseded;
+        self.duplicates = report.duplicates;
+        self.damaged = report.damaged.total;
+        self.damage = report.damaged.first.iter().take(LISTED).cloned().collect();
+    }
+
+    /// Returns the number of events that lack a source.
+    pub(crate) const fn incomplete(&self) -> u64 {
+        self.events - self.complete
+    }
+
+    /// Returns true if nothing was damaged, double or foreign, and no event id is absent that may
+    /// not be.
+    pub(crate) const fn is_clean(&self, allow_gaps: bool) -> bool {
+        self.damaged + self.duplicates + self.foreign == 0 && (allow_gaps || self.absent == 0)
+    }
+
+    /// Returns the counts with their names in the output.
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 10] {
+        [
+            ("events", self.events),
+            ("complete", self.complete),
+            ("incomplete", self.incomplete()),
+            ("fragments", self.fragments),
+            ("payload_bytes", self.payload_bytes),
+            ("absent", self.absent),
+            ("superseded", self.superseded),
+            ("duplicates", self.duplicates),
+            ("foreign", self.foreign),
+            ("damaged", self.damaged),
+        ]
+    }
+
+    /// Returns the gaps and the descriptions of damage as JSON, as far as they are listed.
+    pub(crate) fn findings(&self) -> Value {
+        json!({ "gaps": self.gaps, "damage": self.damage })
+    }
+
+    /// Returns the sentences that tell what is not in the output.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        const SHOWN: usize = 10;
+        let mut said = Vec::new();
+        for (count, what) in [
+            (self.incomplete(), "events lack a source; the output names the missing sources"),
+            (self.superseded, "copies left out: a later epoch built the event again"),
+            (self.duplicates, "duplicates left out"),
+            (self.foreign, "records of other runs left out"),
+            (self.absent, "event ids are in no file:"),
+        ] {
+            if count > 0 {
+                said.push(format!("{count} {what}"));
+            }
+        }
+        said.extend(self.gaps.iter().take(SHOWN).map(|(first, last)| match last - first {
+            0 => format!("  event {first}"),
+            _ => format!("  events {first} to {last}"),
+        }));
+        if self.gaps.len() > SHOWN {
+            said.push("  …".to_owned());
+        }
+        if self.damaged > 0 {
+            said.push(format!("{} damaged records or tails left out:", self.damaged));
+        }
+        said.extend(self.damage.iter().take(SHOWN).map(|damage| format!("  {damage}")));
+        said
+    }
+}

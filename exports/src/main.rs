@@ -1,0 +1,33 @@
+//! `evb-export`: writes the events of a run into one HDF5 or Parquet file, for programs that read
+//! these formats.
+//!
+//! ```text
+//!                 ┌─────── thread ───────┐  blocks   ┌─ main thread ─┐
+//! event files ──► │ merge, verify, count │ ════════► │ columns       │ ──► FILE.part ──► FILE
+//!                 └──────────────────────┘ ◄──────── └───────────────┘     (when it is whole)
+//!                                       empty blocks
+//! ```
+
+mod arguments;
+mod block;
+mod counts;
+mod reading;
+mod staged;
+mod flusher;
+mod output;
+mod export;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = arguments::Arguments::parse();
+    match export::run(&arguments) {
+        Ok(summary) => export::print(&arguments, &summary),
+        Err(error) => {
+            eprintln!("error: {error}");
+            error.code()
+        }
+    }
+}
