@@ -305,6 +305,9 @@ impl Reader {
         path.push(":");
         path.push(env::var_os("PATH").unwrap_or_default());
         shell.env("PATH", path);
+        // The pages promise no speed, so pip builds the Python package as the tests are built.
+        shell.env("MATURIN_PEP517_ARGS", "--profile dev");
+        shell.env("CARGO_TARGET_DIR", repo::root().join("target"));
         for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
             let own = env::var_os(name).map(PathBuf::from);
             let default = || Path::new(&env::var_os("HOME").unwrap_or_default()).join(folder);
