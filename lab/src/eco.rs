@@ -19,6 +19,7 @@ mod file_cpp;
 mod c;
 mod c_speed;
 mod python;
+mod packages;
 
 use std::{fs, path::PathBuf};
 
@@ -74,6 +75,9 @@ enum Part {
     /// The Python package: builds its wheel, checks which systems the wheel runs on, and runs its
     /// tests with NumPy 1, NumPy 2 and without NumPy.
     Python(python::PythonArgs),
+    /// The files of a release: archives, Debian package, container image, completions, and the
+    /// schema of the configuration.
+    Packages(packages::PackagesArgs),
 }
 
 impl Part {
@@ -89,6 +93,7 @@ impl Part {
             Self::C(_) => c::NEEDS,
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
+            Self::Packages(_) => packages::NEEDS,
         }
     }
 
@@ -145,6 +150,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::C(c) => c::run(&out, c),
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
+        Part::Packages(packages) => packages::run(&setting()?, packages),
     }
 }
 

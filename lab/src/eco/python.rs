@@ -2,7 +2,7 @@
 //! of the package in fresh environments: with NumPy 2, with NumPy 1, and without NumPy. The tools
 //! come from PyPI; if it is out of reach, the test is skipped.
 
-mod venv;
+pub(super) mod venv;
 
 use std::{
     fs,

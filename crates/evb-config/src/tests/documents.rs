@@ -65,7 +65,8 @@ fn every_example_parses() {
     let files: Vec<&PathBuf> =
         paths.iter().filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     assert!(!files.is_empty(), "no example configuration");
-    for path in files {
+    let packaged = repository().join("dist/evb.toml");
+    for path in files.into_iter().chain([&packaged]) {
         if let Err(error) = super::super::load(path) {
             panic!("{error}");
         }

@@ -1,0 +1,83 @@
+//! Checks the container image: its size, its user, and a run of the quickstart in a container whose
+//! file system cannot be written.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::{execute, release::Files};
+use crate::lab::report::{Bound, Report};
+
+/// The largest allowed size of the image, packed or not, in bytes.
+const LARGEST: f64 = 15e6;
+const CONFIG: &str = "/usr/share/evb/quickstart.toml";
+
+pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result<()> {
+    let size = fs::metadata(&files.image)?.len() as f64;
+    report.holds("bytes of the image's archive", size, Bound::AtMost(LARGEST));
+    let (layout, bundle) = (folder.join("layout"), folder.join("bundle"));
+    fs::create_dir_all(&layout)?;
+    execute(Command::new("tar").arg("-xf").arg(&files.image).arg("-C").arg(&layout))?;
+    let index: Value = serde_json::from_str(&fs::read_to_string(layout.join("index.json"))?)?;
+    let name = &index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"];
+    let image = format!("{}:{}", layout.display(), name.as_str().context("the image has no name")?);
+    execute(Command::new("umoci").args(["unpack", "--image", &image]).arg(&bundle))?;
+    let used = execute(Command::new("du").args(["--summarize", "--bytes"]).arg(bundle.join("rootfs")))?;
+    let used = used.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).unwrap_or(f64::NAN);
+    report.holds("bytes of the unpacked image", used, Bound::AtMost(LARGEST));
+
+    let path = bundle.join("config.json");
+    let mut config: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
+    let user = config["process"]["user"]["uid"].as_f64().unwrap_or(0.0);
+    report.holds("the image's user", user, Bound::AtLeast(1.0));
+    let evbd = config["process"]["args"][0].as_str().unwrap_or_default().to_owned();
+    for (arguments, what) in [
+        (vec!["run", "--quiet", CONFIG], "a read-only container runs the quickstart"),
+        (vec!["verify", "out/quickstart"], "a read-only container verifies the event files"),
+    ] {
+        let mut all = vec![evbd.as_str()];
+        all.extend(arguments);
+        contain(&mut config, &all, folder, user)?;
+        fs::write(&path, serde_json::to_string(&config)?)?;
+        let said = crun(&bundle);
+        report.yes(what, said.is_ok());
+        match said {
+            Ok(said) => report.yes(
+                "and all 10 000 events are complete",
+                !said.contains("complete ")
+                    || said.lines().any(|line| line.split_whitespace().eq(["complete", "10000"])),
+            ),
+            Err(error) => println!("{error:#}"),
+        }
+    }
+    Ok(())
+}
+
+/// Restricts a container: no terminal, nothing to write but the folder of event files, no rights.
+fn contain(config: &mut Value, arguments: &[&str], folder: &Path, user: f64) -> Result<()> {
+    let data = folder.join("data");
+    fs::create_dir_all(&data)?;
+    std::os::unix::fs::chown(&data, Some(user as u32), Some(user as u32))?;
+    config["root"]["readonly"] = json!(true);
+    config["process"]["terminal"] = json!(false);
+    config["process"]["args"] = json!(arguments);
+    config["process"]["capabilities"] = json!({});
+    config["process"]["noNewPrivileges"] = json!(true);
+    let mounts = config["mounts"].as_array_mut().context("the container has mounts")?;
+    mounts.retain(|mount| mount["destination"] != "/var/lib/evb" && mount["type"] != "cgroup");
+    mounts.push(json!({
+        "destination": "/var/lib/evb", "type": "bind", "source": data, "options": ["bind", "rw", "nosuid", "nodev"]
+    }));
+    Ok(())
+}
+
+/// Runs the container to its end, and returns what it prints.
+fn crun(bundle: &Path) -> Result<String> {
+    let id = format!("evb-{}", std::process::id());
+    let mut crun = Command::new("crun");
+    crun.args(["--cgroup-manager=disabled", "run", "--bundle"]).arg(bundle).arg(&id);
+    let said = execute(&mut crun);
+    let _ = Command::new("crun").args(["delete", "--force", &id]).output();
+    said
+}
