@@ -31,7 +31,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "dpkg-deb", package: "dpkg-dev" },
     Need { program: "lintian", package: "lintian" },
     Need { program: "umoci", package: "umoci" },
-    Need { program: "crun", package: "crun" },
+    Need { program: "runc", package: "runc" },
     Need { program: "bash", package: "bash" },
     Need { program: "zsh", package: "zsh" },
 ];

@@ -13,6 +13,9 @@ pub(super) fn write(release: &Release, revision: u32) -> Result<()> {
     // A version that is no final one sorts before it: `0.1.0~rc.1`.
     let version = format!("{}-{revision}", release.version.replacen('-', "~", 1));
     fs::write(release.stage.join("changelog"), changelog(&version, &date(&release.time)?))?;
+    let own = Command::new("gzip").arg("-9nc").arg(release.root.join("CHANGELOG.md")).output()?;
+    ensure!(own.status.success(), "gzip: {}", own.status);
+    fs::write(release.stage.join("changelog.gz"), own.stdout)?;
     let architecture = match env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -31,7 +34,7 @@ pub(super) fn write(release: &Release, revision: u32) -> Result<()> {
 fn changelog(version: &str, date: &str) -> String {
     format!(
         "evbd ({version}) unstable; urgency=medium\n\n  \
-         * Build of evbd; its changes are in /usr/share/doc/evbd/CHANGELOG.md.\n\n \
+         * Build of evbd; its changes are in /usr/share/doc/evbd/changelog.gz.\n\n \
          -- {MAINTAINER}  {date}\n"
     )
 }

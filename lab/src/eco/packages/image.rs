@@ -32,24 +32,22 @@ pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result
     let user = config["process"]["user"]["uid"].as_f64().unwrap_or(0.0);
     report.holds("the image's user", user, Bound::AtLeast(1.0));
     let evbd = config["process"]["args"][0].as_str().unwrap_or_default().to_owned();
+    let mut last = String::new();
     for (arguments, what) in [
         (vec!["run", "--quiet", CONFIG], "a read-only container runs the quickstart"),
         (vec!["verify", "out/quickstart"], "a read-only container verifies the event files"),
     ] {
-        let mut all = vec![evbd.as_str()];
-        all.extend(arguments);
+        let all: Vec<&str> = [evbd.as_str()].into_iter().chain(arguments).collect();
         contain(&mut config, &all, folder, user)?;
         fs::write(&path, serde_json::to_string(&config)?)?;
-        let said = crun(&bundle);
+        let said = contained(&bundle, folder);
         report.yes(what, said.is_ok());
-        match said {
-            Ok(said) => report.yes(
-                "and all 10 000 events are complete",
-                !said.contains("complete ")
-                    || said.lines().any(|line| line.split_whitespace().eq(["complete", "10000"])),
-            ),
-            Err(error) => println!("{error:#}"),
-        }
+        last = said.unwrap_or_else(|error| format!("{error:#}"));
+    }
+    let complete = last.lines().any(|line| line.split_whitespace().eq(["complete", "10000"]));
+    report.yes("all 10 000 events of the quickstart in a container are complete", complete);
+    if !complete {
+        println!("{last}");
     }
     Ok(())
 }
@@ -73,11 +71,8 @@ fn contain(config: &mut Value, arguments: &[&str], folder: &Path, user: f64) -> 
 }
 
 /// Runs the container to its end, and returns what it prints.
-fn crun(bundle: &Path) -> Result<String> {
-    let id = format!("evb-{}", std::process::id());
-    let mut crun = Command::new("crun");
-    crun.args(["--cgroup-manager=disabled", "run", "--bundle"]).arg(bundle).arg(&id);
-    let said = execute(&mut crun);
-    let _ = Command::new("crun").args(["delete", "--force", &id]).output();
-    said
+fn contained(bundle: &Path, folder: &Path) -> Result<String> {
+    let mut runc = Command::new("runc");
+    runc.arg("--root").arg(folder.join("runc")).args(["run", "--bundle"]).arg(bundle);
+    execute(runc.arg(format!("evb-{}", std::process::id())))
 }
