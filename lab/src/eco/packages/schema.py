@@ -34,8 +34,10 @@ SOURCE = '[[source]]\nid = 1\ninput = { kind = "generator", size = "1 kB" }\n'
 BUILDER = '[[builder]]\nid = 1\nlisten = "127.0.0.1:7101"\nsink = "null"\n'
 # Values of every type, none of which is a text: if evbd refuses one, it is for its type or range.
 WRONG = [True, 7, -1, 1.5, [], {}]
+# Whole numbers at the ends of every range that the schema knows, and beyond them.
+ENDS = sorted({end + step for end in re.findall(r'"m(?:in|ax)imum": (\d+)', SCHEMA.read_text()) for end in [int(end)] for step in (-1, 0, 1)})
 # What evbd says if the schema could have known it.
-KNOWABLE = re.compile(r"unknown key|has no `|is a bare number|`, not |is (text|a whole number|a number|true or false|a list|a table), not")
+KNOWABLE = re.compile(r"unknown key|has no `|not a possible value|is a bare number|`, not |is (text|a whole number|a number|true or false|a list|a table), not")
 
 
 def around(text):
@@ -88,7 +90,11 @@ def mutants(config):
     for path in places(config):
         where = ".".join(map(str, path))
         yield f"without {where}", changed(config, path, lambda inner, key: inner.pop(key))
-        for value in [*WRONG, "zzz"]:
+        of = config
+        for key in path:
+            of = of[key]
+        ends = ENDS if type(of) is int else []
+        for value in [*WRONG, "zzz", *ends]:
             yield f"{where} = {toml(value)}", changed(config, path, lambda inner, key: inner.__setitem__(key, value))
         if isinstance(path[-1], str):
             yield f"unknown key beside {where}", changed(config, path, lambda inner, key: inner.update(zzz=1))
