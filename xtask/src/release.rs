@@ -132,7 +132,7 @@ pub(crate) fn run(args: &ReleaseArgs) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes the list of all crates in evbd, with their licences and checksums, in the format of
+/// Writes the list of all crates in evbd, with their licences and origins, in the format of
 /// CycloneDX.
 fn sbom(release: &Release) -> Result<()> {
     let mut list = release.tools.cargo("sbom", "0.10.0")?;

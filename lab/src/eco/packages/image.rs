@@ -38,7 +38,7 @@ pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result
         (vec!["verify", "out/quickstart"], "a read-only container verifies the event files"),
     ] {
         let all: Vec<&str> = [evbd.as_str()].into_iter().chain(arguments).collect();
-        contain(&mut config, &all, folder, user)?;
+        contain(&mut config, &all, Some(folder), user)?;
         fs::write(&path, serde_json::to_string(&config)?)?;
         let said = contained(&bundle, folder);
         report.yes(what, said.is_ok());
@@ -49,14 +49,16 @@ pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result
     if !complete {
         println!("{last}");
     }
+    contain(&mut config, &[&evbd, "run", "--quiet", CONFIG], None, user)?;
+    fs::write(&path, serde_json::to_string(&config)?)?;
+    report
+        .yes("without a folder for event files, nothing can be written", contained(&bundle, folder).is_err());
     Ok(())
 }
 
-/// Restricts a container: no terminal, nothing to write but the folder of event files, no rights.
-fn contain(config: &mut Value, arguments: &[&str], folder: &Path, user: f64) -> Result<()> {
-    let data = folder.join("data");
-    fs::create_dir_all(&data)?;
-    std::os::unix::fs::chown(&data, Some(user as u32), Some(user as u32))?;
+/// Restricts a container: no terminal, no rights, nothing to write but a folder for event files in
+/// `folder`, or nothing at all.
+fn contain(config: &mut Value, arguments: &[&str], folder: Option<&Path>, user: f64) -> Result<()> {
     config["root"]["readonly"] = json!(true);
     config["process"]["terminal"] = json!(false);
     config["process"]["args"] = json!(arguments);
@@ -64,6 +66,9 @@ fn contain(config: &mut Value, arguments: &[&str], folder: &Path, user: f64) -> 
     config["process"]["noNewPrivileges"] = json!(true);
     let mounts = config["mounts"].as_array_mut().context("the container has mounts")?;
     mounts.retain(|mount| mount["destination"] != "/var/lib/evb" && mount["type"] != "cgroup");
+    let Some(data) = folder.map(|folder| folder.join("data")) else { return Ok(()) };
+    fs::create_dir_all(&data)?;
+    std::os::unix::fs::chown(&data, Some(user as u32), Some(user as u32))?;
     mounts.push(json!({
         "destination": "/var/lib/evb", "type": "bind", "source": data, "options": ["bind", "rw", "nosuid", "nodev"]
     }));
