@@ -20,6 +20,7 @@ mod c;
 mod c_speed;
 mod python;
 mod export;
+mod packages;
 
 use std::{fs, path::PathBuf};
 
@@ -78,6 +79,9 @@ enum Part {
     /// The exports: every fragment of a run as h5py, h5dump, pyarrow and uproot read it; memory,
     /// speed, and exports that are killed.
     Export(export::ExportArgs),
+    /// The files of a release: archives, Debian package, container image, completions, and the
+    /// schema of the configuration.
+    Packages(packages::PackagesArgs),
 }
 
 impl Part {
@@ -94,6 +98,7 @@ impl Part {
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
             Self::Export(_) => export::NEEDS,
+            Self::Packages(_) => packages::NEEDS,
         }
     }
 
@@ -151,6 +156,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
         Part::Export(export) => export::run(&setting()?, export, args.require),
+        Part::Packages(packages) => packages::run(&setting()?, packages),
     }
 }
 

@@ -12,6 +12,7 @@
 //! - `api`: a comparison of the public API of `evb` with its committed listing;
 //! - `tutorial`: an execution of the tutorials, with a comparison of what they promise;
 //! - `sdk`: an installation of the C and C++ bindings;
+//! - `release`: the files that a release offers for download: archives, packages, an image;
 //! - `package`: a build of the crates as a registry would serve them;
 //! - `ci`: all checks, step by step, with a table of results at the end.
 
@@ -24,6 +25,7 @@ mod fuzz;
 mod instructions;
 mod package;
 mod sdk;
+mod release;
 mod seeds;
 mod tutorial;
 mod ci;
@@ -69,6 +71,9 @@ enum Task {
     /// Build the C and C++ bindings and install them: headers, libraries, packages for CMake and
     /// pkg-config.
     Sdk(sdk::SdkArgs),
+    /// Write the files that a release offers for download: archives for old and for all systems, a
+    /// Debian package, a Python package, the C and C++ bindings, a container image.
+    Release(release::ReleaseArgs),
     /// Package the crates as a registry would serve them, and check that they build.
     Package,
     /// Run all checks of this list, as CI does.
@@ -88,6 +93,7 @@ fn main() -> ExitCode {
         Task::Api(args) => api::run(&args).map(code),
         Task::Tutorial(args) => tutorial::run(&args).map(code),
         Task::Sdk(args) => sdk::run(&args).map(code),
+        Task::Release(args) => release::run(&args).map(code),
         Task::Package => package::run().map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };

@@ -16,7 +16,7 @@ use toml::Table;
 use crate::repo;
 
 /// Folder of the bindings, which do not belong to the workspace.
-const BINDINGS: &str = "bindings/c";
+pub(crate) const BINDINGS: &str = "bindings/c";
 /// Name under which the dynamic linker finds the shared library; `build.rs` of the bindings writes
 /// it into the library.
 const SONAME: &str = "libevb.so.0";
@@ -41,18 +41,27 @@ pub(crate) fn run(args: &SdkArgs) -> Result<bool> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     build(&bindings, &target, args)?;
     let built = target.join(if args.debug { "debug" } else { "release" });
+    let version = install(&built, &args.prefix)?;
+    println!("evb {version} for C and C++ is in {}", args.prefix.display());
+    Ok(true)
+}
+
+/// Installs the libraries from the folder `built`, and everything else from the repository. Returns
+/// the version of the bindings.
+pub(crate) fn install(built: &Path, prefix: &Path) -> Result<String> {
+    let root = repo::root();
+    let bindings = root.join(BINDINGS);
     let manifest: Table = fs::read_to_string(bindings.join("Cargo.toml"))?.parse()?;
     let version = manifest["package"]["version"].as_str().context("the bindings have a version")?;
-    libraries(&built, &args.prefix.join("lib"), version)?;
-    headers(&bindings.join("include"), &args.prefix.join("include"))?;
-    packages(&bindings.join("cmake"), &args.prefix.join("lib"), version)?;
-    let licences = args.prefix.join("share/doc/evb");
+    libraries(built, &prefix.join("lib"), version)?;
+    headers(&bindings.join("include"), &prefix.join("include"))?;
+    packages(&bindings.join("cmake"), &prefix.join("lib"), version)?;
+    let licences = prefix.join("share/doc/evb");
     fs::create_dir_all(&licences)?;
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&root.join(name), &licences.join(name))?;
     }
-    println!("evb {version} for C and C++ is in {}", args.prefix.display());
-    Ok(true)
+    Ok(version.to_owned())
 }
 
 fn build(bindings: &Path, target: &Path, args: &SdkArgs) -> Result<()> {

@@ -29,10 +29,21 @@ pub(super) struct Notes {
     pub(super) keys: RefCell<BTreeMap<String, Range<usize>>>,
     /// True if the configuration may contain addresses of other machines.
     pub(super) open: Cell<bool>,
-    /// Every key that the reader looked up, for a test that compares the keys with the
-    /// documentation.
+    /// Every key that the reader looked up, for tests that compare the keys with the documentation
+    /// and with the schema.
     #[cfg(test)]
-    pub(super) asked: RefCell<std::collections::BTreeSet<String>>,
+    pub(super) asked: RefCell<std::collections::BTreeSet<Asked>>,
+}
+
+/// A key that the reader looked up in a table.
+#[cfg(test)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asked {
+    /// Path of the table, such as `supervisor.trigger`; empty for the file itself.
+    pub(super) table: String,
+    /// The table's value of `kind`, which decides what other keys the table may have.
+    pub(super) kind: Option<String>,
+    pub(super) key: String,
 }
 
 impl Notes {
@@ -110,11 +121,19 @@ impl<'t> Section<'t> {
             self.known.push(key);
         }
         #[cfg(test)]
-        self.notes.asked.borrow_mut().insert(self.key_path(key));
+        self.record(key);
         let given = self.entries.and_then(|entries| entries.get(key));
         let given = given.or_else(|| self.kind.filter(|_| key == "kind"))?;
         self.notes.keys.borrow_mut().entry(self.key_path(key)).or_insert_with(|| given.span());
         Some(given)
+    }
+
+    #[cfg(test)]
+    fn record(&self, key: &str) {
+        let kind = self.kind.or_else(|| self.entries.and_then(|entries| entries.get("kind")));
+        let kind = kind.and_then(|kind| kind.get_ref().as_str()).map(str::to_owned);
+        let asked = Asked { table: self.path.clone(), kind, key: key.to_owned() };
+        self.notes.asked.borrow_mut().insert(asked);
     }
 
     /// Stores the position of the value at `key` of this entry for later checks, which find it with

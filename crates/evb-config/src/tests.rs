@@ -1,6 +1,7 @@
 mod documents;
 mod garbled;
 mod mistakes;
+mod schema;
 mod security;
 mod values;
 

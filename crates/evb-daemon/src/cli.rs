@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use evb_config::plan;
 use evb_host::{doctor, keygen, probe_buffer, provision};
 
 use crate::{
     bench, check, ctl,
     log::{self, LogFormat},
-    run,
+    run, shell,
     tools::{dump, merge, verify},
 };
 
@@ -61,6 +61,11 @@ enum Command {
         #[command(subcommand)]
         what: evb_bench::BenchCommand,
     },
+    /// Print the completions of evbd's commands and options for a shell.
+    Completions(shell::CompletionsArguments),
+    /// Write the man pages of evbd and its commands.
+    #[command(hide = true)]
+    ManPages(shell::ManPagesArguments),
 }
 
 /// Runs the command that is given on the command line.
@@ -80,5 +85,7 @@ pub fn main() -> ExitCode {
         Command::Bench { what } => bench::main(&what),
         Command::Check(arguments) => check::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments, &mut Cli::command()),
+        Command::ManPages(arguments) => shell::man_pages(&arguments, Cli::command()),
     }
 }

@@ -10,4 +10,5 @@ mod service;
 pub mod run;
 mod bench;
 mod tools;
+mod shell;
 pub mod cli;

@@ -28,10 +28,11 @@ pub(crate) fn pin_to_core(_core: usize) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn schedule_real_time(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
+    // The kernel's `sched_param` consists of the priority. The functions of musl for these system
+    // calls always fail, because POSIX defines them for processes and Linux for threads.
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: `parameters` is valid during the call, and 0 stands for the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    // SAFETY: `priority` is valid during the call, and 0 stands for the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -45,8 +46,9 @@ pub(crate) fn schedule_real_time(_priority: i32) -> io::Result<()> {
 #[allow(unsafe_code)]
 pub(crate) fn is_real_time() -> bool {
     // SAFETY: the call takes only a number; 0 stands for the calling thread.
-    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
-    matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    let policy = policy & !libc::c_long::from(libc::SCHED_RESET_ON_FORK);
+    [libc::SCHED_FIFO, libc::SCHED_RR].map(libc::c_long::from).contains(&policy)
 }
 
 #[cfg(not(target_os = "linux"))]

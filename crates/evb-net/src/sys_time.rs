@@ -71,7 +71,7 @@ impl TimerFd {
         let nanos = nanos.map_or(0, |nanos| nanos.clamp(1, i64::MAX as u64));
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let mut value = zero;
-        value.tv_sec = (nanos / 1_000_000_000) as libc::time_t;
+        value.tv_sec = (nanos / 1_000_000_000) as _;
         value.tv_nsec = (nanos % 1_000_000_000) as libc::c_long;
         let setting = libc::itimerspec { it_interval: zero, it_value: value };
         // SAFETY: the descriptor is open while `self` lives, `setting` is valid for the call, and

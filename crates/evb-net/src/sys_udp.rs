@@ -152,17 +152,13 @@ mod platform {
             header.msg_controllen = arrival.ancillary.bytes.len() as _;
             count += 1;
         }
+        #[allow(clippy::unnecessary_cast, reason = "not an int with every C library")]
+        let flags = libc::MSG_DONTWAIT as _;
         // SAFETY: the first `count` messages point to slices, addresses and ancillary data that are
         // valid and exclusively borrowed during the call; the kernel writes only within the given
         // lengths.
         let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                count,
-                libc::MSG_DONTWAIT,
-                ptr::null_mut(),
-            )
+            libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, flags, ptr::null_mut())
         };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for (message, arrival) in messages.iter().zip(arrivals.iter_mut()).take(received) {

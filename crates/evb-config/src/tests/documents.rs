@@ -9,16 +9,16 @@ use super::{
     around, good,
 };
 
-fn repository() -> PathBuf {
+pub(super) fn repository() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-fn manual() -> String {
+pub(super) fn manual() -> String {
     fs::read_to_string(repository().join("docs/reference/configuration.md"))
         .expect("the documentation is there")
 }
 
-fn blocks(manual: &str) -> Vec<&str> {
+pub(super) fn blocks(manual: &str) -> Vec<&str> {
     manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
@@ -44,7 +44,10 @@ fn every_key_is_documented_and_shown() {
         let notes = Notes::default();
         assert!(read_root(&notes, table.get_ref()).is_some());
         shown.extend(notes.keys.into_inner().into_keys());
-        asked.extend(notes.asked.into_inner());
+        asked.extend(notes.asked.into_inner().into_iter().map(|asked| match asked.table.as_str() {
+            "" => asked.key,
+            table => format!("{table}.{}", asked.key),
+        }));
     }
     assert!(asked.len() > 50, "only {asked:?}");
     for path in asked {
@@ -62,7 +65,8 @@ fn every_example_parses() {
     let files: Vec<&PathBuf> =
         paths.iter().filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     assert!(!files.is_empty(), "no example configuration");
-    for path in files {
+    let packaged = repository().join("dist/evb.toml");
+    for path in files.into_iter().chain([&packaged]) {
         if let Err(error) = super::super::load(path) {
             panic!("{error}");
         }

@@ -1,0 +1,61 @@
+//! Checks which systems run the programs of the archives.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::Result;
+
+use super::{execute, release::Files, unpack};
+use crate::lab::report::{Bound, Report};
+
+/// Minor version of the oldest glibc 2 with which the programs must run.
+const GLIBC: f64 = 28.0;
+
+pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result<()> {
+    let (glibc, musl) = (unpack(&files.glibc, folder)?, unpack(&files.musl, folder)?);
+    let sdk = unpack(&files.sdk, folder)?;
+    let mut libraries = Vec::new();
+    for entry in fs::read_dir(sdk.join("lib"))? {
+        let path = entry?.path();
+        if path.is_file() && !path.is_symlink() && path.to_string_lossy().contains(".so") {
+            libraries.push(path);
+        }
+    }
+    report.holds("shared libraries in the SDK", libraries.len() as f64, Bound::AtLeast(1.0));
+    for path in [&glibc.join("bin/evbd")].into_iter().chain(&libraries) {
+        let symbols = execute(Command::new("objdump").arg("-T").arg(path))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let version = newest(&symbols).map_or(f64::NAN, f64::from);
+        report.holds(
+            &format!("{name}: minor version of glibc 2 that it needs"),
+            version,
+            Bound::AtMost(GLIBC),
+        );
+    }
+    let headers = execute(Command::new("readelf").arg("-lW").arg(musl.join("bin/evbd")))?;
+    report.yes("the static program needs no dynamic linker", !headers.contains("INTERP"));
+    for (name, tree) in [("glibc", &glibc), ("musl", &musl)] {
+        let evbd = tree.join("bin/evbd");
+        let sections = execute(Command::new("readelf").arg("-SW").arg(&evbd))?;
+        let stripped = !sections.contains(".symtab") && !sections.contains(".debug_info");
+        report.yes(&format!("{name}: the program is stripped"), stripped);
+        report.yes(
+            &format!("{name}: the program names its debug symbols"),
+            sections.contains(".gnu_debuglink"),
+        );
+        let said = execute(Command::new(&evbd).arg("--version"))?;
+        report.yes(&format!("{name}: the program runs here: {}", said.trim()), said.starts_with("evbd "));
+        let pages = fs::read_dir(tree.join("share/man/man1"))?.count();
+        report.holds(&format!("{name}: man pages"), pages as f64, Bound::AtLeast(13.0));
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(tree.join("share/man/man1/evbd-run.1"));
+        let page = execute(man.env("MANPAGER", "cat").env("MANROFFOPT", "-c"));
+        report.yes(&format!("{name}: man shows a page"), page.is_ok_and(|page| page.contains("--here")));
+    }
+    Ok(())
+}
+
+/// Returns the newest minor version of glibc 2 in the output of `objdump -T`.
+pub(super) fn newest(symbols: &str) -> Option<u32> {
+    let versions = symbols.split("GLIBC_2.").skip(1);
+    versions.filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()).max()
+}

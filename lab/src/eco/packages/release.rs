@@ -1,0 +1,66 @@
+//! The files of a release, built by `cargo xtask release`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::eco::c::tools::cargo;
+
+/// Paths of the files that the checks use.
+pub(super) struct Files {
+    pub(super) glibc: PathBuf,
+    pub(super) musl: PathBuf,
+    pub(super) sdk: PathBuf,
+    pub(super) image: PathBuf,
+    /// The package in two revisions.
+    pub(super) debs: [PathBuf; 2],
+}
+
+impl Files {
+    /// Builds all files. The wheel has a test of its own.
+    pub(super) fn build(folder: &Path) -> Result<Self> {
+        let _ = fs::remove_dir_all(folder);
+        fs::create_dir_all(folder)?;
+        release(folder, &["glibc", "musl", "deb", "sdk", "image"], 1)?;
+        release(folder, &["deb"], 2)?;
+        Self::find(folder)
+    }
+
+    /// Finds the files in the folder, each by the end of its name.
+    pub(super) fn find(folder: &Path) -> Result<Self> {
+        let mut names: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+            names.push(entry?.path());
+        }
+        let find = |begin: &str, end: &str| {
+            let fits = |path: &&PathBuf| {
+                path.file_name()
+                    .and_then(|name| name.to_str())
+                    .is_some_and(|name| name.starts_with(begin) && name.ends_with(end))
+            };
+            let found = names.iter().find(fits).cloned();
+            found.with_context(|| format!("there is no {begin}*{end} in {}", folder.display()))
+        };
+        Ok(Self {
+            glibc: find("evbd-", "-gnu.tar.gz")?,
+            musl: find("evbd-", "-musl.tar.gz")?,
+            sdk: find("evb-sdk-", ".tar.gz")?,
+            image: find("evbd-", "-oci.tar")?,
+            debs: [find("evbd_", "-1_amd64.deb")?, find("evbd_", "-2_amd64.deb")?],
+        })
+    }
+}
+
+/// Runs `cargo xtask release` for some parts, and shows what it says, for it takes minutes.
+fn release(folder: &Path, parts: &[&str], revision: u32) -> Result<()> {
+    let mut xtask: Command = cargo();
+    xtask.args(["xtask", "release", "--revision", &revision.to_string(), "--out"]).arg(folder);
+    xtask.args(parts.iter().flat_map(|part| ["--only", part]));
+    let status = xtask.status().context("cargo does not start")?;
+    anyhow::ensure!(status.success(), "cargo xtask release: {status}");
+    Ok(())
+}

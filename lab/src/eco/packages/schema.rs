@@ -1,0 +1,36 @@
+//! Compares the schema of the configuration with the reader.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Setting, results};
+use crate::{
+    eco::python::venv::Venv,
+    lab::report::{Bound, Report},
+    repo,
+};
+
+const SCRIPT: &str = include_str!("schema.py");
+/// A validator, and a language server for editors.
+const TOOLS: [&str; 2] = ["jsonschema>=4,<5", "taplo==0.9.3"];
+
+pub(super) fn check(setting: &Setting, folder: &Path, report: &mut Report) -> Result<()> {
+    let place = setting.out.join("schema-tools");
+    let venv = match Venv::with(&place, &TOOLS)? {
+        Ok(venv) => venv,
+        Err(reason) => bail!("{reason}"),
+    };
+    let (script, scratch) = (folder.join("schema.py"), folder.join("schema"));
+    fs::create_dir_all(&scratch)?;
+    fs::write(&script, SCRIPT)?;
+    let mut python = venv.command("python");
+    python.arg(&script).arg(repo::root()).arg(&setting.evbd).arg(place.join("bin/taplo")).arg(&scratch);
+    let output = python.output().context("python3")?;
+    if !output.status.success() {
+        bail!("schema.py: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let count = results(&String::from_utf8_lossy(&output.stdout), report);
+    report.holds("comparisons of the schema with evbd and taplo", count as f64, Bound::AtLeast(5.0));
+    Ok(())
+}
