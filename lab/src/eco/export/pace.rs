@@ -11,9 +11,9 @@ use crate::{
     lab::report::{Bound, Report},
 };
 
-/// Least allowed ratio of the speeds of an export and of `evbd verify`, both of which read the files
-/// from the disk, as those of old runs. An export also writes as many bytes to the disk, so it
-/// cannot keep up with a `verify` that reads memory.
+/// Least allowed ratio of the speeds of an export and of `evbd verify`, if both read the files from
+/// the disk. An export also writes as many bytes to the disk, so it cannot keep up with a `verify`
+/// that reads memory.
 const OF_VERIFY: f64 = 0.5;
 /// Least allowed ratio of the speeds of an export and of `dd`, which copies the same files to the
 /// same disk and waits for it.

@@ -55,7 +55,7 @@ fn pointer(section: &str, schema: &Value) -> String {
 fn description(meaning: &str, default: &str, given: &str) -> String {
     let meaning = plain(meaning);
     let end = if meaning.starts_with("With ") { None } else { meaning.split_once(". ") };
-    let sentence = end.map_or(meaning.trim_end_matches('.'), |(first, _)| first);
+    let sentence = end.map_or_else(|| meaning.trim_end_matches('.'), |(first, _)| first);
     let given = plain(given);
     if ["–", "none"].contains(&given.as_str()) || given.contains("required") {
         return format!("{sentence}.");
