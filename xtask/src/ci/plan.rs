@@ -179,9 +179,10 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         if required { step.required() } else { step }
     };
     // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes,
-    // and for delays of alerts.
+    // and for delays of alerts. So a step that compiles runs beside them.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
-    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
+    let export = step("export --quick", 600).beside();
+    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts, export]
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.
