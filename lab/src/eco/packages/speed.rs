@@ -19,7 +19,8 @@ use crate::{
 /// Sizes of a fragment: small fragments mean many events, which need the allocator; large ones load
 /// the copies of memory.
 const SIZES: [&str; 2] = ["1 kB", "1 MB"];
-/// Least allowed lower end of the 95 % confidence interval of the ratio of rates.
+/// Least allowed upper end of the 95 % confidence interval of the ratio of rates. A program fails
+/// if it is certainly slower; the scatter of a busy machine alone fails no program.
 const KEPT: f64 = 0.9;
 
 pub(super) fn check(
@@ -56,11 +57,8 @@ pub(super) fn check(
                 ratios.mean, ratios.low, ratios.high
             ));
             report.attach(&format!("{name}, {size}"), json!({ "pairs": pairs, "mean": ratios.mean }));
-            report.holds_timed(
-                &format!("{name}, {size}: lower end of the ratio to the ordinary build"),
-                ratios.low,
-                Bound::AtLeast(KEPT),
-            );
+            let what = format!("{name}, {size}: upper end of the ratio to the ordinary build");
+            report.holds(&what, ratios.high, Bound::AtLeast(KEPT));
         }
     }
     Ok(())
