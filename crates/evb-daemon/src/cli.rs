@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use evb_config::plan;
-use evb_host::{doctor, keygen, probe_buffer, provision};
+use evb_host::{check, doctor, keygen, probe_buffer, provision};
 
 use crate::{
-    bench, check, ctl,
+    bench, ctl,
     log::{self, LogFormat},
     run, shell,
     tools::{dump, merge, verify},

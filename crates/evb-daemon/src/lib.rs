@@ -2,7 +2,6 @@
 //! on which they run.
 
 mod log;
-mod check;
 mod inputs;
 mod control;
 mod ctl;

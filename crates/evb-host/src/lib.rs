@@ -1,7 +1,8 @@
 //! The host side of an event builder: the capabilities of this host's kernel, cores and network
 //! devices ([`doctor`]), the setup of the kernel's traffic control ([`provision`]), the measurement
 //! of a switch port's buffer ([`probe_buffer`]), the creation of the key that all hosts share
-//! ([`keygen`]), and the choice of the configuration's roles that belong to this host ([`here`]).
+//! ([`keygen`]), the choice of the configuration's roles that belong to this host ([`here`]), and
+//! the check of a configuration before a run ([`check`]).
 
 pub mod memory;
 pub mod kernel;
@@ -9,6 +10,7 @@ pub mod cores;
 pub mod ethtool;
 pub mod keygen;
 pub mod here;
+pub mod check;
 pub mod doctor;
 pub mod provision;
 pub mod probe_buffer;

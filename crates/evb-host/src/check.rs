@@ -8,13 +8,13 @@ use evb_config::{
     check::{BAD_CONFIGURATION, json, text},
     roles_in_words, say, say_in_line,
 };
-use evb_host::{here::Locations, memory::machine_memory};
-
 use evb_core::units::parse_duration;
+
+use crate::{here::Locations, memory::machine_memory};
 
 /// Arguments of `evbd check`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct CheckArguments {
+pub struct CheckArguments {
     /// Configuration file.
     config: PathBuf,
     /// Print the result as JSON.
@@ -33,7 +33,7 @@ pub(crate) struct CheckArguments {
 }
 
 /// Runs `evbd check`.
-pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
+pub fn main(arguments: &CheckArguments) -> ExitCode {
     let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
         Err(error) => {
