@@ -165,6 +165,9 @@ def pull(port, ready, size):
     while size > 0:
         size -= sum(map(len, puller.recv_multipart()))
     answer.send(b"all")
+    # A sender whose messages have heads still has some messages to send.
+    while puller.poll(1000):
+        puller.recv_multipart()
     context.destroy(linger=1000)
 
 
