@@ -152,7 +152,7 @@ impl Output for Parquet {
         let memory = Bytes::from(mem::take(&mut block.memory));
         payloads(&mut group, &memory, rows)?;
         group.close()?;
-        // Nobody else holds the memory now, so this is no copy.
+        // No slice of the memory is left, so this takes the memory back without a copy.
         block.memory = Vec::from(memory);
         Ok(())
     }

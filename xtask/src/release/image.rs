@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 
 use super::{Release, binary::Binary, copy, finish, tarball::tar};
 
-/// Id of the user and of the group that run evbd in a container; images use it for "nobody in
-/// particular", and no system gives it to a person.
+/// Id of the user and of the group that run evbd in a container. Images without root rights
+/// commonly use this number, and no system gives it to a person.
 const USER: &str = "65532";
 
 /// Writes the image as an archive in the format of OCI, which podman, docker and skopeo read.

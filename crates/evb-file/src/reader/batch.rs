@@ -165,13 +165,6 @@ pub struct Batches<F> {
     threads: NonZeroUsize,
 }
 
-/// A record or a finding, in the order of the file.
-#[derive(Debug)]
-enum Item<'m> {
-    Record(Candidate<'m>),
-    Finding(ReadError),
-}
-
 /// Bytes of a file in memory, from the offset `at` on.
 #[derive(Clone, Copy, Debug)]
 struct Memory<'a> {
@@ -267,13 +260,13 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             match self.look(offset, memory) {
                 Look::Whole(record) => {
                     self.pass(offset, record.head);
-                    items.push(Item::Record(record));
+                    items.push(Ok(record));
                 }
                 Look::Unusable(head, error) => {
                     self.pass(offset, head);
-                    items.push(Item::Finding(error));
+                    items.push(Err(error));
                 }
-                Look::NoHead(flaw) => items.extend(self.skip(flaw).map(Item::Finding)),
+                Look::NoHead(flaw) => items.extend(self.skip(flaw).map(Err)),
                 Look::Outside(length) => {
                     outside = Some(length);
                     break;
@@ -284,18 +277,15 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
         outside
     }
 
-    /// Verifies the payloads of records. Adds the intact records to the batch, and the others to
-    /// its findings.
-    fn add_intact(&self, batch: &mut Batch, items: Vec<Item<'_>>) {
-        let records = items.iter().filter_map(|item| match item {
-            Item::Record(record) => Some(*record),
-            Item::Finding(_) => None,
-        });
-        let mut flaws = flaws(&records.collect::<Vec<_>>(), self.threads).into_iter();
+    /// Verifies the payloads of records. Adds the intact records to the batch, and the other ones
+    /// to its findings, together with the findings of `items`, in the order of the file.
+    fn add_intact(&self, batch: &mut Batch, items: Vec<Result<Candidate<'_>, ReadError>>) {
+        let records: Vec<_> = items.iter().filter_map(|item| item.as_ref().ok().copied()).collect();
+        let mut flaws = flaws(&records, self.threads).into_iter();
         for item in items {
             match item {
-                Item::Finding(finding) => batch.findings.push(finding),
-                Item::Record(Candidate { offset, head, .. }) => match flaws.next().flatten() {
+                Err(finding) => batch.findings.push(finding),
+                Ok(Candidate { offset, head, .. }) => match flaws.next().flatten() {
                     None => batch.add(offset, head),
                     Some(flaw) => {
                         let (size, event) = (Bytes::new(head.length), Some(head.event));
@@ -364,7 +354,7 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             return batch.findings.push(error);
         }
         match self.look(at, Memory { bytes: memory, at }) {
-            Look::Whole(record) => self.add_intact(batch, vec![Item::Record(record)]),
+            Look::Whole(record) => self.add_intact(batch, vec![Ok(record)]),
             Look::Unusable(_, error) => batch.findings.push(error),
             Look::NoHead(flaw) => {
                 batch.findings.push(self.file.damaged(at, record.length, Some(record.event), flaw));
