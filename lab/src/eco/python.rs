@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 
 use self::venv::Venv;
-use super::{Setting, needs::Need};
+use super::{QUICK, Setting, needs::Need};
 use crate::{SKIPPED, repo};
 
 pub(crate) const NEEDS: &[Need] = &[Need { program: "python3", package: "python3" }];
@@ -34,6 +34,9 @@ pub(crate) struct PythonArgs {
     /// Number of events in the files of the measurement.
     #[arg(long, default_value_t = 1_000_000)]
     events: u64,
+    /// Build the wheel with hardly any optimization.
+    #[arg(long, conflicts_with = "speed")]
+    quick: bool,
 }
 
 /// An environment in which the tests run.
@@ -65,7 +68,7 @@ pub(super) fn run(setting: &Setting, args: &PythonArgs, require: bool) -> Result
             return Ok(SKIPPED);
         }
     };
-    let wheel = build(&tools, &folder)?;
+    let wheel = build(&tools, &folder, args.quick)?;
     audit(&tools, &wheel)?;
     let listing = listing()?;
     for environment in &ENVIRONMENTS {
@@ -82,13 +85,16 @@ fn package() -> PathBuf {
     repo::root().join("bindings/python")
 }
 
-/// Builds the wheel, and returns its path.
-fn build(tools: &Venv, folder: &Path) -> Result<PathBuf> {
+/// Builds the wheel, on request with hardly any optimization, and returns its path.
+fn build(tools: &Venv, folder: &Path, quick: bool) -> Result<PathBuf> {
     let wheels = folder.join("wheels");
     let mut maturin = tools.command("maturin");
     maturin.args(["build", "--release", "--locked", "--zig", "--compatibility"]);
     maturin.arg(format!("manylinux_2_{GLIBC}")).arg("--out").arg(&wheels);
     maturin.current_dir(package()).env("CARGO_TARGET_DIR", repo::root().join("target/python"));
+    if quick {
+        maturin.envs(QUICK).env("CARGO_TARGET_DIR", repo::root().join("target/quick"));
+    }
     succeed(&mut maturin)?;
     let entry = fs::read_dir(&wheels)?.next().context("maturin has written no wheel")??;
     Ok(entry.path())

@@ -65,6 +65,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     );
     // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
+    steps.extend(clippy_outside(&root));
     steps.extend(forms(&root));
     // The next three steps run together to keep all cores busy, because each builds in a folder of
     // its own and often waits for a single crate. The results of these steps do not depend on time.
@@ -182,7 +183,33 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
     // and for delays of alerts. So a step that compiles runs beside them.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
     let export = step("export --quick", 600).beside();
-    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts, export]
+    // Each pair of steps that compile keeps both cores busy, because crates at the end of a build
+    // compile alone.
+    let (reader, packages) = (step("file-cpp --files 2000", 900), step("packages --quick", 1200));
+    vec![
+        step("page", 600),
+        step("here", 240),
+        step("slurm", 300),
+        metrics,
+        alerts,
+        export,
+        step("c", 900),
+        reader.beside(),
+        step("python --quick", 900),
+        packages.beside(),
+    ]
+}
+
+/// Returns steps that run clippy on the packages outside of the workspace that users get.
+fn clippy_outside(root: &Path) -> [Step; 3] {
+    let packages =
+        [("bindings clippy", BINDINGS), ("python clippy", PYTHON), ("exports clippy", EXPORTS)];
+    packages.map(|(name, manifest)| {
+        let line = format!(
+            "cargo clippy --manifest-path {manifest} --target-dir target --all-targets -- -D warnings"
+        );
+        Step::new(name, 400, &line).unless(absent(root, manifest))
+    })
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.

@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::eco::c::tools::cargo;
+use crate::{
+    eco::{QUICK, c::tools::cargo},
+    repo,
+};
 
 /// Paths of the files that the checks use.
 pub(super) struct Files {
@@ -21,12 +24,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Builds all files. The wheel has a test of its own.
-    pub(super) fn build(folder: &Path) -> Result<Self> {
+    /// Builds all files, on request with hardly any optimization. The wheel has a test of its own.
+    pub(super) fn build(folder: &Path, quick: bool) -> Result<Self> {
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder)?;
-        release(folder, &["glibc", "musl", "deb", "sdk", "image"], 1)?;
-        release(folder, &["deb"], 2)?;
+        release(folder, &["glibc", "musl", "deb", "sdk", "image"], 1, quick)?;
+        release(folder, &["deb"], 2, quick)?;
         Self::find(folder)
     }
 
@@ -56,8 +59,11 @@ impl Files {
 }
 
 /// Runs `cargo xtask release` for some parts, and shows what it says, for it takes minutes.
-fn release(folder: &Path, parts: &[&str], revision: u32) -> Result<()> {
+fn release(folder: &Path, parts: &[&str], revision: u32, quick: bool) -> Result<()> {
     let mut xtask: Command = cargo();
+    if quick {
+        xtask.envs(QUICK).env("CARGO_TARGET_DIR", repo::root().join("target/quick"));
+    }
     xtask.args(["xtask", "release", "--revision", &revision.to_string(), "--out"]).arg(folder);
     xtask.args(parts.iter().flat_map(|part| ["--only", part]));
     let status = xtask.status().context("cargo does not start")?;
