@@ -2,15 +2,9 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use evb_core::{set::MAX_SOURCES, wire::control::MAX_BUILDERS};
 use toml::de::DeValue;
 
 use super::{section::Section, template::parse_ids};
-
-/// The largest number of sources, and of builders, in a run: the capacity of the id sets that the
-/// roles keep.
-const MOST: usize = MAX_SOURCES;
-const _: () = assert!(MAX_BUILDERS == MAX_SOURCES, "MOST is the limit of sources and of builders");
 
 /// A finished entry and its position in the configuration file.
 pub(super) struct Placed<T> {
@@ -18,10 +12,12 @@ pub(super) struct Placed<T> {
     pub(super) span: Range<usize>,
 }
 
-/// Reads every entry under `key`; an entry with several ids is read once for each id.
+/// Reads every entry under `key`, with at most `most` ids together; an entry with several ids is
+/// read once for each id.
 pub(super) fn read<'t, T>(
     root: &mut Section<'t>,
     key: &'static str,
+    most: usize,
     read_one: impl Fn(Section<'t>, u16) -> Option<T>,
 ) -> Vec<Placed<T>> {
     let notes = root.notes();
@@ -56,10 +52,10 @@ pub(super) fn read<'t, T>(
         };
         let (first, ids) = section();
         let place = if first.has("id") { "id" } else { "ids" };
-        if taken.len() + ids.len() > MOST {
+        if taken.len() + ids.len() > most {
             first.refuse(
                 place,
-                format!("there are more than {MOST} {key}s, the most that a run can have"),
+                format!("there are more than {most} {key}s, the most that a run can have"),
                 "give fewer ids",
             );
             break;

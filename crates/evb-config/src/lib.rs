@@ -42,7 +42,9 @@ use evb::builder::out_of_order_memory;
 use evb_core::{
     builder::slot_memory,
     id::Peer,
+    set::MAX_SOURCES,
     units::{Bytes, Rate},
+    wire::control::MAX_BUILDERS,
 };
 use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost};
 use toml::de::DeTable;
@@ -275,8 +277,9 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
 
     let control = root.table("control").and_then(control::read);
 
-    let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
-    let builders = entries::read(&mut root, "builder", builder::read);
+    let sources =
+        entries::read(&mut root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
+    let builders = entries::read(&mut root, "builder", MAX_BUILDERS, builder::read);
     root.finish();
     refuse_shared_addresses(notes, (supervisor.as_ref(), control.as_ref()), &sources, &builders);
 

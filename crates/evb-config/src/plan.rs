@@ -25,11 +25,11 @@ use allocation::Allocation;
 pub struct PlanArguments {
     /// Number of sources; each sends a fragment of every event. The default with --hosts: one for
     /// each host but the first.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), required_unless_present = "hosts")]
     sources: Option<u16>,
     /// Number of builders, each behind a switch port of its own. The default with --hosts: one for
     /// each host but the first.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), required_unless_present = "hosts")]
     builders: Option<u16>,
     /// Mean payload of a whole event: all fragments together. The default with --hosts: 1 kB from
     /// each source.

@@ -256,8 +256,7 @@ impl SourceCore {
         if let Some(event) = self.wanted.pop_front() {
             return Some(Output::Wanted(event));
         }
-        while let Some(lane) = self.announce.iter().next() {
-            self.announce.remove(lane);
+        while let Some(lane) = self.announce.take_first() {
             if self.lanes[lane].is_announcement_due(now) {
                 return Some(Output::Announce(lane));
             }

@@ -433,7 +433,11 @@ impl SupervisorCore {
         let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
         assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
         let addressed = self.outbox.addressed();
-        assert_eq!(addressed, (*self.roster.up(), self.roster.version()), "only sources up get decisions");
+        assert_eq!(
+            addressed,
+            (self.roster.up().clone(), self.roster.version()),
+            "only sources up get decisions"
+        );
         for (index, held) in self.roster.builders().positions().zip(self.assigner.counts(&self.roster)) {
             assert_eq!(self.books.outstanding(index), held, "books and slots agree: {index:?}");
         }

@@ -108,13 +108,13 @@ fn more_builders_than_a_source_can_have_lanes_are_refused() {
             |id| format!("[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{}\"\nsink = \"null\"\n", 20_000 + id);
         (1..=count).map(entry).collect::<String>()
     };
-    let (code, said) = run(&system(&builders(257), ""));
+    let (code, said) = run(&system(&builders(1025), ""));
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("more than 256 builders") && said.contains(":1035:6"), "{said}");
-    let sources = system(&builders(1), "").replace("id = 1\ninput", "ids = \"1-257\"\ninput");
+    assert!(said.contains("more than 1024 builders") && said.contains(":4107:6"), "{said}");
+    let sources = system(&builders(1), "").replace("id = 1\ninput", "ids = \"1-5000\"\ninput");
     let (code, said) = run(&sources);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("more than 256 sources") && said.contains("ids = \"1-257\""), "{said}");
+    assert!(said.contains("more than 4096 sources") && said.contains("ids = \"1-5000\""), "{said}");
 }
 
 #[test]

@@ -202,8 +202,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
 
 /// Returns steps that run clippy on the packages outside of the workspace that users get.
 fn clippy_outside(root: &Path) -> [Step; 3] {
-    let packages =
-        [("bindings clippy", BINDINGS), ("python clippy", PYTHON), ("exports clippy", EXPORTS)];
+    let packages = [("bindings clippy", BINDINGS), ("python clippy", PYTHON), ("exports clippy", EXPORTS)];
     packages.map(|(name, manifest)| {
         let line = format!(
             "cargo clippy --manifest-path {manifest} --target-dir target --all-targets -- -D warnings"

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use evb_core::units::Bytes;
+use evb_core::{set::MAX_SOURCES, units::Bytes, wire::control::MAX_BUILDERS};
 
 use super::{
     PlanArguments,
@@ -21,8 +21,6 @@ use crate::{Endpoint, is_host, is_unspecified};
 
 /// Default payload of each source's fragments.
 const FRAGMENT: Bytes = Bytes::new(1000);
-/// The largest number of sources, and of builders, in a run.
-const MOST: usize = 256;
 /// Start timeout of the run, long enough for hosts of a job that start one after the other.
 const START_TIMEOUT: &str = "2 min";
 /// Offset of builders' ports: builder N listens at the supervisor's port + [`BUILDERS_FROM`] + N.
@@ -66,8 +64,9 @@ impl<'a> Allocation<'a> {
     /// [`AllocationError`]: the arguments are not a list of hosts.
     pub(super) fn new(arguments: &'a PlanArguments, path: Duration) -> Result<Self, AllocationError> {
         let hosts = hosts(&arguments.allocation.hosts)?;
-        let others = u16::try_from((hosts.len() - 1).clamp(1, MOST)).unwrap_or(u16::MAX);
-        let sources = arguments.sources.unwrap_or(others);
+        let others = hosts.len().saturating_sub(1).max(1);
+        let most = |most: usize| u16::try_from(others.min(most)).unwrap_or(u16::MAX);
+        let sources = arguments.sources.unwrap_or(most(MAX_SOURCES));
         let fragment =
             arguments.event_size.map(|event| Bytes::new(event.count().div_ceil(u64::from(sources)).max(1)));
         Ok(Self {
@@ -75,7 +74,7 @@ impl<'a> Allocation<'a> {
             path,
             hosts,
             sources,
-            builders: arguments.builders.unwrap_or(others),
+            builders: arguments.builders.unwrap_or(most(MAX_BUILDERS)),
             fragment: fragment.unwrap_or(FRAGMENT),
         })
     }

@@ -111,7 +111,7 @@ proptest! {
     /// printed configuration.
     #[test]
     fn a_load_that_links_carry_gives_a_configuration_that_is_admitted(
-        sources in 1_u16..=256,
+        sources in 1_u16..=4096,
         builders in 1_u16..=64,
         fragment in 16_u64..4_000_000,
         load in 0.01..0.90_f64,

@@ -160,7 +160,7 @@ fn too_many_entries_are_refused() {
     assert!(
         bad(&format!("[[source]]\nids = \"0-65535\"\n{source}"))
             .to_string()
-            .contains("more than 256 sources")
+            .contains("more than 4096 sources")
     );
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Assembly {
 }
 
 /// The supervisor's assignment of an event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Assigned {
     /// Time of the trigger, on this builder's clock.
     pub(super) triggered: Instant,
@@ -166,10 +166,10 @@ impl Assembly {
 
     /// Returns sources and lane offsets of the fragments that were announced and have not arrived.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.starts(&self.announced.without(&self.arrived))
+        self.announced().filter(|(source, _)| !self.arrived.contains(*source))
     }
 
-    fn starts(&self, sources: &SourceSet) -> impl Iterator<Item = (usize, u64)> + use<'_> {
+    fn starts<'a>(&'a self, sources: &'a SourceSet) -> impl Iterator<Item = (usize, u64)> {
         sources.iter().map(|source| (source, self.parts[source].start))
     }
 
@@ -181,8 +181,9 @@ impl Assembly {
             known.epoch = known.epoch.max(assigned.epoch);
             return false;
         }
+        let given_up = assigned.expected.without(expected_now);
         self.assigned = Some(assigned);
-        self.give_up(&assigned.expected.without(expected_now));
+        self.give_up(&given_up);
         true
     }
 
@@ -207,7 +208,7 @@ impl Assembly {
     pub(super) fn expire(&mut self, awaited: &SourceSet) -> bool {
         self.overdue = self.awaits_any(awaited);
         if !self.overdue {
-            self.give_up(&self.expected().without(&self.announced));
+            self.give_up(&self.lacking(&self.announced));
         }
         !self.overdue
     }
@@ -219,7 +220,7 @@ impl Assembly {
 
     /// Returns true if the event waits for a fragment of any of `sources`.
     pub(super) fn awaits_any(&self, sources: &SourceSet) -> bool {
-        !self.awaits().intersection(sources).is_empty()
+        !self.awaits().is_disjoint(sources)
     }
 
     /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay.
@@ -356,11 +357,12 @@ impl Assembly {
 
     /// Returns the expected sources whose fragments have not arrived.
     pub(super) fn missing(&self) -> SourceSet {
-        self.expected().without(&self.arrived)
+        self.lacking(&self.arrived)
     }
 
-    fn expected(&self) -> SourceSet {
-        self.assigned.map(|assigned| assigned.expected).unwrap_or_default()
+    /// Returns the expected sources that are not in `sources`.
+    fn lacking(&self, sources: &SourceSet) -> SourceSet {
+        self.assigned.as_ref().map(|assigned| assigned.expected.without(sources)).unwrap_or_default()
     }
 
     /// Returns the sources whose fragments the event still waits for.
@@ -393,7 +395,7 @@ impl Assembly {
     /// behind.
     pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         event.id = self.event;
-        event.triggered = self.assigned.map(|assigned| assigned.triggered).unwrap_or_default();
+        event.triggered = self.assigned.as_ref().map(|assigned| assigned.triggered).unwrap_or_default();
         event.missing.clear();
         event.missing.extend(self.missing().iter().map(|index| sources[index]));
         event.fragments.clear();

@@ -55,7 +55,7 @@ pub(super) struct Rosters {
 }
 
 /// Change of the expected and awaited sources by a new roster.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Change {
     /// Sources that are no longer expected.
     pub(super) gone: SourceSet,
@@ -88,13 +88,13 @@ impl Rosters {
     }
 
     /// Returns the sources that are down by the latest roster and for which events wait.
-    pub(super) fn awaited(&self) -> SourceSet {
-        self.awaited
+    pub(super) fn awaited(&self) -> &SourceSet {
+        &self.awaited
     }
 
     /// Returns the sources that events assigned under that roster version are expected to have.
     pub(super) fn expected(&self, version: u32) -> Result<SourceSet, RosterError> {
         let found = self.versions.iter().rev().find(|(known, _)| *known == version);
-        found.map(|(_, expected)| *expected).ok_or(RosterError::UnknownVersion(version))
+        found.map(|(_, expected)| expected.clone()).ok_or(RosterError::UnknownVersion(version))
     }
 }

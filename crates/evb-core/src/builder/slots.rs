@@ -247,7 +247,7 @@ impl Slots {
         while let Some((deadline, event)) = self.deadlines.pop_front_if(|(deadline, _)| *deadline <= now) {
             let Some(slot) = self.table.slot(event) else { continue };
             let assembly = &mut self.assemblies[slot.get()];
-            if assembly.is_due_at(deadline) && assembly.expire(&self.rosters.awaited()) {
+            if assembly.is_due_at(deadline) && assembly.expire(self.rosters.awaited()) {
                 self.end_if_over(slot, now, &mut ended);
             }
         }
@@ -312,10 +312,11 @@ impl Slots {
     pub(super) fn waiting(&self) -> impl Iterator<Item = (EventId, SourceSet, SourceSet)> {
         let awaited = self.rosters.awaited();
         let open = self.assemblies.iter().filter(|slot| slot.is_waiting());
-        open.filter(move |slot| !slot.awaits_any(&awaited)).map(|slot| {
+        open.filter(move |slot| !slot.awaits_any(awaited)).map(|slot| {
             let lacking = slot.awaits();
-            let announced = lacking.iter().filter(|source| slot.is_announced(*source)).collect();
-            (slot.event(), announced, lacking.without(&announced))
+            let announced: SourceSet = lacking.iter().filter(|source| slot.is_announced(*source)).collect();
+            let silent = lacking.without(&announced);
+            (slot.event(), announced, silent)
         })
     }
 

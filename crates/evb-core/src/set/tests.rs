@@ -19,7 +19,10 @@ proptest! {
         prop_assert_eq!(x.is_empty(), a.is_empty());
         prop_assert_eq!(x.union(&y), a.union(&b).copied().collect());
         prop_assert_eq!(x.without(&y), a.difference(&b).copied().collect());
+        prop_assert_eq!(x.intersection(&y), a.intersection(&b).copied().collect());
         prop_assert_eq!(x.is_superset(&y), a.is_superset(&b));
+        prop_assert_eq!(x.is_disjoint(&y), a.is_disjoint(&b));
+        prop_assert_eq!(x == y, a == b);
         for index in 0..MAX_SOURCES {
             prop_assert_eq!(x.contains(index), a.contains(&index));
         }
@@ -29,8 +32,19 @@ proptest! {
 #[test]
 fn insert_and_remove_say_what_was() {
     let mut set = SourceSet::default();
-    assert!(set.insert(255) && !set.insert(255));
-    assert!(set.remove(255) && !set.remove(255));
-    assert!(set.is_empty());
-    assert_eq!(SourceSet::first(1000).len(), MAX_SOURCES);
+    for index in [255, 256, MAX_SOURCES - 1] {
+        assert!(!set.remove(index));
+        assert!(set.insert(index) && !set.insert(index));
+        assert!(set.remove(index) && !set.remove(index));
+        assert!(set.is_empty());
+    }
+    // Words that have become zero make no difference.
+    assert_eq!(set, SourceSet::default());
+    assert_eq!(SourceSet::first(2 * MAX_SOURCES).len(), MAX_SOURCES);
+}
+
+#[test]
+fn indices_are_taken_in_ascending_order() {
+    let mut set = SourceSet::from_iter([4000, 3, 300]);
+    assert_eq!(core::iter::from_fn(|| set.take_first()).collect::<Vec<_>>(), [3, 300, 4000]);
 }

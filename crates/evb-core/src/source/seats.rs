@@ -3,11 +3,8 @@
 use crate::{
     id::{BuilderId, Incarnation},
     index::LaneIndex,
-    set::LaneSet,
     wire::control::{MAX_BUILDERS, MalformedMessage},
 };
-
-const _: () = assert!(MAX_BUILDERS <= LaneSet::LIMIT, "a lane has no place in a set of lanes");
 
 /// The builders of a run in the order in which they first appeared in a roster. A builder's
 /// position is the index of its lane for the whole run, even if the builder leaves and joins again.

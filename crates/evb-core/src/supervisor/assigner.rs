@@ -220,14 +220,14 @@ impl Assigner {
         // A confirmation covers all earlier messages, too, so only the last message that needs this
         // number requests it.
         let keys: Vec<_> = batches.keys().copied().collect();
-        let to = Recipients::Builder(roster.builder(builder).id);
+        let id = roster.builder(builder).id;
         for (((answer, version), (mut message, _)), next) in
             batches.into_iter().zip(keys.iter().skip(1).map(Some).chain([None]))
         {
             message.expected = roster.numbers(&roster.expected_by(version));
             message.epoch = outbox.epoch().number();
             message.answer = if next.is_some_and(|(next, _)| *next == answer) { 0 } else { answer };
-            outbox.send(to, Message::Assignments(message));
+            outbox.send(Recipients::Builder(id), Message::Assignments(message));
         }
     }
 
@@ -238,7 +238,7 @@ impl Assigner {
         places.sort_unstable_by_key(|place| place.event);
         let decided = outbox.decided();
         if places.iter().all(|place| roster.expected_by(place.version).is_superset(to)) {
-            return outbox.send(Recipients::Sources(*to), holdings(&places, decided, roster));
+            return outbox.send(Recipients::Sources(to.clone()), holdings(&places, decided, roster));
         }
         for index in Roster::positions(to) {
             let expects = |place: &&Place| roster.expected_by(place.version).contains(index.get());

@@ -288,7 +288,7 @@ impl World {
         for index in 0..4 {
             let meant = match to {
                 Recipients::Everyone => true,
-                Recipients::Sources(set) => index < 2 && set.contains(index),
+                Recipients::Sources(ref set) => index < 2 && set.contains(index),
                 Recipients::Source(id) => peer(index) == Peer::Source(id),
                 Recipients::Builder(id) => peer(index) == Peer::Builder(id),
             };

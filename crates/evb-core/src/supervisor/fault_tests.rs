@@ -30,7 +30,7 @@ impl Stage {
             held.collect()
         };
         let found = self.sent.iter().filter_map(|(to, message)| match message {
-            Message::Holdings(holdings) => Some((*to, holdings.decided, held(holdings))),
+            Message::Holdings(holdings) => Some((to.clone(), holdings.decided, held(holdings))),
             _ => None,
         });
         let found = found.collect();
@@ -253,15 +253,15 @@ fn events_wait_for_a_source_where_that_is_wanted() {
     stage.trigger(1);
     stage.sent.clear();
     assert_eq!(stage.comes_back(source(3), 0), 2);
-    let first = Recipients::Sources([0].into_iter().collect());
-    assert_eq!(stage.holdings(), [(first, 2, vec![(1, vec![1]), (2, vec![2])])]);
+    let first = || Recipients::Sources([0].into_iter().collect());
+    assert_eq!(stage.holdings(), [(first(), 2, vec![(1, vec![1]), (2, vec![2])])]);
     stage.trigger(1);
     stage.sent.clear();
     stage.says(source(3), Message::Ready(Ready {}));
     assert!(
         matches!(&stage.sent[0].1, Message::Roster(roster) if roster.awaited.is_empty() && roster.up == [3, 5])
     );
-    assert_eq!(stage.holdings(), [(first, 3, vec![(1, vec![1, 3]), (2, vec![2])])]);
+    assert_eq!(stage.holdings(), [(first(), 3, vec![(1, vec![1, 3]), (2, vec![2])])]);
     stage.core.handle_disconnect(source(3), "killed", stage.now);
     stage.poll();
     stage.core.stop("test", stage.now);

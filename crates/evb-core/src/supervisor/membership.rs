@@ -115,7 +115,7 @@ impl Membership<'_> {
         let to = self.roster.recipient(seat);
         if self.phase.is_draining() || self.phase.is_reporting() {
             let stop = Stop { cause: "the run takes no more triggers".to_owned() };
-            self.outbox.send(to, Message::Stop(stop));
+            self.outbox.send(to.clone(), Message::Stop(stop));
         }
         if self.phase.is_reporting() {
             self.outbox.send(to, Message::Finish(Finish {}));

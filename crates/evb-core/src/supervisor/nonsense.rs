@@ -9,9 +9,9 @@ use crate::{
     wire::{control::MalformedMessage, journal::Entry},
 };
 
-/// Upper limit of counts, which no run reaches: at 1 MHz, it takes 142 years. Sums of thousands of
+/// Upper limit of counts, which no run reaches: at 1 MHz, it takes 35 years. Sums of 16 383
 /// counts below the limit do not overflow.
-pub(super) const BEYOND_ALL_RUNS: u64 = 1 << 52;
+pub(super) const BEYOND_ALL_RUNS: u64 = 1 << 50;
 
 /// Upper limit of 32-bit counts: incarnations and roster versions.
 const TOO_OFTEN: u32 = 1 << 31;

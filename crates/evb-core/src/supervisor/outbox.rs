@@ -95,7 +95,7 @@ impl Outbox {
 
     /// Returns the sources that receive decisions, and the roster version of the decisions.
     pub(super) fn addressed(&self) -> (SourceSet, u32) {
-        (self.up, self.roster_version)
+        (self.up.clone(), self.roster_version)
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -245,7 +245,7 @@ impl Outbox {
         let decisions = core::mem::replace(&mut self.decisions, fresh);
         self.batch = 0;
         if !self.up.is_empty() {
-            self.queue.push_back(send(Recipients::Sources(self.up), Message::Decisions(decisions)));
+            self.queue.push_back(send(Recipients::Sources(self.up.clone()), Message::Decisions(decisions)));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The recipients of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipients {
     /// All registered and connected peers.
     Everyone,

@@ -140,7 +140,7 @@ impl Roster {
 
     /// Returns the sources that events assigned under that roster version expect.
     pub(super) fn expected_by(&self, version: u32) -> SourceSet {
-        self.expected.get(&version).copied().unwrap_or_default()
+        self.expected.get(&version).cloned().unwrap_or_default()
     }
 
     /// Returns the positions of the sources in a set.

@@ -216,7 +216,7 @@ impl Stage {
             Message::Decisions(decisions) => {
                 let verdicts = decisions.verdicts().unwrap();
                 let plain = verdicts.iter().map(|(event, count, verdict)| (event.number(), *count, *verdict));
-                found.push((*recipients, plain.collect()));
+                found.push((recipients.clone(), plain.collect()));
                 false
             }
             _ => true,
@@ -335,13 +335,13 @@ fn completions_that_come_again_count_once() {
         events.iter().for_each(|event| message.add(&mut last, EventId::new(*event)));
         Message::Completions(message)
     };
-    let to_first = Recipients::Builder(BuilderId::new(1));
+    let to_first = || Recipients::Builder(BuilderId::new(1));
     stage.says(builder(1), completions(0, &[3]));
     stage.says(builder(1), completions(1, &[1]));
-    assert_eq!(stage.accounted, [(to_first, 1), (to_first, 2)]);
+    assert_eq!(stage.accounted, [(to_first(), 1), (to_first(), 2)]);
     stage.trigger(1);
     stage.says(builder(1), completions(0, &[3, 1, 5]));
-    assert_eq!(stage.accounted.last(), Some(&(to_first, 3)));
+    assert_eq!(stage.accounted.last(), Some(&(to_first(), 3)));
     assert_eq!(stage.core.progress().events.complete, 3, "two completions were known");
     stage.says(builder(1), completions(4, &[2]));
     assert_eq!(stage.dropped, [builder(1)], "a gap closes the connection");

@@ -36,7 +36,7 @@ pub const MAX_SLOTS: u32 = 1 << 16;
 pub const MAX_OUTSTANDING: usize = 1 << 20;
 
 /// Most builders of a run (docs/reference/protocol.md RUN-3).
-pub const MAX_BUILDERS: usize = crate::set::MAX_SOURCES;
+pub const MAX_BUILDERS: usize = 1024;
 
 /// The supervisor's decision about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

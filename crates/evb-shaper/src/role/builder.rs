@@ -177,10 +177,10 @@ impl BuilderRole {
         if core::mem::take(&mut self.expects_end) {
             return Some(BuilderOutput::ExpectEnd);
         }
-        if let Some(lane) = take_first(&mut self.closing) {
+        if let Some(lane) = self.closing.take_first() {
             return Some(BuilderOutput::Close(Target::Lane(lane)));
         }
-        if let Some(lane) = take_first(&mut self.opened) {
+        if let Some(lane) = self.opened.take_first() {
             return Some(BuilderOutput::Lane(lane));
         }
         self.poll_machine(now).or_else(|| self.poll_report(now))
@@ -322,14 +322,8 @@ impl BuilderRole {
             found.map_err(|_| RoleFault::Roster("it expects a source that is not in the run".to_owned()))
         };
         let (up, awaited) = (indices(&roster.up)?, indices(&roster.awaited)?);
-        self.core.handle_roster(roster.version, up, awaited, now);
-        self.drop_lanes_but(up, now);
+        self.core.handle_roster(roster.version, up.clone(), awaited, now);
+        self.drop_lanes_but(&up, now);
         Ok(())
     }
-}
-
-fn take_first(lanes: &mut LaneSet) -> Option<LaneIndex> {
-    let lane = lanes.iter().next()?;
-    lanes.remove(lane);
-    Some(lane)
 }

@@ -69,11 +69,11 @@ impl SupervisorHost {
     }
 
     fn recipients(&self, to: Recipients) -> impl Iterator<Item = &(Peer, EndIndex)> {
-        let is_meant = move |(position, (peer, _)): &(usize, &(Peer, EndIndex))| match to {
+        let is_meant = move |(position, (peer, _)): &(usize, &(Peer, EndIndex))| match &to {
             Recipients::Everyone => true,
             Recipients::Sources(set) => *position < self.sources && set.contains(*position),
-            Recipients::Source(id) => *peer == Peer::Source(id),
-            Recipients::Builder(id) => *peer == Peer::Builder(id),
+            Recipients::Source(id) => *peer == Peer::Source(*id),
+            Recipients::Builder(id) => *peer == Peer::Builder(*id),
         };
         self.peers.iter().enumerate().filter(is_meant).map(|(_, peer)| peer)
     }

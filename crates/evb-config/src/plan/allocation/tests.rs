@@ -36,10 +36,10 @@ fn every_host_but_the_first_has_a_source_and_a_builder() {
 }
 
 #[test]
-fn a_thousand_hosts_have_as_many_roles_as_a_run_can() {
-    let names: Vec<String> = (0..1000).map(|number| format!("node{number:04}")).collect();
+fn five_thousand_hosts_have_as_many_roles_as_a_run_can() {
+    let names: Vec<String> = (0..5000).map(|number| format!("node{number:04}")).collect();
     let config = planned(&format!("--hosts {}", names.join(" ")));
-    assert_eq!((config.sources.len(), config.builders.len()), (256, 256));
+    assert_eq!((config.sources.len(), config.builders.len()), (4096, 1024));
 }
 
 #[test]

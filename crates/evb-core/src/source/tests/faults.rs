@@ -13,7 +13,7 @@ use crate::{
     rng::Rng,
     source::SourceCore,
     units::Bytes,
-    wire::control::{Holding, Holdings, Verdict},
+    wire::control::{Holding, Holdings, MAX_BUILDERS, Verdict},
 };
 
 fn roster(builders: &[(u16, u32)]) -> Vec<(BuilderId, Incarnation)> {
@@ -182,7 +182,7 @@ fn holdings_that_make_no_sense_are_refused() {
     }
     let flood = Holding { builder: 0, events: vec![1; (1 << 20) + 1] };
     assert!(source.handle_holdings(&Holdings { decided: 1 << 40, held: vec![flood] }).is_err());
-    let many: Vec<_> = (1..=300).map(|id| (id, 1)).collect();
+    let many: Vec<_> = (1..=MAX_BUILDERS as u16 + 1).map(|id| (id, 1)).collect();
     assert!(source.handle_roster(&roster(&many)).is_err(), "more lanes than a source can have");
 }
 

@@ -162,7 +162,7 @@ impl BuilderModel {
             if self.settled.iter().any(|(settled, _)| *settled == event) {
                 continue;
             }
-            let fresh = OpenEvent { expected, epoch: batch.epoch, since: now };
+            let fresh = OpenEvent { expected: expected.clone(), epoch: batch.epoch, since: now };
             self.open.entry(event).or_insert(fresh);
         }
         let answer = batch.answer;

@@ -90,7 +90,7 @@ impl Reading {
         let boot_id = self.core.plan.boot_id.clone();
         self.go_on_by(&boot_id, now);
         let mut core = self.core;
-        core.outbox.address(*core.roster.up(), core.roster.version());
+        core.outbox.address(core.roster.up().clone(), core.roster.version());
         core.outbox.keep_journal();
         core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
         core.outbox.raise_epoch(now);

@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
     trigger::TriggerKind,
     wire::{
-        control::{Completions, Decisions, Role},
+        control::{Completions, Decisions, MAX_BUILDERS, Role},
         journal::{
             Accounted, Begun, Blame, Change, Decided, Entry, Finding, Lost, Membership, Reassigned,
             Registered, RosterChange, Started, Totals,
@@ -135,8 +135,8 @@ fn peers_are_known_and_come_one_life_after_the_other() {
 fn there_are_no_more_builders_than_are_possible() {
     let added = |builder| What::Membership(Membership { builder, change: Change::Added });
     let mut journal = half_way();
-    journal.extend((3..=256).map(|id| Entry { at_ns: 2_000_000, what: Some(added(id)) }));
-    are_refused(&journal, [(added(257), "more builders")]);
+    journal.extend((3..=MAX_BUILDERS as u32).map(|id| Entry { at_ns: 2_000_000, what: Some(added(id)) }));
+    are_refused(&journal, [(added(MAX_BUILDERS as u32 + 1), "more builders")]);
 }
 
 /// Returns a valid decision for that run: event 8 is assigned to builder 1.
@@ -278,5 +278,5 @@ fn a_text_is_read_as_far_as_a_report_bears_it() {
 #[test]
 fn counts_below_the_limit_can_be_added_up() {
     // The sum covers all outcomes of all builders, in present and earlier incarnations.
-    assert!((BEYOND_ALL_RUNS - 1).checked_mul(2 * 256 * 7).is_some());
+    assert!((BEYOND_ALL_RUNS - 1).checked_mul(2 * MAX_BUILDERS as u64 * 7).is_some());
 }

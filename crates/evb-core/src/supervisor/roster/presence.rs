@@ -128,7 +128,7 @@ impl Roster {
     /// Marks a source as down: later decisions are no longer sent to it.
     pub(in crate::supervisor) fn lower(&mut self, index: SourceIndex, outbox: &mut Outbox) {
         self.up.remove(index.get());
-        outbox.address(self.up, self.version);
+        outbox.address(self.up.clone(), self.version);
         self.sources[index].told = outbox.decided();
     }
 
@@ -179,7 +179,7 @@ impl Roster {
             self.up = self.connected_sources();
         }
         self.remember_expected(used);
-        outbox.address(self.up, self.version);
+        outbox.address(self.up.clone(), self.version);
         let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
         let (up, awaited) = (positions(&self.up), positions(&self.awaited));
         outbox.journal(What::Roster(RosterChange { version: self.version, up, awaited }), now);

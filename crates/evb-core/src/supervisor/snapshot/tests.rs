@@ -10,7 +10,7 @@ use crate::{
     index::SourceIndex,
     trigger::TriggerKind,
     wire::{
-        control::Outcome,
+        control::{MAX_BUILDERS, Outcome},
         journal::{Blame, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Totals, What},
     },
 };
@@ -165,7 +165,7 @@ fn impossible_peers_are_refused() {
         ("above 65535", |totals| first(totals).id = 65_537),
         ("more builders", |totals| {
             let more = |id| BuilderTotals { id, membership: Change::Added, ..BuilderTotals::default() };
-            totals.builders.extend((3..=257).map(more));
+            totals.builders.extend((3..=MAX_BUILDERS as u32 + 1).map(more));
         }),
         ("larger than any possible", |totals| first(totals).incarnation = u32::MAX),
         ("too long", |totals| first(totals).listen = "x".repeat(301)),

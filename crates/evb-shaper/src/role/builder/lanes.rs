@@ -105,7 +105,7 @@ impl BuilderRole {
     /// Drops the lanes of sources that are down. The connection of a frozen source stays open, and
     /// if its lane were kept, a few frozen sources could hold the whole budget with their grants.
     /// When a frozen source resumes, it connects again (docs/reference/protocol.md LANE-23).
-    pub(super) fn drop_lanes_but(&mut self, up: SourceSet, now: Instant) {
+    pub(super) fn drop_lanes_but(&mut self, up: &SourceSet, now: Instant) {
         for lane in LaneIndex::all(self.lanes.len()).filter(|lane| !up.contains(lane.get())) {
             if self.lanes[lane] != LaneState::Closed {
                 self.drop_lane(lane, &"its source is down", now);

@@ -267,13 +267,13 @@ impl SupervisorHost {
     }
 
     fn send(&self, to: Recipients, message: &Control, around: &mut Surroundings<'_>) {
-        let is_meant = |peer: Peer| match (to, peer) {
+        let is_meant = |peer: Peer| match (&to, peer) {
             (Recipients::Everyone, _) => true,
             (Recipients::Sources(set), Peer::Source(id)) => {
                 self.sources.binary_search(&id).is_ok_and(|index| set.contains(index))
             }
-            (Recipients::Source(id), peer) => peer == Peer::Source(id),
-            (Recipients::Builder(id), peer) => peer == Peer::Builder(id),
+            (Recipients::Source(id), peer) => peer == Peer::Source(*id),
+            (Recipients::Builder(id), peer) => peer == Peer::Builder(*id),
             (Recipients::Sources(_), _) => false,
         };
         if !matches!(message.message, Some(Message::Heartbeat(_))) {
