@@ -88,18 +88,12 @@ impl<K: Member> IndexSet<K> {
     }
 
     /// Adds an index. Returns true if the set did not contain it before.
+    #[inline]
     pub fn insert(&mut self, index: K::Index) -> bool {
         let index = K::number(index);
-        debug_assert!(index < Self::LIMIT, "{index} is beyond every set");
-        let place = index / 64;
-        let word = match place.checked_sub(INLINE) {
-            None => &mut self.low[place],
-            Some(place) => {
-                if place >= self.high.len() {
-                    self.high.resize(place + 1, 0);
-                }
-                &mut self.high[place]
-            }
+        let word = match self.low.get_mut(index / 64) {
+            Some(word) => word,
+            None => self.high_word(index),
         };
         let bit = 1 << (index % 64);
         let new = *word & bit == 0;
@@ -108,18 +102,29 @@ impl<K: Member> IndexSet<K> {
     }
 
     /// Removes an index. Returns true if the set contained it.
+    #[inline]
     pub fn remove(&mut self, index: K::Index) -> bool {
-        let index = K::number(index);
-        let place = index / 64;
-        let word = match place.checked_sub(INLINE) {
-            None => Some(&mut self.low[place]),
-            Some(place) => self.high.get_mut(place),
-        };
-        let Some(word) = word else { return false };
-        let bit = 1 << (index % 64);
-        let was = *word & bit != 0;
-        *word &= !bit;
+        let was = self.contains(index);
+        if was {
+            let index = K::number(index);
+            let word = match self.low.get_mut(index / 64) {
+                Some(word) => word,
+                None => self.high_word(index),
+            };
+            *word &= !(1 << (index % 64));
+        }
         was
+    }
+
+    /// Returns the word of an index from 256 on.
+    #[cold]
+    fn high_word(&mut self, index: usize) -> &mut u64 {
+        debug_assert!(index < Self::LIMIT, "{index} is beyond every set");
+        let place = index / 64 - INLINE;
+        if place >= self.high.len() {
+            self.high.resize(place + 1, 0);
+        }
+        &mut self.high[place]
     }
 
     /// Removes and returns the lowest index.
@@ -130,19 +135,43 @@ impl<K: Member> IndexSet<K> {
     }
 
     /// Returns true if the set contains the index.
+    #[inline]
     pub fn contains(&self, index: K::Index) -> bool {
         let index = K::number(index);
         self.word(index / 64) & (1 << (index % 64)) != 0
     }
 
+    /// Removes all indices.
+    pub fn clear(&mut self) {
+        self.low = [0; INLINE];
+        self.high.clear();
+    }
+
+    /// Adds all indices of `other`.
+    pub fn add_all(&mut self, other: &Self) {
+        self.low.iter_mut().zip(other.low).for_each(|(mine, theirs)| *mine |= theirs);
+        if !other.high.is_empty() {
+            self.high.resize(self.high.len().max(other.high.len()), 0);
+            self.high.iter_mut().zip(&other.high).for_each(|(mine, theirs)| *mine |= theirs);
+        }
+    }
+
     /// Returns true if the set contains all indices of `other`.
+    #[inline]
     pub fn is_superset(&self, other: &Self) -> bool {
-        self.compare(other, |mine, theirs| theirs & !mine == 0)
+        other.are_zero(|place, theirs| theirs & !self.word(place))
     }
 
     /// Returns true if the set has no index in common with `other`.
+    #[inline]
     pub fn is_disjoint(&self, other: &Self) -> bool {
-        self.compare(other, |mine, theirs| mine & theirs == 0)
+        self.are_zero(|place, mine| mine & other.word(place))
+    }
+
+    /// Returns true if each index of the set is in `first` or in `second`.
+    #[inline]
+    pub fn is_covered_by(&self, first: &Self, second: &Self) -> bool {
+        self.are_zero(|place, mine| mine & !(first.word(place) | second.word(place)))
     }
 
     /// Returns the indices that are in `self`, in `other`, or in both.
@@ -164,6 +193,7 @@ impl<K: Member> IndexSet<K> {
     }
 
     /// Returns true if the set is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.low == [0; INLINE] && self.high.iter().all(|word| *word == 0)
     }
@@ -174,85 +204,101 @@ impl<K: Member> IndexSet<K> {
     }
 
     /// Returns the indices in ascending order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = K::Index> + use<'_, K> {
-        let is_empty = self.low == [0; INLINE];
-        let low = Indices { words: self.low, at: if is_empty { INLINE } else { 0 } };
-        let high =
-            self.high.iter().enumerate().flat_map(|(at, word)| Bits(*word).map(move |bit| at * 64 + bit));
-        low.chain(high.map(|index| INLINE * 64 + index)).map(K::at)
+        Indices::new(self.low, &self.high, &[]).map(K::at)
     }
 
+    /// Returns the indices that are not in `other`, in ascending order.
+    #[inline]
+    pub fn iter_without<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = K::Index> + use<'a, K> {
+        let low = combine(self.low, other.low, |mine, theirs| mine & !theirs);
+        Indices::new(low, &self.high, &other.high).map(K::at)
+    }
+
+    #[inline]
     fn word(&self, place: usize) -> u64 {
-        match place.checked_sub(INLINE) {
-            None => self.low[place],
-            Some(place) => self.high.get(place).copied().unwrap_or_default(),
+        match self.low.get(place) {
+            Some(word) => *word,
+            None => self.high.get(place - INLINE).copied().unwrap_or_default(),
         }
     }
 
-    fn compare(&self, other: &Self, holds: impl Fn(u64, u64) -> bool) -> bool {
-        self.low.iter().zip(other.low).all(|(mine, theirs)| holds(*mine, theirs))
-            && (INLINE..INLINE + self.high.len().max(other.high.len()))
-                .all(|place| holds(self.word(place), other.word(place)))
+    /// Returns true if `of` is zero for each word and its place.
+    #[inline]
+    fn are_zero(&self, of: impl Fn(usize, u64) -> u64) -> bool {
+        let low = (0..INLINE).fold(0, |rest, place| rest | of(place, self.low[place]));
+        low == 0 && self.high.iter().zip(INLINE..).all(|(word, place)| of(place, *word) == 0)
     }
 
-    fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
-        let mut low = self.low;
-        low.iter_mut().zip(other.low).for_each(|(mine, theirs)| *mine = combine(*mine, theirs));
+    #[inline]
+    fn zip(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        let low = combine(self.low, other.low, &join);
         let places = INLINE..INLINE + self.high.len().max(other.high.len());
-        let high = places.map(|place| combine(self.word(place), other.word(place))).collect();
+        let high = places.map(|place| join(self.word(place), other.word(place))).collect();
         Self { low, high, members: PhantomData }
     }
 }
 
+#[inline]
+fn combine(mut mine: [u64; INLINE], theirs: [u64; INLINE], join: impl Fn(u64, u64) -> u64) -> [u64; INLINE] {
+    mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = join(*mine, theirs));
+    mine
+}
+
 impl<K: Member> PartialEq for IndexSet<K> {
     fn eq(&self, other: &Self) -> bool {
-        self.compare(other, |mine, theirs| mine == theirs)
+        self.is_superset(other) && other.is_superset(self)
     }
 }
 
 impl<K: Member> Eq for IndexSet<K> {}
 
-/// Iterator over the indices of the inline words of an [`IndexSet`], ascending.
+/// Iterator over the indices of an [`IndexSet`], ascending.
 ///
 /// For each event, the code iterates over several sets, most of which are empty; so iteration over
 /// an empty set has to be cheap.
 #[derive(Clone, Debug)]
-struct Indices {
-    words: [u64; INLINE],
-    /// Index of the current word in `words`.
-    at: usize,
+struct Indices<'a> {
+    low: [u64; INLINE],
+    high: &'a [u64],
+    /// Bits that are left out of `high`.
+    without: &'a [u64],
+    /// Bits of the current word that the iterator has not returned.
+    word: u64,
+    /// Place of the current word.
+    place: usize,
 }
 
-impl Iterator for Indices {
+impl<'a> Indices<'a> {
+    #[inline]
+    fn new(low: [u64; INLINE], high: &'a [u64], without: &'a [u64]) -> Self {
+        let place = if low == [0; INLINE] { INLINE - 1 } else { 0 };
+        Self { low, high, without, word: low[place], place }
+    }
+}
+
+impl Iterator for Indices<'_> {
     type Item = usize;
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
         loop {
-            let word = self.words.get_mut(self.at)?;
-            let bit = word.trailing_zeros() as usize;
-            if let Some(lower) = word.checked_sub(1) {
-                *word &= lower;
-                return Some(self.at * 64 + bit);
+            if let Some(lower) = self.word.checked_sub(1) {
+                let bit = self.word.trailing_zeros() as usize;
+                self.word &= lower;
+                return Some(self.place * 64 + bit);
             }
-            self.at += 1;
+            let place = self.place + 1;
+            self.word = match self.low.get(place) {
+                Some(word) => *word,
+                None => {
+                    let place = place - INLINE;
+                    self.high.get(place)? & !self.without.get(place).unwrap_or(&0)
+                }
+            };
+            self.place = place;
         }
-    }
-}
-
-/// Iterator over the positions of the bits that are set in a word, ascending.
-#[derive(Clone, Debug)]
-struct Bits(u64);
-
-impl Iterator for Bits {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        let lower = self.0.checked_sub(1)?;
-        let bit = self.0.trailing_zeros() as usize;
-        self.0 &= lower;
-        Some(bit)
     }
 }
 

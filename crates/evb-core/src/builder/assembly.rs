@@ -113,15 +113,21 @@ impl Assembly {
     /// that their small fragments can take together.
     pub(super) fn open(&mut self, event: EventId, sources: usize, room: usize, now: Instant) {
         debug_assert_eq!(self.state, State::Free);
-        let (mut arena, mut parts) = (core::mem::take(&mut self.arena), core::mem::take(&mut self.parts));
-        if arena.capacity() < room {
+        if self.arena.capacity() < room {
             // `extend` would double the arena, beyond the promised memory bound, so all of it is
             // reserved at once. The kernel provides pages only when they are written.
-            arena = BytesMut::with_capacity(room);
+            self.arena = BytesMut::with_capacity(room);
         }
-        parts.resize_with(sources, Part::default);
-        parts.iter_mut().for_each(|part| part.room = 0..0);
-        *self = Self { event, state: State::Open, opened: now, arena, parts, ..Self::default() };
+        self.parts.resize_with(sources, Part::default);
+        self.parts.iter_mut().for_each(|part| part.room = 0..0);
+        (self.event, self.state, self.opened) = (event, State::Open, now);
+        self.assigned = None;
+        self.put_off(Instant::default());
+        self.announced.clear();
+        self.arrived.clear();
+        self.given_up.clear();
+        self.arrivals = Arrivals::default();
+        self.lent = 0;
     }
 
     /// Returns the event of a slot that is not free.
@@ -144,8 +150,11 @@ impl Assembly {
     }
 
     /// Returns the arrivals of the last two fragments; `None` if none arrived or some are missing.
+    #[inline]
     pub(super) fn completed_by(&self) -> Option<Arrivals> {
-        (self.missing().is_empty() && !self.arrived.is_empty()).then_some(self.arrivals)
+        let expected = self.assigned.as_ref().map(|assigned| &assigned.expected);
+        let is_complete = expected.is_none_or(|expected| self.arrived.is_superset(expected));
+        (is_complete && !self.arrived.is_empty()).then_some(self.arrivals)
     }
 
     /// Returns true if that source announced its fragment.
@@ -164,9 +173,15 @@ impl Assembly {
         self.starts(&self.arrived)
     }
 
+    /// Returns true if a fragment was announced and has not arrived.
+    #[inline]
+    pub(super) fn has_unfinished(&self) -> bool {
+        !self.arrived.is_superset(&self.announced)
+    }
+
     /// Returns sources and lane offsets of the fragments that were announced and have not arrived.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.announced().filter(|(source, _)| !self.arrived.contains(*source))
+        self.announced.iter_without(&self.arrived).map(|source| (source, self.parts[source].start))
     }
 
     fn starts<'a>(&'a self, sources: &'a SourceSet) -> impl Iterator<Item = (usize, u64)> {
@@ -181,9 +196,10 @@ impl Assembly {
             known.epoch = known.epoch.max(assigned.epoch);
             return false;
         }
-        let given_up = assigned.expected.without(expected_now);
+        if !expected_now.is_superset(&assigned.expected) {
+            self.give_up(&assigned.expected.without(expected_now));
+        }
         self.assigned = Some(assigned);
-        self.give_up(&given_up);
         true
     }
 
@@ -225,7 +241,9 @@ impl Assembly {
 
     /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay.
     pub(super) fn give_up(&mut self, sources: &SourceSet) {
-        self.given_up = self.given_up.union(&sources.without(&self.arrived));
+        sources.iter_without(&self.arrived).for_each(|source| {
+            self.given_up.insert(source);
+        });
     }
 
     /// Gives up a fragment that the source announced and did not deliver. Returns false if the
@@ -252,6 +270,7 @@ impl Assembly {
 
     /// Makes room for a payload whose first bytes have arrived. Returns true if the payload has
     /// memory of its own.
+    #[inline]
     pub(super) fn begin(&mut self, source: usize, pool: &mut Pool) -> bool {
         let part = &mut self.parts[source];
         let length = part.length as usize;
@@ -266,6 +285,7 @@ impl Assembly {
 
     /// Stores payload bytes from `position` on. `running` adds those with memory of their own to
     /// the checksum.
+    #[inline]
     pub(super) fn write(
         &mut self,
         source: usize,
@@ -340,9 +360,10 @@ impl Assembly {
     }
 
     /// Returns true if the event waits for no further fragment.
+    #[inline]
     pub(super) fn is_over(&self) -> bool {
         let Some(assigned) = &self.assigned else { return false };
-        self.state == State::Open && self.arrived.union(&self.given_up).is_superset(&assigned.expected)
+        self.state == State::Open && assigned.expected.is_covered_by(&self.arrived, &self.given_up)
     }
 
     /// Ends the assembly: the event goes to the sink, and the slot accepts no more fragments.
@@ -397,7 +418,12 @@ impl Assembly {
         event.id = self.event;
         event.triggered = self.assigned.as_ref().map(|assigned| assigned.triggered).unwrap_or_default();
         event.missing.clear();
-        event.missing.extend(self.missing().iter().map(|index| sources[index]));
+        if let Some(assigned) = &self.assigned
+            && !self.arrived.is_superset(&assigned.expected)
+        {
+            let missing = assigned.expected.iter_without(&self.arrived);
+            event.missing.extend(missing.map(|index| sources[index]));
+        }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {
             let place = match core::mem::take(&mut part.place) {

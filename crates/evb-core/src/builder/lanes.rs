@@ -124,11 +124,9 @@ impl<P: GrantPolicy> Lanes<P> {
                 self.dirty.insert(grant.lane);
             }
         }
-        let due = self.commits.take_due(now).union(&self.answers.take_due(now));
-        self.dirty = self.dirty.union(&due);
-        let lane = self.dirty.iter().next()?;
-        self.dirty.remove(lane);
-        Some(lane)
+        self.commits.take_due(now, &mut self.dirty);
+        self.answers.take_due(now, &mut self.dirty);
+        self.dirty.take_first()
     }
 
     /// Declares overdue transmissions lost, and marks the lanes on which the builder has to repeat
@@ -287,7 +285,9 @@ impl<P: GrantPolicy> Lanes<P> {
                 self.lanes[source].counters_mut().missing += 1;
             }
         }
-        event.unfinished().for_each(|(source, start)| self.settle(LaneIndex::new(source), start));
+        if event.has_unfinished() {
+            event.unfinished().for_each(|(source, start)| self.settle(LaneIndex::new(source), start));
+        }
     }
 
     /// Counts the fragments of an unassigned event that lost its slot.

@@ -24,6 +24,7 @@ impl Latency {
     }
 
     /// Counts one latency, given in ns.
+    #[inline]
     pub(super) fn record(&mut self, nanos: u64) {
         let micros = (nanos + 500) / 1000;
         self.histogram.saturating_record(micros);

@@ -47,17 +47,18 @@ impl Later {
         self.next
     }
 
-    /// Takes out the lanes that have waited long enough.
-    pub(super) fn take_due(&mut self, now: Instant) -> LaneSet {
+    /// Moves the lanes that have waited long enough into `due`.
+    pub(super) fn take_due(&mut self, now: Instant, due: &mut LaneSet) {
         if self.is_empty() {
             self.next = None;
-            return LaneSet::default();
+            return;
         }
         if *self.next.get_or_insert(now + self.tick) > now {
-            return LaneSet::default();
+            return;
         }
-        let due = core::mem::replace(&mut self.seen, core::mem::take(&mut self.fresh));
+        due.add_all(&self.seen);
+        self.seen.clear();
+        core::mem::swap(&mut self.seen, &mut self.fresh);
         self.next = (!self.seen.is_empty()).then(|| now + self.tick);
-        due
     }
 }

@@ -402,7 +402,7 @@ impl Slots {
         if !assembly.is_over() {
             if !undo::is_undone(Fix::Cccd56c)
                 && assembly.is_overdue()
-                && !assembly.awaits_any(&self.rosters.awaited())
+                && !assembly.awaits_any(self.rosters.awaited())
             {
                 self.put_off(slot, now);
             }

@@ -1,14 +1,16 @@
 use core::time::Duration;
 
 use super::Later;
-use crate::{index::LaneIndex, time::Instant};
+use crate::{index::LaneIndex, set::LaneSet, time::Instant};
 
 fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
 fn due(later: &mut Later, millis: u64) -> Vec<usize> {
-    later.take_due(at(millis)).iter().map(LaneIndex::get).collect()
+    let mut due = LaneSet::default();
+    later.take_due(at(millis), &mut due);
+    due.iter().map(LaneIndex::get).collect()
 }
 
 #[test]

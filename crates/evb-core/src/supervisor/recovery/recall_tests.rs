@@ -190,7 +190,7 @@ fn decisions_follow_each_other_and_are_of_known_events() {
             (with(|decided| decided.roster_version = 7), "unknown roster version"),
             (blames(&[3]), "more than were inhibited"),
             (blames(&[FAR]), "larger than any possible"),
-            (blames(&[1 << 51, 1 << 51, 1 << 51]), "larger than any possible"),
+            (blames(&[1 << 49, 1 << 49, 1 << 49]), "larger than any possible"),
         ],
     );
     let over = Entry { at_ns: 2_000_000, what: Some(What::Over(1)) };

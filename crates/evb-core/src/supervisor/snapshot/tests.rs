@@ -132,12 +132,12 @@ fn impossible_counts_of_events_are_refused() {
         ("more than were inhibited", |totals| totals.blames[0].inhibited = 3),
         ("larger than any possible", |totals| totals.blames[0].inhibited = HUGE),
         ("larger than any possible", |totals| {
-            totals.blames = vec![Blame { inhibited: 1 << 51, ..Blame::default() }; 3]
+            totals.blames = vec![Blame { inhibited: 1 << 49, ..Blame::default() }; 3]
         }),
         ("more than were lost", |totals| totals.losses[0].events = 2),
         ("larger than any possible", |totals| totals.losses[0].events = HUGE),
         ("larger than any possible", |totals| {
-            totals.losses = vec![CauseOfLoss { cause: String::new(), events: 1 << 51 }; 3];
+            totals.losses = vec![CauseOfLoss { cause: String::new(), events: 1 << 49 }; 3];
         }),
     ]);
 }
@@ -190,7 +190,7 @@ fn impossible_books_of_builders_are_refused() {
         ("larger than any possible", |totals| present(totals).moved = HUGE),
         ("larger than any possible", |totals| present(totals).faults = HUGE),
         ("than were assigned to it", |totals| present(totals).lost = 5),
-        ("than were assigned to it", |totals| past(totals).lost_with_it = 1 << 51),
+        ("than were assigned to it", |totals| past(totals).lost_with_it = 1 << 49),
         ("larger than any possible", |totals| past(totals).rejected = HUGE),
         // Each of these counts is possible by itself, but contradicts the builder's events.
         ("match its outstanding events", |totals| present(totals).assigned += 1),
