@@ -126,7 +126,7 @@ impl Bench {
             queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
-        let shaping = Shaping::Credit { budget: BUDGET, chunk: CHUNK, sources_at_once };
+        let shaping = Shaping::Credit { budget: BUDGET, groups: Vec::new(), chunk: CHUNK, sources_at_once };
         let policy = shaping.policy(LANES, PacketCost::tcp(1500, CELL), 1);
         let now = Instant::from_nanos(1_000_000_000);
         let bound = BuilderCore::<Policy>::memory_bound(&config);

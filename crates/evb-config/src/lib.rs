@@ -123,6 +123,7 @@ impl Config {
         match shaping.mode {
             ShapingMode::Credit => Shaping::Credit {
                 budget,
+                groups: Vec::new(),
                 chunk: shaping.chunk,
                 sources_at_once: shaping.sources_at_once.map(|count| count as usize),
             },

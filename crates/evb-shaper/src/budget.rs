@@ -1,6 +1,13 @@
 //! [`BudgetTree`]: divides the network buffers that builders share into budgets of bytes under way.
 
+mod lanes;
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use evb_core::{index::BuilderIndex, units::Bytes};
+
+pub use lanes::{BudgetGroup, BuilderBudget, budgets};
 
 /// Buffers on the way to builders: a switch port, the packet memory of the ASIC behind several
 /// ports, the trunk between two switches. Each builder is behind one buffer, which may itself be
@@ -65,58 +72,121 @@ impl BudgetTree {
 
     /// Returns the budget of each builder.
     pub fn divide(&self) -> Vec<Bytes> {
-        let mut shares: Vec<Option<u64>> = vec![None; self.builders.len()];
         // All budgets rise together until a buffer is full. The budgets of the builders behind a
         // full buffer are final, and the budgets of the other builders continue to rise.
-        while let Some((level, full)) = self.next_full(&shares) {
-            for (builder, share) in shares.iter_mut().enumerate() {
-                if share.is_none() && self.is_behind(BuilderIndex::new(builder), full) {
-                    *share = Some(level);
-                }
-            }
+        let mut filling = Filling::new(self);
+        while let Some((level, full)) = filling.next_full() {
+            filling.close(full, level);
         }
-        shares.into_iter().map(|share| Bytes::new(share.unwrap_or(u64::MAX))).collect()
+        filling.shares.into_iter().map(|share| Bytes::new(share.unwrap_or(u64::MAX))).collect()
     }
 
     /// Returns the name, the load and the capacity of each buffer, if every builder uses its whole
     /// budget from `budgets`.
-    pub fn loads<'a>(&'a self, budgets: &'a [Bytes]) -> impl Iterator<Item = (&'a str, Bytes, Bytes)> + 'a {
-        self.nodes.iter().enumerate().map(move |(index, node)| {
-            let behind = budgets
-                .iter()
-                .enumerate()
-                .filter(|(builder, _)| self.is_behind(BuilderIndex::new(*builder), index));
-            (node.name.as_str(), behind.map(|(_, budget)| *budget).sum(), node.capacity)
-        })
+    pub fn loads<'a>(&'a self, budgets: &[Bytes]) -> impl Iterator<Item = (&'a str, Bytes, Bytes)> + 'a {
+        let mut loads = vec![Bytes::ZERO; self.nodes.len()];
+        for (behind, budget) in self.builders.iter().zip(budgets) {
+            loads[*behind] += *budget;
+        }
+        // A buffer is added after the buffer that it is behind.
+        for (index, node) in self.nodes.iter().enumerate().rev() {
+            let load = loads[index];
+            if let Some(parent) = node.parent {
+                loads[parent] += load;
+            }
+        }
+        self.nodes.iter().zip(loads).map(|(node, load)| (node.name.as_str(), load, node.capacity))
+    }
+}
+
+/// The state of a division: the budgets that are final, and the rest of each buffer.
+struct Filling<'t> {
+    tree: &'t BudgetTree,
+    shares: Vec<Option<u64>>,
+    /// Sum of the final budgets behind each buffer.
+    taken: Vec<u64>,
+    /// Number of builders behind each buffer whose budgets are not final.
+    open: Vec<u64>,
+    /// Buffers directly behind each buffer.
+    children: Vec<Vec<usize>>,
+    /// Builders directly behind each buffer.
+    members: Vec<Vec<usize>>,
+    /// Budgets at which buffers are full, the smallest first. An entry whose budget is no longer
+    /// that of its buffer is ignored.
+    levels: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl<'t> Filling<'t> {
+    fn new(tree: &'t BudgetTree) -> Self {
+        let count = tree.nodes.len();
+        let mut filling = Self {
+            tree,
+            shares: vec![None; tree.builders.len()],
+            taken: vec![0; count],
+            open: vec![0; count],
+            children: vec![Vec::new(); count],
+            members: vec![Vec::new(); count],
+            levels: BinaryHeap::new(),
+        };
+        for (builder, behind) in tree.builders.iter().enumerate() {
+            filling.members[*behind].push(builder);
+            filling.open[*behind] += 1;
+        }
+        for (index, node) in tree.nodes.iter().enumerate().rev() {
+            if let Some(parent) = node.parent {
+                filling.children[parent].push(index);
+                filling.open[parent] += filling.open[index];
+            }
+        }
+        (0..count).for_each(|index| filling.note_level(index));
+        filling
+    }
+
+    /// Returns the budget at which a buffer is full, if any budget behind it still rises.
+    fn level(&self, node: usize) -> Option<u64> {
+        let rest = self.tree.nodes[node].capacity.count().saturating_sub(self.taken[node]);
+        rest.checked_div(self.open[node])
+    }
+
+    fn note_level(&mut self, node: usize) {
+        if let Some(level) = self.level(node) {
+            self.levels.push(Reverse((level, node)));
+        }
     }
 
     /// Returns the buffer that is full first when all budgets that are not final rise together, and
     /// the budget at which it is full.
-    fn next_full(&self, shares: &[Option<u64>]) -> Option<(u64, usize)> {
-        let level = |(index, node): (usize, &Node)| {
-            let behind = || {
-                shares
-                    .iter()
-                    .enumerate()
-                    .filter(|(builder, _)| self.is_behind(BuilderIndex::new(*builder), index))
-            };
-            let taken = behind().filter_map(|(_, share)| *share).fold(0, u64::saturating_add);
-            let open = behind().filter(|(_, share)| share.is_none()).count() as u64;
-            let level = node.capacity.count().saturating_sub(taken).checked_div(open)?;
-            Some((level, index))
-        };
-        self.nodes.iter().enumerate().filter_map(level).min()
+    fn next_full(&mut self) -> Option<(u64, usize)> {
+        loop {
+            let Reverse((level, node)) = self.levels.pop()?;
+            if self.level(node) == Some(level) {
+                return Some((level, node));
+            }
+        }
     }
 
-    fn is_behind(&self, builder: BuilderIndex, node: usize) -> bool {
-        let mut at = self.builders.get(builder.get()).copied();
-        while let Some(index) = at {
-            if index == node {
-                return true;
+    /// Makes the budgets behind a full buffer final.
+    fn close(&mut self, full: usize, level: u64) {
+        let mut below = vec![full];
+        let mut closed = 0;
+        while let Some(node) = below.pop() {
+            for builder in &self.members[node] {
+                if self.shares[*builder].is_none() {
+                    self.shares[*builder] = Some(level);
+                    closed += 1;
+                }
             }
-            at = self.nodes.get(index).and_then(|node| node.parent);
+            let is_open = |child: &usize| self.open[*child] > 0;
+            below.extend(self.children[node].iter().copied().filter(is_open));
+            self.open[node] = 0;
         }
-        false
+        let mut above = self.tree.nodes[full].parent;
+        while let Some(node) = above {
+            self.open[node] -= closed;
+            self.taken[node] = self.taken[node].saturating_add(level.saturating_mul(closed));
+            self.note_level(node);
+            above = self.tree.nodes[node].parent;
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use evb_core::{
 };
 
 use crate::{
+    budget::BudgetGroup,
     charges::{Charges, Room, Rule},
     cost::PacketCost,
 };
@@ -20,6 +21,8 @@ pub struct CreditConfig {
     /// The largest number of buffer bytes that may be granted and not arrived, over all lanes. The
     /// budget must not exceed the port's buffer.
     pub budget: Bytes,
+    /// Limits for groups of lanes, in addition to the budget.
+    pub groups: Vec<BudgetGroup>,
     /// Lane bytes of one turn, the amount that a lane is granted at a time.
     pub chunk: Bytes,
     /// Number of lanes that may have their turn at the same time; with `None`, as many as the

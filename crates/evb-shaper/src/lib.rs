@@ -47,6 +47,7 @@
 pub mod cost;
 pub mod sums;
 pub mod topology;
+mod budget;
 mod charges;
 mod credit;
 mod window;
@@ -56,7 +57,6 @@ mod lateness;
 mod pace;
 mod clusters;
 mod link;
-mod budget;
 mod pacing;
 mod train;
 mod tree;
@@ -66,7 +66,7 @@ mod out_of_order;
 pub mod role;
 
 pub use bucket::EdtBucket;
-pub use budget::{BudgetTree, BufferIndex};
+pub use budget::{BudgetGroup, BudgetTree, BufferIndex, BuilderBudget, budgets};
 pub use clusters::Clusters;
 pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};

@@ -11,6 +11,7 @@ use evb_core::{
 };
 
 use crate::{
+    budget::BudgetGroup,
     charges::{Charges, Room, Rule},
     cost::PacketCost,
     credit::{Credit, CreditConfig},
@@ -41,6 +42,8 @@ pub enum Shaping {
     Credit {
         /// The largest number of buffer bytes that may be under way to one builder.
         budget: Bytes,
+        /// Limits for groups of the builder's lanes, in addition to the budget.
+        groups: Vec<BudgetGroup>,
         /// Lane bytes of one turn, the amount that a lane is granted at a time.
         chunk: Bytes,
         /// Number of sources that may have their turn at the same time; with `None`, as many as the
@@ -61,24 +64,36 @@ pub enum Shaping {
 impl Shaping {
     /// Credit if no port buffer is configured: a budget of megabytes, which suits the loopback
     /// interface and a single machine.
-    pub const LOOPBACK: Self =
-        Self::Credit { budget: Bytes::mib(8), chunk: Bytes::kib(256), sources_at_once: None };
+    pub const LOOPBACK: Self = Self::Credit {
+        budget: Bytes::mib(8),
+        groups: Vec::new(),
+        chunk: Bytes::kib(256),
+        sources_at_once: None,
+    };
 
     /// Returns credit for a switch port with the given buffer, rate (if known) and number of lanes.
     /// The budget is [`PacketCost::budget`], the chunk [`PacketCost::chunk`].
     pub fn credit_for(port_buffer: Bytes, link: Option<Rate>, lanes: u64, cost: &PacketCost) -> Self {
         let budget = cost.budget(port_buffer, link, lanes);
-        Self::Credit { budget, chunk: cost.chunk(budget, link), sources_at_once: None }
+        Self::Credit { budget, groups: Vec::new(), chunk: cost.chunk(budget, link), sources_at_once: None }
     }
 
     /// Returns the grant policy of a builder. `offset` must differ between builders, so that they
     /// do not all ask the same source first.
     pub fn policy(&self, lanes: usize, cost: PacketCost, offset: usize) -> Policy {
-        match *self {
-            Self::Credit { budget, chunk, sources_at_once } => {
-                Policy::credit(CreditConfig { budget, chunk, sources_at_once, offset, cost }, lanes)
+        match self {
+            Self::Credit { budget, groups, chunk, sources_at_once } => {
+                let config = CreditConfig {
+                    budget: *budget,
+                    groups: groups.clone(),
+                    chunk: *chunk,
+                    sources_at_once: *sources_at_once,
+                    offset,
+                    cost,
+                };
+                Policy::credit(config, lanes)
             }
-            Self::Window { window } => Policy::window(window, cost, lanes),
+            Self::Window { window } => Policy::window(*window, cost, lanes),
             Self::TokenBucket(_) | Self::None => Policy::open(cost, lanes),
         }
     }

@@ -85,7 +85,10 @@ fn check_counters(world: &World) {
 fn shapings() -> impl Strategy<Value = (Shaping, Option<Bytes>)> {
     let credit = |budget: u64, chunk: u64, sources_at_once| {
         let budget = Bytes::new(budget);
-        (Shaping::Credit { budget, chunk: Bytes::new(chunk), sources_at_once }, Some(budget))
+        (
+            Shaping::Credit { budget, groups: Vec::new(), chunk: Bytes::new(chunk), sources_at_once },
+            Some(budget),
+        )
     };
     prop_oneof![
         (600u64..20_000, 64u64..9000).prop_map(move |(budget, chunk)| credit(budget, chunk, None)),

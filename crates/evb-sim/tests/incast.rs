@@ -214,7 +214,8 @@ fn the_budget_counts_headers() {
     let budget = Bytes::new(100_000);
     for sources in [8, 32] {
         let mut scenario = Scenario { sources, events: 50, ..Scenario::default() };
-        scenario.shaping = Shaping::Credit { budget, chunk: Bytes::new(8192), sources_at_once: None };
+        scenario.shaping =
+            Shaping::Credit { budget, groups: Vec::new(), chunk: Bytes::new(8192), sources_at_once: None };
         scenario.network.host_rate = Rate::from_bits_per_second(10 * LINK);
         scenario.network.port_buffer = budget + Bytes::new(2500);
         let report = scenario.run().unwrap();

@@ -58,6 +58,7 @@ fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel, transport: Tra
         0..=3 => Shaping::credit_for(port, None, u64::from(sources), &cost),
         4 => Shaping::Credit {
             budget: port * 9 / 10,
+            groups: Vec::new(),
             chunk: Bytes::new(dice.between(500, 20_000)),
             sources_at_once: Some(dice.between(1, 4) as usize),
         },

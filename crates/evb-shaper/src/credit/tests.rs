@@ -35,7 +35,8 @@ struct Port {
 impl Port {
     fn new(lanes: usize, budget: u64, chunk: u64, sources_at_once: Option<usize>) -> Self {
         let (budget, chunk) = (Bytes::new(budget), Bytes::new(chunk));
-        let config = CreditConfig { budget, chunk, sources_at_once, offset: 0, cost: cost() };
+        let config =
+            CreditConfig { budget, groups: Vec::new(), chunk, sources_at_once, offset: 0, cost: cost() };
         let idle = LaneDemand {
             ready: 0,
             granted: 0,
@@ -277,6 +278,7 @@ fn one_source_at_a_time_does_not_stop_and_wait_either() {
     port.credit = Policy::credit(
         CreditConfig {
             budget: Bytes::kib(128) * 9 / 10,
+            groups: Vec::new(),
             chunk: Bytes::new(38 * 1448 - 16),
             sources_at_once: Some(1),
             offset: 0,

@@ -81,6 +81,19 @@ impl<'a> Crossings<'a> {
         self.topology.queues().filter(|queue| self.lanes(*queue) > 0)
     }
 
+    /// Returns a key that equal sets of [`Self::sources`] have in common.
+    pub(crate) fn sources_key(&self, queue: Queue) -> (usize, usize) {
+        let Range { start, end } = self.sources.behind.get(queue.node.0).cloned().unwrap_or_default();
+        let count = self.sources.order.len();
+        match queue.direction {
+            Direction::Up => (start, end),
+            Direction::Down if start == 0 => (end, count),
+            Direction::Down if end == count => (0, start),
+            // The others of a part in the middle; the end comes before the start in no other key.
+            Direction::Down => (end, start),
+        }
+    }
+
     /// Returns true if all lanes of the builders whose lanes cross the queue cross it, so that
     /// their budgets limit the bytes under way in it.
     pub fn is_crossed_by_all_lanes(&self, queue: Queue) -> bool {

@@ -91,8 +91,11 @@ impl Plan {
         let (shaping, budget) = match mode {
             0 => (Shaping::None, None),
             1 => (Shaping::Window { window: Bytes::new(SEGMENT + rng.below(20_000)) }, None),
-            2 => (Shaping::Credit { budget, chunk, sources_at_once: Some(1) }, Some(budget)),
-            _ => (Shaping::Credit { budget, chunk, sources_at_once: None }, Some(budget)),
+            2 => (
+                Shaping::Credit { budget, groups: Vec::new(), chunk, sources_at_once: Some(1) },
+                Some(budget),
+            ),
+            _ => (Shaping::Credit { budget, groups: Vec::new(), chunk, sources_at_once: None }, Some(budget)),
         };
         Self {
             seed,

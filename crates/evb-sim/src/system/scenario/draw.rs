@@ -163,7 +163,7 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
     let shaping = match chance.between(0, 9) {
         0 if transport == Transport::Tcp => Shaping::None,
         1 => Shaping::Window { window: Bytes::kib(16) },
-        _ => Shaping::Credit { budget, chunk: budget / 4, sources_at_once: None },
+        _ => Shaping::Credit { budget, groups: Vec::new(), chunk: budget / 4, sources_at_once: None },
     };
     let delay = chance.of(&[millis(0), millis(1), millis(10), millis(100)]);
     let silence = if sky != Sky::Lossy && chance.percent(25) { chance.of(&[0.05, 0.3]) } else { 0.0 };
