@@ -82,10 +82,14 @@ pub struct GrantCounters {
 
 /// A state machine that decides the next grant from the demands of all lanes.
 ///
-/// The inputs of a policy are `handle_received`, `handle_accounted`, `handle_reset` and
-/// `handle_timeout`; the output is `poll`, which is called until it returns `None`. After each
-/// grant, the caller raises the lane's `granted` before it polls again.
+/// The inputs of a policy are `handle_demand`, `handle_received`, `handle_accounted`,
+/// `handle_reset` and `handle_timeout`; the output is `poll`, which is called until it returns
+/// `None`. After each grant, the caller raises the lane's `granted` before it polls again.
 pub trait GrantPolicy {
+    /// Notes that a lane's demand has changed, so that `poll` need not look at all lanes. The first
+    /// demand of a lane may be any.
+    fn handle_demand(&mut self, _lane: LaneIndex, _demand: &LaneDemand) {}
+
     /// Returns a grant that fits now, or `None` if the lanes have to wait.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 

@@ -209,6 +209,13 @@ impl<K: Member> IndexSet<K> {
         Indices::new(self.low, &self.high, &[]).map(K::at)
     }
 
+    /// Returns the indices from `first` on, and then the indices below `first`.
+    pub fn iter_from(&self, first: K::Index) -> impl Iterator<Item = K::Index> + use<'_, K> {
+        let first = K::number(first);
+        let is_below = move |index: &K::Index| K::number(*index) < first;
+        self.iter().filter(move |index| !is_below(index)).chain(self.iter().filter(is_below))
+    }
+
     /// Returns the indices that are not in `other`, in ascending order.
     #[inline]
     pub fn iter_without<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = K::Index> + use<'a, K> {

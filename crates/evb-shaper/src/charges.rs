@@ -7,6 +7,7 @@ use evb_core::{
     grant::{Fate, Grant, GrantCounters, LaneDemand},
     index::LaneIndex,
     lane::Request,
+    set::LaneSet,
     time::Instant,
     units::Bytes,
 };
@@ -31,6 +32,9 @@ pub(crate) trait Rule {
     /// Returns the next grant that may be given now, if any, and charges it.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 
+    /// Notes that a lane's demand has changed.
+    fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand);
+
     /// Decides if a further charge of `cost` may be outstanding on a lane. The policy is asked
     /// before lost bytes are requested again; such requests have priority over new grants.
     fn room(&self, _charges: &Charges, _lane: LaneIndex, _cost: Bytes) -> Room {
@@ -54,8 +58,8 @@ pub(crate) enum Room {
     Free,
     /// The lane has reached its limit of outstanding bytes.
     LaneFull,
-    /// The limit of outstanding bytes for the whole port is reached, so no lane has room.
-    PortFull,
+    /// A limit of outstanding bytes for several lanes is reached.
+    Full,
 }
 
 /// The charges of all lanes. A grant is charged when it is given. The whole charge is released when
@@ -63,7 +67,14 @@ pub(crate) enum Room {
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
+    /// Lanes with outstanding grants. Timers concern only these lanes, which are few: together they
+    /// hold at most the budget.
+    granted: LaneSet,
+    /// Lanes with outstanding grants on which no byte has arrived for [`STALL`].
+    stalled: LaneSet,
     outstanding: Bytes,
+    /// Outstanding charges of the groups of lanes.
+    groups: Vec<Bytes>,
     /// Charges of lost connections: the time at which the network has certainly delivered their
     /// bytes, the lane, and the charge.
     draining: VecDeque<(Instant, usize, Bytes)>,
@@ -77,7 +88,8 @@ struct LaneCharges {
     /// Charges of the lane's lost connections whose bytes may still be in the network.
     draining: Bytes,
     last_byte: Instant,
-    stalled: bool,
+    /// Groups that the lane belongs to.
+    groups: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -98,10 +110,35 @@ impl Charges {
     pub(crate) fn new(lanes: usize) -> Self {
         Self {
             lanes: (0..lanes).map(|_| LaneCharges::default()).collect(),
+            granted: LaneSet::default(),
+            stalled: LaneSet::default(),
+            groups: Vec::new(),
             outstanding: Bytes::ZERO,
             draining: VecDeque::new(),
             counters: GrantCounters { stalls: vec![0; lanes], ..GrantCounters::default() },
         }
+    }
+
+    /// Adds a group of lanes, whose charges are summed.
+    pub(crate) fn add_group(&mut self, lanes: &LaneSet) {
+        let group = self.groups.len();
+        self.groups.push(Bytes::ZERO);
+        for lane in lanes.iter() {
+            if let Some(charges) = self.lanes.get_mut(lane.get()) {
+                charges.groups.push(group);
+            }
+        }
+    }
+
+    /// Returns the groups that a lane belongs to, as positions in the order in which they were
+    /// added.
+    pub(crate) fn groups_of(&self, lane: LaneIndex) -> &[usize] {
+        &self.lanes[lane].groups
+    }
+
+    /// Returns the charges of a group's lanes.
+    pub(crate) fn of_group(&self, group: usize) -> Bytes {
+        self.groups[group]
     }
 
     pub(crate) fn outstanding(&self) -> Bytes {
@@ -119,13 +156,17 @@ impl Charges {
     }
 
     pub(crate) fn is_stalled(&self, lane: LaneIndex) -> bool {
-        self.lanes[lane].stalled
+        self.stalled.contains(lane)
+    }
+
+    /// Returns the stalled lanes.
+    pub(crate) fn stalled(&self) -> impl Iterator<Item = LaneIndex> + use<'_> {
+        self.stalled.iter()
     }
 
     /// Returns true for a stalled lane on which no byte has arrived for [`GIVEN_UP`].
     pub(crate) fn is_given_up(&self, lane: LaneIndex, now: Instant) -> bool {
-        let charges = &self.lanes[lane];
-        charges.stalled && now.since(charges.last_byte) >= GIVEN_UP
+        self.is_stalled(lane) && now.since(self.lanes[lane].last_byte) >= GIVEN_UP
     }
 
     /// Charges a grant with `cost`, and returns the grant.
@@ -146,6 +187,8 @@ impl Charges {
         });
         charges.outstanding += cost;
         self.outstanding += cost;
+        charges.groups.iter().for_each(|group| self.groups[*group] += cost);
+        self.granted.insert(grant.lane);
         self.counters.grants += 1;
         self.counters.outstanding_peak = self.counters.outstanding_peak.max(self.outstanding);
         grant
@@ -166,7 +209,7 @@ impl Charges {
     pub(crate) fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.last_byte = now;
-        charges.stalled = false;
+        self.stalled.remove(lane);
         for charge in charges.grants.iter_mut().take_while(|charge| charge.start < received) {
             if !charge.has_begun && charge.request == 0 {
                 charge.has_begun = true;
@@ -175,11 +218,23 @@ impl Charges {
         }
         // Grants for retransmissions are released only by `handle_accounted`.
         let is_here = |charge: &mut Charge| charge.request == 0 && charge.end <= received;
+        let mut released = Bytes::ZERO;
         while let Some(charge) = charges.grants.pop_front_if(is_here) {
-            charges.outstanding -= charge.cost;
-            self.outstanding -= charge.cost;
+            released += charge.cost;
             self.counters.last_byte.record(now.since(charge.given));
         }
+        self.release(lane, released);
+    }
+
+    /// Releases charges of grants that the lane no longer has.
+    fn release(&mut self, lane: LaneIndex, cost: Bytes) {
+        let charges = &mut self.lanes[lane];
+        if charges.grants.is_empty() {
+            self.granted.remove(lane);
+        }
+        charges.outstanding -= cost;
+        self.outstanding -= cost;
+        charges.groups.iter().for_each(|group| self.groups[*group] -= cost);
     }
 
     /// Notes that the bytes of `range`, as sent for `request`, have arrived or are lost. The charge
@@ -195,9 +250,9 @@ impl Charges {
         let charges = &mut self.lanes[lane];
         if fate == Fate::Arrived {
             charges.last_byte = now;
-            charges.stalled = false;
+            self.stalled.remove(lane);
         }
-        let mut index = 0;
+        let (mut index, mut released) = (0, Bytes::ZERO);
         while let Some(charge) = charges.grants.get_mut(index) {
             let overlap = range.end.min(charge.end).saturating_sub(range.start.max(charge.start));
             if charge.request != request || overlap == 0 {
@@ -215,16 +270,18 @@ impl Charges {
                 index += 1;
                 continue;
             }
-            charges.outstanding -= charge.cost;
-            self.outstanding -= charge.cost;
+            released += charge.cost;
             if fate == Fate::Arrived {
                 self.counters.last_byte.record(now.since(charge.given));
             }
             charges.grants.remove(index);
         }
-        // A lane without outstanding grants is not stalled: the awaited bytes may have arrived by
-        // an earlier transmission.
-        charges.stalled &= !charges.grants.is_empty();
+        if charges.grants.is_empty() {
+            // The lane is not stalled: the awaited bytes may have arrived by an earlier
+            // transmission.
+            self.stalled.remove(lane);
+        }
+        self.release(lane, released);
     }
 
     /// Notes that a lane's connection is lost. The grants of the lane are void, but their bytes
@@ -232,7 +289,8 @@ impl Charges {
     pub(crate) fn handle_gone(&mut self, lane: LaneIndex, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.grants.clear();
-        charges.stalled = false;
+        self.stalled.remove(lane);
+        self.granted.remove(lane);
         let gone = core::mem::take(&mut charges.outstanding);
         if gone > Bytes::ZERO {
             charges.draining += gone;
@@ -243,12 +301,13 @@ impl Charges {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, lane, gone)) = self.draining.pop_front_if(|(at, ..)| *at <= now) {
             self.outstanding -= gone;
-            self.lanes[lane].draining -= gone;
+            let charges = &mut self.lanes[lane];
+            charges.draining -= gone;
+            charges.groups.iter().for_each(|group| self.groups[*group] -= gone);
         }
-        for (lane, charges) in self.lanes.iter_mut().enumerate() {
-            if !charges.stalled && !charges.grants.is_empty() && charges.last_byte + STALL <= now {
-                charges.stalled = true;
-                self.counters.stalls[lane] += 1;
+        for lane in self.granted.iter() {
+            if self.lanes[lane].last_byte + STALL <= now && self.stalled.insert(lane) {
+                self.counters.stalls[lane.get()] += 1;
             }
         }
     }
@@ -256,8 +315,8 @@ impl Charges {
     /// Returns the time at which a lane may count as stalled or the charge of a lost connection
     /// ends. Bytes that arrive meanwhile postpone a stall, so the time may be too early.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let waiting = self.lanes.iter().filter(|charges| !charges.stalled && !charges.grants.is_empty());
-        let stall = waiting.map(|charges| charges.last_byte + STALL).min();
+        let waiting = self.granted.iter_without(&self.stalled);
+        let stall = waiting.map(|lane| self.lanes[lane].last_byte + STALL).min();
         evb_core::time::earlier(stall, self.draining.front().map(|(at, ..)| *at))
     }
 }

@@ -1,10 +1,13 @@
 //! Credit: a grant policy in which a builder gives out a byte budget for its switch port, in
 //! chunks.
 
+use std::collections::BTreeMap;
+
 use evb_core::{
     grant::{Grant, LaneDemand},
     id::EventId,
     index::LaneIndex,
+    set::LaneSet,
     time::Instant,
     units::Bytes,
 };
@@ -13,6 +16,7 @@ use crate::{
     budget::BudgetGroup,
     charges::{Charges, Room, Rule},
     cost::PacketCost,
+    queue::{Queue, wanted},
 };
 
 /// Configuration of a builder's credit.
@@ -37,23 +41,29 @@ pub struct CreditConfig {
 
 /// The credit policy.
 ///
-/// Invariant: the outstanding charge never exceeds the budget. The lane with the oldest event is
-/// served first, and a younger event never overtakes; among lanes with the same event, service
+/// Invariant: the outstanding charge never exceeds the budget, nor a group's limit on the lanes of
+/// the group. The lane with the oldest event is served first, and a younger event never overtakes,
+/// except on lanes outside of a group that has no room; among lanes with the same event, service
 /// rotates. A turn is one chunk, which may reach beyond the oldest event. A lane holds at most
-/// max(chunk, budget / 4), or four chunks while no other lane wants to send, so that a lone lane
-/// need not wait for each chunk to arrive. A stalled lane gets no new grants, and the builder
-/// closes its connection if it keeps other lanes waiting.
+/// max(chunk, limit / 4), where the limit is the smallest of those that the lane is subject to, or
+/// four chunks while no other lane wants to send, so that a lone lane need not wait for each chunk
+/// to arrive. A stalled lane gets no new grants, and the builder closes its connection if it keeps
+/// other lanes waiting.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
     /// The largest charge of a chunk, in buffer bytes, including the announcements of its
     /// fragments.
     chunk_limit: Bytes,
-    /// The largest charge that a lane may hold while other lanes want to send.
-    lane_limit: Bytes,
-    /// The largest charge that a lane may hold while no other lane wants to send.
-    lone_limit: Bytes,
-    next: usize,
+    /// The largest possible charge of a chunk: the smallest limit.
+    smallest: Bytes,
+    /// Lanes by the groups that they belong to; without groups, one class of all lanes.
+    classes: Vec<Class>,
+    /// Class of each lane, as a position in `classes`.
+    class_of: Vec<usize>,
+    /// Event of each lane in its class's queue.
+    wanted: Vec<Option<EventId>>,
+    next: LaneIndex,
     /// With `sources_at_once`: the lanes whose turn it is, each with the lane offset at which its
     /// turn ends.
     turns: Vec<(LaneIndex, u64)>,
@@ -61,25 +71,38 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// Creates the policy for `lanes` lanes. A chunk larger than the budget is reduced to it.
+    /// Creates the policy for `lanes` lanes. A chunk larger than the budget or than the limit of a
+    /// group is reduced to it.
     pub(crate) fn new(mut config: CreditConfig, lanes: usize) -> Self {
-        let most = config.cost.affordable(config.budget);
+        let limits = config.groups.iter().map(|group| group.limit);
+        let most = config.cost.affordable(limits.fold(config.budget, Bytes::min));
         config.chunk = config.chunk.min(most).max(Bytes::new(1));
-        config.budget = config.budget.max(config.cost.buffer(config.chunk));
         let chunk = config.cost.buffer(config.chunk);
-        let lane_limit = chunk.max(config.budget / 4);
-        let lone_limit = (chunk * 4).max(lane_limit);
-        let chunk_limit = chunk.max(config.budget / 2);
-        let next = config.offset % lanes.max(1);
+        config.budget = config.budget.max(chunk);
+        config.groups.iter_mut().for_each(|group| group.limit = group.limit.max(chunk));
+        let smallest = config.groups.iter().map(|group| group.limit).fold(config.budget, Bytes::min);
+        let (classes, class_of) = classes(&config, chunk, lanes);
         Self {
-            config,
-            chunk_limit,
-            lane_limit,
-            lone_limit,
-            next,
+            chunk_limit: chunk.max(smallest / 2),
+            smallest,
+            classes,
+            class_of,
+            wanted: vec![None; lanes],
+            next: LaneIndex::new(config.offset % lanes.max(1)),
             turns: Vec::new(),
             received: vec![0; lanes],
+            config,
         }
+    }
+
+    /// Returns the lanes of each group.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &LaneSet> {
+        self.config.groups.iter().map(|group| &*group.lanes)
+    }
+
+    /// Returns the class of a lane.
+    fn class(&self, lane: LaneIndex) -> &Class {
+        &self.classes[self.class_of[lane.get()]]
     }
 
     /// Returns the lane with the oldest event among the lanes that may be served; of several lanes
@@ -87,32 +110,68 @@ impl Credit {
     /// room for the chunk. If a smaller chunk of a younger event could overtake, the oldest event
     /// might wait for ever.
     fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<LaneIndex> {
-        let count = lanes.len();
-        let mut best: Option<(EventId, LaneIndex)> = None;
-        let mut alone = None;
-        for step in 0..count {
-            let lane = if self.next + step < count { self.next + step } else { self.next + step - count };
-            let lane = LaneIndex::new(lane);
-            let demand = &lanes[lane];
-            if demand.ready <= demand.granted || !demand.connected || charges.is_stalled(lane) {
+        if let [class] = self.classes.as_slice() {
+            return Some(self.first_of(class, charges, lanes)?.1);
+        }
+        // Each class offers its first lane. A group without room blocks the classes in it, also
+        // those whose chunks are smaller.
+        let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
+        let mut offers: Vec<_> = (self.classes.iter())
+            .filter_map(|class| self.first_of(class, charges, lanes).map(|first| (first, class)))
+            .collect();
+        offers.sort_unstable_by_key(|((event, lane), _)| (*event, distance(*lane)));
+        let mut full: Vec<usize> = Vec::new();
+        for ((_, lane), class) in offers {
+            if class.groups.iter().any(|group| full.contains(group)) {
                 continue;
             }
-            let cost = self.next_chunk(demand).1;
-            if within(self.lane_limit, charges, lane, cost) {
-                if best.is_none_or(|(oldest, _)| demand.oldest < oldest) {
-                    best = Some((demand.oldest, lane));
-                }
-            } else {
-                alone = Some((lane, cost)).filter(|_| alone.is_none());
+            let cost = self.next_chunk(&lanes[lane]).1;
+            let before = full.len();
+            full.extend(class.groups.iter().filter(|group| !self.has_room(**group, charges, cost)));
+            if full.len() == before {
+                return Some(lane);
             }
         }
-        let alone = alone.filter(|(lane, cost)| within(self.lone_limit, charges, *lane, *cost));
-        best.map(|(_, lane)| lane).or_else(|| alone.map(|(lane, _)| lane))
+        None
+    }
+
+    /// Returns the lane of a class that is the first to be served.
+    fn first_of(
+        &self,
+        class: &Class,
+        charges: &Charges,
+        lanes: &[LaneDemand],
+    ) -> Option<(EventId, LaneIndex)> {
+        let mut alone = None;
+        let mut others = false;
+        for (event, lane) in class.queue.in_order(self.next) {
+            if charges.is_stalled(lane) {
+                continue;
+            }
+            let cost = self.next_chunk(&lanes[lane]).1;
+            if within(class.lane_limit, charges, lane, cost) {
+                return Some((event, lane));
+            }
+            others |= alone.replace((event, lane, cost)).is_some();
+        }
+        let (event, lane, cost) = alone.filter(|_| !others)?;
+        within(class.lone_limit, charges, lane, cost).then_some((event, lane))
+    }
+
+    fn has_room(&self, group: usize, charges: &Charges, cost: Bytes) -> bool {
+        charges.of_group(group) + cost <= self.config.groups[group].limit
+    }
+
+    /// Returns true if a further charge of `cost` on a lane fits into the budget and into the
+    /// limits of the lane's groups.
+    fn fits(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> bool {
+        charges.outstanding() + cost <= self.config.budget
+            && charges.groups_of(lane).iter().all(|group| self.has_room(*group, charges, cost))
     }
 
     /// Returns the end offset of a lane's next chunk, and the charge of the chunk.
     fn next_chunk(&self, demand: &LaneDemand) -> (u64, Bytes) {
-        let CreditConfig { cost, budget, chunk, .. } = &self.config;
+        let CreditConfig { cost, chunk, .. } = &self.config;
         let length = chunk.count().min(demand.ready - demand.granted);
         let charge = cost.grant(Bytes::new(length), demand.fragment);
         if charge <= self.chunk_limit {
@@ -124,31 +183,42 @@ impl Credit {
         let packets = (part as u64 + cost.record_header().count()) / cost.packet_payload().count();
         let length = cost.full_packets(packets.max(1)).count().min(length);
         let charge = cost.grant(Bytes::new(length), demand.fragment);
-        (demand.granted + length, charge.min(*budget))
+        (demand.granted + length, charge.min(self.smallest))
     }
 
     /// Returns the lane that holds most of the budget among those stalled for
     /// [`GIVEN_UP`](crate::charges::GIVEN_UP). Returns `None` unless the stalled lanes together
-    /// hold more than a quarter of the budget and another lane waits for room in it.
+    /// hold more than a quarter of the budget, or of a group's limit, and another lane waits for
+    /// room in it.
     pub(crate) fn withholding(
         &self,
         charges: &Charges,
         lanes: &[LaneDemand],
         now: Instant,
     ) -> Option<LaneIndex> {
-        let stalled = || LaneIndex::all(lanes.len()).filter(|lane| charges.is_given_up(*lane, now));
-        let held: Bytes = stalled().map(|lane| charges.of_lane(lane)).sum();
-        let is_short = |demand: &LaneDemand| {
-            demand.connected
-                && demand.ready > demand.granted
-                && charges.outstanding() + self.next_chunk(demand).1 > self.config.budget
+        let stalled = || charges.stalled().filter(|lane| charges.is_given_up(*lane, now));
+        let largest = stalled().max_by_key(|lane| charges.of_lane(*lane))?;
+        let held = |is_in: &dyn Fn(LaneIndex) -> bool| -> Bytes {
+            stalled().filter(|lane| is_in(*lane)).map(|lane| charges.of_lane(lane)).sum()
         };
-        let waits =
-            || LaneIndex::all(lanes.len()).any(|lane| !charges.is_stalled(lane) && is_short(&lanes[lane]));
-        if held <= self.config.budget / 4 || !waits() {
-            return None;
+        let waits = |is_in: &dyn Fn(LaneIndex) -> bool, held: Bytes, limit: Bytes| {
+            let waiting = self.classes.iter().flat_map(|class| class.queue.in_order(self.next));
+            waiting
+                .filter(|(_, lane)| is_in(*lane) && !charges.is_stalled(*lane))
+                .any(|(_, lane)| held + self.next_chunk(&lanes[lane]).1 > limit)
+        };
+        let all = |_| true;
+        let budget = self.config.budget;
+        if held(&all) > budget / 4 && waits(&all, charges.outstanding(), budget) {
+            return Some(largest);
         }
-        stalled().max_by_key(|lane| charges.of_lane(*lane))
+        let groups = self.config.groups.iter().enumerate();
+        groups.into_iter().find_map(|(index, group)| {
+            let is_in = |lane| group.lanes.contains(lane);
+            let is_short =
+                held(&is_in) > group.limit / 4 && waits(&is_in, charges.of_group(index), group.limit);
+            stalled().filter(|lane| is_short && is_in(*lane)).max_by_key(|lane| charges.of_lane(*lane))
+        })
     }
 
     fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
@@ -157,7 +227,8 @@ impl Credit {
         if charges.outstanding() + cost > self.config.budget {
             return None;
         }
-        self.next = (lane.get() + 1) % lanes.len();
+        debug_assert!(self.fits(charges, lane, cost), "a group without room is served");
+        self.next = LaneIndex::new((lane.get() + 1) % lanes.len());
         Some(charges.give_next(lane, &lanes[lane], end, cost, now))
     }
 
@@ -173,25 +244,25 @@ impl Credit {
             received[*lane] < *end && lanes[*lane].connected && !charges.is_stalled(*lane)
         });
         while self.turns.len() < at_once {
-            let free = |lane: LaneIndex| self.turns.iter().all(|(taken, _)| *taken != lane);
-            let wants = |lane: &LaneIndex| {
-                let demand = &lanes[*lane];
-                demand.ready > demand.granted && demand.connected && free(*lane) && !charges.is_stalled(*lane)
-            };
-            let order = (0..lanes.len()).map(|step| LaneIndex::new((self.next + step) % lanes.len()));
-            let Some(lane) = order.filter(wants).min_by_key(|lane| lanes[*lane].oldest) else { break };
+            let is_free = |lane: LaneIndex| self.turns.iter().all(|(taken, _)| *taken != lane);
+            let firsts = self.classes.iter().filter_map(|class| {
+                let mut order = class.queue.in_order(self.next);
+                order.find(|(_, lane)| is_free(*lane) && !charges.is_stalled(*lane))
+            });
+            let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
+            let Some((_, lane)) = firsts.min_by_key(|(event, lane)| (*event, distance(*lane))) else { break };
             self.turns.push((lane, lanes[lane].oldest_end));
-            self.next = (lane.get() + 1) % lanes.len();
+            self.next = LaneIndex::new((lane.get() + 1) % lanes.len());
         }
-        let limit = if self.turns.len() == 1 { self.lone_limit } else { self.lane_limit };
         for (lane, turn_end) in &self.turns {
+            let class = self.class(*lane);
+            let limit = if self.turns.len() == 1 { class.lone_limit } else { class.lane_limit };
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
             if demand.ready <= demand.granted {
                 continue;
             }
             let (end, cost) = self.next_chunk(&demand);
-            let has_room = charges.outstanding() + cost <= self.config.budget;
-            if has_room && within(limit, charges, *lane, cost) {
+            if self.fits(charges, *lane, cost) && within(limit, charges, *lane, cost) {
                 return Some(charges.give_next(*lane, &demand, end, cost, now));
             }
         }
@@ -210,13 +281,19 @@ impl Rule for Credit {
     }
 
     fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
-        if charges.outstanding() + cost > self.config.budget {
-            Room::PortFull
-        } else if within(self.lane_limit, charges, lane, cost) {
+        if !self.fits(charges, lane, cost) {
+            Room::Full
+        } else if within(self.class(lane).lane_limit, charges, lane, cost) {
             Room::Free
         } else {
             Room::LaneFull
         }
+    }
+
+    fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
+        let now = wanted(demand);
+        let before = core::mem::replace(&mut self.wanted[lane], now);
+        self.classes[self.class_of[lane.get()]].queue.change(lane, before, now);
     }
 
     fn cost(&self) -> &PacketCost {
@@ -230,6 +307,38 @@ impl Rule for Credit {
     fn handle_reset(&mut self, lane: LaneIndex) {
         self.turns.retain(|(turn, _)| *turn != lane);
     }
+}
+
+/// Lanes that belong to the same groups.
+#[derive(Debug)]
+struct Class {
+    /// The groups, as positions in the configuration.
+    groups: Vec<usize>,
+    /// The largest charge that a lane may hold while other lanes want to send.
+    lane_limit: Bytes,
+    /// The largest charge that a lane may hold while no other lane wants to send.
+    lone_limit: Bytes,
+    queue: Queue,
+}
+
+/// Returns the classes of the lanes, and the position of each lane's class.
+fn classes(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Class>, Vec<usize>) {
+    let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    let mut classes: Vec<Class> = Vec::new();
+    let class_of = LaneIndex::all(lanes.max(1)).map(|lane| {
+        let groups = config.groups.iter().enumerate();
+        let groups: Vec<usize> =
+            groups.filter(|(_, group)| group.lanes.contains(lane)).map(|(index, _)| index).collect();
+        *found.entry(groups).or_insert_with_key(|groups| {
+            let limits = groups.iter().map(|group| config.groups[*group].limit);
+            let lane_limit = chunk.max(limits.fold(config.budget, Bytes::min) / 4);
+            let lone_limit = (chunk * 4).max(lane_limit);
+            classes.push(Class { groups: groups.clone(), lane_limit, lone_limit, queue: Queue::default() });
+            classes.len() - 1
+        })
+    });
+    let class_of = class_of.collect();
+    (classes, class_of)
 }
 
 /// Returns true if a lane may hold a further charge of `cost` under the given limit.

@@ -49,6 +49,7 @@ pub mod sums;
 pub mod topology;
 mod budget;
 mod charges;
+mod queue;
 mod credit;
 mod window;
 mod open;

@@ -3,6 +3,7 @@
 use evb_core::{
     grant::{Grant, LaneDemand},
     index::LaneIndex,
+    set::LaneSet,
     time::Instant,
     units::Bytes,
 };
@@ -10,6 +11,7 @@ use evb_core::{
 use crate::{
     charges::{Charges, Rule},
     cost::PacketCost,
+    queue::wanted,
 };
 
 /// The policy that grants all announced bytes at once. This policy serves as the unshaped baseline,
@@ -17,21 +19,29 @@ use crate::{
 #[derive(Debug)]
 pub struct Open {
     cost: PacketCost,
+    /// Lanes that want to send.
+    waiting: LaneSet,
 }
 
 impl Open {
     pub(crate) fn new(cost: PacketCost) -> Self {
-        Self { cost }
+        Self { cost, waiting: LaneSet::default() }
     }
 }
 
 impl Rule for Open {
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        let wants = |demand: &LaneDemand| demand.ready > demand.granted && demand.connected;
-        let lane = lanes.iter().position(wants)?;
+        let lane = self.waiting.iter().next()?;
         let end = lanes[lane].ready;
         let length = Bytes::new(end - lanes[lane].granted);
-        Some(charges.give_next(LaneIndex::new(lane), &lanes[lane], end, self.cost.buffer(length), now))
+        Some(charges.give_next(lane, &lanes[lane], end, self.cost.buffer(length), now))
+    }
+
+    fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
+        match wanted(demand) {
+            Some(_) => self.waiting.insert(lane),
+            None => self.waiting.remove(lane),
+        };
     }
 
     fn cost(&self) -> &PacketCost {

@@ -6,6 +6,7 @@ use evb_core::{
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     index::LaneIndex,
     lane::Request,
+    set::LaneSet,
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -137,6 +138,8 @@ impl Shaping {
 pub struct Policy {
     rule: AnyRule,
     charges: Charges,
+    /// Lanes with lost bytes that can be requested again.
+    lost: LaneSet,
 }
 
 #[derive(Debug)]
@@ -173,7 +176,11 @@ impl Policy {
     }
 
     fn new(rule: AnyRule, lanes: usize) -> Self {
-        Self { rule, charges: Charges::new(lanes) }
+        let mut charges = Charges::new(lanes);
+        if let AnyRule::Credit(credit) = &rule {
+            credit.groups().for_each(|lanes| charges.add_group(lanes));
+        }
+        Self { rule, charges, lost: LaneSet::default() }
     }
 
     /// Grants the retransmission of lost bytes: of a whole lost range, or of one packet if there is
@@ -185,8 +192,9 @@ impl Policy {
         let packet = rule.cost().packet_payload();
         let mut best: Option<(u64, Grant, Bytes)> = None;
         let mut waits = false;
-        for (lane, demand) in lanes.iter().enumerate().filter(|(_, demand)| demand.connected) {
-            let Some(lost) = demand.lost else { continue };
+        for lane in self.lost.iter() {
+            let demand = &lanes[lane];
+            let Some(lost) = demand.lost.filter(|_| demand.connected) else { continue };
             let whole = Bytes::new(lost.end - lost.start);
             let distance = lost.start.saturating_sub(demand.received);
             if best.as_ref().is_some_and(|(nearest, ..)| *nearest <= distance) {
@@ -194,15 +202,14 @@ impl Policy {
             }
             for length in [whole, whole.min(packet)] {
                 let cost = rule.cost().buffer(length);
-                let room = rule.room(charges, LaneIndex::new(lane), cost);
+                let room = rule.room(charges, lane, cost);
                 if room == Room::Free {
                     let end = lost.start + length.count();
-                    let grant =
-                        Grant { lane: LaneIndex::new(lane), start: lost.start, end, request: lost.request };
+                    let grant = Grant { lane, start: lost.start, end, request: lost.request };
                     best = Some((distance, grant, cost));
                     break;
                 }
-                waits |= room == Room::PortFull && length <= packet;
+                waits |= room == Room::Full && length <= packet;
             }
         }
         match best {
@@ -220,12 +227,20 @@ struct NoLoss;
 
 impl GrantPolicy for Policy {
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        if lanes.iter().any(|lane| lane.lost.is_some())
+        if !self.lost.is_empty()
             && let Ok(grant) = self.poll_lost(lanes, now)
         {
             return grant;
         }
         self.rule.as_mut().poll(&mut self.charges, lanes, now)
+    }
+
+    fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
+        self.rule.as_mut().handle_demand(lane, demand);
+        match demand.lost {
+            Some(_) => self.lost.insert(lane),
+            None => self.lost.remove(lane),
+        };
     }
 
     fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {

@@ -4,6 +4,7 @@
 use evb_core::{
     grant::{Grant, LaneDemand},
     index::LaneIndex,
+    set::LaneSet,
     time::Instant,
     units::Bytes,
 };
@@ -11,6 +12,7 @@ use evb_core::{
 use crate::{
     charges::{Charges, Room, Rule},
     cost::PacketCost,
+    queue::wanted,
 };
 
 /// The window policy, after the event builder of BaBar, which limited each source by its TCP
@@ -26,14 +28,22 @@ pub struct Window {
     /// Buffer bytes that the window takes in a port if it is sent in one piece.
     limit: Bytes,
     cost: PacketCost,
-    next: usize,
+    next: LaneIndex,
+    /// Lanes that want to send.
+    waiting: LaneSet,
 }
 
 impl Window {
     /// Creates the policy with a window of `window` lane bytes, at least one, for each lane.
     pub(crate) fn new(window: Bytes, cost: PacketCost) -> Self {
         let window = window.max(Bytes::new(1));
-        Self { window, limit: cost.buffer(window), cost, next: 0 }
+        Self {
+            window,
+            limit: cost.buffer(window),
+            cost,
+            next: LaneIndex::new(0),
+            waiting: LaneSet::default(),
+        }
     }
 
     /// Returns the largest number of lane bytes whose grant costs at most `free` buffer bytes,
@@ -52,14 +62,10 @@ impl Window {
 
 impl Rule for Window {
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        for step in 0..lanes.len() {
-            let lane = (self.next + step) % lanes.len();
+        for lane in self.waiting.iter_from(self.next) {
             let demand = &lanes[lane];
             let wanted = demand.ready - demand.granted;
-            if wanted == 0 || !demand.connected {
-                continue;
-            }
-            let free = self.limit.saturating_sub(charges.in_port(LaneIndex::new(lane)));
+            let free = self.limit.saturating_sub(charges.in_port(lane));
             let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
             let length = self.affordable(free, demand).count().min(within).min(wanted);
             // To avoid tiny grants, a lane waits until half of its window is free or all of its
@@ -69,11 +75,18 @@ impl Rule for Window {
                 continue;
             }
             let end = demand.granted + length;
-            self.next = (lane + 1) % lanes.len();
+            self.next = LaneIndex::new((lane.get() + 1) % lanes.len());
             let cost = self.cost.grant(Bytes::new(length), demand.fragment).min(self.limit);
-            return Some(charges.give_next(LaneIndex::new(lane), demand, end, cost, now));
+            return Some(charges.give_next(lane, demand, end, cost, now));
         }
         None
+    }
+
+    fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
+        match wanted(demand) {
+            Some(_) => self.waiting.insert(lane),
+            None => self.waiting.remove(lane),
+        };
     }
 
     /// Decides if a retransmission fits. Retransmitted pieces have packet headers of their own, and

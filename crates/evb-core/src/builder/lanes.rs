@@ -43,6 +43,8 @@ pub(super) struct Lanes<P> {
     demands: Vec<LaneDemand>,
     /// True if anything happened that may let the policy grant.
     grants_due: bool,
+    /// Lanes whose records and data travel in datagrams, and which therefore have timers.
+    associated: LaneSet,
     /// Lanes with something to send now.
     dirty: LaneSet,
     /// Lanes with a commit to send, which waits for a grant that it can accompany.
@@ -71,6 +73,7 @@ impl<P: GrantPolicy> Lanes<P> {
             lanes,
             policy,
             grants_due: false,
+            associated: LaneSet::default(),
             dirty: LaneSet::default(),
             commits: Later::new(COMMIT_WITHIN),
             answers: Later::new(ANSWER_WITHIN),
@@ -134,7 +137,8 @@ impl<P: GrantPolicy> Lanes<P> {
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
         self.grants_due = true;
-        for lane in LaneIndex::all(self.lanes.len()) {
+        let associated = core::mem::take(&mut self.associated);
+        for lane in associated.iter() {
             let policy = &mut self.policy;
             let lost = |range, request| policy.handle_accounted(lane, range, request, Fate::Lost, now);
             let Some(is_repeat_due) = self.lanes[lane].expire(now, lost) else { continue };
@@ -143,6 +147,7 @@ impl<P: GrantPolicy> Lanes<P> {
             }
             self.refresh(lane);
         }
+        self.associated = associated;
     }
 
     /// Notes that a source connected or reconnected. Returns the lane's state.
@@ -159,6 +164,7 @@ impl<P: GrantPolicy> Lanes<P> {
     pub(super) fn disconnect(&mut self, lane: LaneIndex, now: Instant) {
         if let Some(datagrams) = self.lanes[lane].disconnect(now) {
             self.past_times.add(&datagrams);
+            self.associated.remove(lane);
         }
         self.policy.handle_gone(lane, now);
         self.refresh(lane);
@@ -181,6 +187,7 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Makes a lane's records and data travel in datagrams.
     pub(super) fn associate(&mut self, lane: LaneIndex, datagrams: IncomingDatagrams) {
         self.lanes[lane].associate(datagrams);
+        self.associated.insert(lane);
         self.refresh(lane);
     }
 
@@ -333,10 +340,21 @@ impl<P: GrantPolicy> Lanes<P> {
         self.lanes.iter().for_each(Reception::invariants);
         assert_eq!(self.demands.len(), self.lanes.len(), "the policy has a view of each lane");
         assert!(self.dirty.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.dirty);
+        let with_datagrams =
+            LaneIndex::all(self.lanes.len()).filter(|lane| self.lanes[*lane].datagrams().is_some());
+        assert_eq!(self.associated, with_datagrams.collect(), "lanes over datagrams have timers");
     }
 
     fn datagrams(&self) -> impl Iterator<Item = &IncomingDatagrams> {
-        self.lanes.iter().filter_map(Reception::datagrams)
+        self.associated.iter().filter_map(|lane| self.lanes[lane].datagrams())
+    }
+
+    /// Returns the lanes over datagrams on which nothing arrives any more.
+    pub(super) fn silent(&self, now: Instant) -> impl Iterator<Item = LaneIndex> {
+        let is_silent = move |lane: &LaneIndex| {
+            self.lanes[*lane].datagrams().is_some_and(|datagrams| datagrams.is_silent(now))
+        };
+        self.associated.iter().filter(is_silent)
     }
 
     /// Notes that the source of a lane now knows all commits and acknowledgements.
@@ -346,7 +364,11 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     fn refresh(&mut self, lane: LaneIndex) {
-        self.demands[lane] = self.lanes[lane].demand();
+        let demand = self.lanes[lane].demand();
+        if self.demands[lane] != demand {
+            self.policy.handle_demand(lane, &demand);
+            self.demands[lane] = demand;
+        }
     }
 
     /// Accepts data bytes. Call [`Self::after_data`] after the last of them.

@@ -166,9 +166,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// Returns lanes whose datagrams the source has not answered for too long. Close their
     /// connections, so that the sources look for another path.
     pub fn silent_lanes(&self, now: Instant) -> impl Iterator<Item = LaneIndex> {
-        let lanes = self.lanes.iter().enumerate();
-        let silent = lanes.filter(move |(_, lane)| lane.datagrams().is_some_and(|one| one.is_silent(now)));
-        silent.map(|(index, _)| LaneIndex::new(index))
+        self.lanes.silent(now)
     }
 
     /// Returns the datagram counters of a lane, over all its associations.

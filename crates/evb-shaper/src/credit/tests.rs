@@ -15,6 +15,8 @@ use crate::{
     cost::{CELL, PacketCost},
 };
 
+mod groups;
+
 fn cost() -> PacketCost {
     PacketCost::tcp(1500, CELL)
 }
@@ -68,11 +70,24 @@ impl Port {
     }
 
     fn poll(&mut self, now: Instant) -> Option<Grant> {
+        self.tell();
         let grant = self.credit.poll(&self.lanes, now)?;
         assert!(grant.end > self.lanes[grant.lane].granted && grant.end <= self.lanes[grant.lane].ready);
         self.lanes[grant.lane].granted = grant.end;
         self.refresh(grant.lane);
         Some(grant)
+    }
+
+    /// Tells the policy the demands of all lanes.
+    fn tell(&mut self) {
+        for (lane, demand) in self.lanes.iter().enumerate() {
+            self.credit.handle_demand(LaneIndex::new(lane), demand);
+        }
+    }
+
+    fn withholding(&mut self, now: Instant) -> Option<LaneIndex> {
+        self.tell();
+        self.credit.withholding(&self.lanes, now)
     }
 
     /// Returns all grants that the policy gives now, as pairs of lane and end offset.
@@ -330,23 +345,17 @@ fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
         port.announce(LaneIndex::new(lane), 1, 1_000_000);
     }
     assert_eq!(port.grants(at(0)).len(), 2, "two grants use up the budget");
-    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
+    assert_eq!(port.withholding(at(200)), None);
     port.credit.handle_timeout(at(50));
-    assert_eq!(
-        port.credit.withholding(&port.lanes, at(199)),
-        None,
-        "a stalled source may only be waiting for a core"
-    );
-    let first =
-        port.credit.withholding(&port.lanes, at(200)).expect("two stalled lanes hold the whole budget");
+    assert_eq!(port.withholding(at(199)), None, "a stalled source may only be waiting for a core");
+    let first = port.withholding(at(200)).expect("two stalled lanes hold the whole budget");
     port.credit.handle_gone(first, at(200));
     port.lanes[first].connected = false;
-    let second =
-        port.credit.withholding(&port.lanes, at(200)).expect("what the first held may lie in the port");
+    let second = port.withholding(at(200)).expect("what the first held may lie in the port");
     assert_ne!(first, second);
     port.credit.handle_gone(second, at(200));
     port.lanes[second].connected = false;
-    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
+    assert_eq!(port.withholding(at(200)), None);
     let drained = port.credit.next_timeout().unwrap();
     port.credit.handle_timeout(drained);
     assert_eq!(
@@ -367,13 +376,13 @@ fn a_lane_that_brings_nothing_stays_while_no_other_waits() {
     port.credit.handle_timeout(at(50));
     port.grants(at(50));
     assert_eq!(port.credit.counters().stalls, [1, 0]);
-    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
+    assert_eq!(port.withholding(at(200)), None);
     // A stalled lane may keep more than a quarter of the budget if no other lane waits for it.
     let mut port = fast_port(2);
     port.announce(LaneIndex::new(0), 1, 1_000_000);
     port.grants(at(0));
     port.credit.handle_timeout(at(50));
-    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
+    assert_eq!(port.withholding(at(200)), None);
 }
 
 proptest! {
