@@ -150,7 +150,7 @@ impl EventFile {
     }
 }
 
-/// Returns the number of threads that verify checksums. Four threads read from memory about as fast
+/// Returns the number of threads that read batches. Four threads read from memory about as fast
 /// as any number of them, so the program's other threads keep the other cores.
 fn threads() -> NonZeroUsize {
     const MOST: NonZeroUsize = NonZeroUsize::new(4).unwrap();
@@ -182,9 +182,7 @@ impl Batches {
                 return Some(Batch::new(batch, Data::Read(Arc::new(memory))));
             };
             let (start, end) = reader.before;
-            map.release(start, end);
-            map.prepare(end, end + (end - start));
-            let batch = reader.batches.next_in(map.bytes(), most)?;
+            let batch = map.release_during(start, end, || reader.batches.next_in(map.bytes(), most))?;
             reader.before = (batch.start, batch.end);
             Some(Batch::new(batch, Data::Mapped(Arc::clone(map))))
         })

@@ -1,6 +1,6 @@
 //! Maps closed event files into memory. This is the only module with `unsafe`.
 
-use std::{fs::File, io, path::Path};
+use std::{fs::File, io, path::Path, thread};
 
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 
@@ -26,20 +26,24 @@ impl FileMap {
         &self.0
     }
 
-    /// Maps a part of the file at once, which costs less than one page fault after the other.
-    pub(crate) fn prepare(&self, start: u64, end: u64) {
-        const PAGE: usize = 1 << 12;
-        let first = start as usize / PAGE * PAGE;
-        let last = (end as usize).min(self.0.len());
-        if first < last {
-            // Kernels before Linux 5.14 do not know the advice, and map each page when it is used.
-            let _ = self.0.advise_range(Advice::PopulateRead, first, last - first);
-        }
+    /// Releases a part of the file on another thread while `work` runs, which uses other parts.
+    pub(crate) fn release_during<T>(&self, start: u64, end: u64, work: impl FnOnce() -> T) -> T {
+        /// Number of bytes from which on another thread is worth its start.
+        const MANY: u64 = 1 << 22;
+        thread::scope(|scope| {
+            let release = || self.release(start, end);
+            let is_large = end - start >= MANY;
+            // The system may refuse another thread.
+            if !is_large || thread::Builder::new().spawn_scoped(scope, release).is_err() {
+                self.release(start, end);
+            }
+            work()
+        })
     }
 
     /// Takes a part of the file out of the process's resident memory. The part remains readable:
     /// the kernel maps it again from its cache, or reads it from the disk.
-    pub(crate) fn release(&self, start: u64, end: u64) {
+    fn release(&self, start: u64, end: u64) {
         const PAGE: usize = 1 << 16;
         let first = (start as usize).next_multiple_of(PAGE);
         let last = (end as usize).min(self.0.len()) / PAGE * PAGE;

@@ -251,7 +251,7 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    pub(crate) fn fragments(self) -> impl Iterator<Item = FragmentEntry> + use<'a> {
+    pub(crate) fn fragments(self) -> impl Iterator<Item = FragmentEntry> + Clone + use<'a> {
         self.fragments.iter().map(FragmentEntry::decode)
     }
 

@@ -1,19 +1,18 @@
 //! [`Batches`] reads the events of a file as columns of numbers, and leaves the payloads where they
 //! are: for programs in other languages, which look at many events at once.
 
-mod intact;
+mod columns;
+mod part;
+mod parts;
 
 use std::{io, mem, num::NonZeroUsize, ops::Deref, os::unix::fs::FileExt as _};
 
-use evb_core::units::Bytes;
-
-pub(super) use self::intact::flaw_of;
-use self::intact::{Candidate, flaws};
+pub(super) use self::part::flaw_of;
+use self::part::{Memory, Part, Stop};
 use super::{EventFile, Records, scan::Position};
 use crate::{
     error::{FileError, ReadError},
-    format::{Flaw, Head, Prefix, RECORD_PREFIX, Record},
-    index::IndexEntry,
+    format::{Flaw, Record},
 };
 
 /// The number of bytes that [`Batches::read_next`] reads at a time, unless a record is longer.
@@ -87,10 +86,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn at(start: u64) -> Self {
-        Self { start, end: start, first_missing: vec![0], first_fragments: vec![0], ..Self::default() }
-    }
-
     /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.events.len()
@@ -99,32 +94,6 @@ impl Batch {
     /// Returns true if the batch has no event; it then has findings.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
-    }
-
-    fn has_nothing(&self) -> bool {
-        self.events.is_empty() && self.findings.is_empty()
-    }
-
-    fn add(&mut self, offset: u64, head: Head<'_>) {
-        self.events.push(head.event.number());
-        self.epochs.push(head.epoch.number());
-        self.builders.push(head.builder.number());
-        self.runs.push(head.run.number());
-        self.triggered.push(head.triggered.as_nanos());
-        self.records.push(offset);
-        self.missing.extend(head.missing().map(|source| source.number()));
-        self.first_missing.push(self.missing.len() as u64);
-        let mut at = offset - self.start + head.head_length;
-        for fragment in head.fragments() {
-            self.sources.push(fragment.source.number());
-            self.timestamps.push(fragment.timestamp.ticks());
-            self.checksums.push(fragment.checksum.number());
-            self.offsets.push(at);
-            self.lengths.push(fragment.length);
-            at += u64::from(fragment.length);
-        }
-        self.first_fragments.push(self.sources.len() as u64);
-        self.end = offset + head.length;
     }
 }
 
@@ -163,46 +132,20 @@ pub struct Batches<F> {
     file: F,
     position: Position,
     threads: NonZeroUsize,
-}
-
-/// Bytes of a file in memory, from the offset `at` on.
-#[derive(Clone, Copy, Debug)]
-struct Memory<'a> {
-    bytes: &'a [u8],
-    at: u64,
-}
-
-impl<'a> Memory<'a> {
-    /// Returns `length` bytes from `offset` of the file on, if all of them are in memory.
-    fn get(self, offset: u64, length: u64) -> Option<&'a [u8]> {
-        let begin = usize::try_from(offset.checked_sub(self.at)?).ok()?;
-        self.bytes.get(begin..begin.checked_add(usize::try_from(length).ok()?)?)
-    }
-}
-
-/// The result of a look at the place of one record.
-#[derive(Debug)]
-enum Look<'a> {
-    /// The head is intact, and the whole record is in memory.
-    Whole(Candidate<'a>),
-    /// The head is intact, but the record is too large, so reading goes on at the record's end.
-    Unusable(Head<'a>, ReadError),
-    /// No intact head is here.
-    NoHead(Flaw),
-    /// The record is not in memory as a whole; at least this number of its bytes is needed.
-    Outside(u64),
+    /// The mean size of the latest records, in bytes; `None` before the first record.
+    mean: Option<u64>,
 }
 
 impl<F: Deref<Target = EventFile>> Batches<F> {
     /// Creates a reader that begins at the first record.
     pub fn new(file: F) -> Self {
         let position = Position::first(&file);
-        Self { file, position, threads: NonZeroUsize::MIN }
+        Self { file, position, threads: NonZeroUsize::MIN, mean: None }
     }
 
-    /// Verifies the checksums of large batches on several threads, at most `threads` of them, the
-    /// calling thread included. Threads are started for each batch and end before the batch is
-    /// returned.
+    /// Reads large batches on several threads, at most `threads` of them, the calling thread
+    /// included. Threads are started for each batch and end before the batch is returned. A batch
+    /// may then have fewer events than the caller allows, although more events follow.
     #[must_use]
     pub fn threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
@@ -250,82 +193,26 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
     /// Adds records to the batch until it is full, or until the next record is not in memory as a
     /// whole; then returns the number of bytes that are needed from that record.
     fn fill(&mut self, batch: &mut Batch, memory: Memory<'_>, most: usize) -> Option<u64> {
-        let (end, most) = (self.file.records_end(), most.max(1));
-        let mut items = Vec::new();
-        let mut outside = None;
-        while let Some(offset) = self.position.next
-            && offset < end
-            && items.len() < most
+        let (begin, most) = (batch.start, most.max(1));
+        while let Some(at) = self.position.next
+            && at < self.file.records_end()
+            && batch.rows() < most
         {
-            match self.look(offset, memory) {
-                Look::Whole(record) => {
-                    self.pass(offset, record.head);
-                    items.push(Ok(record));
-                }
-                Look::Unusable(head, error) => {
-                    self.pass(offset, head);
-                    items.push(Err(error));
-                }
-                Look::NoHead(flaw) => items.extend(self.skip(flaw).map(Err)),
-                Look::Outside(length) => {
-                    outside = Some(length);
-                    break;
-                }
+            let extent = self.extent(at, memory, most - batch.rows());
+            let stop = self.walk(batch, memory, &extent);
+            if let Some(next) = self.position.next {
+                self.mean = Some((next - begin) / (batch.rows() as u64).max(1));
+            }
+            match stop {
+                // The extent is an estimate, so a few more events may have room. They are left to
+                // the next batch, because this thread would have to read them alone.
+                Stop::Place if extent.shares > 1 && most - batch.rows() <= most / 8 => break,
+                Stop::Place => {}
+                Stop::NoHead(flaw) => batch.findings.extend(self.skip(flaw)),
+                Stop::Outside(length) => return Some(length),
             }
         }
-        self.add_intact(batch, items);
-        outside
-    }
-
-    /// Verifies the payloads of records. Adds the intact records to the batch, and the other ones
-    /// to its findings, together with the findings of `items`, in the order of the file.
-    fn add_intact(&self, batch: &mut Batch, items: Vec<Result<Candidate<'_>, ReadError>>) {
-        let records: Vec<_> = items.iter().filter_map(|item| item.as_ref().ok().copied()).collect();
-        let mut flaws = flaws(&records, self.threads).into_iter();
-        for item in items {
-            match item {
-                Err(finding) => batch.findings.push(finding),
-                Ok(Candidate { offset, head, .. }) => match flaws.next().flatten() {
-                    None => batch.add(offset, head),
-                    Some(flaw) => {
-                        let (size, event) = (Bytes::new(head.length), Some(head.event));
-                        batch.findings.push(self.file.damaged(offset, size, event, flaw));
-                    }
-                },
-            }
-        }
-    }
-
-    /// Checks the head of the record at `offset`.
-    fn look<'m>(&self, offset: u64, memory: Memory<'m>) -> Look<'m> {
-        let (file, end) = (&*self.file, self.file.records_end());
-        let first = (RECORD_PREFIX as u64).min(end - offset);
-        let Some(bytes) = memory.get(offset, first) else { return Look::Outside(first) };
-        let prefix = match Prefix::decode(bytes, end - offset) {
-            Ok(prefix) => prefix,
-            Err(flaw) => return Look::NoHead(flaw),
-        };
-        let Some(bytes) = memory.get(offset, prefix.head_length) else {
-            return Look::Outside(prefix.head_length);
-        };
-        let head = match prefix.head(bytes, file.tag) {
-            Ok(head) => head,
-            Err(flaw) => return Look::NoHead(flaw),
-        };
-        let (size, limit, event) = (Bytes::new(head.length), file.record_limit, head.event);
-        if size > limit {
-            let path = file.path.clone();
-            return Look::Unusable(head, ReadError::TooLarge { path, offset, event, size, limit });
-        }
-        match memory.get(offset, head.length) {
-            Some(bytes) => Look::Whole(Candidate { offset, head, bytes }),
-            None => Look::Outside(head.length),
-        }
-    }
-
-    fn pass(&mut self, offset: u64, head: Head<'_>) {
-        let entry = IndexEntry { event: head.event, epoch: head.epoch, offset };
-        self.position.pass(&self.file, offset + head.length, entry);
+        None
     }
 
     /// Goes on behind a place that has no intact head in memory, and returns the finding. The
@@ -353,14 +240,12 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
         if let Err(error) = self.read(memory, at, length) {
             return batch.findings.push(error);
         }
-        match self.look(at, Memory { bytes: memory, at }) {
-            Look::Whole(record) => self.add_intact(batch, vec![Ok(record)]),
-            Look::Unusable(_, error) => batch.findings.push(error),
-            Look::NoHead(flaw) => {
-                batch.findings.push(self.file.damaged(at, record.length, Some(record.event), flaw));
-            }
-            Look::Outside(_) => {}
+        let mut part = Part::new(at, mem::take(batch));
+        let memory = Memory { bytes: memory, at };
+        if let Stop::NoHead(flaw) = part.walk(&self.file, memory, at + length, usize::MAX) {
+            part.batch.findings.push(self.file.damaged(at, record.length, Some(record.event), flaw));
         }
+        *batch = part.batch;
     }
 
     /// Lets the iterator over records take one step.

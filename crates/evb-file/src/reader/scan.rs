@@ -30,6 +30,17 @@ pub(super) fn record_at(
     Ok(prefix.record(offset, head, tag))
 }
 
+/// Returns the place of the first magic number of a record or an index in bytes that begin at an
+/// aligned offset, or of a rest that is too short for one.
+pub(super) fn mark_in(bytes: &[u8]) -> Option<u64> {
+    let place = bytes.chunks(ALIGNMENT as usize).position(|bytes| {
+        bytes.starts_with(&RECORD_MAGIC)
+            || bytes.starts_with(&INDEX_MAGIC)
+            || bytes.len() < ALIGNMENT as usize
+    });
+    Some(place? as u64 * ALIGNMENT)
+}
+
 /// The result of looking for an index at an offset where no valid record begins.
 enum IndexHere {
     No,
@@ -92,13 +103,31 @@ impl Position {
 
     /// Goes on to the end of an intact record.
     pub(super) fn pass(&mut self, file: &EventFile, end: u64, entry: IndexEntry) {
+        self.pass_all(file, end, [entry]);
+    }
+
+    /// Goes on to the end of several intact records.
+    pub(super) fn pass_all(
+        &mut self,
+        file: &EventFile,
+        end: u64,
+        entries: impl IntoIterator<Item = IndexEntry>,
+    ) {
         self.next = Some(end);
-        let is_wanted = self.unbroken && file.footer.state != IndexState::Present;
+        if !self.unbroken || !file.wants_entries() {
+            return;
+        }
         // One entry more than an index can hold is enough to know that no index matches the
         // records.
-        if is_wanted && self.entries.len() <= MAX_RECORDS {
-            self.entries.push(entry);
-        }
+        let room = (MAX_RECORDS + 1).saturating_sub(self.entries.len());
+        self.entries.extend(entries.into_iter().take(room));
+    }
+}
+
+impl EventFile {
+    /// Returns true if a reader needs the index entries of the records before its position.
+    pub(super) fn wants_entries(&self) -> bool {
+        self.footer.state != IndexState::Present
     }
 }
 
@@ -189,16 +218,11 @@ impl<'f> Records<'f> {
         let mut at = start;
         while at < end {
             let piece = self.window.some(at, end - at)?;
-            let place = piece.chunks(ALIGNMENT as usize).position(|bytes| {
-                bytes.starts_with(&RECORD_MAGIC)
-                    || bytes.starts_with(&INDEX_MAGIC)
-                    || bytes.len() < ALIGNMENT as usize
-            });
-            let Some(place) = place else {
+            let Some(place) = mark_in(piece) else {
                 at += piece.len() as u64;
                 continue;
             };
-            at += place as u64 * ALIGNMENT;
+            at += place;
             let bytes = self.window.up_to(at, 16)?;
             if bytes.len() < ALIGNMENT as usize {
                 return Ok(None);

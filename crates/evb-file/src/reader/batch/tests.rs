@@ -13,10 +13,15 @@ use evb_core::{
 };
 use proptest::prelude::*;
 
-use super::{super::EventFile, Batch, Batches, READ};
+use super::{
+    super::EventFile,
+    Batch, Batches, READ,
+    part::{Memory, head_at},
+    parts::head_from,
+};
 use crate::{
     EventFileWriter, ReadError,
-    format::Flaw,
+    format::{Flaw, encode_head, record_size},
     samples::{BUILDER, any_event, event, identity, incomplete, options, write},
 };
 
@@ -204,4 +209,88 @@ fn several_threads_find_the_same_as_one() {
         }
         assert_eq!(content, expected, "{threads} threads");
     }
+}
+
+/// Reads a file with several threads in all sizes of batches, and compares with the iterator over
+/// events.
+fn same_in_parts(path: &Path, data: &[u8], what: &str) {
+    fs::write(path, data).unwrap();
+    let file = EventFile::open(path).unwrap();
+    let expected = one_by_one(&file);
+    for (threads, most) in [(2, 100), (3, 70), (4, 1), (2, 1000), (3, 1000), (8, 1000)] {
+        let mut batches = Batches::new(&file).threads(NonZeroUsize::new(threads).unwrap());
+        let mut content = Content::default();
+        while let Some(batch) = batches.next_in(data, most) {
+            gather(&mut content, &batch, &data[batch.start as usize..batch.end as usize], most);
+        }
+        // A comparison of megabytes would print them.
+        assert_eq!(content.1, expected.1, "{what}, {threads} threads, {most} at a time");
+        assert!(content == expected, "{what}, {threads} threads, {most} at a time: other events");
+    }
+}
+
+#[test]
+fn parts_of_a_damaged_file_give_the_same_as_one_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    // The sizes differ, so the batches overfill and have parts that are dropped.
+    let events: Vec<_> =
+        (1..=250).map(|id| event(id, 10 * (id as usize % 17) * (id as usize / 50 + 1))).collect();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events).remove(0);
+    let (data, copy) = (fs::read(&path).unwrap(), dir.path().join("copy.evb"));
+    let records: Vec<_> =
+        EventFile::open(&path).unwrap().records().map(|item| item.unwrap().offset).collect();
+    assert!(data.len() > 100_000);
+    same_in_parts(&copy, &data, "whole");
+    same_in_parts(&copy, &data[..data.len() - 4], "no index");
+    for (first, second) in [(0, 249), (1, 70), (80, 81), (125, 126), (200, 240)] {
+        let mut broken = data.clone();
+        for record in [first, second] {
+            broken[records[record] as usize + 24] ^= 1;
+        }
+        same_in_parts(&copy, &broken, &format!("heads {first} and {second}"));
+        let (begin, end) = (records[first] as usize, records[second] as usize);
+        let zeros = [&data[..begin], &vec![0; end - begin], &data[end..]].concat();
+        same_in_parts(&copy, &zeros, &format!("zeros from {first} to {second}"));
+        let repeated = [&data[..end], &data[begin..]].concat();
+        same_in_parts(&copy, &repeated, &format!("{first} to {second} twice"));
+        same_in_parts(&copy, &data[..end + 5], &format!("cut in {second}"));
+        let shifted = [&data[..begin], &[7; 3], &data[begin..]].concat();
+        same_in_parts(&copy, &shifted, &format!("3 bytes before {first}"));
+    }
+    // The damage is at each border of two parts once.
+    for (row, record) in records.iter().enumerate() {
+        let mut broken = data.clone();
+        broken[*record as usize + 24] ^= 1;
+        same_in_parts(&copy, &broken, &format!("head {row}"));
+    }
+}
+
+#[test]
+fn records_in_payloads_are_no_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    writer.commit().unwrap();
+    let path = writer.path();
+    // The records in the payloads have the tag of the file, as no payload from outside has.
+    let tag = EventFile::open(&path).unwrap().tag();
+    let mut records = Vec::new();
+    for id in 1000..1100 {
+        let inner = event(id, 52);
+        encode_head(&inner, record_size(&inner).unwrap(), tag, &mut records);
+        inner.fragments().for_each(|fragment| records.extend_from_slice(fragment.payload));
+    }
+    let whole = records.repeat(2);
+    for id in 1..=61 {
+        let mut outer = event(id, 8);
+        outer.add(SourceId::new(3), Timestamp::new(0), whole.clone().into());
+        writer.append(&outer).unwrap();
+    }
+    writer.close().unwrap();
+    let data = fs::read(&path).unwrap();
+    let inside = data.len() / 2 / 8 * 8;
+    let file = EventFile::open(&path).unwrap();
+    let memory = Memory { bytes: &data, at: 0 };
+    let fake = head_from(&file, memory, inside as u64, data.len() as u64).unwrap();
+    assert!(head_at(&file, memory, fake).unwrap().event.number() >= 1000, "the test has no fake start");
+    same_in_parts(&dir.path().join("copy.evb"), &data, "records in payloads");
 }

@@ -1,0 +1,67 @@
+//! Appends to the columns of a [`Batch`].
+
+use super::Batch;
+use crate::format::Head;
+
+impl Batch {
+    pub(super) fn at(start: u64) -> Self {
+        Self { start, end: start, first_missing: vec![0], first_fragments: vec![0], ..Self::default() }
+    }
+
+    pub(super) fn has_nothing(&self) -> bool {
+        self.rows() == 0
+    }
+
+    /// Returns the number of events and findings.
+    pub(super) fn rows(&self) -> usize {
+        self.events.len() + self.findings.len()
+    }
+
+    /// Adds the event of a record.
+    pub(super) fn add(&mut self, offset: u64, head: Head<'_>) {
+        self.events.push(head.event.number());
+        self.epochs.push(head.epoch.number());
+        self.builders.push(head.builder.number());
+        self.runs.push(head.run.number());
+        self.triggered.push(head.triggered.as_nanos());
+        self.records.push(offset);
+        self.missing.extend(head.missing().map(|source| source.number()));
+        self.first_missing.push(self.missing.len() as u64);
+        // Each column grows once for an event, not once for a fragment.
+        let fragments = head.fragments();
+        self.sources.extend(fragments.clone().map(|fragment| fragment.source.number()));
+        self.timestamps.extend(fragments.clone().map(|fragment| fragment.timestamp.ticks()));
+        self.checksums.extend(fragments.clone().map(|fragment| fragment.checksum.number()));
+        self.lengths.extend(fragments.clone().map(|fragment| fragment.length));
+        let mut next = offset - self.start + head.head_length;
+        self.offsets.extend(fragments.map(|fragment| {
+            let at = next;
+            next += u64::from(fragment.length);
+            at
+        }));
+        self.first_fragments.push(self.sources.len() as u64);
+        self.end = offset + head.length;
+    }
+
+    /// Adds the events and findings of another batch with the same start, which come later in the
+    /// file.
+    pub(super) fn append(&mut self, mut other: Self) {
+        let (missing, fragments) = (self.missing.len() as u64, self.sources.len() as u64);
+        self.first_missing.extend(other.first_missing.iter().skip(1).map(|row| row + missing));
+        self.first_fragments.extend(other.first_fragments.iter().skip(1).map(|row| row + fragments));
+        self.events.append(&mut other.events);
+        self.epochs.append(&mut other.epochs);
+        self.builders.append(&mut other.builders);
+        self.runs.append(&mut other.runs);
+        self.triggered.append(&mut other.triggered);
+        self.records.append(&mut other.records);
+        self.missing.append(&mut other.missing);
+        self.sources.append(&mut other.sources);
+        self.timestamps.append(&mut other.timestamps);
+        self.checksums.append(&mut other.checksums);
+        self.offsets.append(&mut other.offsets);
+        self.lengths.append(&mut other.lengths);
+        self.findings.append(&mut other.findings);
+        self.end = self.end.max(other.end);
+    }
+}
