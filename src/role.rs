@@ -7,6 +7,7 @@ mod link;
 mod entry;
 mod greetings;
 mod handle;
+mod wakes;
 
 use std::{io, time::Duration};
 
@@ -27,6 +28,7 @@ pub(crate) use greetings::Greetings;
 pub(crate) use handle::{RoleHandle, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
 pub use turn_counters::TurnCounters;
+pub(crate) use wakes::Wakes;
 
 /// Number of control messages that a role takes in before it acts on them, so that a flood of
 /// messages cannot use up memory.

@@ -271,13 +271,14 @@ impl Supervisor {
         let trigger_address = triggers.as_ref().and_then(TriggerPort::address);
         let (commands, command_queue) = mpsc::channel(COMMANDS);
         let (progress_sender, progress) = watch::channel(Progress::default());
+        let peers = config.plan.sources.len() + config.plan.builders.len();
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
         let journal = journal.map(|journal| Keeper::new(Box::new(journal))).transpose()?;
         let name = journal.as_ref().map(|journal| journal.path().display().to_string());
         let driver = Driver::new(
             SupervisorRole::new(core, name),
             journal,
-            Registrations::new(listener, config.control, config.security),
+            Registrations::new(listener, peers, config.control, config.security),
             triggers,
             Commands::new(command_queue),
             Onlookers::new(progress_sender),

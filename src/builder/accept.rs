@@ -46,9 +46,9 @@ pub(super) enum LaneRequest {
 }
 
 impl Entrance {
-    pub(super) fn new(listener: TcpListener, config: &BuilderConfig) -> Self {
+    pub(super) fn new(listener: TcpListener, sources: usize, config: &BuilderConfig) -> Self {
         let security = config.security.clone();
-        let greetings = Greetings::new("builder", listener, move |stream, _| {
+        let greetings = Greetings::new("builder", listener, sources, move |stream, _| {
             let security = security.clone();
             Box::pin(async move { Channel::accept(stream, ConnectionKind::Lane, &security).await })
         });

@@ -43,7 +43,7 @@ pub(super) async fn run<S: Sink>(
     let ends = ends::create(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
     let now = clock::now();
     let role = BuilderRole::new(plan, &start, now)?;
-    let lanes = Lanes::new(listener, &config, ends);
+    let lanes = Lanes::new(listener, sources.len(), &config, ends);
     let mut driver = Driver::new(&config, role, link, lanes, stage, stop, now)?;
     // The sink's thread runs already, so it does not inherit the precedence of this thread.
     if config.is_urgent() {

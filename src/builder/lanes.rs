@@ -26,8 +26,13 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(listener: TcpListener, config: &BuilderConfig, ends: Box<dyn Ends>) -> Self {
-        Self { entrance: Entrance::new(listener, config), ends, ended: Vec::new() }
+    pub(super) fn new(
+        listener: TcpListener,
+        sources: usize,
+        config: &BuilderConfig,
+        ends: Box<dyn Ends>,
+    ) -> Self {
+        Self { entrance: Entrance::new(listener, sources, config), ends, ended: Vec::new() }
     }
 
     /// Passes new connections to the state machine, which admits or refuses them.

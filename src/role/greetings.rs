@@ -21,6 +21,8 @@ pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeErr
 /// A listener and its handshakes under way.
 pub(crate) struct Greetings<T> {
     listener: TcpListener,
+    /// Most handshakes under way at once.
+    most: usize,
     greet: Box<dyn Fn(TcpStream, SocketAddr) -> Greeting<T> + Send>,
     under_way: Vec<(Instant, SocketAddr, Greeting<T>)>,
     log: RefusalLog,
@@ -28,13 +30,17 @@ pub(crate) struct Greetings<T> {
 
 impl<T> Greetings<T> {
     /// Creates greetings for a listener of that name; `greet` performs the handshake of a
-    /// connection.
+    /// connection. If `peers` connect at once, none of them has to wait until another has finished
+    /// its handshake. A single address may have half of all handshakes under way.
     pub(crate) fn new(
         name: &'static str,
         listener: TcpListener,
+        peers: usize,
         greet: impl Fn(TcpStream, SocketAddr) -> Greeting<T> + Send + 'static,
     ) -> Self {
-        Self { listener, greet: Box::new(greet), under_way: Vec::new(), log: RefusalLog::new(name) }
+        let most = peers.max(GREETINGS);
+        let log = RefusalLog::new(name).limit_of_one(most / 2);
+        Self { listener, most, greet: Box::new(greet), under_way: Vec::new(), log }
     }
 
     /// Returns the number of handshakes under way.
@@ -81,7 +87,7 @@ impl<T> Greetings<T> {
     }
 
     fn accept(&mut self, cx: &mut Context<'_>, now: Instant) {
-        while self.under_way.len() < GREETINGS {
+        while self.under_way.len() < self.most {
             match self.listener.poll_accept(cx) {
                 Poll::Ready(Ok((stream, peer))) => {
                     if self.log.admits(peer, self.under_way.iter().map(|greeting| greeting.1)) {
@@ -102,7 +108,7 @@ impl<T> Greetings<T> {
     /// Drops silent connections if the limit is reached. Returns true if a connection was dropped.
     fn make_room(&mut self, now: Instant) -> bool {
         let before = self.under_way.len();
-        if before < GREETINGS {
+        if before < self.most {
             return false;
         }
         let log = &mut self.log;

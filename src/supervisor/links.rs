@@ -16,6 +16,8 @@ use governor::{
     clock::{Clock as _, DefaultClock},
 };
 
+use crate::role::Wakes;
+
 /// Number of messages that are read from one peer before the next peer's turn.
 const FAIR_SHARE: usize = 32;
 
@@ -34,12 +36,14 @@ struct Link {
     /// Time until which no message is read from a peer that has exceeded its share.
     deaf_until: Option<Instant>,
     warned: bool,
+    /// True if messages wait to be written.
+    is_queued: bool,
 }
 
 impl Link {
     fn new(link: ControlLink) -> Self {
         let budget = RateLimiter::direct(Quota::per_second(MESSAGES_PER_SECOND).allow_burst(BURST));
-        Self { link, budget, deaf_until: None, warned: false }
+        Self { link, budget, deaf_until: None, warned: false, is_queued: true }
     }
 
     fn is_heard(&mut self, now: Instant) -> bool {
@@ -65,6 +69,14 @@ pub(super) struct Links {
     peers: Vec<Peer>,
     links: Vec<Option<Link>>,
     sources: usize,
+    /// Wakers of the links, by position.
+    wakes: Wakes,
+    /// Links that are read in this turn.
+    turn: Vec<usize>,
+    /// Links of peers that have exceeded their share.
+    deaf: Vec<usize>,
+    /// Links with messages that wait to be written.
+    queued: Vec<usize>,
     scratch: BytesMut,
     lost: Vec<(Peer, LinkError)>,
 }
@@ -73,9 +85,11 @@ impl Links {
     pub(super) fn new(peers: &[Peer]) -> Self {
         let mut peers = peers.to_vec();
         peers.sort_unstable();
-        let links = peers.iter().map(|_| None).collect();
+        let links: Vec<_> = peers.iter().map(|_| None).collect();
+        let wakes = Wakes::new(links.len());
         let sources = peers.iter().filter(|peer| matches!(peer, Peer::Source(_))).count();
-        Self { peers, links, sources, scratch: BytesMut::new(), lost: Vec::new() }
+        let (turn, deaf, queued) = Default::default();
+        Self { peers, links, sources, wakes, turn, deaf, queued, scratch: BytesMut::new(), lost: Vec::new() }
     }
 
     /// Adds a place for a peer; builders follow sources.
@@ -83,6 +97,11 @@ impl Links {
         if let Err(index) = self.peers.binary_search(&peer) {
             self.peers.insert(index, peer);
             self.links.insert(index, None);
+            // The positions of later links have changed.
+            self.wakes = Wakes::new(self.links.len());
+            self.deaf.clear();
+            self.queued = (0..self.links.len()).collect();
+            self.links.iter_mut().flatten().for_each(|link| link.is_queued = true);
         }
     }
 
@@ -90,6 +109,10 @@ impl Links {
     pub(super) fn connect(&mut self, peer: Peer, link: ControlLink) {
         if let Ok(index) = self.peers.binary_search(&peer) {
             self.links[index] = Some(Link::new(link));
+            self.wakes.list(index);
+            if !self.queued.contains(&index) {
+                self.queued.push(index);
+            }
         }
     }
 
@@ -99,41 +122,54 @@ impl Links {
         }
     }
 
-    /// Reads messages, as far as each peer's share permits. Returns true if more messages may be
-    /// waiting.
+    /// Reads messages from the peers whose connections have woken the task, as far as each peer's
+    /// share permits. Returns true if more messages may be waiting.
     pub(super) fn poll_received(
         &mut self,
         cx: &mut Context<'_>,
         now: Instant,
         mut each: impl FnMut(Peer, Control),
     ) -> bool {
+        self.deaf.drain(..).for_each(|index| self.wakes.list(index));
+        self.wakes.take(cx, &mut self.turn);
         let mut more = false;
-        for (peer, place) in self.peers.iter().zip(&mut self.links) {
-            let Some(link) = place else { continue };
+        for index in self.turn.drain(..) {
+            let Some(link) = &mut self.links[index] else { continue };
+            let peer = self.peers[index];
+            let cx = &mut Context::from_waker(self.wakes.waker(index));
             let mut share = FAIR_SHARE;
-            while share > 0 && link.is_heard(now) {
+            let lost = loop {
+                if share == 0 {
+                    self.wakes.list(index);
+                    more = true;
+                    break None;
+                }
+                if !link.is_heard(now) {
+                    self.deaf.push(index);
+                    break None;
+                }
                 match link.link.poll_recv(cx) {
                     Poll::Ready(Ok(message)) => {
-                        each(*peer, message);
-                        link.count(*peer, now);
+                        each(peer, message);
+                        link.count(peer, now);
                     }
-                    Poll::Ready(Err(error)) => {
-                        self.lost.push((*peer, error));
-                        *place = None;
-                        break;
-                    }
-                    Poll::Pending => break,
+                    Poll::Ready(Err(error)) => break Some(error),
+                    Poll::Pending => break None,
                 }
                 share -= 1;
+            };
+            if let Some(error) = lost {
+                self.lost.push((peer, error));
+                self.links[index] = None;
             }
-            more |= share == 0;
         }
         more
     }
 
     /// Returns the earliest time at which a peer that has exceeded its share is read again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.links.iter().flatten().filter_map(|link| link.deaf_until).min()
+        let deaf = self.deaf.iter().filter_map(|index| self.links[*index].as_ref());
+        deaf.filter_map(|link| link.deaf_until).min()
     }
 
     /// Queues a message, encoded once for all its recipients.
@@ -153,13 +189,20 @@ impl Links {
 
     /// Writes queued messages until the sockets accept no more.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) {
-        for (peer, place) in self.peers.iter().zip(&mut self.links) {
-            let Some(link) = place else { continue };
-            if let Poll::Ready(Err(error)) = link.link.poll_flush(cx) {
-                self.lost.push((*peer, error));
+        let Self { peers, links, queued, lost, .. } = self;
+        queued.retain(|index| {
+            let place = &mut links[*index];
+            let Some(link) = place else { return false };
+            // The socket of a slow peer wakes the task when it accepts more.
+            let flushed = link.link.poll_flush(cx);
+            link.is_queued = flushed.is_pending();
+            if let Poll::Ready(Err(error)) = flushed {
+                lost.push((peers[*index], error));
                 *place = None;
+                return false;
             }
-        }
+            flushed.is_pending()
+        });
     }
 
     /// Returns the next peer whose connection has broken.
@@ -182,6 +225,8 @@ impl Links {
         if let Err(error) = link.link.send_encoded(&self.scratch) {
             self.lost.push((self.peers[index], error));
             self.links[index] = None;
+        } else if !core::mem::replace(&mut link.is_queued, true) {
+            self.queued.push(index);
         }
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct Registrations {
 }
 
 impl Registrations {
-    pub(super) fn new(listener: TcpListener, class: TrafficClass, security: Security) -> Self {
-        let greetings = Greetings::new("supervisor", listener, move |stream, peer| {
+    pub(super) fn new(listener: TcpListener, peers: usize, class: TrafficClass, security: Security) -> Self {
+        let greetings = Greetings::new("supervisor", listener, peers, move |stream, peer| {
             let security = security.clone();
             Box::pin(async move { Incoming::accept_secured(stream, peer, &security).await })
         });

@@ -17,10 +17,14 @@ use crate::cost::PacketCost;
 /// Time without a byte after which a lane with an outstanding grant counts as stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
 
-/// Time without a byte after which the builder may close the connection of a stalled lane. A source
-/// that only waits for a processor core on a busy host continues before this time, and waiting for
-/// it costs less than a new connection.
+/// Time without a byte after which the builder may close the connection of a stalled lane, for each
+/// [`LANES`] lanes that the builder has. A source that only waits for a processor core on a busy
+/// host continues before this time, and waiting for it costs less than a new connection. The more
+/// sources there are, the more of them may wait for the same core.
 pub(crate) const GIVEN_UP: Duration = Duration::from_millis(200);
+
+/// Number of lanes for which [`GIVEN_UP`] is long enough.
+const LANES: usize = 64;
 
 /// Time for which the bytes of a lost connection may still lie in a switch port: 160 kB take this
 /// long at 10 Mbit/s.
@@ -166,7 +170,8 @@ impl Charges {
 
     /// Returns true for a stalled lane on which no byte has arrived for [`GIVEN_UP`].
     pub(crate) fn is_given_up(&self, lane: LaneIndex, now: Instant) -> bool {
-        self.is_stalled(lane) && now.since(self.lanes[lane].last_byte) >= GIVEN_UP
+        let patience = GIVEN_UP * self.lanes.len().div_ceil(LANES) as u32;
+        self.is_stalled(lane) && now.since(self.lanes[lane].last_byte) >= patience
     }
 
     /// Charges a grant with `cost`, and returns the grant.

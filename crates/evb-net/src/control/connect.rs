@@ -112,6 +112,8 @@ pub fn set_control_options(stream: &TcpStream) -> io::Result<()> {
 /// Fails if every address is in use or does not belong to this host.
 pub async fn listen(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(addresses).await?;
+    // Thousands of peers may connect at once when a run starts; the default queue has 128 places.
+    SockRef::from(&listener).listen(1024)?;
     congestion::choose(SockRef::from(&listener), None);
     Ok(listener)
 }

@@ -38,7 +38,8 @@ const LINE_EACH: Duration = Duration::from_secs(10);
 /// limits per address are suspended, and only the limit that all addresses share applies.
 const ADDRESSES: usize = 1024;
 
-/// Maximum number of handshakes that one address may have in progress at one listener.
+/// Maximum number of handshakes that one address may have in progress at one listener, unless
+/// [`RefusalLog::limit_of_one`] sets another.
 const GREETINGS_OF_ONE: usize = 32;
 
 /// Logs refused connections: on average at most one per second, with bursts of five, and fewer for
@@ -47,6 +48,8 @@ const GREETINGS_OF_ONE: usize = 32;
 #[derive(Debug)]
 pub struct RefusalLog {
     listener: &'static str,
+    /// Maximum number of handshakes that one address may have in progress.
+    most_of_one: usize,
     limiter: DefaultDirectRateLimiter,
     lines: DefaultKeyedRateLimiter<IpAddr>,
     failures: DefaultKeyedRateLimiter<IpAddr>,
@@ -64,6 +67,7 @@ impl RefusalLog {
         let lines = Quota::with_period(LINE_EACH).unwrap_or(quota).allow_burst(LINES);
         Self {
             listener,
+            most_of_one: GREETINGS_OF_ONE,
             limiter: RateLimiter::direct(quota),
             lines: RateLimiter::keyed(lines),
             failures: RateLimiter::keyed(Quota::per_second(FORGIVEN).allow_burst(FAILURES)),
@@ -85,7 +89,7 @@ impl RefusalLog {
         }
         let under_way = under_way.filter(|other| network(other.ip()) == network(ip)).count();
         let is_barred = self.barred.get(&network(ip)).is_some_and(|until| *until > clock::now());
-        let admits = !is_barred && under_way < GREETINGS_OF_ONE;
+        let admits = !is_barred && under_way < self.most_of_one;
         if !admits {
             self.counts.limited += 1;
             self.say(
@@ -94,6 +98,12 @@ impl RefusalLog {
             );
         }
         admits
+    }
+
+    /// Sets the number of handshakes that one address may have in progress.
+    #[must_use]
+    pub fn limit_of_one(self, most: usize) -> Self {
+        Self { most_of_one: most, ..self }
     }
 
     /// Records a failed handshake, which counts towards blocking the peer's address.

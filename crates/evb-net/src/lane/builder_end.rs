@@ -116,6 +116,7 @@ impl BuilderEnd {
         let mut turn = 0;
         while turn < TURN {
             match self.poll_read_once(cx, core, lane, now) {
+                Poll::Pending if turn == 0 => return Ok(Progress::Idle),
                 Poll::Pending => return Ok(Progress::Drained),
                 Poll::Ready(Ok(0)) => return Err(LaneEnd::Closed),
                 Poll::Ready(Ok(read)) => turn += read,

@@ -72,7 +72,7 @@ impl DatagramSocket {
             match receive(&mut self.pool, ready.get_inner().as_fd(), &mut self.counts, &mut each)? {
                 (datagrams, Progress::More) => taken += datagrams,
                 // The socket is drained; the kernel notifies tokio when the next datagram arrives.
-                (datagrams, Progress::Drained) => {
+                (datagrams, Progress::Idle | Progress::Drained) => {
                     ready.clear_ready();
                     taken += datagrams;
                 }

@@ -144,7 +144,7 @@ async fn await_reply(
             match progress {
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(_) if answered => return Poll::Ready(Ok(clock::now())),
-                Ok(Progress::Drained) => return Poll::Pending,
+                Ok(Progress::Idle | Progress::Drained) => return Poll::Pending,
                 Ok(Progress::More) => {}
             }
         }
