@@ -16,6 +16,7 @@ mod plan;
 mod output;
 mod change;
 mod words;
+mod builders;
 mod journal;
 mod nonsense;
 mod phase;
@@ -430,6 +431,7 @@ impl SupervisorCore {
         self.roster.invariants();
         self.assigner.invariants(&self.roster);
         self.books.invariants();
+        self.outbox.invariants();
         let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
         assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
         let addressed = self.outbox.addressed();

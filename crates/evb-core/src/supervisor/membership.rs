@@ -136,7 +136,7 @@ impl Membership<'_> {
         self.roster.note_heartbeat(seat, heartbeat.sent_ns, now);
         if let (Seat::Builder(index), Some(load)) = (seat, heartbeat.load) {
             self.roster.note_load(index, load);
-            self.books.set_culprits(self.roster.culprits(self.plan.slots));
+            self.books.ask_for_culprits();
         }
     }
 
@@ -257,8 +257,11 @@ impl Membership<'_> {
     /// Offers the slots of joining builders once all sources have confirmed their connections to
     /// them, or have had enough time for that.
     pub(super) fn check_joining(&mut self, now: Instant) {
+        if self.roster.joining().is_empty() {
+            return;
+        }
         let connected = self.roster.reaches_all();
-        for index in self.roster.builders().positions() {
+        for index in self.roster.joining().clone().iter() {
             let Some(since) = self.roster.builder(index).joining else { continue };
             let in_time = self.outbox.is_stalled() || now < since + CONNECTING;
             if connected || !in_time {
@@ -321,13 +324,12 @@ impl Membership<'_> {
 
     /// Requests the report of each builder that has to leave and has no events left.
     pub(super) fn dismiss_builders(&mut self) {
-        for index in self.roster.builders().positions() {
+        if self.roster.asked().is_empty() || !self.phase.is_under_way() {
+            return;
+        }
+        for index in self.roster.asked().clone().iter() {
             let seat = self.roster.builder(index);
-            if seat.leaving == Leaving::Asked
-                && seat.connection.is_some()
-                && self.books.outstanding(index) == 0
-                && self.phase.is_under_way()
-            {
+            if seat.connection.is_some() && self.books.outstanding(index) == 0 {
                 self.outbox.send(Recipients::Builder(seat.id), Message::Finish(Finish {}));
                 self.roster.set_leaving(index, Leaving::Finishing);
             }

@@ -1,5 +1,6 @@
 //! [`Roster`]: the peers of a run, the sources that are up, and the sources that events expect.
 
+mod lookup;
 mod presence;
 mod recall;
 #[cfg(test)]
@@ -7,8 +8,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use lookup::Lookup;
+
 use super::{
     Recipients, RunPlan,
+    builders::BuilderSet,
     dead_time::Cause,
     live::Latest,
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
@@ -30,6 +34,7 @@ use crate::{
 pub(super) struct Roster {
     sources: Per<SourceIndex, SourceSeat>,
     builders: Per<BuilderIndex, BuilderSeat>,
+    lookup: Lookup,
     /// Sources that are connected and not silent.
     up: SourceSet,
     /// Sources that are down and for which events wait.
@@ -60,18 +65,22 @@ impl Seat {
 impl Roster {
     /// Creates a roster in which no peer has registered.
     pub(super) fn new(plan: &RunPlan) -> Self {
-        Self {
+        let mut roster = Self {
             sources: plan.sources.iter().map(|id| SourceSeat::new(*id)).collect(),
-            builders: plan.builders.iter().map(|id| BuilderSeat::new(*id)).collect(),
+            builders: core::iter::empty().collect(),
+            lookup: Lookup::default(),
             up: SourceSet::default(),
             awaited: SourceSet::default(),
             version: 0,
             expected: BTreeMap::new(),
-        }
+        };
+        plan.builders.iter().for_each(|id| roster.add_builder(*id));
+        roster
     }
 
     /// Adds a seat for a builder.
     pub(super) fn add_builder(&mut self, id: BuilderId) {
+        self.lookup.add(id, BuilderIndex::new(self.builders.len()));
         self.builders.push(BuilderSeat::new(id));
     }
 
@@ -96,7 +105,7 @@ impl Roster {
     }
 
     pub(super) fn builder_index(&self, id: BuilderId) -> Option<BuilderIndex> {
-        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::new)
+        self.lookup.find(id)
     }
 
     pub(super) fn seat(&self, peer: Peer) -> Option<Seat> {
@@ -278,6 +287,7 @@ impl Roster {
             // repeated.
             seat.leaving = Leaving::Asked;
         }
+        self.lookup.note(index, &self.builders[index]);
         goes_on
     }
 
@@ -296,11 +306,18 @@ impl Roster {
     /// connected lanes to it.
     pub(super) fn begin_joining(&mut self, index: BuilderIndex, now: Instant) {
         self.builders[index].joining = Some(now);
+        self.lookup.note(index, &self.builders[index]);
         self.sources.iter_mut().for_each(|seat| seat.reaches_all = false);
     }
 
     pub(super) fn end_joining(&mut self, index: BuilderIndex) {
         self.builders[index].joining = None;
+        self.lookup.note(index, &self.builders[index]);
+    }
+
+    /// Returns the builders that join during the run.
+    pub(super) fn joining(&self) -> &BuilderSet {
+        self.lookup.joining()
     }
 
     /// Extends the time limit for connecting lanes to new builders by `time`, during which the run
@@ -311,6 +328,12 @@ impl Roster {
 
     pub(super) fn set_leaving(&mut self, index: BuilderIndex, leaving: Leaving) {
         self.builders[index].leaving = leaving;
+        self.lookup.note(index, &self.builders[index]);
+    }
+
+    /// Returns the builders that were asked to leave and not yet for their report.
+    pub(super) fn asked(&self) -> &BuilderSet {
+        self.lookup.asked()
     }
 
     /// Notes that a builder broke the protocol; only a new incarnation of it may register.
@@ -398,6 +421,7 @@ impl Roster {
     pub(super) fn invariants(&self) {
         let all = SourceSet::first(self.sources.len());
         assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
+        assert!(self.lookup.agrees(&self.builders), "{:?}", self.lookup);
         for seat in self.builders.iter() {
             assert!(
                 seat.connection.is_none() || seat.incarnation > 0,
