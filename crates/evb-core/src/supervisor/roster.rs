@@ -53,6 +53,14 @@ pub(super) enum Seat {
 }
 
 impl Seat {
+    /// Returns the source's number in sets of sources; `None` for a builder.
+    pub(super) fn source(self) -> Option<usize> {
+        match self {
+            Self::Source(index) => Some(index.get()),
+            Self::Builder(_) => None,
+        }
+    }
+
     /// Returns the builder's position; `None` for a source.
     pub(super) fn builder(self) -> Option<BuilderIndex> {
         match self {
@@ -155,11 +163,6 @@ impl Roster {
     /// Returns the positions of the sources in a set.
     pub(super) fn positions(set: &SourceSet) -> impl Iterator<Item = SourceIndex> {
         set.iter().map(SourceIndex::new)
-    }
-
-    /// Returns the set that contains only that source.
-    pub(super) fn only(index: SourceIndex) -> SourceSet {
-        [index.get()].into_iter().collect()
     }
 
     /// Returns the ids of the sources in a set.
