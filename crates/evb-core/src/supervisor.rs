@@ -18,6 +18,7 @@ mod change;
 mod words;
 mod builders;
 mod due;
+mod lanes;
 mod journal;
 mod nonsense;
 mod phase;

@@ -14,7 +14,8 @@ use super::{
     Recipients, RunPlan,
     builders::BuilderSet,
     dead_time::Cause,
-    live::Latest,
+    lanes::{LaneFacts, PackedLanes},
+    live::{Interim, Latest},
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
@@ -110,6 +111,11 @@ impl Roster {
 
     pub(super) fn source_index(&self, id: SourceId) -> Option<SourceIndex> {
         self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::new)
+    }
+
+    /// Returns the source with that id; `None` if the run has no such source.
+    pub(super) fn source_numbered(&self, id: u32) -> Option<SourceIndex> {
+        u16::try_from(id).ok().and_then(|id| self.source_index(SourceId::new(id)))
     }
 
     pub(super) fn builder_index(&self, id: BuilderId) -> Option<BuilderIndex> {
@@ -245,8 +251,8 @@ impl Roster {
             return Some(Cause::Sink(seat.id));
         }
         let stands_out = load.slowest_events >= half && load.slowest_events / 2 >= load.others_events;
-        let slowest = u16::try_from(load.slowest).ok().filter(|_| stands_out).map(SourceId::new);
-        slowest.filter(|id| self.source_index(*id).is_some()).map(Cause::Source)
+        let slowest = self.source_numbered(load.slowest).filter(|_| stands_out);
+        slowest.map(|index| Cause::Source(self.sources[index].id))
     }
 
     /// Notes that a source has connected. The source knows all decisions up to event `decided`.
@@ -371,11 +377,19 @@ impl Roster {
             {
                 return Err("it reports more lanes than there are sources");
             }
-            (Seat::Builder(index), Some(RoleReport::Builder(own)), live) => {
-                let seat = &mut self.builders[index];
+            (Seat::Builder(index), Some(RoleReport::Builder(mut own)), live) => {
+                let lanes = core::mem::take(&mut own.lanes);
                 match live {
-                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
-                    None => seat.report = Some(own),
+                    Some(live) => {
+                        let lanes = LaneFacts::of(&lanes, |id| self.source_numbered(id));
+                        let seat = &mut self.builders[index];
+                        let latest = Latest::after(seat.latest.as_ref(), Interim { own, lanes }, live, now);
+                        seat.latest = Some(latest);
+                    }
+                    None => {
+                        let seat = &mut self.builders[index];
+                        (seat.report, seat.lanes) = (Some(own), Some(PackedLanes::of(lanes)));
+                    }
                 }
             }
             (_, _, Some(_)) => return Err("it sent the report of another role"),
