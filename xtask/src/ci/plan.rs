@@ -13,7 +13,7 @@ const README_TEST: &str = "cargo test --workspace";
 /// The command in the README that builds the first events.
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
 /// Arguments that select the benches which need no other tool than cargo.
-const BENCHES: &str = "--bench machines --bench shaper --bench loopback --bench push";
+const BENCHES: &str = "--bench machines --bench shaper --bench supervisor --bench loopback --bench push";
 /// Arguments of cargo-hack for every set of features that users can choose.
 const POWERSET: &str = "--feature-powerset --exclude-features default,fuzzing --no-dev-deps";
 /// Arguments that select the tests of a build without features.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::{
     id::EventId,
     index::LaneIndex,
-    wire::control::{Completions, Exception, MAX_EXCEPTIONS},
+    wire::control::{Completions, Exception, MAX_EXCEPTIONS, MAX_MISSING},
 };
 
 /// Most complete events in one message, which keeps the message far below
@@ -84,13 +84,17 @@ impl Unaccounted {
             return None;
         }
         let mut message = Completions { before: self.accounted + self.said as u64, ..Completions::default() };
-        let mut last = EventId::default();
+        let (mut last, mut missing) = (EventId::default(), 0);
         for entry in self.entries.range(self.said..) {
             match &entry.exception {
                 None if message.exceptions.is_empty() && message.complete.len() < MAX_COMPLETE => {
                     message.add(&mut last, entry.event);
                 }
-                Some(exception) if message.exceptions.len() < MAX_EXCEPTIONS => {
+                Some(exception)
+                    if message.exceptions.len() < MAX_EXCEPTIONS
+                        && missing + exception.missing.len() <= MAX_MISSING =>
+                {
+                    missing += exception.missing.len();
                     message.exceptions.push(Exception::clone(exception));
                 }
                 _ => break,

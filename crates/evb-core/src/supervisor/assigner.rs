@@ -237,13 +237,27 @@ impl Assigner {
         let mut places: Vec<Place> = self.outstanding.iter().copied().collect();
         places.sort_unstable_by_key(|place| place.event);
         let decided = outbox.decided();
-        if places.iter().all(|place| roster.expected_by(place.version).is_superset(to)) {
-            return outbox.send(Recipients::Sources(to.clone()), holdings(&places, decided, roster));
+        // Sources that the same roster versions expect get the same message.
+        let versions: Vec<(u32, &SourceSet)> = roster
+            .expected()
+            .iter()
+            .map(|(version, sources)| (*version, sources))
+            .filter(|(version, _)| places.iter().any(|place| place.version == *version))
+            .collect();
+        let mut groups: BTreeMap<Vec<bool>, SourceSet> = BTreeMap::new();
+        for index in to.iter() {
+            let expects = versions.iter().map(|(_, sources)| sources.contains(index)).collect();
+            groups.entry(expects).or_default().insert(index);
         }
-        for index in Roster::positions(to) {
-            let expects = |place: &&Place| roster.expected_by(place.version).contains(index.get());
-            let own: Vec<Place> = places.iter().filter(expects).copied().collect();
-            outbox.send(Recipients::Source(roster.source(index).id), holdings(&own, decided, roster));
+        for (expects, group) in groups {
+            let versions: BTreeSet<u32> = versions
+                .iter()
+                .zip(expects)
+                .filter_map(|((version, _), expects)| expects.then_some(*version))
+                .collect();
+            let own: Vec<Place> =
+                places.iter().filter(|place| versions.contains(&place.version)).copied().collect();
+            outbox.send(Recipients::Sources(group), holdings(&own, decided, roster));
         }
     }
 

@@ -6,6 +6,7 @@ mod recall;
 mod tests;
 
 use super::{
+    builders::BuilderSet,
     dead_time::{Blames, Cause, DeadTime},
     findings::Findings,
     journal::What,
@@ -30,9 +31,12 @@ pub(super) struct Books {
     tally: Tally,
     times: Times,
     builders: Per<BuilderIndex, BuilderBooks>,
+    /// Builders that have not been told yet how many of their completions are in the ledger.
+    unanswered: BuilderSet,
     /// For each source, the number of events that builders closed without the source.
     missing: Per<SourceIndex, u64>,
     dead_time: DeadTime,
+    asks_for_culprits: bool,
     findings: Findings,
     /// The exit code; `None` until the ledger is closed.
     exit_code: Option<u8>,
@@ -69,8 +73,6 @@ struct BuilderBooks {
     past_written: u64,
     /// Completions of the builder's present incarnation that are in the ledger.
     accounted: u64,
-    /// True if the builder has not been told the value of `accounted` yet.
-    unanswered: bool,
 }
 
 /// A gap in a builder's numbered completions. Without the missing completions, the supervisor
@@ -88,8 +90,10 @@ impl Books {
             tally: Tally::default(),
             times: Times::default(),
             builders: core::iter::repeat_n(BuilderBooks::default(), builders).collect(),
+            unanswered: BuilderSet::default(),
             missing: core::iter::repeat_n(0, sources).collect(),
             dead_time: DeadTime::default(),
+            asks_for_culprits: false,
             findings: Findings::default(),
             exit_code: None,
         }
@@ -171,9 +175,21 @@ impl Books {
         self.dead_time.add(cause, count, fresh);
     }
 
+    /// Notes that the causes of dead time may have changed. They are computed when a trigger is
+    /// inhibited, because heartbeats, which change them, are more frequent with many builders.
+    pub(super) fn ask_for_culprits(&mut self) {
+        self.asks_for_culprits = true;
+    }
+
+    /// Returns true if the causes of dead time may have changed since [`Self::set_culprits`].
+    pub(super) fn asks_for_culprits(&self) -> bool {
+        self.asks_for_culprits
+    }
+
     /// Sets the causes to which triggers are attributed that are inhibited while all slots are
     /// taken.
     pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
+        self.asks_for_culprits = false;
         self.dead_time.set_culprits(culprits);
     }
 
@@ -217,14 +233,19 @@ impl Books {
     /// Notes that the supervisor has to tell a builder how many of its completions are in the
     /// ledger.
     pub(super) fn owe_answer(&mut self, builder: BuilderIndex) {
-        self.builders[builder].unanswered = true;
+        self.unanswered.insert(builder);
     }
 
-    /// Returns the number of the builder's completions in the ledger, if the builder does not know
-    /// that number yet. The sources of these events may then forget the fragments.
-    pub(super) fn take_answer(&mut self, builder: BuilderIndex) -> Option<u64> {
-        let books = &mut self.builders[builder];
-        core::mem::take(&mut books.unanswered).then_some(books.accounted)
+    /// Returns the builders that do not know yet how many of their completions are in the ledger,
+    /// to be told now.
+    pub(super) fn take_unanswered(&mut self) -> BuilderSet {
+        core::mem::take(&mut self.unanswered)
+    }
+
+    /// Returns true if a builder has to be told how many of its completions are in the ledger.
+    #[inline]
+    pub(super) fn owes_answers(&self) -> bool {
+        !self.unanswered.is_empty()
     }
 
     /// Enters new completions into the ledger. `settle` removes an event from the builder's
@@ -291,6 +312,7 @@ impl Books {
 
     /// Begins the counts of a builder's next incarnation, which has completed no event.
     pub(super) fn begin_incarnation(&mut self, builder: BuilderIndex) {
+        self.unanswered.remove(builder);
         let books = &mut self.builders[builder];
         *books = BuilderBooks {
             past: books.past.plus(&books.present),
@@ -339,7 +361,6 @@ impl Books {
     }
 
     /// Returns the number of completions of a builder's present incarnation in the ledger.
-    #[cfg(test)]
     pub(super) fn accounted(&self, builder: BuilderIndex) -> u64 {
         self.builders[builder].accounted
     }

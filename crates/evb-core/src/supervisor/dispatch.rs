@@ -154,6 +154,9 @@ impl Dispatch<'_> {
     /// triggers.
     fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.outbox.make_room();
+        if self.books.asks_for_culprits() {
+            self.books.set_culprits(self.roster.culprits(self.plan.slots));
+        }
         self.books.note_trigger(now);
         let count = self.outbox.inhibit(count, now);
         self.intake.note_inhibited(now);
@@ -219,10 +222,13 @@ impl Dispatch<'_> {
     /// Tells each builder once per turn how many of its completions are in the ledger. The sources
     /// of these events may then forget the fragments.
     pub(super) fn answer_completions(&mut self) {
-        for index in self.roster.builders().positions() {
-            let Some(completions) = self.books.take_answer(index) else { continue };
+        if !self.books.owes_answers() {
+            return;
+        }
+        for index in self.books.take_unanswered().iter() {
             let seat = self.roster.builder(index);
             if seat.connection.is_some() {
+                let completions = self.books.accounted(index);
                 let message = Message::Accounted(control::Accounted { completions });
                 self.outbox.send(Recipients::Builder(seat.id), message);
             }

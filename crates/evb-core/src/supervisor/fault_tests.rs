@@ -7,7 +7,8 @@ use super::{
     tests::{EVERYBODY, Stage, both, builder, complete, events_of, hello, plan, source, to},
 };
 use crate::{
-    id::{BuilderId, SourceId},
+    id::BuilderId,
+    set::SourceSet,
     trigger::TriggerKind,
     wire::control::{Accepted, Assignments, Hello, Holdings, Message, Ready, Reason, Verdict},
 };
@@ -301,7 +302,7 @@ fn a_source_hears_of_those_events_alone_that_expect_it() {
     stage.comes_back(source(3), 1);
     assert_eq!(
         stage.holdings(),
-        [(Recipients::Source(SourceId::new(3)), 2, vec![(1, vec![1])])],
+        [(Recipients::Sources(SourceSet::first(1)), 2, vec![(1, vec![1])])],
         "event 2 does not expect source 3"
     );
     stage.says(source(3), Message::Ready(Ready {}));

@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use serde::Serialize;
 
+use super::lanes::LaneFacts;
 use crate::{
+    index::SourceIndex,
     live::Latencies,
     time::Instant,
-    wire::control::{BuilderReport, LaneReport, Live, SourceReport},
+    wire::control::{BuilderReport, Live, SourceReport},
 };
 
 /// Latest interim report of a peer's present incarnation.
@@ -153,20 +155,26 @@ impl Latest<SourceReport> {
     }
 }
 
-impl Latest<BuilderReport> {
-    /// Returns the counters of the builder's lanes.
-    pub(super) fn lanes(&self) -> &[LaneReport] {
-        &self.counters.lanes
+/// A builder's interim report, without its lanes, and the facts about these.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interim {
+    pub(super) own: BuilderReport,
+    pub(super) lanes: LaneFacts,
+}
+
+impl Latest<Interim> {
+    /// Returns the lateness of the sources that were last in any event of the builder.
+    pub(super) fn lateness(&self) -> &[(SourceIndex, Lateness)] {
+        &self.counters.lanes.lateness
     }
 
     /// Returns the number of payload bytes that the builder's sink accepted.
     pub(super) fn payload_bytes(&self) -> u64 {
-        self.counters.payload_bytes
+        self.counters.own.payload_bytes
     }
 
     pub(super) fn survey(&self, now: Instant) -> BuilderLive {
-        let (own, live) = (&self.counters, &self.live);
-        let sum = |of: fn(&LaneReport) -> u64| own.lanes.iter().map(of).fold(0, u64::saturating_add);
+        let (Interim { own, lanes }, live) = (&self.counters, &self.live);
         let mut latencies = Latencies::new();
         latencies.add_pairs(&live.latency);
         let age = self.age(now);
@@ -181,9 +189,9 @@ impl Latest<BuilderReport> {
             at_sink: live.at_sink,
             last_commit_age_s: (live.since_commit_ns > 0).then_some(commit),
             latency_us: LatencySurvey::of(&latencies),
-            crc_errors: sum(|lane| lane.crc_errors),
-            late: sum(|lane| lane.late),
-            duplicate: sum(|lane| lane.duplicate),
+            crc_errors: lanes.crc_errors,
+            late: lanes.late,
+            duplicate: lanes.duplicate,
             sink_free_bytes: disk(live.disk_free_bytes),
             sink_size_bytes: disk(live.disk_bytes),
             processor_fraction: self.processor,

@@ -7,6 +7,7 @@ use super::{
     ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
     books::Books,
+    due::Due,
     journal::What,
     outbox::Outbox,
     phase::Phase,
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
-    set::SourceSet,
     time::Instant,
     undo::{self, Fix},
     wire::{
@@ -43,6 +43,7 @@ pub(super) struct Membership<'a> {
     pub(super) assigner: &'a mut Assigner,
     pub(super) books: &'a mut Books,
     pub(super) outbox: &'a mut Outbox,
+    pub(super) due: &'a mut Due,
 }
 
 impl Membership<'_> {
@@ -68,9 +69,9 @@ impl Membership<'_> {
         tracing::info!(%peer, incarnation, software = %short(&hello.software), "registered");
         self.outbox.journal(What::Registered(self.roster.registered(seat)), now);
         if self.roster.version() > 0 || self.roster.is_complete() {
-            self.publish_roster(now);
+            self.due.roster = true;
         }
-        self.tell_newcomer(seat);
+        self.due.newcomers.push(seat);
         self.plan.welcome(incarnation, self.outbox.decided(), shared_clock)
     }
 
@@ -102,15 +103,34 @@ impl Membership<'_> {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Sends a peer that joins during the run the messages that must follow the roster
-    /// (docs/reference/protocol.md RUN-21, RUN-22).
-    fn tell_newcomer(&mut self, seat: Seat) {
+    /// Sends a new roster version to all peers if peers have come or gone, after all decisions under
+    /// the previous version; then the messages that must follow it (docs/reference/protocol.md
+    /// RUN-21, RUN-22).
+    pub(super) fn publish(&mut self, now: Instant) {
+        if self.due.is_empty() {
+            return;
+        }
+        let Due { roster, mut holdings, newcomers } = core::mem::take(self.due);
+        if roster {
+            self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
+        }
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
             return;
         }
-        match seat {
-            Seat::Source(index) => self.send_holdings(&Roster::only(index)),
-            Seat::Builder(index) => self.assigner.send_again(index, 0, self.roster, self.outbox),
+        newcomers.iter().filter_map(|seat| seat.source()).for_each(|source| {
+            holdings.insert(source);
+        });
+        if !holdings.is_empty() {
+            self.assigner.send_holdings(&holdings, self.roster, self.outbox);
+            self.roster.note_told(&holdings, self.outbox.decided());
+        }
+        newcomers.into_iter().for_each(|seat| self.tell_newcomer(seat));
+    }
+
+    /// Sends a peer that joins during the run the state of the run.
+    fn tell_newcomer(&mut self, seat: Seat) {
+        if let Seat::Builder(index) = seat {
+            self.assigner.send_again(index, 0, self.roster, self.outbox);
         }
         let to = self.roster.recipient(seat);
         if self.phase.is_draining() || self.phase.is_reporting() {
@@ -122,21 +142,17 @@ impl Membership<'_> {
         }
     }
 
-    /// Tells sources the builders of all outstanding events, because the sources may have missed
-    /// earlier messages.
-    pub(super) fn send_holdings(&mut self, to: &SourceSet) {
-        if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
-            return;
-        }
-        self.assigner.send_holdings(to, self.roster, self.outbox);
-        self.roster.note_told(to, self.outbox.decided());
+    /// Has all sources told the builders of all outstanding events, because the sources may have
+    /// missed earlier messages.
+    pub(super) fn tell_sources(&mut self) {
+        self.due.holdings = self.roster.connected_sources();
     }
 
     pub(super) fn handle_heartbeat(&mut self, seat: Seat, heartbeat: &Heartbeat, now: Instant) {
         self.roster.note_heartbeat(seat, heartbeat.sent_ns, now);
         if let (Seat::Builder(index), Some(load)) = (seat, heartbeat.load) {
             self.roster.note_load(index, load);
-            self.books.set_culprits(self.roster.culprits(self.plan.slots));
+            self.books.ask_for_culprits();
         }
     }
 
@@ -177,9 +193,9 @@ impl Membership<'_> {
         let awaited = self.roster.raise(index, self.books.assigned(), self.outbox, now);
         tracing::info!(source = %self.roster.source(index).id, "source is up");
         self.pulse.find_source();
-        self.publish_roster(now);
+        self.due.roster = true;
         if awaited {
-            self.send_holdings(&Roster::only(index));
+            self.due.holdings.insert(index.get());
         }
     }
 
@@ -201,7 +217,7 @@ impl Membership<'_> {
             let limit = self.plan.absence_limit(seat.connection.is_some());
             self.pulse.lose_sources(now, limit);
         }
-        self.publish_roster(now);
+        self.due.roster = true;
     }
 
     /// Ends a builder's incarnation and makes its events available to other builders
@@ -233,8 +249,8 @@ impl Membership<'_> {
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
-            self.publish_roster(now);
-            self.send_holdings(&self.roster.connected_sources());
+            self.due.roster = true;
+            self.tell_sources();
             self.note_absence_of_builders(silent, now);
         }
     }
@@ -249,16 +265,14 @@ impl Membership<'_> {
         }
     }
 
-    /// Sends a new roster version to all peers, after all decisions under the previous version.
-    pub(super) fn publish_roster(&mut self, now: Instant) {
-        self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
-    }
-
     /// Offers the slots of joining builders once all sources have confirmed their connections to
     /// them, or have had enough time for that.
     pub(super) fn check_joining(&mut self, now: Instant) {
+        if self.roster.joining().is_empty() {
+            return;
+        }
         let connected = self.roster.reaches_all();
-        for index in self.roster.builders().positions() {
+        for index in self.roster.joining().clone().iter() {
             let Some(since) = self.roster.builder(index).joining else { continue };
             let in_time = self.outbox.is_stalled() || now < since + CONNECTING;
             if connected || !in_time {
@@ -321,13 +335,12 @@ impl Membership<'_> {
 
     /// Requests the report of each builder that has to leave and has no events left.
     pub(super) fn dismiss_builders(&mut self) {
-        for index in self.roster.builders().positions() {
+        if self.roster.asked().is_empty() || !self.phase.is_under_way() {
+            return;
+        }
+        for index in self.roster.asked().clone().iter() {
             let seat = self.roster.builder(index);
-            if seat.leaving == Leaving::Asked
-                && seat.connection.is_some()
-                && self.books.outstanding(index) == 0
-                && self.phase.is_under_way()
-            {
+            if seat.connection.is_some() && self.books.outstanding(index) == 0 {
                 self.outbox.send(Recipients::Builder(seat.id), Message::Finish(Finish {}));
                 self.roster.set_leaving(index, Leaving::Finishing);
             }
@@ -346,8 +359,8 @@ impl Membership<'_> {
         if !undo::is_undone(Fix::C33dca9c) {
             self.note_absence_of_builders(false, now);
         }
-        self.publish_roster(now);
-        self.send_holdings(&self.roster.connected_sources());
+        self.due.roster = true;
+        self.tell_sources();
     }
 
     fn leave(&mut self, index: BuilderIndex, now: Instant) {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use super::{
     Output, Recipients, RunPlan,
+    builders::BuilderSet,
     dead_time::Blames,
     journal::{What, differences},
 };
@@ -33,6 +34,8 @@ pub(super) struct Outbox {
     decided: u64,
     batch: u64,
     assignments: Per<BuilderIndex, Batch>,
+    /// Builders that have events in `assignments`.
+    touched: BuilderSet,
     /// Sources that receive decisions under `roster_version`.
     up: SourceSet,
     roster_version: u32,
@@ -71,6 +74,7 @@ impl Outbox {
             decided: 0,
             batch: 0,
             assignments: plan.builders.iter().map(|id| Batch { builder: *id, ..Batch::default() }).collect(),
+            touched: BuilderSet::default(),
             up: SourceSet::default(),
             roster_version: 0,
             epoch: plan.epoch,
@@ -181,6 +185,7 @@ impl Outbox {
         let batch = &mut self.assignments[builder];
         let verdict = Verdict::Assigned(batch.builder);
         let event = EventId::new(self.decided + 1);
+        self.touched.insert(builder);
         batch.message.add(&mut batch.last, event, triggered_ns);
         if let Some(unwritten) = &mut self.unwritten {
             unwritten.triggered.push(triggered_ns);
@@ -226,7 +231,9 @@ impl Outbox {
         }
         // An assignment must take a builder's slot before a fragment of the event arrives, so
         // assignments are sent before decisions.
-        for batch in self.assignments.iter_mut().filter(|batch| !batch.message.events.is_empty()) {
+        let mut touched = core::mem::take(&mut self.touched);
+        for builder in touched.iter() {
+            let batch = &mut self.assignments[builder];
             let capacity = batch.message.events.len();
             let fresh = Assignments {
                 roster_version: self.roster_version,
@@ -240,6 +247,8 @@ impl Outbox {
             batch.last = (EventId::default(), 0);
             self.queue.push_back(send(Recipients::Builder(batch.builder), Message::Assignments(message)));
         }
+        touched.clear();
+        self.touched = touched;
         let fresh =
             Decisions { first: self.decided + 1, runs: Vec::with_capacity(self.decisions.runs.len()) };
         let decisions = core::mem::replace(&mut self.decisions, fresh);
@@ -271,6 +280,19 @@ impl Outbox {
 
     pub(super) fn pop(&mut self) -> Option<Output> {
         self.queue.pop_front()
+    }
+
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Panics if an invariant does not hold, which is a defect of evb.
+    pub(super) fn invariants(&self) {
+        let full = |builder: &BuilderIndex| !self.assignments[*builder].message.events.is_empty();
+        assert!(
+            self.assignments.positions().filter(full).eq(self.touched.iter()),
+            "the builders with assignments are known: {:?}",
+            self.touched
+        );
     }
 }
 

@@ -17,6 +17,7 @@ impl SupervisorCore {
         if self.plan.hold || !self.roster.is_ready() {
             return;
         }
+        self.membership().publish(now);
         let (sources, builders) = (self.roster.sources().len(), self.roster.builders().len());
         tracing::info!(run = %self.plan.run, sources, builders, "running");
         self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
@@ -77,6 +78,7 @@ impl SupervisorCore {
     }
 
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
+        self.membership().publish(now);
         tracing::info!(run = %self.plan.run, cause, outstanding = self.assigner.outstanding(), "stopping");
         self.outbox.journal(What::Stopping(cause.to_owned()), now);
         self.phase = Phase::Draining { until: now + self.plan.drain_time() };
@@ -84,9 +86,7 @@ impl SupervisorCore {
         self.assigner.close(now);
         self.books.stop(Some(now));
         self.outbox.send(Recipients::Everyone, Message::Stop(Stop { cause: cause.to_owned() }));
-        if self.roster.stop_waiting() {
-            self.membership().publish_roster(now);
-        }
+        self.due.roster |= self.roster.stop_waiting();
     }
 
     /// Extends the time limit of the drain after progress, so that a slow sink costs no events.
@@ -110,6 +110,7 @@ impl SupervisorCore {
     }
 
     pub(super) fn finish(&mut self, now: Instant) {
+        self.membership().publish(now);
         self.books.drain(now);
         self.outbox.send(Recipients::Everyone, Message::Finish(Finish {}));
         self.phase = Phase::Reporting { until: now + self.plan.report_timeout };
@@ -122,6 +123,7 @@ impl SupervisorCore {
     }
 
     pub(super) fn close_ledger(&mut self, now: Instant) {
+        self.membership().publish(now);
         self.phase = Phase::Ended;
         let drained = self.books.times().drained.unwrap_or(now);
         self.roster.end_absences(self.books.assigned(), drained);
@@ -180,7 +182,7 @@ impl SupervisorCore {
     /// Decides the external triggers that arrived before a change of the run's state.
     pub(super) fn settle_pending(&mut self, now: Instant) {
         self.intake.hurry();
-        let taken = self.dispatch().take_pending(now);
+        let taken = self.deciding(now).take_pending(now);
         self.drain_if_over(taken, now);
     }
 

@@ -1,5 +1,6 @@
 //! [`Roster`]: the peers of a run, the sources that are up, and the sources that events expect.
 
+mod lookup;
 mod presence;
 mod recall;
 #[cfg(test)]
@@ -7,10 +8,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use lookup::Lookup;
+
 use super::{
     Recipients, RunPlan,
+    builders::BuilderSet,
     dead_time::Cause,
-    live::Latest,
+    lanes::{LaneFacts, PackedLanes},
+    live::{Interim, Latest},
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
@@ -30,6 +35,7 @@ use crate::{
 pub(super) struct Roster {
     sources: Per<SourceIndex, SourceSeat>,
     builders: Per<BuilderIndex, BuilderSeat>,
+    lookup: Lookup,
     /// Sources that are connected and not silent.
     up: SourceSet,
     /// Sources that are down and for which events wait.
@@ -48,6 +54,14 @@ pub(super) enum Seat {
 }
 
 impl Seat {
+    /// Returns the source's number in sets of sources; `None` for a builder.
+    pub(super) fn source(self) -> Option<usize> {
+        match self {
+            Self::Source(index) => Some(index.get()),
+            Self::Builder(_) => None,
+        }
+    }
+
     /// Returns the builder's position; `None` for a source.
     pub(super) fn builder(self) -> Option<BuilderIndex> {
         match self {
@@ -60,18 +74,22 @@ impl Seat {
 impl Roster {
     /// Creates a roster in which no peer has registered.
     pub(super) fn new(plan: &RunPlan) -> Self {
-        Self {
+        let mut roster = Self {
             sources: plan.sources.iter().map(|id| SourceSeat::new(*id)).collect(),
-            builders: plan.builders.iter().map(|id| BuilderSeat::new(*id)).collect(),
+            builders: core::iter::empty().collect(),
+            lookup: Lookup::default(),
             up: SourceSet::default(),
             awaited: SourceSet::default(),
             version: 0,
             expected: BTreeMap::new(),
-        }
+        };
+        plan.builders.iter().for_each(|id| roster.add_builder(*id));
+        roster
     }
 
     /// Adds a seat for a builder.
     pub(super) fn add_builder(&mut self, id: BuilderId) {
+        self.lookup.add(id, BuilderIndex::new(self.builders.len()));
         self.builders.push(BuilderSeat::new(id));
     }
 
@@ -95,8 +113,13 @@ impl Roster {
         self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::new)
     }
 
+    /// Returns the source with that id; `None` if the run has no such source.
+    pub(super) fn source_numbered(&self, id: u32) -> Option<SourceIndex> {
+        u16::try_from(id).ok().and_then(|id| self.source_index(SourceId::new(id)))
+    }
+
     pub(super) fn builder_index(&self, id: BuilderId) -> Option<BuilderIndex> {
-        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::new)
+        self.lookup.find(id)
     }
 
     pub(super) fn seat(&self, peer: Peer) -> Option<Seat> {
@@ -146,11 +169,6 @@ impl Roster {
     /// Returns the positions of the sources in a set.
     pub(super) fn positions(set: &SourceSet) -> impl Iterator<Item = SourceIndex> {
         set.iter().map(SourceIndex::new)
-    }
-
-    /// Returns the set that contains only that source.
-    pub(super) fn only(index: SourceIndex) -> SourceSet {
-        [index.get()].into_iter().collect()
     }
 
     /// Returns the ids of the sources in a set.
@@ -233,8 +251,8 @@ impl Roster {
             return Some(Cause::Sink(seat.id));
         }
         let stands_out = load.slowest_events >= half && load.slowest_events / 2 >= load.others_events;
-        let slowest = u16::try_from(load.slowest).ok().filter(|_| stands_out).map(SourceId::new);
-        slowest.filter(|id| self.source_index(*id).is_some()).map(Cause::Source)
+        let slowest = self.source_numbered(load.slowest).filter(|_| stands_out);
+        slowest.map(|index| Cause::Source(self.sources[index].id))
     }
 
     /// Notes that a source has connected. The source knows all decisions up to event `decided`.
@@ -278,6 +296,7 @@ impl Roster {
             // repeated.
             seat.leaving = Leaving::Asked;
         }
+        self.lookup.note(index, &self.builders[index]);
         goes_on
     }
 
@@ -296,11 +315,18 @@ impl Roster {
     /// connected lanes to it.
     pub(super) fn begin_joining(&mut self, index: BuilderIndex, now: Instant) {
         self.builders[index].joining = Some(now);
+        self.lookup.note(index, &self.builders[index]);
         self.sources.iter_mut().for_each(|seat| seat.reaches_all = false);
     }
 
     pub(super) fn end_joining(&mut self, index: BuilderIndex) {
         self.builders[index].joining = None;
+        self.lookup.note(index, &self.builders[index]);
+    }
+
+    /// Returns the builders that join during the run.
+    pub(super) fn joining(&self) -> &BuilderSet {
+        self.lookup.joining()
     }
 
     /// Extends the time limit for connecting lanes to new builders by `time`, during which the run
@@ -311,6 +337,12 @@ impl Roster {
 
     pub(super) fn set_leaving(&mut self, index: BuilderIndex, leaving: Leaving) {
         self.builders[index].leaving = leaving;
+        self.lookup.note(index, &self.builders[index]);
+    }
+
+    /// Returns the builders that were asked to leave and not yet for their report.
+    pub(super) fn asked(&self) -> &BuilderSet {
+        self.lookup.asked()
     }
 
     /// Notes that a builder broke the protocol; only a new incarnation of it may register.
@@ -345,11 +377,19 @@ impl Roster {
             {
                 return Err("it reports more lanes than there are sources");
             }
-            (Seat::Builder(index), Some(RoleReport::Builder(own)), live) => {
-                let seat = &mut self.builders[index];
+            (Seat::Builder(index), Some(RoleReport::Builder(mut own)), live) => {
+                let lanes = core::mem::take(&mut own.lanes);
                 match live {
-                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
-                    None => seat.report = Some(own),
+                    Some(live) => {
+                        let lanes = LaneFacts::of(&lanes, |id| self.source_numbered(id));
+                        let seat = &mut self.builders[index];
+                        let latest = Latest::after(seat.latest.as_ref(), Interim { own, lanes }, live, now);
+                        seat.latest = Some(latest);
+                    }
+                    None => {
+                        let seat = &mut self.builders[index];
+                        (seat.report, seat.lanes) = (Some(own), Some(PackedLanes::of(lanes)));
+                    }
                 }
             }
             (_, _, Some(_)) => return Err("it sent the report of another role"),
@@ -398,6 +438,7 @@ impl Roster {
     pub(super) fn invariants(&self) {
         let all = SourceSet::first(self.sources.len());
         assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
+        assert!(self.lookup.agrees(&self.builders), "{:?}", self.lookup);
         for seat in self.builders.iter() {
             assert!(
                 seat.connection.is_none() || seat.incarnation > 0,

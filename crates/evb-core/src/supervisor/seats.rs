@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use super::live::Latest;
+use super::{
+    lanes::PackedLanes,
+    live::{Interim, Latest},
+};
 use crate::{
     id::{BuilderId, SourceId},
     time::Instant,
@@ -113,8 +116,11 @@ pub(super) struct BuilderSeat {
     /// Load of the builder's slots according to its latest heartbeat.
     pub(super) load: Load,
     pub(super) shared_clock: bool,
+    /// Final report of the builder, without its lanes.
     pub(super) report: Option<BuilderReport>,
-    pub(super) latest: Option<Latest<BuilderReport>>,
+    /// The lanes of the final report.
+    pub(super) lanes: Option<PackedLanes>,
+    pub(super) latest: Option<Latest<Interim>>,
 }
 
 /// Progress of a builder's departure from the run.
@@ -179,6 +185,7 @@ impl BuilderSeat {
             load: Load::default(),
             shared_clock: false,
             report: None,
+            lanes: None,
             latest: None,
         }
     }
@@ -186,7 +193,7 @@ impl BuilderSeat {
     /// Begins the next incarnation, for another process of the builder.
     pub(super) fn begin_incarnation(&mut self) {
         self.past_payload_bytes = self.payload_so_far();
-        (self.report, self.latest) = (None, None);
+        (self.report, self.lanes, self.latest) = (None, None, None);
         self.load = Load::default();
         (self.over, self.barred) = (false, false);
         self.incarnation += 1;

@@ -1,10 +1,13 @@
 //! [`Slots`]: keeps the free slots of builders, chooses the builder of the next event, and measures
 //! the time without free slots.
 
+mod free;
 #[cfg(test)]
 mod tests;
 
 use core::time::Duration;
+
+use free::Free;
 
 use super::plan::AssignmentPolicy;
 use crate::{
@@ -15,10 +18,11 @@ use crate::{
 /// The free slots of all builders.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
-    policy: AssignmentPolicy,
     run_length: u32,
     /// Number of free slots of each builder; zero for a builder that gets no events.
     free: Per<BuilderIndex, u32>,
+    /// The builders that have free slots.
+    builders: Free,
     total: u32,
     /// Number of returned slots that become free together.
     batch: u32,
@@ -58,9 +62,9 @@ impl Slots {
     /// be at most the number of a builder's slots; otherwise no slot would become free again.
     pub(super) fn new(builders: usize, policy: AssignmentPolicy, run_length: u32, batch: u32) -> Self {
         Self {
-            policy,
             run_length,
             free: core::iter::repeat_n(0, builders).collect(),
+            builders: Free::new(policy),
             total: 0,
             batch,
             resting: core::iter::repeat_n(0, builders).collect(),
@@ -91,9 +95,7 @@ impl Slots {
 
     /// Sets the number of free slots of a builder.
     pub(super) fn set(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
-        let place = &mut self.free[builder];
-        self.total = self.total - *place + free;
-        *place = free;
+        self.change(builder, free);
         self.resting[builder] = 0;
         self.note(builder, now);
     }
@@ -108,11 +110,10 @@ impl Slots {
             self.last
         } else {
             self.run_left = self.run_length - 1;
-            self.choose()
+            self.builders.choose(self.last, &self.free).unwrap_or(self.last)
         };
         self.last = chosen;
-        self.free[chosen] -= 1;
-        self.total -= 1;
+        self.change(chosen, self.free[chosen] - 1);
         if self.free[chosen] == 0 {
             self.note(chosen, now);
         }
@@ -126,8 +127,7 @@ impl Slots {
             return;
         }
         let (batch, was_free) = (core::mem::take(&mut self.resting[builder]), self.free[builder]);
-        self.free[builder] += batch;
-        self.total += batch;
+        self.change(builder, was_free + batch);
         if was_free == 0 {
             self.note(builder, now);
         }
@@ -162,24 +162,17 @@ impl Slots {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         assert_eq!(self.free.iter().sum::<u32>(), self.total, "{self:?}");
+        assert!(self.builders.agrees(self.free.iter().copied()), "{self:?}");
         assert!(
             self.resting.iter().all(|resting| *resting < self.batch),
             "fewer returned slots wait than a batch has: {self:?}"
         );
     }
 
-    /// Returns the builder for the next event; at least one builder must have a free slot. Builders
-    /// are considered in turn after the last one chosen.
-    fn choose(&self) -> BuilderIndex {
-        let (count, next) = (self.free.len(), self.last.get() + 1);
-        let mut in_turn = (next..count).chain(0..next.min(count)).map(BuilderIndex::new);
-        match self.policy {
-            AssignmentPolicy::RoundRobin => in_turn.find(|at| self.free[*at] > 0),
-            // Of equal values, `max_by_key` returns the last one, and the first builder in turn is
-            // wanted; so the order is reversed.
-            AssignmentPolicy::LeastLoaded => in_turn.rev().max_by_key(|at| self.free[*at]),
-        }
-        .unwrap_or(self.last)
+    fn change(&mut self, builder: BuilderIndex, free: u32) {
+        let before = core::mem::replace(&mut self.free[builder], free);
+        self.total = self.total - before + free;
+        self.builders.change(builder, before, free);
     }
 
     fn note(&mut self, builder: BuilderIndex, now: Instant) {

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally};
+use super::{RunPlan, assigner::Assigner, books::Books, lanes, roster::Roster, tally::BuilderTally};
 use crate::{
     id::BuilderId,
     index::{BuilderIndex, SourceIndex},
@@ -32,7 +32,9 @@ impl<'a> Summary<'a> {
     pub(super) fn report(&self) -> RunReport {
         let (plan, roster, books, times) = (self.plan, self.roster, self.books, self.books.times());
         let triggering = between(times.started, times.last_trigger_possible);
-        let sources: Vec<_> = roster.sources().positions().map(|index| self.source(index)).collect();
+        let lanes = lanes::sums(roster);
+        let source = |index| self.source(index, &lanes[index]);
+        let sources: Vec<_> = roster.sources().positions().map(source).collect();
         let builder = |index| self.builder(index, triggering);
         let builders: Vec<_> = roster.builders().positions().map(builder).collect();
         let mut events = books.counts();
@@ -126,13 +128,10 @@ impl<'a> Summary<'a> {
         }
     }
 
-    fn source(&self, index: SourceIndex) -> SourceSummary {
+    /// Returns the summary of a source; `lanes` contains the sums of its lanes at all builders.
+    fn source(&self, index: SourceIndex, lanes: &LaneReport) -> SourceSummary {
         let seat = self.roster.source(index);
         let own = seat.report.clone().unwrap_or_default();
-        let id = u32::from(seat.id.number());
-        let lanes = || self.reports().flat_map(|report| &report.lanes).filter(move |lane| lane.source == id);
-        let sum = |of: fn(&LaneReport) -> u64| lanes().map(of).fold(0, u64::saturating_add);
-        let last = sum(|lane| lane.last);
         let trains = own.trains.unwrap_or_default();
         SourceSummary {
             id: seat.id.number(),
@@ -141,36 +140,36 @@ impl<'a> Summary<'a> {
             pushed_bytes: own.pushed_bytes,
             sent_bytes: own.sent_bytes,
             committed: own.committed,
-            fragments: sum(|lane| lane.fragments),
-            payload_bytes: sum(|lane| lane.payload_bytes),
+            fragments: lanes.fragments,
+            payload_bytes: lanes.payload_bytes,
             missing: self.books.missing(index),
-            late: sum(|lane| lane.late),
-            duplicate: sum(|lane| lane.duplicate).saturating_add(own.duplicate),
-            unexpected: sum(|lane| lane.unexpected).saturating_add(own.unexpected),
+            late: lanes.late,
+            duplicate: lanes.duplicate.saturating_add(own.duplicate),
+            unexpected: lanes.unexpected.saturating_add(own.unexpected),
             refused: own.refused,
-            crc_errors: sum(|lane| lane.crc_errors),
-            last,
-            last_by_mean_us: fraction(sum(|lane| lane.last_by_ns) as f64 / 1e3, last as f64),
+            crc_errors: lanes.crc_errors,
+            last: lanes.last,
+            last_by_mean_us: fraction(lanes.last_by_ns as f64 / 1e3, lanes.last as f64),
             inhibited: own.inhibited,
             closed: own.closed,
             uncommitted: own.uncommitted,
             tcp_retransmits: own.tcp_retransmits,
             resends: own.resends,
             datagrams: DatagramCounts {
-                received: sum(|lane| lane.segments),
-                absent: sum(|lane| lane.absent),
-                lost_bytes: sum(|lane| lane.lost_bytes),
-                resends: sum(|lane| lane.resends),
-                timeouts: sum(|lane| lane.timeouts),
-                late_after_loss: sum(|lane| lane.late_after_loss),
-                duplicates: sum(|lane| lane.duplicate_segments),
+                received: lanes.segments,
+                absent: lanes.absent,
+                lost_bytes: lanes.lost_bytes,
+                resends: lanes.resends,
+                timeouts: lanes.timeouts,
+                late_after_loss: lanes.late_after_loss,
+                duplicates: lanes.duplicate_segments,
                 send_drops: trains.send_drops,
                 segmentation_refused: trains.segmentation_refused,
                 uncut: trains.uncut,
                 ..DatagramCounts::default()
             },
-            stalls: sum(|lane| lane.stalls),
-            reconnects: sum(|lane| lane.reconnects).max(own.reconnects),
+            stalls: lanes.stalls,
+            reconnects: lanes.reconnects.max(own.reconnects),
             backlog_peak_bytes: own.backlog_peak_bytes,
             pacing: PacingSummary::of(&own),
             grant_path_us: AnswerPath::of(&own),

@@ -11,7 +11,6 @@ use super::{
     seats::BuilderSeat,
 };
 use crate::{
-    id::SourceId,
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
@@ -242,12 +241,10 @@ fn builder(
 fn lateness(roster: &Roster) -> Per<SourceIndex, Lateness> {
     let mut all: Per<_, Lateness> = roster.sources().iter().map(|_| Lateness::default()).collect();
     let lanes = roster.builders().iter().filter_map(|seat| seat.latest.as_ref());
-    for lane in lanes.flat_map(Latest::lanes) {
-        let id = u16::try_from(lane.source).ok().map(SourceId::new);
-        if let Some(index) = id.and_then(|id| roster.source_index(id)) {
-            all[index].last = all[index].last.saturating_add(lane.last);
-            all[index].last_by_ns = all[index].last_by_ns.saturating_add(lane.last_by_ns);
-        }
+    for (index, lane) in lanes.flat_map(Latest::lateness) {
+        let sum = &mut all[*index];
+        sum.last = sum.last.saturating_add(lane.last);
+        sum.last_by_ns = sum.last_by_ns.saturating_add(lane.last_by_ns);
     }
     all
 }

@@ -21,9 +21,11 @@ pub const MAX_HELLO: usize = 4 << 10;
 /// that a receiver needs for one message (docs/reference/protocol.md RUN-7).
 pub const MAX_BATCH: u64 = 1 << 16;
 
-/// Most exceptions in one [`Completions`]. This limit and [`MAX_CAUSE`] together keep the message
-/// below [`MAX_MESSAGE`] (docs/reference/protocol.md RUN-13).
+/// Most exceptions in one [`Completions`]. This limit, [`MAX_MISSING`] and [`MAX_CAUSE`] together
+/// keep the message below [`MAX_MESSAGE`] (docs/reference/protocol.md RUN-13).
 pub const MAX_EXCEPTIONS: usize = 1024;
+/// Most ids of missing sources in all exceptions of one [`Completions`].
+pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
 

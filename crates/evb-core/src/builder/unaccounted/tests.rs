@@ -5,7 +5,13 @@ use crate::{
     id::EventId,
     index::LaneIndex,
     rng::Rng,
-    wire::control::{Completions, Exception, MAX_EXCEPTIONS},
+    set::MAX_SOURCES,
+    wire::{
+        control::{
+            Completions, Control, Exception, MAX_CAUSE, MAX_EXCEPTIONS, MAX_MESSAGE, Message, Outcome,
+        },
+        encoding::Encoding,
+    },
 };
 
 fn exception(event: u64) -> Exception {
@@ -15,6 +21,33 @@ fn exception(event: u64) -> Exception {
 fn ids(message: &Completions) -> Vec<u64> {
     let complete = message.events().map(EventId::number);
     complete.chain(message.exceptions.iter().map(|exception| exception.event)).collect()
+}
+
+#[test]
+fn no_message_is_too_long_even_if_thousands_of_sources_are_missing() {
+    let mut unaccounted = Unaccounted::default();
+    // The longest encodings: ids of three bytes, characters of four, and large steps of event ids.
+    let missing: Vec<u32> = (0..MAX_SOURCES as u32).map(|source| 65_535 - source).collect();
+    let cause = "\u{1f600}".repeat(MAX_CAUSE);
+    let complete = |event: u64| if event.is_multiple_of(2) { event } else { u64::MAX / 2 - event };
+    (1..=1 << 16).for_each(|event| unaccounted.complete(EventId::new(complete(event)), core::iter::empty()));
+    for event in 1..=MAX_EXCEPTIONS as u64 {
+        let exception = Exception {
+            event: u64::MAX - event,
+            outcome: Outcome::Incomplete,
+            missing: missing.clone(),
+            cause: cause.clone(),
+        };
+        unaccounted.except(exception, core::iter::empty());
+    }
+    let (mut longest, mut exceptions) = (0, 0);
+    while let Some(message) = unaccounted.next_message() {
+        exceptions += message.exceptions.len();
+        let message = Control { message: Some(Message::Completions(message)) };
+        longest = longest.max(message.encoded_len());
+    }
+    assert_eq!(exceptions, MAX_EXCEPTIONS);
+    assert!((MAX_MESSAGE / 2..MAX_MESSAGE).contains(&longest), "{longest}");
 }
 
 #[test]

@@ -92,7 +92,9 @@ impl Roster {
     pub(in crate::supervisor) fn end_incarnation(&mut self, index: BuilderIndex) -> bool {
         let seat = &mut self.builders[index];
         (seat.over, seat.joining) = (true, None);
-        seat.connection.take().is_some()
+        let was_connected = seat.connection.take().is_some();
+        self.lookup.note(index, &self.builders[index]);
+        was_connected
     }
 
     /// Returns true if a source is down, but ready to contribute again.

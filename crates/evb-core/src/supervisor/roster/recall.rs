@@ -121,12 +121,13 @@ impl Roster {
         change: Change,
     ) -> Result<(), Nonsense> {
         let index = self.recalled_builder(builder)?;
-        self.builders[index].leaving = match change {
+        let leaving = match change {
             Change::Unspecified => return nonsense("the change of a builder's membership is unknown"),
             Change::Added => Leaving::No,
             Change::Leaving => Leaving::Asked,
             Change::Gone => Leaving::Gone,
         };
+        self.set_leaving(index, leaving);
         Ok(())
     }
 
