@@ -22,7 +22,7 @@ fn only_connections_that_woke_are_taken() {
     wakes.take(&cx, &mut list);
     assert!(list.is_empty() && task.0.load(Ordering::Relaxed) == 0);
     wakes.waker(299).wake_by_ref();
-    wakes.waker(7).clone().wake();
+    wakes.waker(7).wake_by_ref();
     wakes.waker(299).wake_by_ref();
     wakes.list(3);
     assert_eq!(task.0.load(Ordering::Relaxed), 3, "each wake wakes the task");
