@@ -76,7 +76,7 @@ pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;
 use books::Books;
-use dispatch::{Dispatch, counts_triggers, has_slots_to_give, takes_triggers};
+use dispatch::{Dispatch, batch_time, counts_triggers, has_slots_to_give, takes_triggers};
 use due::Due;
 use intake::Intake;
 use journal::What;
@@ -262,7 +262,11 @@ impl SupervisorCore {
     fn next_decision(&self) -> Option<Instant> {
         let has_slots = has_slots_to_give(self.plan.slots, &self.assigner, &self.outbox);
         let has_slot = takes_triggers(self.phase, &self.intake) && has_slots;
-        self.intake.next_decision(self.own_trigger_due(), has_slot)
+        let batch = batch_time(&self.plan, &self.roster);
+        // Where each free slot is a trigger, it is due at once.
+        let is_free = self.intake.is_free() && has_slot && !batch.is_zero() && !self.roster.up().is_empty();
+        let due = if is_free { Some(Instant::ZERO) } else { self.own_trigger_due() };
+        self.intake.next_decision(due, has_slot, batch)
     }
 
     /// Returns the time limit; `None` while a stalled journal suspends all time limits.

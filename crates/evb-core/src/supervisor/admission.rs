@@ -127,7 +127,11 @@ impl Admission<'_> {
         now: Instant,
     ) -> Result<(), Refusal> {
         let waiting = self.phase.is_gathering();
-        let speaks = |live: Connection| now.since(live.last_heard) < self.plan.down_after;
+        let down_after = match peer {
+            Peer::Source(_) => self.plan.source_down_after(),
+            _ => self.plan.down_after,
+        };
+        let speaks = |live: Connection| now.since(live.last_heard) < down_after;
         if connection.is_some_and(|connection| waiting || speaks(connection)) {
             let detail =
                 format!("{peer} takes part already; is one id configured twice, or one role started twice?");

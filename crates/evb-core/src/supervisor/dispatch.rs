@@ -1,7 +1,13 @@
 //! [`Dispatch`]: the path of every event through the supervisor, from the trigger to the decision,
 //! and from the completion to the free slot.
 
-use core::ops::ControlFlow::{self, Break, Continue};
+#[cfg(test)]
+mod tests;
+
+use core::{
+    ops::ControlFlow::{self, Break, Continue},
+    time::Duration,
+};
 
 use super::{
     Recipients, RunPlan,
@@ -67,10 +73,18 @@ pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox
     has_slot(assigner, outbox) && free * FREE_PART >= all
 }
 
+/// Returns the time for which decisions are collected into one message.
+pub(super) fn batch_time(plan: &RunPlan, roster: &Roster) -> Duration {
+    plan.batch_time(if plan.collects_decisions() { roster.up().len() } else { 0 })
+}
+
 impl Dispatch<'_> {
     /// Decides the triggers that are due. Of the run's own clock, these are the triggers up to
     /// `until`.
     pub(super) fn take_due(&mut self, now: Instant, until: Option<Instant>) -> Taken {
+        if self.waits(now) && until.is_none_or(|until| now < until) {
+            return Continue(());
+        }
         self.take_pending(now)?;
         if !counts_triggers(self.phase, self.books) || self.intake.is_paused() {
             return Continue(());
@@ -94,6 +108,9 @@ impl Dispatch<'_> {
         if !self.intake.is_free() || self.roster.up().is_empty() || !takes_triggers(self.phase, self.intake) {
             return Continue(());
         }
+        if self.waits(now) {
+            return Continue(());
+        }
         while has_slot(self.assigner, self.outbox) {
             self.take_trigger(now, now)?;
         }
@@ -106,7 +123,7 @@ impl Dispatch<'_> {
         let inhibits = self.intake.inhibits(now);
         let assigns = self.assigns(inhibits);
         let takes = takes_triggers(self.phase, self.intake);
-        if !counts_triggers(self.phase, self.books) {
+        if !counts_triggers(self.phase, self.books) || self.waits(now) {
             return Continue(());
         }
         while self.intake.pending() > 0 && left > 0 {
@@ -127,6 +144,13 @@ impl Dispatch<'_> {
         Continue(())
     }
 
+    /// Returns true if triggers wait so that many sources get the decisions of some time in one
+    /// message.
+    fn waits(&self, now: Instant) -> bool {
+        let batch = batch_time(self.plan, self.roster);
+        !batch.is_zero() && self.intake.waits_until(batch, now).is_some()
+    }
+
     /// Returns true if waiting triggers are assigned in this turn, as far as slots are free.
     fn assigns(&self, inhibits: bool) -> bool {
         inhibits || has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
@@ -135,6 +159,7 @@ impl Dispatch<'_> {
     /// Decides a trigger that happened at time `triggered`.
     fn take_trigger(&mut self, triggered: Instant, now: Instant) -> Taken {
         self.outbox.make_room();
+        self.intake.note_decided(now);
         self.books.note_trigger(triggered);
         let is_wanted = !self.roster.up().is_empty() && has_slot(self.assigner, self.outbox);
         let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
@@ -159,6 +184,7 @@ impl Dispatch<'_> {
         }
         self.books.note_trigger(now);
         let count = self.outbox.inhibit(count, now);
+        self.intake.note_decided(now);
         self.intake.note_inhibited(now);
         self.books.inhibit(count, self.cause_of_dead_time(), self.outbox.blames());
         count

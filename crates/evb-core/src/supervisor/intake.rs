@@ -35,6 +35,8 @@ pub(super) struct Intake {
     pending: u64,
     /// Time of the last decision that inhibited triggers.
     inhibited_at: Option<Instant>,
+    /// Time of the last decision.
+    decided_at: Option<Instant>,
     paused: bool,
     /// Rate of the run's own clock; `None` unless an operator has set it.
     rate: Option<Frequency>,
@@ -43,7 +45,16 @@ pub(super) struct Intake {
 impl Intake {
     pub(super) fn new(kind: TriggerKind, seed: u64, now: Instant) -> Self {
         let clock = Trigger::new(kind, seed, now);
-        Self { kind, seed, clock, pending: 0, inhibited_at: None, paused: false, rate: None }
+        Self {
+            kind,
+            seed,
+            clock,
+            pending: 0,
+            inhibited_at: None,
+            decided_at: None,
+            paused: false,
+            rate: None,
+        }
     }
 
     pub(super) fn seed(&self) -> u64 {
@@ -136,15 +147,36 @@ impl Intake {
         self.inhibited_at = Some(now);
     }
 
-    /// Allows the next decision to inhibit triggers at once.
-    pub(super) fn hurry(&mut self) {
-        self.inhibited_at = None;
+    /// Notes that a trigger was decided.
+    #[inline]
+    pub(super) fn note_decided(&mut self, now: Instant) {
+        self.decided_at = Some(now);
     }
 
-    /// Returns the time at which the next trigger can be decided if it happens at `due`. Without a
-    /// free slot, the trigger waits so that it can be inhibited together with others.
-    pub(super) fn next_decision(&self, due: Option<Instant>, has_slot: bool) -> Option<Instant> {
+    /// Returns the time at which triggers are decided again, if they wait now so that one message
+    /// has the decisions of `batch` time; `None` if they are decided at once.
+    pub(super) fn waits_until(&self, batch: Duration, now: Instant) -> Option<Instant> {
+        let at = self.decided_at.filter(|at| *at < now)?;
+        Some(at + batch).filter(|until| now < *until)
+    }
+
+    /// Allows the next decision to be taken and to inhibit triggers at once.
+    pub(super) fn hurry(&mut self) {
+        (self.inhibited_at, self.decided_at) = (None, None);
+    }
+
+    /// Returns the time at which the next trigger can be decided if it happens at `due` and
+    /// decisions are `batch` apart. Without a free slot, the trigger waits so that it can be
+    /// inhibited together with others.
+    pub(super) fn next_decision(
+        &self,
+        due: Option<Instant>,
+        has_slot: bool,
+        batch: Duration,
+    ) -> Option<Instant> {
         let due = if self.pending > 0 { Some(Instant::ZERO) } else { due };
+        let batch = self.decided_at.filter(|_| !batch.is_zero()).map(|at| at + batch);
+        let due = due.max(batch.filter(|_| due.is_some()));
         let earliest = self.inhibited_at.filter(|_| !has_slot).map(|at| at + INHIBIT_EVERY);
         due.max(earliest.filter(|_| due.is_some()))
     }

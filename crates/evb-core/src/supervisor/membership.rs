@@ -51,6 +51,10 @@ impl Membership<'_> {
     pub(super) fn enter(&mut self, peer: Peer, seat: Seat, hello: &Hello, now: Instant) -> Welcome {
         let shared_clock = self.plan.shares_clock(&hello.boot_id);
         let connection = Connection { last_heard: now, echo: None, shared_clock };
+        let heartbeat = match seat {
+            Seat::Source(_) => self.plan.heartbeat_of_source(),
+            Seat::Builder(_) => self.plan.heartbeat,
+        };
         let incarnation = match seat {
             Seat::Source(index) => {
                 // It is unknown which messages the old connection delivered, so the source first
@@ -72,7 +76,7 @@ impl Membership<'_> {
             self.due.roster = true;
         }
         self.due.newcomers.push(seat);
-        self.plan.welcome(incarnation, self.outbox.decided(), shared_clock)
+        self.plan.welcome(heartbeat, incarnation, self.outbox.decided(), shared_clock)
     }
 
     /// Offers the free slots of a builder for assignment, or none if the builder may not get events

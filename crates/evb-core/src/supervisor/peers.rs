@@ -72,11 +72,14 @@ impl SupervisorCore {
         }
         // Before the run begins, peers are not checked for silence.
         let watch = !self.phase.is_gathering() && !self.phase.is_recovering();
+        let (periods, down_after) = (self.plan.periods_of_source(), self.plan.source_down_after());
         for index in self.roster.sources().positions() {
             let seat = self.roster.source(index);
             let Some(connection) = seat.connection else { continue };
-            self.outbox.send_ahead(Recipients::Source(seat.id), connection.heartbeat(now));
-            if watch && now.since(connection.last_heard) >= self.plan.down_after {
+            if self.pulse.is_for(index.get(), periods) {
+                self.outbox.send_ahead(Recipients::Source(seat.id), connection.heartbeat(now));
+            }
+            if watch && now.since(connection.last_heard) >= down_after {
                 self.membership().lower(index, "no heartbeat", now);
             }
         }

@@ -87,11 +87,13 @@ pub struct RunPlan {
     pub deadline: Duration,
     /// Time for which sources keep fragments without a decision.
     pub orphan_timeout: Duration,
-    /// Longest time between two messages in either direction of a control connection.
+    /// Longest time between two messages in either direction of a control connection. In a run with
+    /// more than 1000 sources, the heartbeats of sources are up to four times as far apart.
     pub heartbeat: Duration,
     /// Time between interim reports of sources and builders; zero for no interim reports.
     pub report_period: Duration,
-    /// Time of silence after which a source counts as down, and a builder gets no more events.
+    /// Time of silence after which a source counts as down, and a builder gets no more events. In a
+    /// run with more than 1000 sources, a source has at least four of its heartbeats' periods.
     pub down_after: Duration,
     /// Time without any source or any builder after which the run fails.
     pub give_up_after: Duration,
@@ -296,7 +298,55 @@ pub const SLOTS_BESIDE: u64 = 2;
 /// free, the events of the other batch keep the lanes busy.
 const BATCHES_IN_SLOTS: u32 = 2;
 
+/// Number of sources whose heartbeats fit into one period of heartbeats. With more sources, each
+/// sends and gets its heartbeats more rarely.
+const BEATS_PER_PERIOD: usize = 1000;
+
+/// Most periods between two heartbeats of a source. A source that hears nothing from the supervisor
+/// for 2 s connects again.
+const MOST_PERIODS: usize = 4;
+
+/// Number of periods of its own heartbeats after which a silent source counts as down.
+const PERIODS_UNTIL_DOWN: u32 = 4;
+
+/// Number of sources up to which decisions are sent at once.
+const FEW_SOURCES: usize = 256;
+
+/// Time between decisions for each source that gets them, if there are more than [`FEW_SOURCES`]:
+/// all sources together get at most 500 000 messages per second.
+const TIME_PER_DECISION: Duration = Duration::from_micros(2);
+
 impl RunPlan {
+    /// Returns the number of periods of heartbeats between two heartbeats of a source.
+    pub(super) fn periods_of_source(&self) -> usize {
+        self.sources.len().div_ceil(BEATS_PER_PERIOD).clamp(1, MOST_PERIODS)
+    }
+
+    /// Returns the longest time between two messages in either direction of a source's connection.
+    pub(super) fn heartbeat_of_source(&self) -> Duration {
+        self.heartbeat.saturating_mul(self.periods_of_source() as u32)
+    }
+
+    /// Returns the time of silence after which a source counts as down.
+    pub(super) fn source_down_after(&self) -> Duration {
+        match self.periods_of_source() {
+            1 => self.down_after,
+            _ => self.down_after.max(self.heartbeat_of_source().saturating_mul(PERIODS_UNTIL_DOWN)),
+        }
+    }
+
+    /// Returns true if the run may have so many sources that decisions are collected.
+    #[inline]
+    pub(super) fn collects_decisions(&self) -> bool {
+        self.sources.len() > FEW_SOURCES
+    }
+
+    /// Returns the time for which decisions are collected into one message, if that many sources
+    /// get it.
+    pub(super) fn batch_time(&self, sources: usize) -> Duration {
+        if sources > FEW_SOURCES { TIME_PER_DECISION * sources as u32 } else { Duration::ZERO }
+    }
+
     /// Returns the duration of two leases. After that much silence, a builder has certainly stopped
     /// writing.
     pub(super) fn two_leases(&self) -> Duration {
@@ -319,14 +369,20 @@ impl RunPlan {
         !boot_id.is_empty() && boot_id == self.boot_id
     }
 
-    /// Returns the reply to a peer that is admitted.
-    pub(super) fn welcome(&self, incarnation: u32, decided: u64, shared_clock: bool) -> Welcome {
+    /// Returns the reply to a peer that is admitted and sends that often.
+    pub(super) fn welcome(
+        &self,
+        heartbeat: Duration,
+        incarnation: u32,
+        decided: u64,
+        shared_clock: bool,
+    ) -> Welcome {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let parameters = RunParameters {
             slots: self.slots,
             deadline_ns: nanos(self.deadline),
             orphan_timeout_ns: nanos(self.orphan_timeout),
-            heartbeat_ns: nanos(self.heartbeat),
+            heartbeat_ns: nanos(heartbeat),
             decided,
             shared_clock,
             lease_ns: nanos(self.lease),

@@ -13,6 +13,8 @@ use crate::time::Instant;
 pub(super) struct Pulse {
     every: Duration,
     next: Instant,
+    /// Number of heartbeats so far.
+    count: usize,
     /// Time since which no source is up, and the limit for that state; `None` while a source is up.
     no_source_since: Option<(Instant, Duration)>,
     /// Time at which a run without builders fails; `None` while there is a builder.
@@ -21,7 +23,7 @@ pub(super) struct Pulse {
 
 impl Pulse {
     pub(super) fn new(now: Instant, every: Duration) -> Self {
-        Self { every, next: now + every, no_source_since: None, give_up_builders: None }
+        Self { every, next: now + every, count: 0, no_source_since: None, give_up_builders: None }
     }
 
     /// Makes a heartbeat due at once, for a supervisor that has restarted.
@@ -41,7 +43,14 @@ impl Pulse {
     pub(super) fn beat(&mut self, now: Instant) -> Duration {
         let late = now.since(self.next);
         self.next = now + self.every;
+        self.count = self.count.wrapping_add(1);
         late
+    }
+
+    /// Returns true if the peer at that position gets this heartbeat, of which each peer gets one in
+    /// `periods`.
+    pub(super) fn is_for(&self, position: usize, periods: usize) -> bool {
+        self.count.wrapping_add(position).is_multiple_of(periods)
     }
 
     pub(super) fn lose_sources(&mut self, now: Instant, limit: Duration) {

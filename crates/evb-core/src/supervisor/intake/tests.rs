@@ -23,14 +23,14 @@ fn external_triggers_wait_up_to_a_limit() {
 #[test]
 fn triggers_in_excess_are_inhibited_together() {
     let mut intake = Intake::new(TriggerKind::External, 1, START);
-    assert_eq!(intake.next_decision(None, false), None);
+    assert_eq!(intake.next_decision(None, false, Duration::ZERO), None);
     intake.add(2);
     assert!(intake.inhibits(START));
     intake.note_inhibited(START);
     let later = START + INHIBIT_EVERY / 2;
     assert!(intake.inhibits(START) && !intake.inhibits(later) && intake.inhibits(START + INHIBIT_EVERY));
-    assert_eq!(intake.next_decision(None, false), Some(START + INHIBIT_EVERY));
-    assert_eq!(intake.next_decision(None, true), Some(Instant::ZERO));
+    assert_eq!(intake.next_decision(None, false, Duration::ZERO), Some(START + INHIBIT_EVERY));
+    assert_eq!(intake.next_decision(None, true, Duration::ZERO), Some(Instant::ZERO));
     intake.hurry();
     assert!(intake.inhibits(later));
 }
