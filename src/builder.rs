@@ -29,7 +29,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Access, Entry, RoleError, RoleHandle, RunOutcome, TurnCounters},
+    role::{self, Access, Entry, Place, RoleError, RoleHandle, RunOutcome, TurnCounters},
     sink::Sink,
 };
 
@@ -194,30 +194,31 @@ impl Builder {
     ) -> Result<Self, RoleError> {
         role::check_transport(config.transport)?;
         let name = format!("builder {}", config.id);
-        let (address, role) = RoleHandle::start(name, config.cpu, |mut joined, run_ends| async move {
-            let (listener, address) = bind(&config).await?;
-            let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
-            let hello = Hello {
-                run,
-                epoch,
-                boot_id: host::boot_id(),
-                software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
-                listen: advertised(&config.listen, address),
-                ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
-            };
-            let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
-            let member = Member { supervisor, hello, start_timeout };
-            let access = Access { bind: None, class: config.control, security: config.security.clone() };
-            let (entry, _) = tokio::select! {
-                entered = Entry::join(member, access) => entered?,
-                () = joined.closed() => return Err(RoleError::Unwanted),
-            };
-            role::hand_over(joined, address).await?;
-            let (turn_counters, name) = (config.turn_counters.clone(), format!("builder {}", config.id));
-            let run = begin::run(config, listener, entry, Box::new(filter), sink, run_ends);
-            turn_counters.count(name, run).await
-        })
-        .await?;
+        let (address, role) =
+            RoleHandle::start(name, Place::Own(config.cpu), |mut joined, run_ends| async move {
+                let (listener, address) = bind(&config).await?;
+                let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
+                let hello = Hello {
+                    run,
+                    epoch,
+                    boot_id: host::boot_id(),
+                    software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
+                    listen: advertised(&config.listen, address),
+                    ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
+                };
+                let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
+                let member = Member { supervisor, hello, start_timeout };
+                let access = Access { bind: None, class: config.control, security: config.security.clone() };
+                let (entry, _) = tokio::select! {
+                    entered = Entry::join(member, access) => entered?,
+                    () = joined.closed() => return Err(RoleError::Unwanted),
+                };
+                role::hand_over(joined, address).await?;
+                let (turn_counters, name) = (config.turn_counters.clone(), format!("builder {}", config.id));
+                let run = begin::run(config, listener, entry, Box::new(filter), sink, run_ends);
+                turn_counters.count(name, run).await
+            })
+            .await?;
         Ok(Self { role, address })
     }
 

@@ -8,6 +8,7 @@ mod entry;
 mod greetings;
 mod handle;
 mod wakes;
+mod workers;
 
 use std::{io, time::Duration};
 
@@ -25,7 +26,7 @@ pub(crate) use busy_poll::BusyPoll;
 pub(crate) use entry::{Beginning, Entry};
 pub use evb_core::session::RunOutcome;
 pub(crate) use greetings::Greetings;
-pub(crate) use handle::{RoleHandle, hand_over};
+pub(crate) use handle::{Place, RoleHandle, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
 pub use turn_counters::TurnCounters;
 pub(crate) use wakes::Wakes;

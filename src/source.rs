@@ -23,7 +23,7 @@ use evb_core::{
 };
 use evb_net::host;
 
-use crate::role::{self, Access, Entry, RoleError, RoleHandle, RunOutcome};
+use crate::role::{self, Access, Entry, Place, RoleError, RoleHandle, RunOutcome};
 pub use blocking::BlockingSource;
 pub use config::SourceConfig;
 pub use evb_core::source::PushError as Refused;
@@ -132,7 +132,8 @@ impl Source {
         let member = Member { supervisor, hello, start_timeout };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let name = format!("source {}", config.id);
-        let (first, role) = RoleHandle::start(name, config.cpu, |mut joined, run_ends| async move {
+        let place = config.cpu.map_or(Place::Any, |core| Place::Own(Some(core)));
+        let (first, role) = RoleHandle::start(name, place, |mut joined, run_ends| async move {
             let security = config.security.clone();
             let access = Access { bind: config.bind, class: config.control, security };
             let (entry, first) = tokio::select! {

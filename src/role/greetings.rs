@@ -15,16 +15,28 @@ use evb_core::{
 use evb_net::handshake::{HandshakeError, RefusalLog};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::Wakes;
+
 /// A handshake under way.
 pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeError>> + Send>>;
+
+struct UnderWay<T> {
+    since: Instant,
+    peer: SocketAddr,
+    greeting: Greeting<T>,
+}
 
 /// A listener and its handshakes under way.
 pub(crate) struct Greetings<T> {
     listener: TcpListener,
-    /// Most handshakes under way at once.
-    most: usize,
     greet: Box<dyn Fn(TcpStream, SocketAddr) -> Greeting<T> + Send>,
-    under_way: Vec<(Instant, SocketAddr, Greeting<T>)>,
+    /// Places for handshakes; their number is the limit of handshakes under way.
+    places: Vec<Option<UnderWay<T>>>,
+    /// Places without a handshake.
+    free: Vec<usize>,
+    wakes: Wakes,
+    /// Places whose handshakes have woken this task.
+    woken: Vec<usize>,
     log: RefusalLog,
 }
 
@@ -40,12 +52,20 @@ impl<T> Greetings<T> {
     ) -> Self {
         let most = peers.max(GREETINGS);
         let log = RefusalLog::new(name).limit_of_one(most / 2);
-        Self { listener, most, greet: Box::new(greet), under_way: Vec::new(), log }
+        Self {
+            listener,
+            greet: Box::new(greet),
+            places: (0..most).map(|_| None).collect(),
+            free: (0..most).rev().collect(),
+            wakes: Wakes::new(most),
+            woken: Vec::new(),
+            log,
+        }
     }
 
     /// Returns the number of handshakes under way.
     pub(crate) fn len(&self) -> usize {
-        self.under_way.len()
+        self.places.len() - self.free.len()
     }
 
     /// Returns the counts of connections that were refused.
@@ -67,31 +87,33 @@ impl<T> Greetings<T> {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<(T, SocketAddr)> {
         loop {
             self.accept(cx, now);
-            let mut index = 0;
-            while index < self.under_way.len() {
-                let (_, peer, greeting) = &mut self.under_way[index];
-                let (peer, Poll::Ready(greeted)) = (*peer, greeting.as_mut().poll(cx)) else {
-                    index += 1;
-                    continue;
-                };
-                drop(self.under_way.swap_remove(index));
+            while let Some(place) = self.woken.pop() {
+                let Some(under_way) = &mut self.places[place] else { continue };
+                let peer = under_way.peer;
+                let cx = &mut Context::from_waker(self.wakes.waker(place));
+                let Poll::Ready(greeted) = under_way.greeting.as_mut().poll(cx) else { continue };
+                self.vacate(place);
                 match greeted {
                     Ok(greeted) => return Poll::Ready((greeted, peer)),
                     Err(error) => self.log.record_failure(peer, &error),
                 }
             }
-            if !self.make_room(now) {
+            self.wakes.take(cx, &mut self.woken);
+            if self.woken.is_empty() && !self.make_room(now) {
                 return Poll::Pending;
             }
         }
     }
 
     fn accept(&mut self, cx: &mut Context<'_>, now: Instant) {
-        while self.under_way.len() < self.most {
+        while let Some(place) = self.free.last().copied() {
             match self.listener.poll_accept(cx) {
                 Poll::Ready(Ok((stream, peer))) => {
-                    if self.log.admits(peer, self.under_way.iter().map(|greeting| greeting.1)) {
-                        self.under_way.push((now, peer, (self.greet)(stream, peer)));
+                    if self.log.admits(peer, self.places.iter().flatten().map(|under_way| under_way.peer)) {
+                        let greeting = (self.greet)(stream, peer);
+                        self.free.pop();
+                        self.places[place] = Some(UnderWay { since: now, peer, greeting });
+                        self.woken.push(place);
                     }
                 }
                 Poll::Ready(Err(error)) => {
@@ -107,18 +129,22 @@ impl<T> Greetings<T> {
 
     /// Drops silent connections if the limit is reached. Returns true if a connection was dropped.
     fn make_room(&mut self, now: Instant) -> bool {
-        let before = self.under_way.len();
-        if before < self.most {
+        if !self.free.is_empty() {
             return false;
         }
-        let log = &mut self.log;
-        self.under_way.retain(|(since, peer, _)| {
-            let stays = now.since(*since) < GREETING_PATIENCE;
-            if !stays {
-                log.record_silence(*peer);
+        for place in 0..self.places.len() {
+            if let Some(UnderWay { since, peer, .. }) = &self.places[place]
+                && now.since(*since) >= GREETING_PATIENCE
+            {
+                self.log.record_silence(*peer);
+                self.vacate(place);
             }
-            stays
-        });
-        self.under_way.len() < before
+        }
+        !self.free.is_empty()
+    }
+
+    fn vacate(&mut self, place: usize) {
+        self.places[place] = None;
+        self.free.push(place);
     }
 }

@@ -1,12 +1,15 @@
 //! [`RoleHandle`]: the common part of the handles to sources and builders.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, io, sync::Arc};
 
 use evb_core::session::RunOutcome;
 use evb_net::host;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::RoleError;
+use super::{
+    RoleError,
+    workers::{self, OwnThread},
+};
 
 /// The result of a role; `None` until the role has ended.
 type Ending = Option<Result<RunOutcome, Arc<RoleError>>>;
@@ -23,22 +26,31 @@ pub(crate) struct RoleHandle {
 /// that confirms the receipt: see [`hand_over`].
 pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
+/// The thread on which a role runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A thread of its own, pinned to the core if one is given, so that no blocking readout or sink
+    /// can delay the role.
+    Own(Option<usize>),
+    /// A thread of its own, or, in a process with many roles, a thread that it shares with others.
+    Any,
+}
+
 impl RoleHandle {
-    /// Runs a role on a thread and runtime of its own, pinned to `core` if given, so that it shares
-    /// no core with other threads and no blocking readout or sink can delay it. Waits until the
-    /// role has joined; returns the value that the role handed over, and a handle. The role gets
-    /// the requests to end the run through the receiver.
+    /// Runs a role on a thread at that place. Waits until the role has joined; returns the value
+    /// that the role handed over, and a handle. The role gets the requests to end the run through
+    /// the receiver.
     ///
     /// # Errors
     /// The reason for which the role ended before it had joined.
     pub(crate) async fn start<T, F>(
         name: String,
-        core: Option<usize>,
+        place: Place,
         role: impl FnOnce(oneshot::Sender<Joined<T>>, mpsc::Receiver<String>) -> F + Send + 'static,
     ) -> Result<(T, Self), RoleError>
     where
         T: Send + 'static,
-        F: Future<Output = Result<RunOutcome, RoleError>>,
+        F: 'static + Future<Output = Result<RunOutcome, RoleError>>,
     {
         let (joined, has_joined) = oneshot::channel();
         let (early, ended_early) = oneshot::channel();
@@ -46,20 +58,13 @@ impl RoleHandle {
         let (run_end, run_ends) = mpsc::channel(1);
         let handle = Self { ending, run_end, abort: Arc::default() };
         let aborted = Arc::clone(&handle.abort);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name(name.clone()).spawn(move || {
-            if let Some(core) = core
-                && let Err(error) = host::pin_to_core(core)
-            {
-                tracing::warn!(role = name.as_str(), core, %error, "cannot bind the role's thread to that core; it runs on any core");
-            }
-            let outcome = runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    outcome = role(joined, run_ends) => outcome,
-                    () = aborted.notified() => Err(RoleError::Aborted),
-                }
-            });
+        let thread = name.clone();
+        let run = async move || {
+            let outcome = tokio::select! {
+                biased;
+                outcome = role(joined, run_ends) => outcome,
+                () = aborted.notified() => Err(RoleError::Aborted),
+            };
             log(&name, &outcome);
             let shared = match outcome {
                 Ok(outcome) => Ok(outcome),
@@ -71,7 +76,8 @@ impl RoleHandle {
                 },
             };
             end.send_replace(Some(shared));
-        })?;
+        };
+        begin(thread, place, run)?;
         let Ok((what, taken)) = has_joined.await else {
             return Err(ended_early.await.unwrap_or(RoleError::Vanished));
         };
@@ -100,6 +106,28 @@ impl RoleHandle {
         let vanished = || Err(Arc::new(RoleError::Vanished));
         ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
     }
+}
+
+/// Starts a role on a thread at that place.
+fn begin<F>(name: String, place: Place, run: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+where
+    F: 'static + Future<Output = ()>,
+{
+    let own = OwnThread::take();
+    if own.is_none() && place == Place::Any {
+        return workers::run(move || Box::pin(run()));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.clone()).spawn(move || {
+        if let Place::Own(Some(core)) = place
+            && let Err(error) = host::pin_to_core(core)
+        {
+            tracing::warn!(role = name.as_str(), core, %error, "cannot bind the role's thread to that core; it runs on any core");
+        }
+        runtime.block_on(run());
+        drop(own);
+    })?;
+    Ok(())
 }
 
 fn log(name: &str, outcome: &Result<RunOutcome, RoleError>) {

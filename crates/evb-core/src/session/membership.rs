@@ -12,8 +12,9 @@ use crate::{
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
 };
 
-/// Time without a message after which a role treats the supervisor as lost. This limit is twice the
-/// time after which the supervisor treats a silent peer as down.
+/// Time without a message after which a role treats the supervisor as lost, unless eight periods of
+/// heartbeats take longer. This limit is twice the time after which the supervisor treats a silent
+/// peer as down.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Time limit for one attempt to register again. While the network is interrupted, the kernel
@@ -87,6 +88,8 @@ pub struct Membership {
     /// Run and epoch; `None` until the supervisor has admitted the role.
     identity: Option<RunIdentity>,
     patience: Duration,
+    /// Time without a message after which the supervisor counts as lost.
+    silence: Duration,
     /// True once the run has a roster. From then on, silence means that the supervisor is lost.
     is_watched: bool,
     closes: bool,
@@ -129,6 +132,7 @@ impl Membership {
             hello,
             identity: None,
             patience: start_timeout,
+            silence: SILENCE,
             is_watched: false,
             closes: false,
             stop: None,
@@ -195,9 +199,9 @@ impl Membership {
     pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         let is_first = self.identity.is_none();
         match &mut self.state {
-            State::Up { heard } if self.is_watched && now.since(*heard) >= SILENCE => {
+            State::Up { heard } if self.is_watched && now.since(*heard) >= self.silence => {
                 self.closes = true;
-                return Ok(Some(self.lose(format!("it sent nothing for {SILENCE:?}"), now)));
+                return Ok(Some(self.lose(format!("it sent nothing for {:?}", self.silence), now)));
             }
             // The driver limits the duration of an attempt before the role has joined.
             State::Away(away) if !is_first => match away.dialing {
@@ -220,7 +224,7 @@ impl Membership {
     pub fn next_timeout(&self) -> Option<Instant> {
         let is_first = self.identity.is_none();
         match &self.state {
-            State::Up { heard } => self.is_watched.then(|| *heard + SILENCE),
+            State::Up { heard } => self.is_watched.then(|| *heard + self.silence),
             State::Away(Away { dialing: Some(_), .. }) if is_first => None,
             State::Away(Away { dialing: Some(since), .. }) => Some(*since + TRY),
             State::Away(away) if is_first => Some(away.next),
@@ -276,6 +280,8 @@ impl Membership {
             0 => PATIENCE,
             nanos => Duration::from_nanos(nanos),
         };
+        self.silence =
+            SILENCE.max(Duration::from_nanos(registered.parameters.heartbeat_ns.saturating_mul(8)));
         self.state = State::Up { heard: now };
         Ok(Some(MembershipEvent::Registered(registered)))
     }

@@ -88,12 +88,12 @@ pub struct RunPlan {
     /// Time for which sources keep fragments without a decision.
     pub orphan_timeout: Duration,
     /// Longest time between two messages in either direction of a control connection. In a run with
-    /// more than 1000 sources, the heartbeats of sources are up to four times as far apart.
+    /// more than 250 sources, the heartbeats of sources are up to four times as far apart.
     pub heartbeat: Duration,
     /// Time between interim reports of sources and builders; zero for no interim reports.
     pub report_period: Duration,
     /// Time of silence after which a source counts as down, and a builder gets no more events. In a
-    /// run with more than 1000 sources, a source has at least four of its heartbeats' periods.
+    /// run with more than 250 sources, a source has at least four of its heartbeats' periods.
     pub down_after: Duration,
     /// Time without any source or any builder after which the run fails.
     pub give_up_after: Duration,
@@ -300,10 +300,10 @@ const BATCHES_IN_SLOTS: u32 = 2;
 
 /// Number of sources whose heartbeats fit into one period of heartbeats. With more sources, each
 /// sends and gets its heartbeats more rarely.
-const BEATS_PER_PERIOD: usize = 1000;
+const BEATS_PER_PERIOD: usize = 250;
 
-/// Most periods between two heartbeats of a source. A source that hears nothing from the supervisor
-/// for 2 s connects again.
+/// Most periods between two heartbeats of a source, so that a source that fails is noticed within
+/// seconds.
 const MOST_PERIODS: usize = 4;
 
 /// Number of periods of its own heartbeats after which a silent source counts as down.
