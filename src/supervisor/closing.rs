@@ -8,6 +8,7 @@ use std::{
 
 use evb_core::ledger::RunReport;
 use evb_net::clock;
+use tokio::task::coop::unconstrained;
 
 use super::driver::Driver;
 
@@ -16,7 +17,8 @@ const CLOSING_TIME: Duration = Duration::from_secs(1);
 
 /// Leads the run to its end, and ensures that all peers are informed of it.
 pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
-    let mut report = poll_fn(|cx| driver.poll_turn(cx)).await;
+    // A limit on the connections that are read in a turn would make silent peers of the others.
+    let mut report = unconstrained(poll_fn(|cx| driver.poll_turn(cx))).await;
     report.security.add(&driver.registrations.refusals());
     driver.timer.arm(Some(clock::now() + CLOSING_TIME));
     poll_fn(|cx| poll_closed(&mut driver, cx)).await;

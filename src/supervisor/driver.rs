@@ -87,7 +87,12 @@ impl Driver {
             self.timer.arm(due.into_iter().flatten().min());
             more |= self.role.next_timeout().is_some_and(|due| due <= now);
             more |= self.poll_journal(cx, now);
-            if !more && self.timer.poll_expired(cx).is_pending() {
+            if more {
+                // The runtime must find out which other connections have become readable.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if self.timer.poll_expired(cx).is_pending() {
                 return Poll::Pending;
             }
         }
