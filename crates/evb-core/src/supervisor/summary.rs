@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     id::BuilderId,
-    index::{BuilderIndex, SourceIndex},
+    index::{BuilderIndex, Per, SourceIndex},
     ledger::{
         AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, LEDGER_OPEN,
         NOT_ASSIGNED, NetworkCounts, PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport,
@@ -38,7 +38,7 @@ impl<'a> Summary<'a> {
     pub(super) fn report(&self) -> RunReport {
         let (plan, roster, books, times) = (self.plan, self.roster, self.books, self.books.times());
         let triggering = between(times.started, times.last_trigger_possible);
-        let lanes = lanes::sums(roster);
+        let lanes = lane_sums(roster);
         let source = |index| self.source(index, &lanes[index]);
         let sources: Vec<_> = roster.sources().positions().map(source).collect();
         let builder = |index| self.builder(index, triggering);
@@ -259,6 +259,19 @@ impl<'a> Summary<'a> {
         let sources = report.sources.iter().filter(|source| away.contains(&source.id)).map(was_down);
         self.books.findings().remarks().iter().cloned().chain(sources).chain(rest).collect()
     }
+}
+
+/// Returns for each source the sums of the counters of its lanes at all builders.
+fn lane_sums(roster: &Roster) -> Per<SourceIndex, LaneReport> {
+    let mut sums: Per<_, LaneReport> = roster.sources().iter().map(|_| LaneReport::default()).collect();
+    for packed in roster.builders().iter().filter_map(|seat| seat.lanes.as_ref()) {
+        for lane in packed.lanes() {
+            if let Some(index) = roster.source_numbered(lane.source) {
+                lanes::add(&mut sums[index], &lane);
+            }
+        }
+    }
+    sums
 }
 
 fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {

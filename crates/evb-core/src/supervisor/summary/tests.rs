@@ -1,4 +1,11 @@
+use proptest::prelude::*;
+
 use super::*;
+use crate::{
+    id::{BuilderId, Epoch, RunNumber, SourceId},
+    supervisor::{RunPlan, roster::Seat},
+    wire::control::{Report, RoleReport},
+};
 
 #[test]
 fn the_worst_ten_sources_are_named_and_the_others_counted() {
@@ -29,4 +36,44 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
         problems[11..],
         ["990 more sources are missing in up to 990 events each", "36 sources gave no final report: 5-40"]
     );
+}
+
+fn lane() -> impl Strategy<Value = LaneReport> {
+    let count = || prop_oneof![0..1000_u64, Just(u64::MAX / 2), Just(u64::MAX)];
+    (0..9_u32, proptest::collection::vec(count(), 4)).prop_map(|(source, counts)| LaneReport {
+        source,
+        fragments: counts[0],
+        last: counts[1],
+        crc_errors: counts[2],
+        duplicate_segments: counts[3],
+        ..LaneReport::default()
+    })
+}
+
+proptest! {
+    #[test]
+    fn one_pass_gives_the_sums_of_a_pass_for_each_source(
+        reports in proptest::collection::vec(proptest::collection::vec(lane(), 0..12), 1..5),
+    ) {
+        let sources: Vec<_> = [1, 3, 4, 7].map(SourceId::new).to_vec();
+        let builders = (1..=reports.len() as u16).map(BuilderId::new).collect();
+        let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources.clone(), builders);
+        let mut roster = Roster::new(&plan);
+        for (index, lanes) in reports.iter().enumerate() {
+            let own = BuilderReport { lanes: lanes.clone(), ..BuilderReport::default() };
+            let report = Report { report: Some(RoleReport::Builder(own)), live: None };
+            let seat = Seat::Builder(BuilderIndex::new(index));
+            prop_assert!(roster.keep_report(seat, report, Instant::ZERO).is_ok());
+        }
+        let sums = lane_sums(&roster);
+        for (index, id) in sources.into_iter().enumerate() {
+            let lanes = || reports.iter().flatten().filter(|lane| lane.source == u32::from(id.number()));
+            let sum = |of: fn(&LaneReport) -> u64| lanes().map(of).fold(0, u64::saturating_add);
+            let found = &sums[SourceIndex::new(index)];
+            prop_assert_eq!(found.fragments, sum(|lane| lane.fragments));
+            prop_assert_eq!(found.last, sum(|lane| lane.last));
+            prop_assert_eq!(found.crc_errors, sum(|lane| lane.crc_errors));
+            prop_assert_eq!(found.duplicate_segments, sum(|lane| lane.duplicate_segments));
+        }
+    }
 }
