@@ -60,6 +60,8 @@ pub(crate) struct Stage {
     heartbeat: Duration,
     /// Peers in the order of their heartbeats, and the number of heartbeats so far.
     peers: Vec<Peer>,
+    /// Time between two heartbeats of each peer, as a multiple of `heartbeat`.
+    periods: Vec<usize>,
     beats: usize,
     began: Instant,
     /// Events to be settled in the next turn, by builder.
@@ -81,6 +83,7 @@ impl Stage {
         let core = SupervisorCore::new(plan, 1, now).unwrap();
         let mut stage = Self {
             peers: core.peers(),
+            periods: Vec::new(),
             core,
             now,
             sources,
@@ -96,7 +99,9 @@ impl Stage {
         for peer in stage.peers.clone() {
             let listen = "192.0.2.100:47000".to_owned();
             let hello = Hello { listen, max_fragment: 100_000, ..Hello::new(peer, Peer::Supervisor) };
-            stage.core.register(&hello, now).unwrap();
+            let welcome = stage.core.register(&hello, now).unwrap();
+            let beat = Duration::from_nanos(welcome.parameters.unwrap().heartbeat_ns);
+            stage.periods.push((beat.as_nanos() / heartbeat.as_nanos()) as usize);
             stage.poll();
         }
         for id in 1..=sources {
@@ -124,7 +129,12 @@ impl Stage {
         }
         let share = self.now.since(self.began).as_secs_f64() / self.heartbeat.as_secs_f64();
         while self.beats < (share * self.peers.len() as f64) as usize {
-            let peer = self.peers[self.beats % self.peers.len()];
+            let (round, place) = (self.beats / self.peers.len(), self.beats % self.peers.len());
+            self.beats += 1;
+            if !(round + place).is_multiple_of(self.periods[place]) {
+                continue;
+            }
+            let peer = self.peers[place];
             let load = matches!(peer, Peer::Builder(_)).then_some(Load {
                 building: 1,
                 slowest: 1,
@@ -132,7 +142,6 @@ impl Stage {
             });
             let beat = Heartbeat { sent_ns: self.now.as_nanos(), echo_ns: 1, echo_delay_ns: 1, load };
             self.says(peer, Message::Heartbeat(beat));
-            self.beats += 1;
         }
         self.core.handle_timeout(self.now);
         self.poll();

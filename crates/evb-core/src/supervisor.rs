@@ -17,8 +17,6 @@ mod output;
 mod change;
 mod words;
 mod builders;
-mod due;
-mod lanes;
 mod journal;
 mod nonsense;
 mod phase;
@@ -26,6 +24,7 @@ mod pulse;
 mod intake;
 mod outstanding;
 mod slots;
+mod lanes;
 mod live;
 mod dead_time;
 mod findings;
@@ -34,6 +33,8 @@ mod outbox;
 mod books;
 mod seats;
 mod roster;
+mod culprits;
+mod due;
 mod admission;
 mod assigner;
 mod summary;
@@ -142,7 +143,9 @@ impl SupervisorCore {
     /// Returns the parts of the supervisor that handle events, for decisions: these come under the
     /// newest roster, which is sent first.
     fn deciding(&mut self, now: Instant) -> Dispatch<'_> {
-        self.membership().publish(now);
+        if !self.due.is_empty() {
+            self.membership().publish(now);
+        }
         self.dispatch()
     }
 

@@ -7,7 +7,7 @@ use super::{
     phase::Phase,
     roster::{Roster, Seat},
     seats::{BuilderSeat, Connection},
-    words::role,
+    words::{ranges, role},
 };
 use crate::{
     id::Peer,
@@ -155,15 +155,16 @@ impl Admission<'_> {
     }
 
     fn unknown(&self, peer: Peer) -> Refusal {
-        let known: Vec<String> = match peer {
-            Peer::Builder(_) => self.roster.builders().iter().map(|seat| seat.id.to_string()).collect(),
-            _ => self.roster.sources().iter().map(|seat| seat.id.to_string()).collect(),
+        let mut known: Vec<u16> = match peer {
+            Peer::Builder(_) => self.roster.builders().iter().map(|seat| seat.id.number()).collect(),
+            _ => self.roster.sources().iter().map(|seat| seat.id.number()).collect(),
         };
+        known.sort_unstable();
         let detail = format!(
             "{peer} is not configured for run {}, which has {}s {}",
             self.plan.run,
             role(peer),
-            known.join(", ")
+            ranges(known)
         );
         Refusal::because(Reason::UnknownPeer, detail)
     }

@@ -1,5 +1,6 @@
 //! [`ChangeError`] and [`NotReady`]: the reasons why an operator may not change or begin a run now.
 
+use super::words::names;
 use crate::{
     id::{BuilderId, Peer},
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
@@ -36,10 +37,6 @@ pub enum NotReady {
     /// The run has begun or ended already.
     #[error("the run has begun already")]
     Begun,
-}
-
-fn names(peers: &[Peer]) -> String {
-    peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Reason why an operator's change of a run is refused.

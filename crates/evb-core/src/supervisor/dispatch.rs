@@ -13,6 +13,7 @@ use super::{
     Recipients, RunPlan,
     assigner::Assigner,
     books::Books,
+    culprits::culprits,
     dead_time::Cause,
     intake::{Intake, TRIGGERS_PER_TURN},
     journal::{What, differences},
@@ -180,7 +181,7 @@ impl Dispatch<'_> {
     fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.outbox.make_room();
         if self.books.asks_for_culprits() {
-            self.books.set_culprits(self.roster.culprits(self.plan.slots));
+            self.books.set_culprits(culprits(self.roster, self.plan.slots));
         }
         self.books.note_trigger(now);
         let count = self.outbox.inhibit(count, now);

@@ -22,6 +22,7 @@ pub(super) struct Due {
 }
 
 impl Due {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         !self.roster && self.newcomers.is_empty() && self.holdings.is_empty()
     }

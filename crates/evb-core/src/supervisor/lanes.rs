@@ -1,12 +1,8 @@
 //! The lanes in the reports of builders, in the form in which the supervisor keeps them: with
 //! thousands of sources and hundreds of builders, the reports themselves would need gigabytes.
 
-#[cfg(test)]
-mod tests;
-
-use super::{live::Lateness, roster::Roster};
 use crate::{
-    index::{Per, SourceIndex},
+    index::SourceIndex,
     wire::{
         control::{BuilderReport, LaneReport},
         encoding::Encoding,
@@ -23,26 +19,13 @@ impl PackedLanes {
     }
 
     /// Returns the lanes as they were reported.
-    fn lanes(&self) -> Vec<LaneReport> {
+    pub(super) fn lanes(&self) -> Vec<LaneReport> {
         BuilderReport::decode(&self.0).map(|report| report.lanes).unwrap_or_default()
     }
 }
 
-/// Returns for each source the sums of the counters of its lanes at all builders.
-pub(super) fn sums(roster: &Roster) -> Per<SourceIndex, LaneReport> {
-    let mut sums: Per<_, LaneReport> = roster.sources().iter().map(|_| LaneReport::default()).collect();
-    for lanes in roster.builders().iter().filter_map(|seat| seat.lanes.as_ref()) {
-        for lane in lanes.lanes() {
-            if let Some(index) = roster.source_numbered(lane.source) {
-                add(&mut sums[index], &lane);
-            }
-        }
-    }
-    sums
-}
-
 /// Adds the counters of `lane`, without overflow (docs/reference/protocol.md RUN-18).
-fn add(sum: &mut LaneReport, lane: &LaneReport) {
+pub(super) fn add(sum: &mut LaneReport, lane: &LaneReport) {
     let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
     add(&mut sum.fragments, lane.fragments);
     add(&mut sum.payload_bytes, lane.payload_bytes);
@@ -62,6 +45,14 @@ fn add(sum: &mut LaneReport, lane: &LaneReport) {
     add(&mut sum.timeouts, lane.timeouts);
     add(&mut sum.late_after_loss, lane.late_after_loss);
     add(&mut sum.duplicate_segments, lane.duplicate_segments);
+}
+
+/// Number of events to which a source contributed the last fragment, and the total delay of these
+/// fragments behind the previous ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lateness {
+    pub(super) last: u64,
+    pub(super) last_by_ns: u64,
 }
 
 /// The facts about a builder's lanes that operators see during the run.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::Serialize;
 
-use super::lanes::LaneFacts;
+use super::lanes::{LaneFacts, Lateness};
 use crate::{
     index::SourceIndex,
     live::Latencies,
@@ -112,14 +112,6 @@ impl LatencySurvey {
         let micros = |part| Some(latencies.quantile(part)?.as_micros() as u64);
         Some(Self { p50: micros(0.5)?, p99: micros(0.99)?, max: micros(1.0)? })
     }
-}
-
-/// Number of events to which a source contributed the last fragment, and the total delay of these
-/// fragments behind the previous ones.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lateness {
-    pub(super) last: u64,
-    pub(super) last_by_ns: u64,
 }
 
 impl<R> Latest<R> {

@@ -107,8 +107,8 @@ impl Membership<'_> {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Sends a new roster version to all peers if peers have come or gone, after all decisions under
-    /// the previous version; then the messages that must follow it (docs/reference/protocol.md
+    /// Sends a new roster version to all peers if peers have come or gone, after all decisions
+    /// under the previous version; then the messages that must follow it (docs/reference/protocol.md
     /// RUN-21, RUN-22).
     pub(super) fn publish(&mut self, now: Instant) {
         if self.due.is_empty() {

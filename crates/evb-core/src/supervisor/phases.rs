@@ -1,9 +1,10 @@
 //! Transitions between the phases of a run: it begins, continues after a restart of the supervisor,
 //! drains, waits for reports, and ends.
 
-use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
+use super::{
+    Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary, words::names,
+};
 use crate::{
-    id::Peer,
     time::Instant,
     undo::{self, Fix},
     wire::{
@@ -30,14 +31,13 @@ impl SupervisorCore {
     }
 
     pub(super) fn fail_to_start(&mut self, now: Instant) {
-        let words = |peers: Vec<Peer>| peers.iter().map(Peer::to_string).collect::<Vec<_>>().join(", ");
         let absent = self.roster.absent();
         let limit = self.plan.start_timeout.as_secs_f64();
         let problem = if absent.is_empty() {
-            let waiting = words(self.roster.unconnected());
+            let waiting = names(&self.roster.unconnected());
             format!("after {limit} s, these sources had not connected to all builders: {waiting}")
         } else {
-            format!("after {limit} s, these peers had not registered: {}", words(absent))
+            format!("after {limit} s, these peers had not registered: {}", names(&absent))
         };
         self.begin_draining(&problem, now);
         self.failure(problem, now);

@@ -47,8 +47,8 @@ impl Pulse {
         late
     }
 
-    /// Returns true if the peer at that position gets this heartbeat, of which each peer gets one in
-    /// `periods`.
+    /// Returns true if the peer at that position gets this heartbeat; each peer gets one of
+    /// `periods` heartbeats.
     pub(super) fn is_for(&self, position: usize, periods: usize) -> bool {
         self.count.wrapping_add(position).is_multiple_of(periods)
     }

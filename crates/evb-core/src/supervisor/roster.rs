@@ -4,7 +4,7 @@ mod lookup;
 mod presence;
 mod recall;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use lookup::Lookup;
 use super::{
     Recipients, RunPlan,
     builders::BuilderSet,
-    dead_time::Cause,
     lanes::{LaneFacts, PackedLanes},
     live::{Interim, Latest},
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
@@ -230,29 +229,6 @@ impl Roster {
     /// Returns true if all sources that are up have confirmed their lanes to all builders.
     pub(super) fn reaches_all(&self) -> bool {
         Self::positions(&self.up).all(|index| self.sources[index].reaches_all)
-    }
-
-    /// Returns the causes of dead time: for each active builder the peer at fault, if there is one.
-    pub(super) fn culprits(&self, slots: u32) -> Vec<Cause> {
-        let active = self.builders.iter().filter(|seat| seat.is_active());
-        active.filter_map(|seat| self.culprit(seat, slots)).collect()
-    }
-
-    /// Returns the peer that occupies at least half of a builder's slots: the builder's sink, or a
-    /// source. A source counts if at least twice as many events wait for it as for the median of
-    /// the other sources. If events wait for all sources alike, the network is full, and no peer is
-    /// at fault.
-    ///
-    /// A peer that is at fault at one builder causes the dead time at all builders: the others have
-    /// no free slot either, but only because they got the events that this builder could not take.
-    fn culprit(&self, seat: &BuilderSeat, slots: u32) -> Option<Cause> {
-        let (load, half) = (seat.load, slots.div_ceil(2).max(1));
-        if load.at_sink >= half {
-            return Some(Cause::Sink(seat.id));
-        }
-        let stands_out = load.slowest_events >= half && load.slowest_events / 2 >= load.others_events;
-        let slowest = self.source_numbered(load.slowest).filter(|_| stands_out);
-        slowest.map(|index| Cause::Source(self.sources[index].id))
     }
 
     /// Notes that a source has connected. The source knows all decisions up to event `decided`.

@@ -1,12 +1,18 @@
 //! Computes the report of a run from the supervisor's own counts, which are compared with the
 //! peers' reports.
 
-use core::time::Duration;
+#[cfg(test)]
+mod tests;
 
-use super::{RunPlan, assigner::Assigner, books::Books, lanes, roster::Roster, tally::BuilderTally};
+use core::{cmp::Reverse, time::Duration};
+use std::collections::BTreeSet;
+
+use super::{
+    RunPlan, assigner::Assigner, books::Books, lanes, roster::Roster, tally::BuilderTally, words::ranges,
+};
 use crate::{
     id::BuilderId,
-    index::{BuilderIndex, SourceIndex},
+    index::{BuilderIndex, Per, SourceIndex},
     ledger::{
         AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, LEDGER_OPEN,
         NOT_ASSIGNED, NetworkCounts, PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport,
@@ -32,7 +38,7 @@ impl<'a> Summary<'a> {
     pub(super) fn report(&self) -> RunReport {
         let (plan, roster, books, times) = (self.plan, self.roster, self.books, self.books.times());
         let triggering = between(times.started, times.last_trigger_possible);
-        let lanes = lanes::sums(roster);
+        let lanes = lane_sums(roster);
         let source = |index| self.source(index, &lanes[index]);
         let sources: Vec<_> = roster.sources().positions().map(source).collect();
         let builder = |index| self.builder(index, triggering);
@@ -227,24 +233,7 @@ impl<'a> Summary<'a> {
         if report.events.open() != Some(0) {
             problems.push(format!("{LEDGER_OPEN}: {:?}", report.events));
         }
-        for source in &report.sources {
-            let id = source.id;
-            if source.events_without > 0 {
-                problems.push(was_down(source));
-            }
-            if source.missing > 0 {
-                problems.push(format!("source {id} is missing in {} events", source.missing));
-            }
-            if source.crc_errors > 0 {
-                problems.push(format!("{} fragments of source {id} were damaged", source.crc_errors));
-            }
-            if source.refused > 0 {
-                problems.push(format!("source {id} refused {} fragments of its readout", source.refused));
-            }
-            if !source.reported && self.books.is_started() {
-                problems.push(format!("source {id} gave no final report"));
-            }
-        }
+        problems.extend(of_sources(&report.sources, self.books.is_started()));
         for index in self.roster.builders().positions() {
             let seat = self.roster.builder(index);
             let (id, faults) = (seat.id, self.books.total(index).faults);
@@ -263,14 +252,101 @@ impl<'a> Summary<'a> {
 
     /// Returns the incidents of the run that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
-        let sources =
-            report.sources.iter().filter(|source| source.down_s > 0.0 && source.events_without == 0);
-        self.books.findings().remarks().iter().cloned().chain(sources.map(was_down)).collect()
+        let was_away = |source: &SourceSummary| source.down_s > 0.0 && source.events_without == 0;
+        let amount = |source: &SourceSummary| ((source.down_s * 1e6) as u64).max(1);
+        let (away, rest) = worst(&report.sources, |source| if was_away(source) { amount(source) } else { 0 });
+        let rest = rest.map(|(count, _)| format!("{count} more sources were down for a shorter time"));
+        let sources = report.sources.iter().filter(|source| away.contains(&source.id)).map(was_down);
+        self.books.findings().remarks().iter().cloned().chain(sources).chain(rest).collect()
     }
+}
+
+/// Returns for each source the sums of the counters of its lanes at all builders.
+fn lane_sums(roster: &Roster) -> Per<SourceIndex, LaneReport> {
+    let mut sums: Per<_, LaneReport> = roster.sources().iter().map(|_| LaneReport::default()).collect();
+    for packed in roster.builders().iter().filter_map(|seat| seat.lanes.as_ref()) {
+        for lane in packed.lanes() {
+            if let Some(index) = roster.source_numbered(lane.source) {
+                lanes::add(&mut sums[index], &lane);
+            }
+        }
+    }
+    sums
 }
 
 fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
     from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
+}
+
+/// Most sources that are named for the same kind of problem. The worst are named, and the others
+/// are counted.
+const NAMED: usize = 10;
+
+/// Returns the ids of the sources with the largest amounts above zero; and the number of the other
+/// sources with such an amount, and their largest amount.
+fn worst(
+    sources: &[SourceSummary],
+    amount: impl Fn(&SourceSummary) -> u64,
+) -> (BTreeSet<u16>, Option<(usize, u64)>) {
+    let amounts = sources.iter().map(|source| (Reverse(amount(source)), source.id));
+    let mut found: Vec<_> = amounts.filter(|(Reverse(amount), _)| *amount > 0).collect();
+    found.sort_unstable();
+    let named = found.iter().take(NAMED).map(|(_, id)| *id).collect();
+    let rest = found.get(NAMED).map(|(Reverse(most), _)| (found.len() - NAMED, *most));
+    (named, rest)
+}
+
+/// A kind of problem of a source: the amount by which sources are compared, the sentence about one
+/// source, and the sentence about a number of others, whose largest amount is given.
+type Kind = (fn(&SourceSummary) -> u64, fn(&SourceSummary) -> String, fn(usize, u64) -> String);
+
+const KINDS: [Kind; 4] = [
+    (
+        |source| source.events_without,
+        was_down,
+        |count, most| {
+            format!("{count} more sources were down; up to {most} events were assigned without each")
+        },
+    ),
+    (
+        |source| source.missing,
+        |source| format!("source {} is missing in {} events", source.id, source.missing),
+        |count, most| format!("{count} more sources are missing in up to {most} events each"),
+    ),
+    (
+        |source| source.crc_errors,
+        |source| format!("{} fragments of source {} were damaged", source.crc_errors, source.id),
+        |count, most| format!("up to {most} fragments of each of {count} more sources were damaged"),
+    ),
+    (
+        |source| source.refused,
+        |source| format!("source {} refused {} fragments of its readout", source.id, source.refused),
+        |count, most| format!("{count} more sources refused up to {most} fragments of their readout each"),
+    ),
+];
+
+/// Returns the problems of the sources: for each kind, those of the worst sources, and the number
+/// of the others. A run that has not started expects no reports.
+fn of_sources(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
+    let named = KINDS.map(|(amount, ..)| worst(sources, amount));
+    let silent: Vec<u16> =
+        sources.iter().filter(|source| is_started && !source.reported).map(|source| source.id).collect();
+    let mut problems = Vec::new();
+    for source in sources {
+        for ((_, say, _), (named, _)) in KINDS.iter().zip(&named) {
+            problems.extend(named.contains(&source.id).then(|| say(source)));
+        }
+        if silent.len() <= NAMED && silent.contains(&source.id) {
+            problems.push(format!("source {} gave no final report", source.id));
+        }
+    }
+    for ((.., say), (_, rest)) in KINDS.iter().zip(&named) {
+        problems.extend(rest.map(|(count, most)| say(count, most)));
+    }
+    if silent.len() > NAMED {
+        problems.push(format!("{} sources gave no final report: {}", silent.len(), ranges(silent)));
+    }
+    problems
 }
 
 fn was_down(source: &SourceSummary) -> String {

@@ -6,7 +6,8 @@ use super::{
     RunPlan,
     assigner::Assigner,
     books::Books,
-    live::{BuilderLive, LatencySurvey, Lateness, Latest, SourceLive},
+    lanes::Lateness,
+    live::{BuilderLive, LatencySurvey, Latest, SourceLive},
     roster::Roster,
     seats::BuilderSeat,
 };

@@ -705,7 +705,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.register(source(3));
     assert_eq!(
         stage.core.begin(stage.now).unwrap_err().to_string(),
-        "not registered: source 5, builder 1, builder 2"
+        "not registered: source 5, builders 1, 2"
     );
     // A held run has no time limit for its peers.
     stage.pass(Duration::from_secs(100), &[]);

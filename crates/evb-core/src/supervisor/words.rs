@@ -1,6 +1,60 @@
 //! Names of peers and messages for log lines and reasons.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{id::Peer, wire::control::Message};
+
+/// Most ids or ranges of ids that a text lists.
+const LISTED: usize = 10;
+
+/// Returns ids as ranges, of which the first ten are listed: `1-4, 7, and 12 more`. The ids must
+/// ascend.
+pub(super) fn ranges(ids: impl IntoIterator<Item = u16>) -> String {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for id in ids {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
+            _ => runs.push((id, id)),
+        }
+    }
+    let listed = runs.iter().take(LISTED).map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    });
+    let mut text = listed.collect::<Vec<_>>().join(", ");
+    let size = |(first, last): &(u16, u16)| usize::from(last - first) + 1;
+    let more: usize = runs.iter().skip(LISTED).map(size).sum();
+    if more > 0 {
+        text += &format!(", and {more} more");
+    }
+    text
+}
+
+/// Returns peers as ranges of ids by role: `sources 1-4, 7, builder 2`. The peers of a role must
+/// ascend.
+pub(super) fn names(peers: &[Peer]) -> String {
+    let sources = peers.iter().filter_map(|peer| match peer {
+        Peer::Source(id) => Some(id.number()),
+        _ => None,
+    });
+    let builders = peers.iter().filter_map(|peer| match peer {
+        Peer::Builder(id) => Some(id.number()),
+        _ => None,
+    });
+    let (sources, builders): (Vec<u16>, Vec<u16>) = (sources.collect(), builders.collect());
+    let of_role = |(role, ids): (&str, Vec<u16>)| match ids.len() {
+        0 => None,
+        1 => Some(format!("{role} {}", ids[0])),
+        _ => Some(format!("{role}s {}", ranges(ids))),
+    };
+    [("source", sources), ("builder", builders)]
+        .into_iter()
+        .filter_map(of_role)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
 
 /// Returns a text from a peer without control characters, shortened to fit a log line.
 pub(super) fn short(text: &str) -> String {

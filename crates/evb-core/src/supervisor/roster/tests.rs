@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     id::{Epoch, RunNumber},
     supervisor::{Output, outbox::Outbox},
-    wire::control::{BuilderReport, Load, Message, SourceReport},
+    wire::control::{BuilderReport, Message, SourceReport},
 };
 
 const NOW: Instant = Instant::from_nanos(3_000_000);
@@ -24,7 +24,7 @@ fn connection(now: Instant) -> Connection {
 
 /// Returns the roster of sources 3 and 5 and builder 1. All are connected and ready, and version 1
 /// is published.
-fn roster() -> (Roster, Outbox) {
+pub(in crate::supervisor) fn roster() -> (Roster, Outbox) {
     let (sources, builders) = (vec![SourceId::new(3), SourceId::new(5)], vec![BuilderId::new(1)]);
     let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
     let (mut roster, mut outbox) = (Roster::new(&plan), Outbox::new(&plan));
@@ -117,17 +117,4 @@ fn reports_are_waited_for_while_they_may_come() {
     roster.disconnect(Seat::Source(source(1)), "cut");
     assert!(!roster.has_reported(patience, NOW + Duration::from_secs(1)));
     assert!(roster.has_reported(patience, NOW + patience));
-}
-
-#[test]
-fn who_holds_half_of_the_slots_is_a_culprit() {
-    let (mut roster, _) = roster();
-    assert_eq!(roster.culprits(4), []);
-    roster.note_load(builder(0), Load { at_sink: 2, ..Load::default() });
-    assert_eq!(roster.culprits(4), [Cause::Sink(BuilderId::new(1))]);
-    let slow = |slowest| Load { slowest, slowest_events: 2, others_events: 1, ..Load::default() };
-    roster.note_load(builder(0), slow(5));
-    assert_eq!(roster.culprits(4), [Cause::Source(SourceId::new(5))]);
-    roster.note_load(builder(0), slow(7));
-    assert_eq!(roster.culprits(4), [], "the run has no source 7");
 }

@@ -1,0 +1,20 @@
+use super::*;
+use crate::id::{BuilderId, SourceId};
+
+#[test]
+fn ids_are_listed_as_ranges_of_which_ten_are_shown() {
+    assert_eq!(ranges([3]), "3");
+    assert_eq!(ranges([1, 2, 4, 5, 6, 9]), "1, 2, 4-6, 9");
+    assert_eq!(ranges((0..4096).filter(|id| *id != 7)), "0-6, 8-4095");
+    assert_eq!(ranges((1..=12).map(|id| id * 10)), "10, 20, 30, 40, 50, 60, 70, 80, 90, 100, and 2 more");
+    assert_eq!(ranges([u16::MAX - 1, u16::MAX]), "65534, 65535");
+}
+
+#[test]
+fn peers_are_named_by_role() {
+    let source = |id| Peer::Source(SourceId::new(id));
+    let builder = |id| Peer::Builder(BuilderId::new(id));
+    assert_eq!(names(&[source(1), builder(1)]), "source 1, builder 1");
+    let all: Vec<Peer> = (1..=50).chain([60]).map(source).chain([builder(3), builder(4)]).collect();
+    assert_eq!(names(&all), "sources 1-50, 60, builders 3, 4");
+}
