@@ -7,6 +7,7 @@
 //! ([`evb_shaper::cost`]).
 
 mod sums;
+mod nodes;
 mod rules;
 mod paths;
 mod planning;
@@ -15,6 +16,7 @@ mod tests;
 
 use evb_core::units::Bytes;
 
+pub use nodes::{NodeSum, QueueSum};
 pub use paths::{GrantPaths, MeasuredPath, PathError, PathOrigin, PathStage};
 pub use planning::{Bound, HANDLING, Planning, PortPlanning, planning};
 pub(crate) use rules::rounded_down;

@@ -67,7 +67,7 @@ mod out_of_order;
 pub mod role;
 
 pub use bucket::EdtBucket;
-pub use budget::{BudgetGroup, BudgetTree, BufferIndex, BuilderBudget, budgets};
+pub use budget::{BudgetGroup, BudgetTree, BufferIndex, BuilderBudget, budgets, part_of_each};
 pub use clusters::Clusters;
 pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};

@@ -79,6 +79,14 @@ pub enum Direction {
 impl Direction {
     /// Both directions.
     pub const ALL: [Self; 2] = [Self::Up, Self::Down];
+
+    /// Returns the word for the direction.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
 }
 
 /// The queue of one direction of a node.
