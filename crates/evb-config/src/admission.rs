@@ -21,6 +21,7 @@ pub use paths::{GrantPaths, MeasuredPath, PathError, PathOrigin, PathStage};
 pub use planning::{Bound, HANDLING, Planning, PortPlanning, planning};
 pub(crate) use rules::rounded_down;
 pub use rules::{Objection, Weight, objections};
+pub(crate) use sums::narrowest;
 pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
 
 use crate::{Admission, Loaded, Problem, Problems, Severity};

@@ -3,6 +3,7 @@
 
 mod letters;
 mod planned;
+mod tree;
 mod text;
 mod json;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use evb_shaper::{
 use super::{
     nodes::NodeSum,
     paths::GrantPaths,
-    sums::{PortSum, Sums, UplinkSum},
+    sums::{PortSum, Sums},
 };
 use crate::{Config, ShapingMode};
 
@@ -206,8 +206,7 @@ fn what_is_held(config: &Config) -> &'static str {
 /// Returns the event rate that the busiest source link permits; each source sends a fragment of
 /// every event.
 fn uplink_bound(sums: &Sums) -> Option<(String, f64)> {
-    let events = |uplink: &UplinkSum| Some(uplink.rate?.bytes_per_second() / uplink.line?.count() as f64);
-    let each = sums.uplinks.iter().filter_map(|uplink| Some((events(uplink)?, uplink)));
+    let each = sums.uplinks.iter().filter_map(|uplink| Some((uplink.carried()?, uplink)));
     let (events, uplink) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((format!("the link from {}", uplink.name), events))
 }

@@ -10,7 +10,7 @@ use evb_core::{
 use evb_shaper::{cost::PacketCost, sums::windows_buffer, topology::NodeIndex};
 
 use super::nodes::{self, NodeSum};
-use crate::{BuilderEntry, Config, Layout, Link, SourceEntry};
+use crate::{BuilderEntry, Config, Layout, Link, ShapingMode, SourceEntry};
 
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,9 +123,10 @@ pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
     let ports = ports(config, &layout, &event, asked);
     let uplinks = uplinks(config, &layout, asked);
     let nodes = nodes::nodes(config, &layout, asked);
-    let carried = carried(config, &event, &ports, &uplinks, &nodes);
     let memory = memory(config, machine_memory);
-    Sums { event, asked, carried, ports, uplinks, nodes, memory }
+    let mut sums = Sums { event, asked, carried: None, ports, uplinks, nodes, memory };
+    sums.carried = narrowest(config, &sums).map(|(events, _)| events);
+    sums
 }
 
 fn event(config: &Config) -> EventSum {
@@ -216,23 +217,45 @@ fn uplinks(config: &Config, layout: &Layout, asked: Option<f64>) -> Vec<UplinkSu
     uplinks
 }
 
-/// Returns the largest event rate that all links and trunks carry.
-fn carried(
-    config: &Config,
-    event: &EventSum,
-    ports: &[PortSum],
-    uplinks: &[UplinkSum],
-    nodes: &[NodeSum],
-) -> Option<f64> {
-    let line = event.line?.count() as f64;
-    let port_events = ports.iter().filter_map(|port| {
-        Some(port.rate?.bytes_per_second() / line * config.builders.len() as f64 / port.builders.len() as f64)
-    });
-    let uplink_events = uplinks
+/// Returns the link or trunk that carries the fewest events per second, in words, and their number;
+/// of several, a trunk.
+pub(crate) fn narrowest(config: &Config, sums: &Sums) -> Option<(f64, String)> {
+    let nodes =
+        sums.nodes.iter().filter_map(|node| Some((node.narrowest()?.0, format!("the {}", node.in_words()))));
+    let ports = sums
+        .ports
         .iter()
-        .filter_map(|uplink| Some(uplink.rate?.bytes_per_second() / uplink.line?.count() as f64));
-    let node_events = nodes.iter().filter_map(|node| node.narrowest()).map(|(events, _)| events);
-    port_events.chain(uplink_events).chain(node_events).reduce(f64::min)
+        .filter_map(|port| Some((port.carried(config, sums)?, format!("the link to {}", port.name))));
+    let uplinks = sums
+        .uplinks
+        .iter()
+        .filter_map(|uplink| Some((uplink.carried()?, format!("the link from {}", uplink.name))));
+    nodes.chain(ports).chain(uplinks).reduce(|least, next| if next.0 < least.0 { next } else { least })
+}
+
+impl PortSum {
+    /// Returns the largest number of events per second for which the port's rate suffices.
+    pub fn carried(&self, config: &Config, sums: &Sums) -> Option<f64> {
+        let events = self.rate?.bytes_per_second() / sums.event.line?.count() as f64;
+        Some(events * config.builders.len() as f64 / self.builders.len() as f64)
+    }
+
+    /// Returns the bytes that the shaping mode permits to be under way to the port.
+    pub fn under_way(&self, mode: ShapingMode) -> Option<Bytes> {
+        match mode {
+            ShapingMode::Credit => Some(self.budget),
+            ShapingMode::Window => Some(self.windows),
+            ShapingMode::TokenBucket => Some(self.bursts),
+            ShapingMode::None => None,
+        }
+    }
+}
+
+impl UplinkSum {
+    /// Returns the largest number of events per second for which the link's rate suffices.
+    pub fn carried(&self) -> Option<f64> {
+        Some(self.rate?.bytes_per_second() / self.line?.count() as f64)
+    }
 }
 
 fn memory(config: &Config, machine: Option<Bytes>) -> Vec<MemorySum> {
