@@ -39,8 +39,8 @@ pub struct ShapingConfig {
     /// Number of bytes that a lane may catch up after a delay, which also limits the bytes that
     /// leave back to back; `None`: [`Pace::usual`](evb_shaper::Pace::usual).
     pub burst: Option<Bytes>,
-    /// Part that each lane has of the trunks' buffers, which limits default bursts; `None`: no trunk
-    /// has a buffer.
+    /// Part that each lane has of the trunks' buffers, which limits default bursts; `None`: no
+    /// trunk has a buffer.
     pub trunk_share: Option<Bytes>,
     /// Mechanism that enforces the paces.
     pub offload: OffloadChoice,

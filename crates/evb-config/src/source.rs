@@ -36,8 +36,8 @@ pub struct SourceEntry {
 }
 
 impl SourceEntry {
-    /// Returns the name of the source's link: the local address or host, or "source 3" if neither is
-    /// configured. Sources with the same name share one link.
+    /// Returns the name of the source's link: the local address or host, or "source 3" if neither
+    /// is configured. Sources with the same name share one link.
     pub fn link_name(&self) -> String {
         let host = self.bind.as_ref().or(self.host.as_ref());
         host.cloned().unwrap_or_else(|| format!("source {}", self.id))

@@ -26,7 +26,8 @@ pub use crossings::{Crossings, QueueLoad};
 /// // Four sources at the first switch, two builders at a second one behind a trunk.
 /// let mut topology = Topology::default();
 /// let rate = Some(Rate::from_bits_per_second(155_000_000));
-/// let trunk = topology.add(Node { name: "core".into(), rate, buffer: Some(Bytes::kib(128)), parent: None });
+/// let buffer = Some(Bytes::kib(128));
+/// let trunk = topology.add(Node { name: "core".into(), rate, buffer, parent: None });
 /// (0..4).for_each(|_| { topology.add_source(None); });
 /// (0..2).for_each(|_| { topology.add_builder(Some(trunk)); });
 /// let path = topology.path(SourceIndex::new(3), BuilderIndex::new(1));

@@ -7,7 +7,7 @@ use evb_shaper::{
     topology::{Crossings, Direction, Queue, QueueLoad},
 };
 
-use super::sums::{flow, on_line, utilisation};
+use super::flow::{flow, on_line, utilisation};
 use crate::{Config, Layout, NodeKind, ShapingMode, Trunk, TrunkKind, division::trunk_capacity};
 
 /// The loads of a trunk or shared buffer.

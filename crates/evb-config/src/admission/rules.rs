@@ -1,6 +1,7 @@
 //! The rules of admission control. The rules keep the switch from dropping packets and backlogs
 //! from growing without limit.
 
+mod descriptor_rules;
 mod trunk_rules;
 
 use evb_core::{
@@ -8,6 +9,7 @@ use evb_core::{
     wire::control::MAX_OUTSTANDING,
 };
 
+pub(super) use self::descriptor_rules::too_few as too_few_descriptors;
 use super::sums::{PortSum, Sums, UplinkSum};
 use crate::{Config, ShapingMode, nine_tenths};
 
@@ -59,6 +61,7 @@ pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     findings.extend(lane_pace(config, sums));
     findings.extend(memory(config, sums));
     findings.extend(outstanding(config));
+    findings.extend(descriptor_rules::objection(&sums.descriptors));
     findings
 }
 

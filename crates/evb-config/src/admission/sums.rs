@@ -7,9 +7,14 @@ use evb_core::{
     index::{BuilderIndex, SourceIndex},
     units::{Bytes, Rate},
 };
-use evb_shaper::{cost::PacketCost, sums::windows_buffer, topology::NodeIndex};
+use evb_shaper::{sums::windows_buffer, topology::NodeIndex};
 
-use super::nodes::{self, NodeSum};
+use super::{
+    Machine,
+    descriptors::{self, DescriptorSum},
+    flow::{flow, on_line, utilisation},
+    nodes::{self, NodeSum},
+};
 use crate::{BuilderEntry, Config, Layout, Link, ShapingMode, SourceEntry};
 
 /// All sums of a configuration.
@@ -31,6 +36,8 @@ pub struct Sums {
     pub nodes: Vec<NodeSum>,
     /// The memory of each builder, in the order of the configuration.
     pub memory: Vec<MemorySum>,
+    /// The file descriptors that the roles of each host need.
+    pub descriptors: Vec<DescriptorSum>,
 }
 
 /// The sizes of an event whose fragments have their mean sizes.
@@ -115,16 +122,17 @@ pub struct MemorySum {
 /// Percentage of a machine's memory that all builders on it together may use by default.
 const BUILDERS_PERCENT: u64 = 80;
 
-/// Computes the loads of `config`. `machine_memory` is the memory of each builder's machine.
-pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
+/// Computes the loads of `config`. Every builder's machine is assumed to be like `machine`.
+pub fn sums(config: &Config, machine: Machine) -> Sums {
     let event = event(config);
     let asked = config.supervisor.trigger.events_per_second();
     let layout = config.layout();
     let ports = ports(config, &layout, &event, asked);
     let uplinks = uplinks(config, &layout, asked);
     let nodes = nodes::nodes(config, &layout, asked);
-    let memory = memory(config, machine_memory);
-    let mut sums = Sums { event, asked, carried: None, ports, uplinks, nodes, memory };
+    let memory = memory(config, machine.memory);
+    let descriptors = descriptors::of_hosts(config, machine.descriptors);
+    let mut sums = Sums { event, asked, carried: None, ports, uplinks, nodes, memory, descriptors };
     sums.carried = narrowest(config, &sums).map(|(events, _)| events);
     sums
 }
@@ -140,21 +148,6 @@ fn event(config: &Config) -> EventSum {
         burst: sizes.as_ref().map(|sizes| sizes.iter().map(burst).sum()),
         largest: config.sources.iter().map(|source| source.max_fragment).sum(),
     }
-}
-
-/// Converts lane bytes to line bytes for full packets. Small fragments share packets, so that the
-/// result is the smallest possible number of line bytes.
-pub(super) fn on_line(bytes: Bytes, cost: &PacketCost) -> Bytes {
-    Bytes::new((bytes.count() as f64 * cost.line_factor()).ceil() as u64)
-}
-
-pub(super) fn flow(events_per_second: Option<f64>, bytes: Option<Bytes>) -> Option<Rate> {
-    let bits = events_per_second? * bytes?.count() as f64 * 8.0;
-    Some(Rate::from_bits_per_second(bits.round() as u64))
-}
-
-pub(super) fn utilisation(load: Option<Rate>, link: Option<Rate>) -> Option<f64> {
-    Some(load?.bits_per_second() as f64 / link?.bits_per_second() as f64)
 }
 
 /// Returns the position of the trunk directly above a port or uplink, in the order of the tree.

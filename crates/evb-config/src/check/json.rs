@@ -9,8 +9,8 @@ use super::{planned::of_budget, text::switches};
 use crate::{
     Config, Problems, Severity,
     admission::{
-        GrantPaths, MemorySum, NodeSum, Planning, PortPlanning, PortSum, QueueSum, Sums, UplinkSum,
-        narrowest, planning,
+        DescriptorSum, GrantPaths, MemorySum, NodeSum, Planning, PortPlanning, PortSum, QueueSum, Sums,
+        UplinkSum, narrowest, planning,
     },
 };
 
@@ -60,6 +60,7 @@ pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Prob
         "network": switches(sums),
         "nodes": nodes(config, sums),
         "memory": sums.memory.iter().map(memory).collect::<Vec<_>>(),
+        "descriptors": sums.descriptors.iter().map(descriptors).collect::<Vec<_>>(),
         "grant_path": grant_path(paths),
         "planning": planned(&planning),
         "expected_events_per_s": planning.bounds.first().map(|bound| bound.events_per_s),
@@ -168,6 +169,17 @@ fn nodes(config: &Config, sums: &Sums) -> Vec<Value> {
         })
     };
     sums.nodes.iter().map(node).collect()
+}
+
+fn descriptors(sum: &DescriptorSum) -> Value {
+    json!({
+        "host": sum.host,
+        "needed": sum.needed(),
+        "lanes": sum.lanes,
+        "control": sum.control,
+        "files": sum.files,
+        "limit": sum.limit,
+    })
 }
 
 fn memory(sum: &MemorySum) -> Value {

@@ -25,6 +25,7 @@ pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
     page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
     page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
+    page += &descriptors(sums);
     page += &planned(config, &planning(config, sums, paths));
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
     page
@@ -168,7 +169,7 @@ fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
     alike(each)
 }
 
-/// Returns a table row for all links with equal cells and equal numbers of roles: names, ids, cells.
+/// Returns a table row for all links with equal cells and numbers of roles: names, ids, cells.
 fn alike<'s>(links: impl Iterator<Item = (&'s str, Vec<u16>, Vec<String>)>) -> Vec<Vec<String>> {
     let mut rows: Vec<(Vec<&str>, Vec<u16>, Vec<String>)> = Vec::new();
     let mut known: BTreeMap<(usize, Vec<String>), usize> = BTreeMap::new();
@@ -195,6 +196,29 @@ fn alike<'s>(links: impl Iterator<Item = (&'s str, Vec<u16>, Vec<String>)>) -> V
         [name, ranges(ids.into_iter())].into_iter().chain(cells).collect()
     };
     rows.into_iter().map(row).collect()
+}
+
+/// Number of groups of hosts whose descriptors are listed.
+const HOSTS: usize = 4;
+
+/// Formats the file descriptors that each host needs, the most first; equal hosts are listed once.
+fn descriptors(sums: &Sums) -> String {
+    let each = sums.descriptors.iter().map(|sum| {
+        let host = sum.host.as_deref().unwrap_or("this host");
+        (host, Vec::new(), vec![format!("{:>9}", sum.needed())])
+    });
+    let mut rows = alike(each);
+    rows.sort_by(|a, b| b.last().cmp(&a.last()));
+    let more = rows.len() > HOSTS;
+    let listed: Vec<String> = rows
+        .iter()
+        .take(HOSTS)
+        .map(|row| format!("{} {}", row[0], row.last().map_or("", |number| number.trim())))
+        .collect();
+    let more = if more { ", fewer on the other hosts" } else { "" };
+    let limit = sums.descriptors.first().and_then(|sum| sum.limit);
+    let limit = limit.map_or_else(String::new, |limit| format!("; a process of this host may open {limit}"));
+    format!("\nFile descriptors: {}{more}{limit}\n", listed.join(", "))
 }
 
 /// Formats a number of bytes with its part of the port's buffer.

@@ -27,7 +27,7 @@ pub(super) fn tree(config: &Config, sums: &Sums) -> String {
     table("\nNetwork", &head, &rows)
 }
 
-/// What all rows of the page need.
+/// The sums from which all rows of the page follow.
 struct Page<'p> {
     config: &'p Config,
     sums: &'p Sums,

@@ -181,8 +181,8 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
 }
 
 /// Returns the longest time that data may wait in queues on the way to the given builder, of which
-/// `trunks` is the time in trunks. If the configuration does not state the port's buffer, the budget
-/// bounds the data on the way.
+/// `trunks` is the time in trunks. If the configuration does not state the port's buffer, the
+/// budget bounds the data on the way.
 fn queue(config: &Config, entry: &BuilderEntry, trunks: Duration) -> Duration {
     let Some(link) = entry.link_rate.or(config.network.link_rate) else { return Duration::ZERO };
     let held = config.network.port_buffer.unwrap_or(entry.budget);
