@@ -6,6 +6,7 @@ use evb_core::{
     id::BuilderId,
     units::{Bytes, Rate},
 };
+use evb_shaper::BudgetGroup;
 
 use super::{endpoint::Endpoint, input::path, section::Section, source::cpu};
 
@@ -23,11 +24,16 @@ pub struct BuilderEntry {
     /// Name of the switch port that the builder shares with other builders; `None`: the port of the
     /// builder's host.
     pub port: Option<String>,
+    /// Rate of the builder's port, in line bytes; `None`: that of all links.
+    pub link_rate: Option<Rate>,
     /// Pace of each lane to this builder, instead of the pace in `[shaping]`.
     pub rate: Option<Rate>,
     /// The builder's share of the port's budget: the buffer bytes that may be under way from all
     /// sources to this builder.
     pub budget: Bytes,
+    /// Limits for lanes that share a trunk with only some of the builder's lanes, in addition to
+    /// the budget.
+    pub groups: Vec<BudgetGroup>,
     /// Memory that the builder may use for events; `None`: its share of the machine's memory.
     pub memory: Option<Bytes>,
     /// Time for which a failing sink is retried after the end of the run was requested.
@@ -102,12 +108,14 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         .and_then(read_sink);
     let filter = section.kinded("filter").map_or(Some(FilterEntry::AcceptAll), read_filter);
     let port = section.text("port", "the name of a switch port");
+    let link_rate = section.rate("link_rate");
     let rate = section.rate("rate");
     let memory = section.some_bytes("memory");
     let give_up = section.duration("give_up").unwrap_or(GIVE_UP);
     let cpu = cpu(&mut section);
     let precedence = section.flag("precedence");
     section.keep_place("listen");
+    section.keep_place("link_rate");
     section.finish();
     let (listen, sink, filter) = (listen?, sink?, filter?);
     Some(BuilderEntry {
@@ -116,8 +124,10 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         sink,
         filter,
         port,
+        link_rate,
         rate,
         budget: Bytes::ZERO,
+        groups: Vec::new(),
         memory,
         give_up,
         cpu,

@@ -3,6 +3,7 @@
 
 mod letters;
 mod planned;
+mod tree;
 mod text;
 mod json;
 #[cfg(test)]
@@ -10,14 +11,12 @@ mod tests;
 
 use std::path::Path;
 
-use evb_core::units::Bytes;
-
 pub use json::json;
 pub use text::text;
 
 use crate::{
     Config, ConfigError, Origin, Problems,
-    admission::{self, Sums},
+    admission::{self, Machine, Sums},
 };
 
 /// Exit code of a configuration that cannot start.
@@ -37,10 +36,10 @@ pub struct Admitted {
 }
 
 /// Reads a configuration and applies admission control; every command with a configuration does
-/// this first. `machine_memory` is the memory of this machine.
-pub fn admit(path: &Path, machine_memory: Option<Bytes>) -> Result<Admitted, ConfigError> {
+/// this first.
+pub fn admit(path: &Path, machine: impl Into<Machine>) -> Result<Admitted, ConfigError> {
     let loaded = crate::load(path)?;
-    let (sums, problems) = admission::admit(&loaded, machine_memory);
+    let (sums, problems) = admission::admit(&loaded, machine);
     if problems.are_fatal() {
         return Err(problems.into());
     }

@@ -45,12 +45,9 @@ pub(super) fn read<'t, T>(
             );
             continue;
         };
-        let section = || {
-            let mut section = Section::new(notes, key, table.span(), Some(entries));
-            let ids = ids_of(&mut section);
-            (section, ids)
-        };
-        let (first, ids) = section();
+        let section = || Section::new(notes, key, table.span(), Some(entries));
+        let mut first = section();
+        let ids = ids_of(&mut first);
         let place = if first.has("id") { "id" } else { "ids" };
         if taken.len() + ids.len() > most {
             first.refuse(
@@ -66,7 +63,11 @@ pub(super) fn read<'t, T>(
         taken.extend(ids.iter().copied());
         let before = notes.count();
         for id in ids {
-            let (section, _) = section();
+            let mut section = section();
+            // These keys are known, and were read above, once for all ids.
+            ["id", "ids"].into_iter().for_each(|key| {
+                section.value(key);
+            });
             if let Some(entry) = read_one(section.for_id(id), id) {
                 placed.push(Placed { entry, span: table.span() });
             }

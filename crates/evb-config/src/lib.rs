@@ -11,13 +11,14 @@
 #[macro_use]
 mod say;
 mod similar;
+mod words;
 mod problem;
 mod template;
 mod endpoint;
 mod section;
 mod run;
 mod trigger;
-mod shared;
+mod trunk;
 mod network;
 mod control;
 mod entries;
@@ -26,10 +27,11 @@ mod security;
 mod source;
 mod builder;
 mod supervisor;
+mod layout;
+mod division;
 mod classes;
 mod shaping;
 mod slots;
-mod words;
 pub mod admission;
 pub mod check;
 pub mod plan;
@@ -52,18 +54,20 @@ use toml::de::DeTable;
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
 pub use control::{ControlConfig, ViewersEntry};
+pub use division::nine_tenths;
 pub use endpoint::{Endpoint, EndpointError, is_host, is_loopback, is_unspecified};
 pub use evb_net::pacing::Transport;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
+pub use layout::{Layout, Link, NodeKind};
 pub use network::{Admission, NetworkConfig};
 pub use problem::{Origin, Problem, Problems, Severity};
 pub use run::RunConfig;
 pub use security::SecurityMode;
-pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin, nine_tenths};
-pub use shared::SharedBuffer;
+pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin};
 pub use source::SourceEntry;
 pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
+pub use trunk::{Trunk, TrunkKind};
 pub use words::{ranges, roles_in_words};
 
 use self::{
@@ -116,8 +120,22 @@ impl Config {
         out_of_order_memory(self.network.transport, &self.shaping(builder.budget), self.sources.len())
     }
 
-    /// Returns the rules by which sources may send to a builder; `budget` is the builder's share of
-    /// its port's budget.
+    /// Returns the tree of switches with the places of the sources and builders in it.
+    pub fn layout(&self) -> Layout {
+        Layout::new(&self.network, &self.sources, &self.builders)
+    }
+
+    /// Returns the rules by which sources may send to this builder.
+    pub fn builder_shaping(&self, builder: &BuilderEntry) -> Shaping {
+        let mut shaping = self.shaping(builder.budget);
+        if let Shaping::Credit { groups, .. } = &mut shaping {
+            groups.clone_from(&builder.groups);
+        }
+        shaping
+    }
+
+    /// Returns the rules by which sources may send to a builder without limits for single lanes;
+    /// `budget` is the builder's share of its port's budget.
     pub fn shaping(&self, budget: Bytes) -> Shaping {
         let shaping = &self.shaping;
         match shaping.mode {
@@ -143,7 +161,8 @@ impl Config {
     pub fn pace(&self, rate: Rate) -> Pace {
         let measure = self.shaping.counts;
         let lanes = self.sources.len() as u64;
-        let share = self.network.port_buffer.filter(|_| lanes > 1).map(|buffer| nine_tenths(buffer) / lanes);
+        let port = self.network.port_buffer.filter(|_| lanes > 1).map(|buffer| nine_tenths(buffer) / lanes);
+        let share = port.into_iter().chain(self.shaping.trunk_share).min();
         match self.shaping.burst {
             Some(burst) => Pace { rate, burst, measure },
             None => Pace::usual(rate, measure, &self.cost(), share),
@@ -286,8 +305,9 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
     let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
+    let layout = Layout::checked(notes, &network, &sources, &builders);
     let shaping =
-        shaping.resolve(&shaping_section, &network, security.is_protected(), sources.len(), &mut builders);
+        shaping.resolve(&shaping_section, &network, security.is_protected(), &layout, &mut builders);
     shaping_section.finish();
     Some(Config { run, supervisor: supervisor?, network, shaping, security, control, sources, builders })
 }

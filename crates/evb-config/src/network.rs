@@ -8,7 +8,7 @@ use evb_net::pacing::Transport;
 
 use super::{
     section::Section,
-    shared::{self, SharedBuffer},
+    trunk::{self, Trunk},
 };
 
 /// The transport of the lanes and the properties of the switch.
@@ -16,12 +16,12 @@ use super::{
 pub struct NetworkConfig {
     /// Transport of the lanes: TCP or UDP.
     pub transport: Transport,
-    /// Rate of every link, in line bytes.
+    /// Rate of every link for which no other rate is stated, in line bytes.
     pub link_rate: Option<Rate>,
     /// Buffer of each switch port towards a builder, in buffer bytes.
     pub port_buffer: Option<Bytes>,
-    /// Buffers and links that several switch ports share, such as switch memory and trunks.
-    pub shared: Vec<SharedBuffer>,
+    /// Links between switches, and buffers that several switch ports share.
+    pub trunks: Vec<Trunk>,
     /// Size of the largest IP packet.
     pub mtu: Bytes,
     /// The kernel's name of the TCP congestion control; `None`: cubic if the kernel permits it.
@@ -54,7 +54,7 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
         transport: transport.unwrap_or(Transport::Tcp),
         link_rate: section.rate("link_rate"),
         port_buffer: section.some_bytes("port_buffer"),
-        shared: shared::read(&mut section),
+        trunks: trunk::read(&mut section),
         mtu: Bytes::new(section.whole("mtu", 576..=65_536).unwrap_or(1500)),
         congestion_control: congestion_control(&mut section),
         nodelay: section.flag("nodelay").unwrap_or(true),

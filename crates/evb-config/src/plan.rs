@@ -212,7 +212,7 @@ fn page(plan: &Plan) -> String {
     for (key, value, reason) in plan.advice.rows() {
         let _ = writeln!(page, "  {key:<12} {value:<14} {reason}");
     }
-    let _ = write!(page, "\nTo begin with (`evbd plan … --config > FILE` writes it alone):\n\n{}", plan.text);
+    page += "\nTo begin with: `evbd plan … --config > FILE` writes a configuration with these values.\n";
     page
 }
 

@@ -1,21 +1,19 @@
-//! `[shaping]`: the rules by which sources may send, with defaults that depend on the network and
-//! on the ports that builders share.
-
-use std::collections::BTreeMap;
+//! `[shaping]`: the rules by which sources may send, with defaults that depend on the network.
 
 use evb_core::units::{Bytes, Rate};
 use evb_net::pacing::{Offload, Transport};
 use evb_shaper::{
-    BudgetTree, BufferIndex, ByteMeasure,
+    ByteMeasure,
     cost::{CELL, PacketCost},
 };
 
 use super::{
     builder::BuilderEntry,
     classes::{self, ClassesConfig},
+    division::{Division, FREE_BUDGET},
+    layout::Layout,
     network::NetworkConfig,
     section::Section,
-    shared::{SharedBuffer, refuse_members},
 };
 
 /// The rules by which sources may send.
@@ -41,6 +39,9 @@ pub struct ShapingConfig {
     /// Number of bytes that a lane may catch up after a delay, which also limits the bytes that
     /// leave back to back; `None`: [`Pace::usual`](evb_shaper::Pace::usual).
     pub burst: Option<Bytes>,
+    /// Part that each lane has of the trunks' buffers, which limits default bursts; `None`: no
+    /// trunk has a buffer.
+    pub trunk_share: Option<Bytes>,
     /// Mechanism that enforces the paces.
     pub offload: OffloadChoice,
     /// Permission to keep a core busy in order to send exactly on time.
@@ -102,9 +103,6 @@ pub enum Spin {
     Force,
 }
 
-/// Default budget if the port's buffer is unknown: such a budget limits only the memory that is
-/// used.
-const FREE_BUDGET: Bytes = Bytes::mib(8);
 const FREE_CHUNK: Bytes = Bytes::kib(256);
 const FREE_WINDOW: Bytes = Bytes::kib(64);
 
@@ -188,73 +186,53 @@ fn spin(section: &mut Section<'_>, key: &'static str) -> Spin {
 }
 
 impl Given {
-    /// Fills in the defaults that depend on the number of `sources` and on the switch ports of the
-    /// `builders`. Gives every builder its share of the budget.
+    /// Fills in the defaults that depend on the network. Gives every builder its budget.
     pub(super) fn resolve(
         self,
         section: &Section<'_>,
         network: &NetworkConfig,
         is_protected: bool,
-        sources: usize,
+        layout: &Layout,
         builders: &mut [BuilderEntry],
     ) -> ShapingConfig {
-        let sources = u64::try_from(sources).unwrap_or(u64::MAX).max(1);
         let cost = packet_cost(network, self.cell, is_protected);
-        let sharing = builders_per_port(builders);
-        let most_sharing = sharing.values().copied().max().unwrap_or(1);
-        let usual_budget = |buffer| cost.budget(buffer, network.link_rate, sources * most_sharing);
-        let stated = self.budget.or_else(|| network.port_buffer.map(usual_budget));
-        let budget = stated.unwrap_or(FREE_BUDGET);
-        let builder_count = builders.len() as u64;
-        let budgets = match stated {
-            Some(port) => divide(section, network, port, builders),
-            // Without a known port buffer, each builder gets the whole default budget: builders
-            // then share no buffer that could overflow.
-            None => vec![budget; builders.len()],
-        };
-        for (builder, budget) in builders.iter_mut().zip(&budgets) {
-            builder.budget = *budget;
+        let division = Division::new(network, layout, cost, self.budget);
+        let budget = division.port_budget(network.link_rate).unwrap_or(FREE_BUDGET);
+        for (builder, found) in builders.iter_mut().zip(division.budgets()) {
+            builder.budget = found.port;
+            builder.groups = found.groups;
         }
-        let share = budgets.into_iter().min().unwrap_or(budget);
-        let usual_chunk = || match network.port_buffer {
-            Some(_) => cost.chunk(share, network.link_rate),
+        let limits = |builder: &BuilderEntry| {
+            builder.groups.iter().map(|group| group.limit).fold(builder.budget, Bytes::min)
+        };
+        let share = builders.iter().map(limits).min().unwrap_or(budget);
+        let usual_chunk = || match network.port_buffer.or_else(|| division.trunk_share()) {
+            Some(_) => cost.chunk(share, division.slowest_port()),
             // A single lane may hold a quarter of the budget. The chunk is a quarter of that, so
             // that a lane can have several grants under way and does not wait a round trip for
             // each.
             None => FREE_CHUNK.min(share / 16).max(Bytes::new(1)),
         };
         let chunk = self.chunk.unwrap_or_else(usual_chunk);
-        let chunk_cost = cost.buffer(chunk);
-        if self.mode == ShapingMode::Credit && chunk_cost > share {
-            let reason =
-                format!("a grant of {chunk} charges {chunk_cost}, more than a builder's budget of {share}");
-            let place = if self.chunk.is_some() { "chunk" } else { "budget" };
-            section.refuse(
-                place,
-                reason,
-                "make the chunk smaller or the budget larger, or let fewer builders share a port",
-            );
+        if self.mode == ShapingMode::Credit {
+            let own = builders.iter().map(|builder| builder.budget).min().unwrap_or(budget);
+            self.refuse_large_chunk(section, network, &division, chunk, (share, own));
         }
-        if self.mode == ShapingMode::TokenBucket && self.rate.is_none() && network.link_rate.is_none() {
+        let lane_rate = division.lane_rate();
+        if self.mode == ShapingMode::TokenBucket && self.rate.is_none() && lane_rate.is_none() {
             let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
             section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
         }
-        // The link of a source carries a lane to every builder, and the link of a port a lane from
-        // every source.
-        let lanes = (sources * most_sharing).max(builder_count);
-        let lane_rate = || {
-            let link = network.link_rate?.bits_per_second();
-            Some(Rate::from_bits_per_second((link / 100 * 95 / lanes).max(1)))
-        };
         ShapingConfig {
             mode: self.mode,
             budget,
             chunk,
             sources_at_once: self.sources_at_once,
-            window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, &cost)),
-            rate: self.rate.or_else(|| lane_rate().filter(|_| self.mode == ShapingMode::TokenBucket)),
+            window: self.window.or_else(|| division.lane_window()).unwrap_or(FREE_WINDOW),
+            rate: self.rate.or_else(|| lane_rate.filter(|_| self.mode == ShapingMode::TokenBucket)),
             counts: self.counts,
             burst: self.burst,
+            trunk_share: division.trunk_share(),
             cell: self.cell,
             offload: self.offload,
             spin: self.spin,
@@ -263,92 +241,36 @@ impl Given {
             classes: self.classes.and_then(|given| given.resolve(section, network)),
         }
     }
-}
 
-/// Returns each builder's budget. A port divides its budget among the builders behind it. If ports
-/// share a buffer (a switch's memory or a trunk), the sum of the ports' budgets does not exceed
-/// nine tenths of the shared buffer.
-fn divide(
-    section: &Section<'_>,
-    network: &NetworkConfig,
-    port_budget: Bytes,
-    builders: &[BuilderEntry],
-) -> Vec<Bytes> {
-    let mut tree = BudgetTree::default();
-    let mut placed: BTreeMap<&str, BufferIndex> = BTreeMap::new();
-    // The loop places a buffer as soon as its parent is placed. Buffers that can never be placed
-    // contain each other in a cycle.
-    let above = |name: &str| network.shared.iter().find(|shared| shared.members.iter().any(|m| m == name));
-    let mut waiting: Vec<&SharedBuffer> = network.shared.iter().collect();
-    while !waiting.is_empty() {
-        let before = waiting.len();
-        waiting.retain(|shared| match above(&shared.name) {
-            Some(parent) if !placed.contains_key(parent.name.as_str()) => true,
-            parent => {
-                let parent = parent.map(|parent| placed[parent.name.as_str()]);
-                placed.insert(&shared.name, tree.add(&shared.name, nine_tenths(shared.buffer), parent));
-                false
-            }
-        });
-        if waiting.len() == before {
-            let reason = format!(
-                "shared buffer `{}` is a member of itself through other shared buffers",
-                waiting[0].name
-            );
-            let remedy = "list as members only ports and shared buffers that are nearer to the builders";
-            refuse_members(section.notes(), waiting[0], reason, remedy);
-            break;
+    /// Refuses a grant that is larger than the smallest part of a builder in a buffer.
+    fn refuse_large_chunk(
+        &self,
+        section: &Section<'_>,
+        network: &NetworkConfig,
+        division: &Division<'_>,
+        chunk: Bytes,
+        (share, own): (Bytes, Bytes),
+    ) {
+        let charge = division.cost.buffer(chunk);
+        if charge <= share {
+            return;
         }
-    }
-    for builder in builders {
-        let port = builder.port_name();
-        let parent = above(port).and_then(|shared| placed.get(shared.name.as_str()).copied());
-        let port = *placed.entry(port).or_insert_with(|| tree.add(port, port_budget, parent));
-        tree.add_builder(port);
-    }
-    refuse_strangers(section, network, builders);
-    tree.divide()
-}
-
-/// Refuses members of a shared buffer that are neither a port nor a shared buffer. An unknown
-/// member is a spelling mistake and would limit nothing.
-fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[BuilderEntry]) {
-    let is_known = |name: &String| {
-        builders.iter().any(|builder| builder.port_name() == name)
-            || network.shared.iter().any(|shared| shared.name == *name)
-    };
-    for shared in &network.shared {
-        if let Some(stranger) = shared.members.iter().find(|member| !is_known(member)) {
+        let trunk = division.smallest_trunk().filter(|(_, part)| *part <= share || *part < own);
+        if let Some((trunk, part)) = trunk {
+            let found = &network.trunks[trunk];
             let reason = format!(
-                "`{stranger}`, a member of shared buffer `{}`, is neither a port nor a shared buffer",
-                shared.name
+                "a grant of {chunk} charges {charge}, more than a builder's part of {} `{}`, which is {part}",
+                found.kind.word(),
+                found.name
             );
-            let ports: Vec<&str> = builders.iter().map(BuilderEntry::port_name).collect();
-            let remedy = format!("ports here: {}", ports.join(", "));
-            refuse_members(section.notes(), shared, reason, remedy);
+            let remedy = "make the chunk smaller, or let fewer builders share the trunk; its switch may have a larger buffer than stated";
+            return found.refuse(section.notes(), "buffer", reason, remedy);
         }
+        let reason = format!("a grant of {chunk} charges {charge}, more than a builder's budget of {share}");
+        let place = if self.chunk.is_some() { "chunk" } else { "budget" };
+        let remedy = "make the chunk smaller or the budget larger, or let fewer builders share a port";
+        section.refuse(place, reason, remedy);
     }
-}
-
-/// Returns the number of builders behind each port.
-pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u64> {
-    let mut ports = BTreeMap::new();
-    for builder in builders {
-        *ports.entry(builder.port_name().to_owned()).or_insert(0) += 1;
-    }
-    ports
-}
-
-/// Returns the part of a buffer that may be filled with granted data. The remaining tenth is for
-/// traffic without grants: acknowledgements and control.
-pub fn nine_tenths(port_buffer: Bytes) -> Bytes {
-    Bytes::new(port_buffer.count() / 10 * 9 + port_buffer.count() % 10 * 9 / 10)
-}
-
-/// Returns the default window of a lane: the largest number of full packets for which the windows
-/// of `lanes` lanes fit into nine tenths of the port's buffer.
-fn default_window(network: &NetworkConfig, lanes: u64, cost: &PacketCost) -> Bytes {
-    network.port_buffer.map_or(FREE_WINDOW, |port| cost.window(nine_tenths(port) / lanes.max(1)))
 }
 
 /// Returns the rule by which data are divided into packets with headers on this network.

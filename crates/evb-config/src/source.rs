@@ -1,6 +1,10 @@
 //! `[[source]]`: one readout source.
 
-use evb_core::{id::SourceId, units::Bytes, wire::record::FRAGMENT_HEADER};
+use evb_core::{
+    id::SourceId,
+    units::{Bytes, Rate},
+    wire::record::FRAGMENT_HEADER,
+};
 
 use super::{
     endpoint::is_unspecified,
@@ -19,6 +23,8 @@ pub struct SourceEntry {
     /// Host that runs the source, by name or address, if no other address of the source identifies
     /// it; `None`: any host.
     pub host: Option<String>,
+    /// Rate of the source's link, in line bytes; `None`: that of all links.
+    pub link_rate: Option<Rate>,
     /// Origin of the source's fragments.
     pub input: Input,
     /// Size of the largest fragment that the source accepts.
@@ -30,6 +36,13 @@ pub struct SourceEntry {
 }
 
 impl SourceEntry {
+    /// Returns the name of the source's link: the local address or host, or "source 3" if neither
+    /// is configured. Sources with the same name share one link.
+    pub fn link_name(&self) -> String {
+        let host = self.bind.as_ref().or(self.host.as_ref());
+        host.cloned().unwrap_or_else(|| format!("source {}", self.id))
+    }
+
     /// Returns the mean size of the source's fragments, including the lane's header; `None` if the
     /// size is unknown before the run.
     pub fn mean_in_lane(&self) -> Option<Bytes> {
@@ -47,6 +60,7 @@ const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
     let bind = section.local_address("bind");
     let host = host(&mut section, bind.as_deref());
+    let link_rate = section.rate("link_rate");
     let given = section.table("input");
     let input = section
         .need("input", given, "for example input = { kind = \"generator\", size = \"1 kB\" }")
@@ -74,9 +88,10 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
     let cpu = cpu(&mut section);
-    ["bind", "host", "input"].iter().for_each(|key| section.keep_place(key));
+    ["bind", "host", "input", "link_rate"].iter().for_each(|key| section.keep_place(key));
     section.finish();
-    Some(SourceEntry { id: SourceId::new(id), bind, host, input: input?, max_fragment, backlog, cpu })
+    let (id, input) = (SourceId::new(id), input?);
+    Some(SourceEntry { id, bind, host, link_rate, input, max_fragment, backlog, cpu })
 }
 
 /// Reads the host that runs the source; refuses it if the address from which the source sends

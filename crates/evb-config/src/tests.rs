@@ -15,7 +15,7 @@ const SOURCE: &str = "[[source]]\nid = 1\ninput = { kind = \"generator\", size =
 const BUILDER: &str = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
 
 /// Completes `sections` to a configuration with a supervisor, a source and a builder.
-fn around(sections: &str) -> String {
+pub(crate) fn around(sections: &str) -> String {
     let mut text = sections.to_owned();
     for (head, default) in [("[supervisor]", SUPERVISOR), ("[[source]]", SOURCE), ("[[builder]]", BUILDER)] {
         if !sections.contains(head) {
@@ -26,13 +26,13 @@ fn around(sections: &str) -> String {
     text
 }
 
-fn good(sections: &str) -> Config {
+pub(crate) fn good(sections: &str) -> Config {
     match read(&around(sections), "test.toml") {
         Ok(loaded) => loaded.config,
         Err(problems) => panic!("refused:\n{problems}"),
     }
 }
 
-fn bad(sections: &str) -> Problems {
+pub(crate) fn bad(sections: &str) -> Problems {
     read(&around(sections), "test.toml").expect_err("this configuration is wrong")
 }

@@ -1,4 +1,4 @@
-//! Lists of roles as text for people.
+//! Lists of roles as text for people, and the order of names.
 
 use evb_core::id::Peer;
 
@@ -36,6 +36,33 @@ pub fn roles_in_words(roles: &[Peer]) -> String {
         }
     }
     words.join(", ")
+}
+
+/// Returns a key that sorts names as people count: `b2` before `b10`.
+pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts: Vec<(String, u64)> = vec![(String::new(), 0)];
+    let mut in_number = false;
+    for letter in name.chars() {
+        match letter.to_digit(10) {
+            Some(digit) => {
+                if let Some((_, number)) = parts.last_mut() {
+                    *number = number.saturating_mul(10).saturating_add(digit.into());
+                }
+                in_number = true;
+            }
+            None => {
+                if in_number {
+                    parts.push((String::new(), 0));
+                    in_number = false;
+                }
+                if let Some((text, _)) = parts.last_mut() {
+                    text.push(letter);
+                }
+            }
+        }
+    }
+    parts.push((name.to_owned(), 0));
+    parts
 }
 
 #[cfg(test)]

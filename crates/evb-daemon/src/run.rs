@@ -23,12 +23,12 @@ use std::{
 
 use evb::role::{RoleError, TurnCounters};
 use evb_config::{
-    Config, ControlConfig, Problems,
+    Config, ControlConfig, Origin, Problems, admission,
     check::{self, Admitted, BAD_CONFIGURATION},
     is_loopback,
 };
 use evb_core::id::Peer;
-use evb_host::{here::host_name, memory::machine_memory};
+use evb_host::{descriptors, here::host_name, memory::machine_memory};
 
 pub(crate) use host::here;
 pub use roles::RoleArgument;
@@ -176,6 +176,16 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
     Ok(Some(claim))
 }
 
+/// Raises the limit of file descriptors, and refuses roles that need more than the hard limit.
+fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Result<(), RunError> {
+    let limit = descriptors::raise().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+        descriptors::soft_limit()
+    });
+    let problems = admission::too_few_descriptors(config, origin, hosted, limit);
+    if problems.are_fatal() { Err(RunError::Refused(problems)) } else { Ok(()) }
+}
+
 fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let mut config = admitted.config;
     if arguments.control {
@@ -183,6 +193,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     }
     let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
+    enough_descriptors(&config, &admitted.origin, &hosted)?;
     let _claim = on_loopback(arguments, &config)?;
     // Under run control, only a missing key ends the program: an operator must provide the key.
     // Other faults may pass by themselves, such as a disk that is not mounted yet.

@@ -13,11 +13,29 @@ fn check(arguments: &[&str]) -> Output {
 
 #[test]
 fn the_examples_are_admitted() {
-    for example in ["examples/quickstart.toml", "examples/watch.toml", "examples/km3net.toml"] {
+    for example in [
+        "examples/quickstart.toml",
+        "examples/watch.toml",
+        "examples/km3net.toml",
+        "examples/two-switches.toml",
+    ] {
         let output = check(&[example]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(String::from_utf8_lossy(&output.stdout).contains("admitted"));
     }
+}
+
+/// The drawing in the guide is what the command prints.
+#[test]
+fn the_example_of_two_switches_is_drawn_as_the_guide_shows() {
+    let output = check(&["examples/two-switches.toml"]);
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join("docs/how-to/trunks.md")).expect("readable");
+    let drawing = guide.split("```text\n").find(|block| block.starts_with("Network\n")).expect("a drawing");
+    let drawing = drawing.split("```").next().expect("a block");
+    assert!(page.contains(drawing), "{page}");
+    assert!(page.contains("bounded by the trunk `core`"), "{page}");
 }
 
 /// The reader closes the pipe early, as in `evbd check evb.toml | head -1`.

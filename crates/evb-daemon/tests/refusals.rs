@@ -117,6 +117,37 @@ fn more_builders_than_a_source_can_have_lanes_are_refused() {
     assert!(said.contains("more than 4096 sources") && said.contains("ids = \"1-5000\""), "{said}");
 }
 
+/// The process gets a hard limit of 64 descriptors: eight sources and four builders need more.
+#[test]
+fn too_few_descriptors_are_refused_with_their_sum() {
+    let builders: String = (1..=4)
+        .map(|id| {
+            format!("[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{}\"\nsink = \"null\"\n", 20_000 + id)
+        })
+        .collect();
+    let text = system(&builders, "").replace("id = 1\ninput", "ids = \"1-8\"\ninput");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &text).expect("written");
+    for command in ["check", "run"] {
+        let limited = Command::new("prlimit")
+            .args(["--nofile=64:64", env!("CARGO_BIN_EXE_evbd"), command])
+            .arg(file.path())
+            .output()
+            .expect("prlimit starts");
+        let said = String::from_utf8_lossy(&limited.stderr);
+        assert_eq!(limited.status.code(), Some(2), "{command}: {said}");
+        for part in [
+            "these roles need 268 file descriptors (64 for lanes",
+            "may open 64",
+            "LimitNOFILE",
+            "= key: builder",
+            ":10:",
+        ] {
+            assert!(said.contains(part), "{command}: {part:?} is not in\n{said}");
+        }
+    }
+}
+
 #[test]
 fn who_does_not_come_is_named() {
     let plan = Plan {

@@ -4,13 +4,13 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use evb_config::{
     ConfigError, Origin,
-    admission::{self, GrantPaths},
+    admission::{self, GrantPaths, Machine},
     check::{BAD_CONFIGURATION, json, text},
     roles_in_words, say, say_in_line,
 };
 use evb_core::units::parse_duration;
 
-use crate::{here::Locations, memory::machine_memory};
+use crate::{descriptors, here::Locations, memory::machine_memory};
 
 /// Arguments of `evbd check`.
 #[derive(clap::Args, Debug)]
@@ -53,7 +53,8 @@ pub fn main(arguments: &CheckArguments) -> ExitCode {
             return BAD_CONFIGURATION.into();
         }
     };
-    let (sums, problems) = admission::admit(&loaded, machine_memory());
+    let machine = Machine { memory: machine_memory(), descriptors: Some(descriptors::hard_limit()) };
+    let (sums, problems) = admission::admit(&loaded, machine);
     let locations = arguments.here.then(|| Locations::of(&loaded.config));
     if arguments.json {
         let mut object = json(Some((&loaded.config, &sums, &paths)), Some(&problems));

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use evb_core::{index::BuilderIndex, units::Bytes};
 
-pub use lanes::{BudgetGroup, BuilderBudget, budgets};
+pub use lanes::{BudgetGroup, BuilderBudget, budgets, part_of_each};
 
 /// Buffers on the way to builders: a switch port, the packet memory of the ASIC behind several
 /// ports, the trunk between two switches. Each builder is behind one buffer, which may itself be

@@ -17,7 +17,7 @@
 //! Prasopoulos et al., NSDI 2025) and the sequential request of the RCNP/Saclay event builder
 //! (Nomachi et al.); `Window` follows BaBar's use of the TCP window as a throttle; the token bucket
 //! Yasu et al.'s TBF within CBQ. [`BudgetTree`] divides the buffers that builders share. A
-//! [`Topology`](topology::Topology) is the tree of switches on the way from the sources to the builders.
+//! [`Topology`](topology::Topology) is the tree of switches between sources and builders.
 //!
 //! This crate computes departure times and never waits for them. A [`PacedSource`] asks a
 //! [`ClassTree`], which asks [`EdtBucket`]s:
@@ -67,7 +67,7 @@ mod out_of_order;
 pub mod role;
 
 pub use bucket::EdtBucket;
-pub use budget::{BudgetGroup, BudgetTree, BufferIndex, BuilderBudget, budgets};
+pub use budget::{BudgetGroup, BudgetTree, BufferIndex, BuilderBudget, budgets, part_of_each};
 pub use clusters::Clusters;
 pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};

@@ -26,7 +26,8 @@ pub use crossings::{Crossings, QueueLoad};
 /// // Four sources at the first switch, two builders at a second one behind a trunk.
 /// let mut topology = Topology::default();
 /// let rate = Some(Rate::from_bits_per_second(155_000_000));
-/// let trunk = topology.add(Node { name: "core".into(), rate, buffer: Some(Bytes::kib(128)), parent: None });
+/// let buffer = Some(Bytes::kib(128));
+/// let trunk = topology.add(Node { name: "core".into(), rate, buffer, parent: None });
 /// (0..4).for_each(|_| { topology.add_source(None); });
 /// (0..2).for_each(|_| { topology.add_builder(Some(trunk)); });
 /// let path = topology.path(SourceIndex::new(3), BuilderIndex::new(1));
@@ -79,6 +80,14 @@ pub enum Direction {
 impl Direction {
     /// Both directions.
     pub const ALL: [Self; 2] = [Self::Up, Self::Down];
+
+    /// Returns the word for the direction.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
 }
 
 /// The queue of one direction of a node.

@@ -15,8 +15,9 @@ use evb_shaper::{
 };
 
 use super::{
+    nodes::NodeSum,
     paths::GrantPaths,
-    sums::{PortSum, Sums, line_of},
+    sums::{PortSum, Sums},
 };
 use crate::{Config, ShapingMode};
 
@@ -79,12 +80,9 @@ pub struct Bound {
 /// Computes all sums of planning. The computed event rate holds for the longest of the times from a
 /// grant to its data.
 pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
-    let ports = match config.network.link_rate {
-        Some(link) => {
-            sums.ports.iter().map(|port| port_planning(config, sums, port, link, paths.times())).collect()
-        }
-        None => Vec::new(),
-    };
+    let port = |port: &PortSum| Some(port_planning(config, sums, port, port.rate?, paths.times()));
+    let ports: Option<Vec<PortPlanning>> = sums.ports.iter().map(port).collect();
+    let ports = ports.unwrap_or_default();
     let mut bounds = bounds(config, sums, &ports, paths);
     bounds.sort_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s));
     Planning { paths: paths.clone(), ports, bounds }
@@ -131,7 +129,16 @@ fn port_planning(
 /// Returns Y, the rate at which data can arrive at the port: the rate of all source links together,
 /// or that of the lanes' paces if it is lower.
 fn inflow(config: &Config, sums: &Sums, port: &PortSum, frames: Rate) -> Rate {
-    let links = frames * sums.uplinks.len() as u64;
+    // Trunks on the way let through no more than their rate.
+    let above = |node: &NodeSum| node.parent.and_then(|parent| sums.nodes.get(parent));
+    let trunk = port.trunk.and_then(|trunk| sums.nodes.get(trunk));
+    let trunks = core::iter::successors(trunk, |node| above(node)).filter_map(|node| node.rate).min();
+    let all: Option<Vec<u64>> =
+        sums.uplinks.iter().map(|uplink| uplink.rate.map(Rate::bits_per_second)).collect();
+    let links = all.map_or(frames * sums.uplinks.len() as u64, |all| {
+        in_frames(config, Rate::from_bits_per_second(all.into_iter().fold(0, u64::saturating_add)))
+    });
+    let links = trunks.map_or(links, |trunk| in_frames(config, trunk).min(links));
     let paced = port.paced.filter(|_| config.is_paced()).map(|paced| in_frames(config, paced));
     paced.map_or(links, |paced| paced.min(links))
 }
@@ -151,7 +158,7 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
         bounds.extend(events_per_s.map(|events_per_s| Bound { resource, events_per_s }));
     };
     add("the trigger".to_owned(), sums.asked);
-    let (Some(link), Some(line)) = (config.network.link_rate, sums.event.line) else { return bounds };
+    let Some(line) = sums.event.line else { return bounds };
     let builders = config.builders.len() as f64;
     // All builders get the same number of events, so that the port with the most builders carries
     // the most data.
@@ -167,8 +174,9 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
     let named = |found: Option<(f64, &PortSum)>, what: &str| {
         found.map(|(events, port)| (format!("{what} {}", port.name), events))
     };
+    let slowest = sums.ports.iter().filter_map(|port| port.rate).min();
     let candidates = [
-        named(narrowest(&|_, port| Some(events(link, port))), "the link to"),
+        named(narrowest(&|_, port| Some(events(port.rate?, port))), "the link to"),
         named(
             narrowest(&|_, port| port.paced.filter(|_| config.is_paced()).map(|paced| events(paced, port))),
             "the paces to",
@@ -176,12 +184,14 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
         named(
             narrowest(&|index, port| {
                 let part = *ports.get(index)?.utilisation.get(longest)?;
-                (part < 1.0).then(|| events(link, port) * part)
+                (part < 1.0).then_some(events(port.rate?, port) * part)
             }),
             &format!("{} and {time:?} from a grant to its data at", what_is_held(config)),
         ),
-        uplink_bound(config, sums, link),
-        Some(slots_bound(config, line / link, time)),
+        uplink_bound(sums),
+        trunk_bound(sums),
+        held_in_trunk(config, sums, time),
+        slowest.map(|link| slots_bound(config, line / link, time)),
     ];
     for (resource, events) in candidates.into_iter().flatten() {
         add(resource, Some(events));
@@ -195,10 +205,34 @@ fn what_is_held(config: &Config) -> &'static str {
 
 /// Returns the event rate that the busiest source link permits; each source sends a fragment of
 /// every event.
-fn uplink_bound(config: &Config, sums: &Sums, link: Rate) -> Option<(String, f64)> {
-    let each = sums.uplinks.iter().filter_map(|uplink| Some((line_of(config, &uplink.sources)?, uplink)));
-    let (bytes, uplink) = each.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some((format!("the link from {}", uplink.name), link.bytes_per_second() / bytes))
+fn uplink_bound(sums: &Sums) -> Option<(String, f64)> {
+    let each = sums.uplinks.iter().filter_map(|uplink| Some((uplink.carried()?, uplink)));
+    let (events, uplink) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((format!("the link from {}", uplink.name), events))
+}
+
+/// Returns the event rate that the narrowest trunk permits.
+fn trunk_bound(sums: &Sums) -> Option<(String, f64)> {
+    let each = sums.nodes.iter().filter_map(|node| Some((node.narrowest()?.0, node)));
+    let (events, node) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((format!("the {}", node.in_words()), events))
+}
+
+/// Returns the event rate that the bytes under way through a trunk permit, if they do not fill it.
+fn held_in_trunk(config: &Config, sums: &Sums, time: Duration) -> Option<(String, f64)> {
+    if !matches!(config.shaping.mode, ShapingMode::Credit | ShapingMode::Window) {
+        return None;
+    }
+    let each = sums.nodes.iter().flat_map(|node| {
+        node.queues.iter().filter_map(move |queue| {
+            let held = queue.under_way(config.shaping.mode)?;
+            let part = utilisation(held, in_frames(config, node.rate?), time);
+            (part < 1.0).then_some((queue.carried? * part, node))
+        })
+    });
+    let (events, node) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let held = what_is_held(config);
+    Some((format!("{held} and {time:?} from a grant to its data at {}", node.in_words()), events))
 }
 
 /// Returns the event rate that the slots permit, by Little's law: the number of slots divided by

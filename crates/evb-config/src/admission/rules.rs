@@ -1,11 +1,15 @@
 //! The rules of admission control. The rules keep the switch from dropping packets and backlogs
 //! from growing without limit.
 
+mod descriptor_rules;
+mod trunk_rules;
+
 use evb_core::{
     units::{Bytes, Rate},
     wire::control::MAX_OUTSTANDING,
 };
 
+pub(super) use self::descriptor_rules::too_few as too_few_descriptors;
 use super::sums::{PortSum, Sums, UplinkSum};
 use crate::{Config, ShapingMode, nine_tenths};
 
@@ -42,12 +46,11 @@ impl Objection {
 /// Returns an objection for every rule that `config` breaks, given its `sums`.
 pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     let mut findings = Vec::new();
-    if let Some(link) = config.network.link_rate {
-        findings.extend(port_load(config, sums, link));
-        findings.extend(uplink_load(sums, link));
-        findings.extend(paced_ports(config, &sums.ports, link));
-        findings.extend(paced_uplinks(config, &sums.uplinks, link));
-    }
+    findings.extend(port_load(config, sums));
+    findings.extend(uplink_load(sums));
+    findings.extend(paced_ports(config, &sums.ports));
+    findings.extend(paced_uplinks(config, &sums.uplinks));
+    findings.extend(trunk_rules::objections(config, sums));
     if let Some(port_buffer) = config.network.port_buffer {
         findings.extend(budget(config, port_buffer));
         findings.extend(windows(config, &sums.ports, port_buffer));
@@ -58,6 +61,7 @@ pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     findings.extend(lane_pace(config, sums));
     findings.extend(memory(config, sums));
     findings.extend(outstanding(config));
+    findings.extend(descriptor_rules::objection(&sums.descriptors));
     findings
 }
 
@@ -95,9 +99,10 @@ fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Objection> {
 /// exceed the link rate. The fragments of an event arrive as a burst from N sources; if data arrive
 /// faster than they leave for long enough, any buffer overflows (the stability condition ρ ≤ 1 of
 /// every queue).
-fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Objection> {
-    let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
-    let (load, events) = (worst.load?, rounded_down(sums.carried?));
+fn port_load(config: &Config, sums: &Sums) -> Option<Objection> {
+    let is_over = |port: &&PortSum| port.rate.is_some_and(|link| port.load > Some(link));
+    let worst = sums.ports.iter().filter(is_over).max_by_key(|port| port.load)?;
+    let (load, link, events) = (worst.load?, worst.rate?, rounded_down(sums.carried?));
     let reason = format!(
         "{} events/s put {load} on the port of {}, whose link carries {link}",
         sums.asked?.round(),
@@ -111,14 +116,15 @@ fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Objection> {
 }
 
 /// Checks that the link from each source can carry a fragment of every event.
-fn uplink_load(sums: &Sums, link: Rate) -> Option<Objection> {
-    let worst =
-        sums.uplinks.iter().filter(|uplink| uplink.load > Some(link)).max_by_key(|uplink| uplink.load)?;
+fn uplink_load(sums: &Sums) -> Option<Objection> {
+    let is_over = |uplink: &&UplinkSum| uplink.rate.is_some_and(|link| uplink.load > Some(link));
+    let worst = sums.uplinks.iter().filter(is_over).max_by_key(|uplink| uplink.load)?;
     let reason = format!(
-        "{} events/s put {} on the link from {}, which carries {link}",
+        "{} events/s put {} on the link from {}, which carries {}",
         sums.asked?.round(),
         worst.load?,
-        worst.name
+        worst.name,
+        worst.rate?
     );
     let remedy = format!(
         "ask for at most {} events/s, or make this source's fragments smaller",
@@ -171,12 +177,10 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Obj
 /// Checks that the lanes' paces at each port do not exceed the link rate together. Token buckets
 /// pass all data at their configured rates, so that the port's buffer overflows if these rates add
 /// up to more than the link (Yasu et al.: token bucket filters within class-based queueing).
-fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Objection> {
-    let worst = paced(config, ports.iter().map(|port| (port.paced, &port.name)), link)?;
-    let reason = format!(
-        "the lanes' rates add up to {} at the port of {}, whose link carries {link}",
-        worst.0, worst.1
-    );
+fn paced_ports(config: &Config, ports: &[PortSum]) -> Option<Objection> {
+    let (paced, name, link) = paced(config, ports.iter().map(|port| (port.paced, &port.name, port.rate)))?;
+    let reason =
+        format!("the lanes' rates add up to {paced} at the port of {name}, whose link carries {link}");
     Some(Objection::new(
         "shaping.rate",
         reason,
@@ -184,20 +188,21 @@ fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Objecti
     ))
 }
 
-fn paced_uplinks(config: &Config, uplinks: &[UplinkSum], link: Rate) -> Option<Objection> {
-    let worst = paced(config, uplinks.iter().map(|uplink| (uplink.paced, &uplink.name)), link)?;
-    let reason =
-        format!("the lanes' rates add up to {} on the link from {}, which carries {link}", worst.0, worst.1);
+fn paced_uplinks(config: &Config, uplinks: &[UplinkSum]) -> Option<Objection> {
+    let each = uplinks.iter().map(|uplink| (uplink.paced, &uplink.name, uplink.rate));
+    let (paced, name, link) = paced(config, each)?;
+    let reason = format!("the lanes' rates add up to {paced} on the link from {name}, which carries {link}");
     Some(Objection::new("shaping.rate", reason, "lower the rate: a source needs it once for every builder"))
 }
 
+/// Returns the link with the largest sum of paces among those whose rate is lower.
 fn paced<'a>(
     config: &Config,
-    sums: impl Iterator<Item = (Option<Rate>, &'a String)>,
-    link: Rate,
-) -> Option<(Rate, &'a String)> {
-    let worst = sums.filter_map(|(rate, name)| Some((rate?, name))).max_by_key(|(rate, _)| *rate)?;
-    (config.shaping.mode == ShapingMode::TokenBucket && worst.0 > link).then_some(worst)
+    sums: impl Iterator<Item = (Option<Rate>, &'a String, Option<Rate>)>,
+) -> Option<(Rate, &'a String, Rate)> {
+    let known = sums.filter_map(|(paced, name, link)| Some((paced?, name, link?)));
+    let worst = known.filter(|(paced, _, link)| paced > link).max_by_key(|(paced, ..)| *paced)?;
+    (config.shaping.mode == ShapingMode::TokenBucket).then_some(worst)
 }
 
 /// Checks that the bursts of all N lanes fit into the port's buffer: N · burst ≤ port buffer. All

@@ -4,11 +4,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
     id::{BuilderId, SourceId},
+    index::{BuilderIndex, SourceIndex},
     units::{Bytes, Rate},
 };
-use evb_shaper::{cost::PacketCost, sums::windows_buffer};
+use evb_shaper::{sums::windows_buffer, topology::NodeIndex};
 
-use crate::{BuilderEntry, Config, SourceEntry};
+use super::{
+    Machine,
+    descriptors::{self, DescriptorSum},
+    flow::{flow, on_line, utilisation},
+    nodes::{self, NodeSum},
+};
+use crate::{BuilderEntry, Config, Layout, Link, ShapingMode, SourceEntry};
 
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,12 +28,16 @@ pub struct Sums {
     /// Largest number of events per second that the links carry; `None` if the link rate or the
     /// sizes are unknown.
     pub carried: Option<f64>,
-    /// The switch ports towards builders, sorted by name.
+    /// The switch ports towards builders, in the natural order of their names.
     pub ports: Vec<PortSum>,
     /// The links from sources into the switch.
     pub uplinks: Vec<UplinkSum>,
+    /// The trunks and shared buffers, each after the one that it is behind.
+    pub nodes: Vec<NodeSum>,
     /// The memory of each builder, in the order of the configuration.
     pub memory: Vec<MemorySum>,
+    /// The file descriptors that the roles of each host need.
+    pub descriptors: Vec<DescriptorSum>,
 }
 
 /// The sizes of an event whose fragments have their mean sizes.
@@ -52,6 +63,10 @@ pub struct PortSum {
     pub name: String,
     /// Ids of the builders behind the port.
     pub builders: Vec<BuilderId>,
+    /// Rate of the port's link.
+    pub rate: Option<Rate>,
+    /// Position of the trunk that the port is behind, in [`Sums::nodes`].
+    pub trunk: Option<usize>,
     /// Data rate into the port at the requested event rate, in line bytes.
     pub load: Option<Rate>,
     /// Load of the port as a part of its link rate.
@@ -78,6 +93,12 @@ pub struct UplinkSum {
     pub name: String,
     /// Ids of the sources that send over the link.
     pub sources: Vec<SourceId>,
+    /// Rate of the link.
+    pub rate: Option<Rate>,
+    /// Position of the trunk that the link is behind, in [`Sums::nodes`].
+    pub trunk: Option<usize>,
+    /// Line bytes of the mean fragments of one event from these sources.
+    pub line: Option<Bytes>,
     /// Data rate on the link at the requested event rate, in line bytes.
     pub load: Option<Rate>,
     /// Load of the link as a part of its rate.
@@ -101,15 +122,19 @@ pub struct MemorySum {
 /// Percentage of a machine's memory that all builders on it together may use by default.
 const BUILDERS_PERCENT: u64 = 80;
 
-/// Computes the loads of `config`. `machine_memory` is the memory of each builder's machine.
-pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
+/// Computes the loads of `config`. Every builder's machine is assumed to be like `machine`.
+pub fn sums(config: &Config, machine: Machine) -> Sums {
     let event = event(config);
     let asked = config.supervisor.trigger.events_per_second();
-    let ports = ports(config, &event, asked);
-    let uplinks = uplinks(config, asked);
-    let carried = carried(config, &event, &ports, &uplinks);
-    let memory = memory(config, machine_memory);
-    Sums { event, asked, carried, ports, uplinks, memory }
+    let layout = config.layout();
+    let ports = ports(config, &layout, &event, asked);
+    let uplinks = uplinks(config, &layout, asked);
+    let nodes = nodes::nodes(config, &layout, asked);
+    let memory = memory(config, machine.memory);
+    let descriptors = descriptors::of_hosts(config, machine.descriptors);
+    let mut sums = Sums { event, asked, carried: None, ports, uplinks, nodes, memory, descriptors };
+    sums.carried = narrowest(config, &sums).map(|(events, _)| events);
+    sums
 }
 
 fn event(config: &Config) -> EventSum {
@@ -125,97 +150,117 @@ fn event(config: &Config) -> EventSum {
     }
 }
 
-/// Converts lane bytes to line bytes for full packets. Small fragments share packets, so that the
-/// result is the smallest possible number of line bytes.
-fn on_line(bytes: Bytes, cost: &PacketCost) -> Bytes {
-    Bytes::new((bytes.count() as f64 * cost.line_factor()).ceil() as u64)
+/// Returns the position of the trunk directly above a port or uplink, in the order of the tree.
+fn trunk_above(layout: &Layout, node: NodeIndex) -> Option<usize> {
+    layout.topology.node(node)?.parent.map(NodeIndex::get)
 }
 
-fn flow(events_per_second: Option<f64>, bytes: Option<Bytes>) -> Option<Rate> {
-    let bits = events_per_second? * bytes?.count() as f64 * 8.0;
-    Some(Rate::from_bits_per_second(bits.round() as u64))
-}
-
-fn utilisation(load: Option<Rate>, link: Option<Rate>) -> Option<f64> {
-    Some(load?.bits_per_second() as f64 / link?.bits_per_second() as f64)
-}
-
-fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> {
-    let mut groups: BTreeMap<&str, Vec<&BuilderEntry>> = BTreeMap::new();
-    for builder in &config.builders {
-        groups.entry(builder.port_name()).or_default().push(builder);
-    }
+fn ports(config: &Config, layout: &Layout, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> {
     let cost = config.cost();
     let chunk = cost.buffer(config.shaping.chunk);
     let burst = |builder: &&BuilderEntry| config.lane_pace(builder).map_or(Bytes::ZERO, |pace| pace.burst);
-    let port = |(name, builders): (&str, Vec<&BuilderEntry>)| {
+    let port = |link: &Link<BuilderId, BuilderIndex>| {
+        let builders: Vec<&BuilderEntry> =
+            link.indexes.iter().map(|index| &config.builders[index.get()]).collect();
         let share = builders.len() as f64 / config.builders.len() as f64;
         let lanes = builders.len() as u64 * event.fragments;
         let budget: Bytes = builders.iter().map(|builder| builder.budget).sum();
         let load = flow(asked.map(|asked| asked * share), event.line);
         PortSum {
-            name: name.to_owned(),
-            builders: builders.iter().map(|builder| builder.id).collect(),
+            name: link.name.clone(),
+            builders: link.ids.clone(),
+            rate: link.rate,
+            trunk: trunk_above(layout, link.node),
             load,
-            utilisation: utilisation(load, config.network.link_rate),
+            utilisation: utilisation(load, link.rate),
             budget,
             chunks: budget.count() / chunk.count().max(1),
-            drain: config.network.link_rate.map(|link| budget / link),
+            drain: link.rate.map(|rate| budget / rate),
             windows: windows_buffer(lanes, config.shaping.window, &cost),
             bursts: builders.iter().map(burst).sum::<Bytes>() * event.fragments,
             paced: config.paced_line_rate(builders).map(|rate| rate * event.fragments),
         }
     };
-    groups.into_iter().map(port).collect()
+    layout.ports.iter().map(port).collect()
 }
 
-fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
-    let mut groups: BTreeMap<String, Vec<&SourceEntry>> = BTreeMap::new();
-    for source in &config.sources {
-        let host = source.bind.as_ref().or(source.host.as_ref());
-        let name = host.cloned().unwrap_or_else(|| format!("source {}", source.id));
-        groups.entry(name).or_default().push(source);
-    }
+fn uplinks(config: &Config, layout: &Layout, asked: Option<f64>) -> Vec<UplinkSum> {
     let cost = config.cost();
-    let uplink = |(name, sources): (String, Vec<&SourceEntry>)| {
-        let bytes: Option<Bytes> = sources.iter().map(|source| source.mean_in_lane()).sum();
-        let load = flow(asked, bytes.map(|bytes| on_line(bytes, &cost)));
+    let mut sizes: Vec<(SourceId, Option<Bytes>)> =
+        config.sources.iter().map(|source| (source.id, source.mean_in_lane())).collect();
+    sizes.sort_unstable_by_key(|(id, _)| *id);
+    let paced = config.paced_line_rate(&config.builders);
+    let uplink = |link: &Link<SourceId, SourceIndex>| {
+        let bytes: Option<Bytes> = link.indexes.iter().map(|index| sizes[*index].1).sum();
+        let line = bytes.map(|bytes| on_line(bytes, &cost));
+        let load = flow(asked, line);
         UplinkSum {
-            name,
-            sources: sources.iter().map(|source| source.id).collect(),
+            name: link.name.clone(),
+            sources: link.ids.clone(),
+            rate: link.rate,
+            trunk: trunk_above(layout, link.node),
+            line,
             load,
-            utilisation: utilisation(load, config.network.link_rate),
-            paced: config.paced_line_rate(&config.builders).map(|rate| rate * sources.len() as u64),
+            utilisation: utilisation(load, link.rate),
+            paced: paced.map(|rate| rate * link.ids.len() as u64),
         }
     };
-    let mut uplinks: Vec<UplinkSum> = groups.into_iter().map(uplink).collect();
+    let mut uplinks: Vec<UplinkSum> = layout.uplinks.iter().map(uplink).collect();
     uplinks.sort_by(|a, b| a.sources.cmp(&b.sources));
     uplinks
 }
 
-/// Returns the line bytes that the mean fragments of one event from these sources take.
-pub(super) fn line_of(config: &Config, sources: &[SourceId]) -> Option<f64> {
-    let theirs = config.sources.iter().filter(|source| sources.contains(&source.id));
-    let bytes: Option<Bytes> = theirs.map(SourceEntry::mean_in_lane).sum();
-    Some(on_line(bytes?, &config.cost()).count() as f64)
+/// Returns the link or trunk that carries the fewest events per second, in words, and their number;
+/// of several, a trunk.
+pub(crate) fn narrowest(config: &Config, sums: &Sums) -> Option<(f64, String)> {
+    let nodes =
+        sums.nodes.iter().filter_map(|node| Some((node.narrowest()?.0, format!("the {}", node.in_words()))));
+    let ports = sums
+        .ports
+        .iter()
+        .filter_map(|port| Some((port.carried(config, sums)?, format!("the link to {}", port.name))));
+    let uplinks = sums
+        .uplinks
+        .iter()
+        .filter_map(|uplink| Some((uplink.carried()?, format!("the link from {}", uplink.name))));
+    nodes.chain(ports).chain(uplinks).reduce(|least, next| if next.0 < least.0 { next } else { least })
 }
 
-/// Returns the largest event rate that all links carry.
-fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[UplinkSum]) -> Option<f64> {
-    let link = config.network.link_rate?.bytes_per_second();
-    let line = event.line?.count() as f64;
-    let port_events =
-        ports.iter().map(|port| link / line * config.builders.len() as f64 / port.builders.len() as f64);
-    let uplink_events = uplinks.iter().filter_map(|uplink| Some(link / line_of(config, &uplink.sources)?));
-    port_events.chain(uplink_events).reduce(f64::min)
+impl PortSum {
+    /// Returns the largest number of events per second for which the port's rate suffices.
+    pub fn carried(&self, config: &Config, sums: &Sums) -> Option<f64> {
+        let events = self.rate?.bytes_per_second() / sums.event.line?.count() as f64;
+        Some(events * config.builders.len() as f64 / self.builders.len() as f64)
+    }
+
+    /// Returns the bytes that the shaping mode permits to be under way to the port.
+    pub fn under_way(&self, mode: ShapingMode) -> Option<Bytes> {
+        match mode {
+            ShapingMode::Credit => Some(self.budget),
+            ShapingMode::Window => Some(self.windows),
+            ShapingMode::TokenBucket => Some(self.bursts),
+            ShapingMode::None => None,
+        }
+    }
+}
+
+impl UplinkSum {
+    /// Returns the largest number of events per second for which the link's rate suffices.
+    pub fn carried(&self) -> Option<f64> {
+        Some(self.rate?.bytes_per_second() / self.line?.count() as f64)
+    }
 }
 
 fn memory(config: &Config, machine: Option<Bytes>) -> Vec<MemorySum> {
     let slots = config.slot_memory() * u64::from(config.slots());
-    let on_machine = |builder: &BuilderEntry| {
-        config.builders.iter().filter(|other| other.listen.host == builder.listen.host).count() as u64
+    let mut on_machine: BTreeMap<&str, u64> = BTreeMap::new();
+    for builder in &config.builders {
+        *on_machine.entry(&builder.listen.host).or_default() += 1;
+    }
+    let default = |builder: &BuilderEntry| {
+        let count = on_machine.get(builder.listen.host.as_str()).copied().unwrap_or(1);
+        Some(machine? / 100 * BUILDERS_PERCENT / count)
     };
-    let default = |builder: &BuilderEntry| Some(machine? / 100 * BUILDERS_PERCENT / on_machine(builder));
     config
         .builders
         .iter()

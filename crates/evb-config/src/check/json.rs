@@ -5,10 +5,13 @@ use std::time::Duration;
 use evb_core::units::{Bytes, Rate};
 use serde_json::{Value, json};
 
-use super::planned::of_budget;
+use super::{planned::of_budget, text::switches};
 use crate::{
     Config, Problems, Severity,
-    admission::{GrantPaths, MemorySum, Planning, PortPlanning, PortSum, Sums, UplinkSum, planning},
+    admission::{
+        DescriptorSum, GrantPaths, MemorySum, NodeSum, Planning, PortPlanning, PortSum, QueueSum, Sums,
+        UplinkSum, narrowest, planning,
+    },
 };
 
 /// Returns one JSON object with the system, the sums and the problems. `found` is `None` if the
@@ -54,7 +57,10 @@ pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Prob
         },
         "ports": sums.ports.iter().map(port).collect::<Vec<_>>(),
         "uplinks": sums.uplinks.iter().map(uplink).collect::<Vec<_>>(),
+        "network": switches(sums),
+        "nodes": nodes(config, sums),
         "memory": sums.memory.iter().map(memory).collect::<Vec<_>>(),
+        "descriptors": sums.descriptors.iter().map(descriptors).collect::<Vec<_>>(),
         "grant_path": grant_path(paths),
         "planning": planned(&planning),
         "expected_events_per_s": planning.bounds.first().map(|bound| bound.events_per_s),
@@ -110,6 +116,7 @@ fn port(port: &PortSum) -> Value {
     json!({
         "port": port.name,
         "builders": port.builders.iter().map(|id| id.number()).collect::<Vec<_>>(),
+        "link_bits_per_s": bits(port.rate),
         "load_bits_per_s": bits(port.load),
         "utilisation": port.utilisation,
         "budget_bytes": port.budget.count(),
@@ -125,9 +132,53 @@ fn uplink(uplink: &UplinkSum) -> Value {
     json!({
         "link": uplink.name,
         "sources": uplink.sources.iter().map(|id| id.number()).collect::<Vec<_>>(),
+        "link_bits_per_s": bits(uplink.rate),
         "load_bits_per_s": bits(uplink.load),
         "utilisation": uplink.utilisation,
         "paced_bits_per_s": bits(uplink.paced),
+    })
+}
+
+/// Returns the trunks and shared buffers, each after the one that it is behind.
+fn nodes(config: &Config, sums: &Sums) -> Vec<Value> {
+    let least = narrowest(config, sums).map(|(events, _)| events);
+    let direction = |queue: &QueueSum| {
+        json!({
+            "direction": queue.direction.word(),
+            "sources": queue.sources,
+            "builders": queue.builders,
+            "load_bits_per_s": bits(queue.load),
+            "utilisation": queue.utilisation,
+            "carried_events_per_s": queue.carried,
+            "budget_bytes": bytes(queue.budget),
+            "windows_bytes": queue.windows.count(),
+            "bursts_bytes": queue.bursts.count(),
+            "paced_bits_per_s": bits(queue.paced),
+        })
+    };
+    let node = |node: &NodeSum| {
+        let carried = node.narrowest().map(|(events, _)| events);
+        json!({
+            "node": node.name,
+            "kind": node.kind.word(),
+            "behind": node.parent.and_then(|parent| sums.nodes.get(parent)).map(|parent| parent.name.as_str()),
+            "rate_bits_per_s": bits(node.rate),
+            "buffer_bytes": bytes(node.buffer),
+            "directions": node.queues.iter().map(direction).collect::<Vec<_>>(),
+            "binds": carried.is_some() && carried == least,
+        })
+    };
+    sums.nodes.iter().map(node).collect()
+}
+
+fn descriptors(sum: &DescriptorSum) -> Value {
+    json!({
+        "host": sum.host,
+        "needed": sum.needed(),
+        "lanes": sum.lanes,
+        "control": sum.control,
+        "files": sum.files,
+        "limit": sum.limit,
     })
 }
 

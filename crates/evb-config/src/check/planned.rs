@@ -174,9 +174,9 @@ fn alike(ports: &[PortPlanning]) -> Vec<Vec<&PortPlanning>> {
     let mut groups: Vec<Vec<&PortPlanning>> = Vec::new();
     for port in ports {
         let same = |other: &PortPlanning| PortPlanning { name: port.name.clone(), ..other.clone() } == *port;
-        match groups.last_mut() {
-            Some(group) if same(group[0]) => group.push(port),
-            _ => groups.push(vec![port]),
+        match groups.iter_mut().find(|group| same(group[0])) {
+            Some(group) => group.push(port),
+            None => groups.push(vec![port]),
         }
     }
     groups

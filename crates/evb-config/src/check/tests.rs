@@ -91,3 +91,24 @@ fn only_what_may_start_is_admitted() {
     let refused = admit(file.path(), None).expect_err("too much").to_string();
     assert!(refused.contains("ask for at most 229 events/s"), "{refused}");
 }
+
+/// A system as large as a run can be: its sums take seconds at most, and its page fits a screen.
+#[test]
+fn thousands_of_sources_fit_on_one_screen() {
+    let text_of = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.77.3.1:7000\"\n\
+        trigger = \"as-fast-as-possible\"\n[network]\nlink_rate = \"10 Gbit/s\"\nport_buffer = \"4 MiB\"\n\
+        [[network.trunk]]\nname = \"core\"\nrate = \"400 Gbit/s\"\nbuffer = \"64 MiB\"\nmembers = [\"builders 1-1024\"]\n\
+        [[source]]\nids = \"1-4096\"\nhost = \"source{id}\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+        [[builder]]\nids = \"1-1024\"\nlisten = \"builder{id}:7101\"\nsink = \"null\"\n";
+    let began = std::time::Instant::now();
+    let loaded = read(text_of, "test.toml").unwrap_or_else(|problems| panic!("{problems}"));
+    let (sums, problems) = admission::admit(&loaded, None);
+    let page = text(&loaded.config, &sums, &GrantPaths::assumed());
+    assert!(!problems.are_fatal(), "{problems}");
+    assert!(page.lines().count() <= 60, "{page}");
+    for part in ["builders 1-1024", "builder1 … builder1024", "source1 … source4096  1-4096"] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    // A sum over all pairs of roles takes minutes in a test build.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}

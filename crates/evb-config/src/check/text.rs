@@ -1,25 +1,31 @@
 //! The sums as tables for people.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt::Write as _,
+};
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::units::Bytes;
 
 use super::{
     letters::{percent, rate, significant, size, table},
     planned::planned,
+    tree::tree,
 };
 use crate::{
     Config, ShapingMode, TriggerConfig,
-    admission::{GrantPaths, PortSum, Sums, UplinkSum, planning, rounded_down},
+    admission::{GrantPaths, PortSum, Sums, UplinkSum, narrowest, planning, rounded_down},
     ranges,
 };
 
 /// Formats all sums, for these times from a grant to its data.
 pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
     let mut page = system(config, sums);
+    page += &tree(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
     page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
     page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
+    page += &descriptors(sums);
     page += &planned(config, &planning(config, sums, paths));
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
     page
@@ -50,7 +56,10 @@ fn system(config: &Config, sums: &Sums) -> String {
         }
         ShapingMode::None => "none: expect drops in shallow switches".to_owned(),
     };
-    let carried = sums.carried.map_or_else(unknown, |carried| format!("{} events/s", rounded_down(carried)));
+    let carried = narrowest(config, sums).map_or_else(unknown, |(carried, by)| {
+        let by = if sums.nodes.is_empty() { String::new() } else { format!(", bounded by {by}") };
+        format!("{} events/s{by}", rounded_down(carried))
+    });
     let rows = [
         ("system", format!("{} sources, {} builders", config.sources.len(), config.builders.len())),
         ("run", events),
@@ -70,6 +79,7 @@ fn system(config: &Config, sums: &Sums) -> String {
                 .port_buffer
                 .map_or_else(|| "not stated: no admission control by buffer".into(), |b| b.to_string()),
         ),
+        ("network", switches(sums)),
         ("links carry", carried),
         ("shaping", mode),
     ];
@@ -78,6 +88,17 @@ fn system(config: &Config, sums: &Sums) -> String {
         let _ = writeln!(page, "{name:<14} {value}");
     }
     page
+}
+
+/// Returns the switches that the sums assume.
+pub(super) fn switches(sums: &Sums) -> String {
+    match sums.nodes.as_slice() {
+        [] => {
+            "assumed: one switch that carries all its ports at once, as no [[network.trunk]] is stated".into()
+        }
+        [_] => "a tree of switches with one trunk or shared buffer".into(),
+        nodes => format!("a tree of switches with {} trunks and shared buffers", nodes.len()),
+    }
 }
 
 fn trigger(config: &Config, sums: &Sums) -> String {
@@ -121,8 +142,9 @@ fn port_head(config: &Config) -> [&'static str; 7] {
     ]
 }
 
+/// Returns the table rows of the ports; ports with equal sums share a row.
 fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
-    let row = |port: &PortSum| {
+    let cells = |port: &PortSum| {
         let (bound, parts) = match config.shaping.mode {
             ShapingMode::Credit => {
                 let drain = port.drain.map_or(String::new(), |drain| format!(", {drain:.0?}"));
@@ -133,8 +155,6 @@ fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
             ShapingMode::None => ("-".into(), "-".into()),
         };
         vec![
-            port.name.clone(),
-            ranges(port.builders.iter().map(|id| id.number())),
             rate(port.load),
             percent(port.utilisation),
             sums.event.burst.map_or_else(|| "?".into(), |burst| of_buffer(config, burst)),
@@ -142,7 +162,63 @@ fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
             parts,
         ]
     };
-    sums.ports.iter().map(row).collect()
+    let each = sums.ports.iter().map(|port| {
+        let ids = port.builders.iter().map(|id| id.number()).collect();
+        (port.name.as_str(), ids, cells(port))
+    });
+    alike(each)
+}
+
+/// Returns a table row for all links with equal cells and numbers of roles: names, ids, cells.
+fn alike<'s>(links: impl Iterator<Item = (&'s str, Vec<u16>, Vec<String>)>) -> Vec<Vec<String>> {
+    let mut rows: Vec<(Vec<&str>, Vec<u16>, Vec<String>)> = Vec::new();
+    let mut known: BTreeMap<(usize, Vec<String>), usize> = BTreeMap::new();
+    for (name, ids, cells) in links {
+        match known.entry((ids.len(), cells.clone())) {
+            Entry::Occupied(row) => {
+                let (names, all, _) = &mut rows[*row.get()];
+                names.push(name);
+                all.extend(ids);
+            }
+            Entry::Vacant(row) => {
+                row.insert(rows.len());
+                rows.push((vec![name], ids, cells));
+            }
+        }
+    }
+    let row = |(names, mut ids, cells): (Vec<&str>, Vec<u16>, Vec<String>)| {
+        let name = match names.as_slice() {
+            [one] => (*one).to_owned(),
+            [first, .., last] => format!("{first} … {last}"),
+            [] => String::new(),
+        };
+        ids.sort_unstable();
+        [name, ranges(ids.into_iter())].into_iter().chain(cells).collect()
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// Number of groups of hosts whose descriptors are listed.
+const HOSTS: usize = 4;
+
+/// Formats the file descriptors that each host needs, the most first; equal hosts are listed once.
+fn descriptors(sums: &Sums) -> String {
+    let each = sums.descriptors.iter().map(|sum| {
+        let host = sum.host.as_deref().unwrap_or("this host");
+        (host, Vec::new(), vec![format!("{:>9}", sum.needed())])
+    });
+    let mut rows = alike(each);
+    rows.sort_by(|a, b| b.last().cmp(&a.last()));
+    let more = rows.len() > HOSTS;
+    let listed: Vec<String> = rows
+        .iter()
+        .take(HOSTS)
+        .map(|row| format!("{} {}", row[0], row.last().map_or("", |number| number.trim())))
+        .collect();
+    let more = if more { ", fewer on the other hosts" } else { "" };
+    let limit = sums.descriptors.first().and_then(|sum| sum.limit);
+    let limit = limit.map_or_else(String::new, |limit| format!("; a process of this host may open {limit}"));
+    format!("\nFile descriptors: {}{more}{limit}\n", listed.join(", "))
 }
 
 /// Formats a number of bytes with its part of the port's buffer.
@@ -157,36 +233,18 @@ fn of_buffer(config: &Config, bytes: Bytes) -> String {
 
 /// Returns the table rows of the sources' links; links with equal loads share a row.
 fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
-    let mut rows: Vec<(Vec<&UplinkSum>, Option<Rate>)> = Vec::new();
-    for uplink in &sums.uplinks {
-        match rows.last_mut() {
-            Some((row, load)) if *load == uplink.load && row[0].sources.len() == uplink.sources.len() => {
-                row.push(uplink)
-            }
-            _ => rows.push((vec![uplink], uplink.load)),
-        }
-    }
-    let row = |(uplinks, load): (Vec<&UplinkSum>, Option<Rate>)| {
-        let name = match uplinks.as_slice() {
-            [one] => one.name.clone(),
-            [first, .., last] => format!("{} … {}", first.name, last.name),
-            [] => String::new(),
-        };
-        let sources = ranges(uplinks.iter().flat_map(|uplink| &uplink.sources).map(|id| id.number()));
-        vec![name, sources, rate(load), percent(uplinks.first().and_then(|uplink| uplink.utilisation))]
-    };
-    rows.into_iter().map(row).collect()
+    let each = sums.uplinks.iter().map(|uplink: &UplinkSum| {
+        let ids = uplink.sources.iter().map(|id| id.number()).collect();
+        (uplink.name.as_str(), ids, vec![rate(uplink.load), percent(uplink.utilisation)])
+    });
+    alike(each)
 }
 
 fn memory(sums: &Sums) -> Vec<Vec<String>> {
     let limit = |limit: Option<Bytes>| limit.map_or_else(|| "?".into(), size);
-    let mut rows: Vec<(Vec<u16>, String, String)> = Vec::new();
-    for sum in &sums.memory {
-        let (needed, limit) = (size(sum.needed), limit(sum.limit));
-        match rows.last_mut() {
-            Some((ids, n, l)) if *n == needed && *l == limit => ids.push(sum.builder.number()),
-            _ => rows.push((vec![sum.builder.number()], needed, limit)),
-        }
-    }
-    rows.into_iter().map(|(ids, needed, limit)| vec![ranges(ids.into_iter()), needed, limit]).collect()
+    let each = sums
+        .memory
+        .iter()
+        .map(|sum| ("", vec![sum.builder.number()], vec![size(sum.needed), limit(sum.limit)]));
+    alike(each).into_iter().map(|row| row.into_iter().skip(1).collect()).collect()
 }

@@ -66,7 +66,7 @@ impl<'a> Allocation<'a> {
         let hosts = hosts(&arguments.allocation.hosts)?;
         let others = hosts.len().saturating_sub(1).max(1);
         let most = |most: usize| u16::try_from(others.min(most)).unwrap_or(u16::MAX);
-        let sources = arguments.sources.unwrap_or(most(MAX_SOURCES));
+        let sources = arguments.sources.unwrap_or_else(|| most(MAX_SOURCES));
         let fragment =
             arguments.event_size.map(|event| Bytes::new(event.count().div_ceil(u64::from(sources)).max(1)));
         Ok(Self {
@@ -74,7 +74,7 @@ impl<'a> Allocation<'a> {
             path,
             hosts,
             sources,
-            builders: arguments.builders.unwrap_or(most(MAX_BUILDERS)),
+            builders: arguments.builders.unwrap_or_else(|| most(MAX_BUILDERS)),
             fragment: fragment.unwrap_or(FRAGMENT),
         })
     }

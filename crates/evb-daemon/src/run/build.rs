@@ -18,6 +18,7 @@ use evb::{
 use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
 use evb_core::{
     id::{Peer, RunNumber},
+    units::Rate,
     wire::control::Reason,
 };
 use evb_net::{class::TrafficClass, control::ConnectError, lane::LaneOptions, pacing::Choice};
@@ -132,6 +133,8 @@ fn source_config(
             |_| RunError::Input { id: entry.id, reason: format!("bind = \"{text}\" is not an IP address") };
         text.parse::<IpAddr>().map_err(fault)
     });
+    let delays = config.builders.iter().zip(trunk_delays(config));
+    let delays = delays.map(|(builder, trunks)| queue(config, builder, trunks));
     Ok(SourceConfig {
         bind: bind.transpose()?,
         max_fragment: entry.max_fragment,
@@ -141,10 +144,10 @@ fn source_config(
         pacing: pacing::pacing(config, entry, executor),
         mtu: mtu(config),
         keep_awake: config.shaping.keep_awake,
-        queue_delay: config.builders.iter().map(|builder| queue(config, builder)).max().unwrap_or_default(),
+        queue_delay: delays.max().unwrap_or_default(),
         cell: config.shaping.cell,
         transport: config.network.transport,
-        lane: lane_options(config),
+        lane: lane_options(config, entry.link_rate),
         control: control_class(config),
         security: security(config)?,
         cpu: entry.cpu,
@@ -156,17 +159,18 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     let position = config.builders.iter().position(|other| other.id == entry.id).unwrap_or(0);
     // Builders begin their rotations at different sources, to spread the load.
     let rotation = position * config.sources.len() / config.builders.len().max(1);
+    let trunks = trunk_delays(config).get(position).copied().unwrap_or_default();
     BuilderConfig {
         listen: entry.listen.to_string(),
         start_timeout: config.supervisor.start_timeout,
-        shaping: config.shaping(entry.budget),
+        shaping: config.builder_shaping(entry),
         rotation,
         mtu: mtu(config),
-        queue_delay: queue(config, entry),
+        queue_delay: queue(config, entry, trunks),
         cell: config.shaping.cell,
         memory: entry.memory,
         transport: config.network.transport,
-        lane: lane_options(config),
+        lane: lane_options(config, entry.link_rate),
         control: control_class(config),
         give_up: entry.give_up,
         cpu: entry.cpu,
@@ -176,15 +180,26 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     }
 }
 
-/// Returns the longest time that data may wait in queues on the way to the given builder. If the
-/// configuration does not state the port's buffer, the budget bounds the data on the way.
-fn queue(config: &Config, entry: &BuilderEntry) -> Duration {
-    let Some(link) = config.network.link_rate else { return Duration::ZERO };
+/// Returns the longest time that data may wait in queues on the way to the given builder, of which
+/// `trunks` is the time in trunks. If the configuration does not state the port's buffer, the
+/// budget bounds the data on the way.
+fn queue(config: &Config, entry: &BuilderEntry, trunks: Duration) -> Duration {
+    let Some(link) = entry.link_rate.or(config.network.link_rate) else { return Duration::ZERO };
     let held = config.network.port_buffer.unwrap_or(entry.budget);
-    config.shaping(entry.budget).longest_queue(held, link, config.builders.len())
+    let port = config.shaping(entry.budget).longest_queue(held, link, config.builders.len());
+    port.saturating_add(trunks)
 }
 
-fn lane_options(config: &Config) -> LaneOptions {
+/// Returns the longest time that data may wait in trunks on the way to each builder.
+fn trunk_delays(config: &Config) -> Vec<Duration> {
+    match config.network.trunks.is_empty() {
+        true => vec![Duration::ZERO; config.builders.len()],
+        false => config.layout().trunk_delays(),
+    }
+}
+
+/// Returns the options of a role's lanes; `link` is the rate of the role's own link, if stated.
+fn lane_options(config: &Config, link: Option<Rate>) -> LaneOptions {
     let network = &config.network;
     LaneOptions {
         nodelay: network.nodelay,
@@ -193,7 +208,7 @@ fn lane_options(config: &Config) -> LaneOptions {
         receive_buffer: network.receive_buffer,
         dscp: network.dscp.or_else(|| config.shaping.classes.as_ref()?.data.dscp),
         priority: config.shaping.classes.as_ref().and_then(|classes| classes.data.socket_priority),
-        train: network.link_rate.map(longest_train),
+        train: link.or(network.link_rate).map(longest_train),
     }
 }
 

@@ -65,7 +65,8 @@ pub fn budgets(topology: &Topology, capacity: impl Fn(Queue) -> Option<Bytes>) -
     for queue in crossings.queues().filter(|queue| !crossings.is_crossed_by_all_lanes(*queue)) {
         let Some(capacity) = capacity(queue) else { continue };
         let builders: Vec<BuilderIndex> = crossings.builders(queue).collect();
-        let Some(limit) = part(capacity, builders.iter().map(|builder| whole[*builder]).collect()) else {
+        let Some(limit) = part_of_each(capacity, builders.iter().map(|builder| whole[*builder]).collect())
+        else {
             continue;
         };
         let lanes: LaneSet = crossings.sources(queue).map(|source| LaneIndex::new(source.get())).collect();
@@ -86,8 +87,8 @@ pub fn budgets(topology: &Topology, capacity: impl Fn(Queue) -> Option<Bytes>) -
 }
 
 /// Returns the largest part of a queue that each builder can have if no builder takes more than its
-/// whole budget; `None` if all whole budgets fit.
-fn part(capacity: Bytes, mut whole: Vec<Bytes>) -> Option<Bytes> {
+/// `whole` budget; `None` if all whole budgets fit.
+pub fn part_of_each(capacity: Bytes, mut whole: Vec<Bytes>) -> Option<Bytes> {
     whole.sort_unstable();
     let mut rest = capacity;
     for (index, budget) in whole.iter().enumerate() {

@@ -3,7 +3,11 @@ use std::time::Duration;
 use evb_core::units::Bytes;
 
 use super::{GrantPaths, Planning, planning};
-use crate::{Config, admission::sums, read};
+use crate::{
+    Config,
+    admission::{Machine, sums},
+    read,
+};
 
 fn loaded(network: &str, shaping: &str, sources: &str) -> Config {
     let text = format!(
@@ -17,12 +21,12 @@ fn loaded(network: &str, shaping: &str, sources: &str) -> Config {
 
 fn planned(network: &str, shaping: &str, sources: &str) -> Planning {
     let config = loaded(network, shaping, sources);
-    planning(&config, &sums(&config, None), &GrantPaths::assumed())
+    planning(&config, &sums(&config, Machine::default()), &GrantPaths::assumed())
 }
 
 /// Returns the buffer bytes that an event of mean size takes in a port.
 fn event(network: &str, sources: &str) -> u64 {
-    let burst = sums(&loaded(network, "", sources), None).event.burst.expect("known").count();
+    let burst = sums(&loaded(network, "", sources), Machine::default()).event.burst.expect("known").count();
     // Eight fragments take 45 packets each, and some packets carry record headers.
     assert!((8 * (64_000 + 45 * 66)..8 * (64_000 + 45 * 66 + 64)).contains(&burst), "{burst}");
     burst

@@ -117,7 +117,8 @@ pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Ch
 /// Returns the classes of a source's link. Sources that send from the same address have equal parts
 /// of the link.
 fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
-    let (Some(classes), Some(rate)) = (&config.shaping.classes, config.network.link_rate) else {
+    let rate = source.link_rate.or(config.network.link_rate);
+    let (Some(classes), Some(rate)) = (&config.shaping.classes, rate) else {
         return LinkPlan::unlimited();
     };
     let sharing = config.sources.iter().filter(|other| other.bind == source.bind && source.bind.is_some());

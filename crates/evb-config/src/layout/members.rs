@@ -1,0 +1,241 @@
+//! [`Members`]: the trunk that each source, builder and trunk is directly behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    builder::BuilderEntry,
+    network::NetworkConfig,
+    similar::nearest,
+    source::SourceEntry,
+    template::parse_ids,
+    trunk::{Trunk, TrunkKind},
+};
+
+/// A mistake in the members of the trunk at this position.
+pub(super) struct Mistake {
+    pub(super) trunk: usize,
+    pub(super) reason: String,
+    pub(super) remedy: String,
+}
+
+/// The trunks that sources, builders and trunks are behind, all by their positions in the
+/// configuration.
+pub(super) struct Members<'c> {
+    network: &'c NetworkConfig,
+    pub(super) above_trunk: Vec<Option<usize>>,
+    above_source: Vec<Option<usize>>,
+    above_builder: Vec<Option<usize>>,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+/// Sources or builders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    Source,
+    Builder,
+}
+
+/// Number of names that a message lists.
+const LISTED: usize = 8;
+
+impl<'c> Members<'c> {
+    pub(super) fn new(
+        network: &'c NetworkConfig,
+        sources: &'c [SourceEntry],
+        builders: &'c [BuilderEntry],
+    ) -> Self {
+        let mut members = Self {
+            network,
+            above_trunk: vec![None; network.trunks.len()],
+            above_source: vec![None; sources.len()],
+            above_builder: vec![None; builders.len()],
+            mistakes: Vec::new(),
+        };
+        if network.trunks.is_empty() {
+            return members;
+        }
+        let names = Names::new(network, sources, builders);
+        for (position, trunk) in network.trunks.iter().enumerate() {
+            let mut listed = BTreeSet::new();
+            for member in &trunk.members {
+                if listed.insert(member) {
+                    members.add(&names, position, member);
+                } else {
+                    let reason = format!("`{member}` is a member of {} twice", in_words(trunk));
+                    members.note(position, reason, "list each member once");
+                }
+            }
+        }
+        members.cut_cycles();
+        members
+    }
+
+    fn note(&mut self, trunk: usize, reason: String, remedy: impl Into<String>) {
+        self.mistakes.push(Mistake { trunk, reason, remedy: remedy.into() });
+    }
+
+    fn add(&mut self, names: &Names<'_>, trunk: usize, member: &str) {
+        let network = self.network;
+        let kind = network.trunks[trunk].kind;
+        let found = names.find(member, kind);
+        if found.is_empty() {
+            let what = match kind {
+                TrunkKind::Buffer => "neither a port nor a shared buffer",
+                TrunkKind::Link => "neither a host, a port, a source, a builder nor a trunk",
+            };
+            let reason = format!("`{member}`, a member of {}, is {what}", in_words(&network.trunks[trunk]));
+            let remedy = names.suggestion(member, kind);
+            return self.note(trunk, reason, remedy);
+        }
+        for one in found {
+            let above = match one {
+                One::Trunk(other) => &mut self.above_trunk[other],
+                One::Source(source) => &mut self.above_source[source],
+                One::Builder(builder) => &mut self.above_builder[builder],
+            };
+            let Some(other) = above.replace(trunk) else { continue };
+            *above = Some(other);
+            let reason = if other == trunk {
+                format!("`{member}` is a member of {} twice", in_words(&network.trunks[trunk]))
+            } else {
+                format!(
+                    "`{member}` is a member of two trunks: of {} and of {}",
+                    in_words(&network.trunks[other]),
+                    in_words(&network.trunks[trunk])
+                )
+            };
+            return self.note(trunk, reason, "list it in the one that is nearest to it");
+        }
+    }
+
+    /// Refuses trunks that are behind themselves.
+    fn cut_cycles(&mut self) {
+        let mut is_done = vec![false; self.above_trunk.len()];
+        for start in 0..self.above_trunk.len() {
+            let (mut way, mut at) = (BTreeSet::new(), Some(start));
+            while let Some(trunk) = at.filter(|trunk| !is_done[*trunk]) {
+                if !way.insert(trunk) {
+                    self.above_trunk[trunk] = None;
+                    let reason = format!(
+                        "{} is a member of itself through other trunks",
+                        in_words(&self.network.trunks[trunk])
+                    );
+                    let remedy =
+                        "list as members only hosts, ports and trunks that are farther from the root";
+                    self.note(trunk, reason, remedy);
+                    break;
+                }
+                at = self.above_trunk[trunk];
+            }
+            way.into_iter().for_each(|trunk| is_done[trunk] = true);
+        }
+    }
+
+    /// Returns the trunks, each after the one that it is behind.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let depth = |trunk: usize| {
+            core::iter::successors(self.above_trunk[trunk], |above| self.above_trunk[*above]).count()
+        };
+        let mut order: Vec<usize> = (0..self.above_trunk.len()).collect();
+        order.sort_by_cached_key(|trunk| (depth(*trunk), *trunk));
+        order
+    }
+
+    /// Returns the trunk that all sources or builders of a link are behind. Refuses a trunk that
+    /// only some of them are behind.
+    pub(super) fn common(&mut self, of: Behind, link: &str, positions: &[usize]) -> Option<usize> {
+        let above = if of == Behind::Source { &self.above_source } else { &self.above_builder };
+        let first = positions.first().and_then(|position| above[*position]);
+        let other = positions.iter().map(|position| above[*position]).find(|other| *other != first);
+        if let Some(trunk) = other.and_then(|other| other.or(first)) {
+            let kind = if of == Behind::Source { "sources" } else { "builders" };
+            let reason = format!(
+                "only some of the {kind} whose link is `{link}` are members of {}",
+                in_words(&self.network.trunks[trunk])
+            );
+            self.note(trunk, reason, format!("list all of them, or `{link}`"));
+        }
+        first
+    }
+}
+
+fn in_words(trunk: &Trunk) -> String {
+    format!("{} `{}`", trunk.kind.word(), trunk.name)
+}
+
+/// A member of a trunk, by its position in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum One {
+    Trunk(usize),
+    Source(usize),
+    Builder(usize),
+}
+
+/// The names by which members can be listed.
+struct Names<'c> {
+    places: BTreeMap<&'c str, Vec<One>>,
+    sources: BTreeMap<u16, usize>,
+    builders: BTreeMap<u16, usize>,
+}
+
+impl<'c> Names<'c> {
+    fn new(network: &'c NetworkConfig, sources: &'c [SourceEntry], builders: &'c [BuilderEntry]) -> Self {
+        let mut places: BTreeMap<&str, Vec<One>> = BTreeMap::new();
+        for (position, source) in sources.iter().enumerate() {
+            for name in source.bind.iter().chain(&source.host) {
+                places.entry(name).or_default().push(One::Source(position));
+            }
+        }
+        for (position, builder) in builders.iter().enumerate() {
+            let (port, host) = (builder.port_name(), builder.listen.host.as_str());
+            for name in [Some(port), Some(host).filter(|host| *host != port)].into_iter().flatten() {
+                places.entry(name).or_default().push(One::Builder(position));
+            }
+        }
+        for (position, trunk) in network.trunks.iter().enumerate() {
+            places.insert(&trunk.name, vec![One::Trunk(position)]);
+        }
+        Self {
+            places,
+            sources: sources.iter().enumerate().map(|(at, source)| (source.id.number(), at)).collect(),
+            builders: builders.iter().enumerate().map(|(at, builder)| (builder.id.number(), at)).collect(),
+        }
+    }
+
+    /// Returns everything that a name means; nothing if a part of it is unknown.
+    fn find(&self, name: &str, kind: TrunkKind) -> Vec<One> {
+        let mut found = self.places.get(name).cloned().unwrap_or_else(|| self.by_ids(name));
+        if kind == TrunkKind::Buffer {
+            found.retain(|one| !matches!(one, One::Source(_)));
+        }
+        found
+    }
+
+    /// Returns the members that a list of ids means, such as `source 3` or `builders 1-4, 7`.
+    fn by_ids(&self, name: &str) -> Vec<One> {
+        let Some((word, ids)) = name.split_once(' ') else { return Vec::new() };
+        let Ok(ids) = parse_ids(ids) else { return Vec::new() };
+        let one = |id: &u16| match word {
+            "source" | "sources" => self.sources.get(id).copied().map(One::Source),
+            "builder" | "builders" => self.builders.get(id).copied().map(One::Builder),
+            _ => None,
+        };
+        ids.iter().map(one).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    fn suggestion(&self, member: &str, kind: TrunkKind) -> String {
+        let is_fit =
+            |ones: &[One]| kind == TrunkKind::Link || ones.iter().any(|one| !matches!(one, One::Source(_)));
+        let names: Vec<&str> =
+            self.places.iter().filter(|(_, ones)| is_fit(ones)).map(|(name, _)| *name).collect();
+        let mut all = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+        if names.len() > LISTED {
+            all += ", …";
+        }
+        let all = match kind {
+            TrunkKind::Buffer => format!("ports here: {all}"),
+            TrunkKind::Link => format!("names here: {all}; or write \"sources 1-4\" or \"builder 2\""),
+        };
+        nearest(member, names).map_or_else(|| all.clone(), |meant| format!("did you mean `{meant}`? ({all})"))
+    }
+}
