@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use evb_core::{event::Event, id::EventId, ledger::EventCounts, time::Instant};
+use evb_core::{event::Event, id::EventId, index::BuilderIndex, ledger::EventCounts, time::Instant};
 
 use crate::workload::Workload;
 
@@ -14,7 +14,9 @@ pub(crate) struct Ledger {
     sources: u16,
     /// The ids of the events; the value is true for a complete event.
     seen: BTreeMap<EventId, bool>,
-    pub(crate) payload_bytes: u64,
+    /// Payload of all events, by source and by builder.
+    pub(crate) payload_by_source: Vec<u64>,
+    pub(crate) payload_by_builder: Vec<u64>,
     /// For each complete event, the time from the trigger to the arrival of the last fragment, in
     /// ns.
     pub(crate) latencies: Vec<u64>,
@@ -23,29 +25,39 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(workload: Workload, sources: u16) -> Self {
+    pub(crate) fn new(workload: Workload, sources: u16, builders: u16) -> Self {
         Self {
             workload,
             sources,
             seen: BTreeMap::new(),
-            payload_bytes: 0,
+            payload_by_source: vec![0; sources.into()],
+            payload_by_builder: vec![0; builders.into()],
             latencies: Vec::new(),
             first_trigger: Instant::FAR_FUTURE,
             last_event: Instant::ZERO,
         }
     }
 
-    /// Checks an event that has reached its sink.
+    /// Checks an event that has reached the sink of a builder.
     ///
     /// # Errors
     /// Returns a description of the first error found in the event.
-    pub(crate) fn handle_event(&mut self, event: &Event, now: Instant) -> Result<(), String> {
+    pub(crate) fn handle_event(
+        &mut self,
+        event: &Event,
+        builder: BuilderIndex,
+        now: Instant,
+    ) -> Result<(), String> {
         let wrong = |problem: String| format!("event {}: {problem}", event.id);
         if self.seen.insert(event.id, event.is_complete()).is_some() {
             return Err(wrong("it came to a sink twice".to_owned()));
         }
         self.workload.check(event, self.sources).map_err(wrong)?;
-        self.payload_bytes += event.payload_size().count();
+        self.payload_by_builder[builder.get()] += event.payload_size().count();
+        for fragment in event.fragments() {
+            let source = usize::from(fragment.source.number()) - 1;
+            self.payload_by_source[source] += fragment.payload.len() as u64;
+        }
         self.first_trigger = self.first_trigger.min(event.triggered);
         self.last_event = now;
         if event.is_complete() {

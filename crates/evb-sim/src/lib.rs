@@ -19,6 +19,9 @@
 //!   supervisor ── link ───►└────────┘
 //! ```
 //!
+//! A network may also have several switches, joined by trunks into a tree ([`Trunk`]), whose ports
+//! serve frames in the order of arrival or the incoming trunks in turn ([`Service`]).
+//!
 //! ```
 //! let report = evb_sim::Scenario { events: 20, ..Default::default() }.run()?;
 //! assert_eq!((report.run.events.complete, report.builder_port_drops), (20, 0));
@@ -42,7 +45,7 @@ pub mod system;
 
 pub use evb_core::transport::Transport;
 pub use hosts::{Delays, HostModel, ProcessorTime, Program};
-pub use network::{DatagramFates, NetworkModel};
+pub use network::{DatagramFates, NetworkModel, NodeReport, Service, Trunk};
 pub use report::{DatagramSummary, SimReport};
 pub use run::SimError;
 pub use scenario::Scenario;

@@ -1,32 +1,33 @@
-//! [`Network`]: hosts that are connected to one switch, streams and datagrams between them, and the
+//! [`Network`]: hosts that are connected by switches, streams and datagrams between them, and the
 //! times at which hosts run.
 
+mod tree;
+mod model;
 mod datagrams;
+mod frames;
+mod switches;
 mod programs;
 
 use core::time::Duration;
 
 use bytes::{Bytes as Payload, BytesMut};
-use evb_core::{
-    rng::Rng,
-    time::Instant,
-    units::{Bytes, Rate},
-};
+use evb_core::{id::Peer, rng::Rng, time::Instant, units::Bytes};
 
-use crate::{
-    hosts::{HostModel, Program},
-    link::Link,
-    switch::Switch,
-    transport::{Endpoint, TcpSegment},
-    world::World,
-};
+use crate::{hosts::Program, link::Link, transport::Endpoint, world::World};
 
+pub use crate::switch::NodeReport;
 pub use datagrams::DatagramFates;
 use datagrams::Datagrams;
 pub(crate) use datagrams::SocketIndex;
+use frames::{CarriedFrame, CarriedFrames, FrameIndex};
+pub use model::NetworkModel;
 use programs::Programs;
+pub(crate) use switches::Switches;
+use switches::{HOSTS, PortIndex, Queued, Via};
+pub use tree::{Service, Trunk};
+pub(crate) use tree::{SwitchIndex, Tree};
 
-/// Index of a host and of its port at the switch.
+/// Index of a host and of the port to it.
 pub(crate) type HostIndex = usize;
 
 /// Index of the supervisor's host.
@@ -40,72 +41,14 @@ pub(crate) const fn peer_of(end: EndIndex) -> EndIndex {
     end ^ 1
 }
 
-/// The parameters of the network.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NetworkModel {
-    /// Line rate of the switch's ports.
-    pub link_rate: Rate,
-    /// Line rate at which hosts send to the switch; it may be higher than that of a builder's port.
-    pub host_rate: Rate,
-    /// Latency of a link, from the last bit sent to the last bit received. A path between two hosts
-    /// has two links.
-    pub latency: Duration,
-    /// Size of the queue of each output port of the switch, in L2 bytes.
-    pub port_buffer: Bytes,
-    /// Bytes that an idle port, or an idle host's interface, sends at once. The value is zero for a
-    /// real cable, and the size of the token buckets for a lab that emulates links.
-    pub bucket: Bytes,
-    /// The largest size of an IP datagram, in bytes.
-    pub mtu: u32,
-    /// Probability that the switch loses a frame at random.
-    pub loss: f64,
-    /// True if messages to and from the supervisor are never lost at random, so that losses affect
-    /// only lanes.
-    pub spare_supervisor: bool,
-    /// Probability that the switch forwards a datagram twice. Duplication and the faults below
-    /// affect only datagrams.
-    pub duplication: f64,
-    /// Probability that a datagram is delayed, so that later ones may overtake it.
-    pub reordering: f64,
-    /// The longest delay that reorders datagrams; delays are uniformly distributed from zero.
-    pub reordering_delay: Duration,
-    /// Probability that a datagram arrives with one wrong bit, as if UDP had no checksum.
-    pub corruption: f64,
-    /// Delays and processor time of the hosts' programs.
-    pub hosts: HostModel,
-}
-
-impl Default for NetworkModel {
-    /// Returns Gigabit Ethernet with a switch of shallow port buffers and the default hosts.
-    fn default() -> Self {
-        Self {
-            link_rate: Rate::from_bits_per_second(1_000_000_000),
-            host_rate: Rate::from_bits_per_second(1_000_000_000),
-            latency: Duration::from_micros(2),
-            port_buffer: Bytes::kib(128),
-            bucket: Bytes::ZERO,
-            mtu: 1500,
-            loss: 0.0,
-            spare_supervisor: false,
-            duplication: 0.0,
-            reordering: 0.0,
-            reordering_delay: Duration::ZERO,
-            corruption: 0.0,
-            hosts: HostModel::default(),
-        }
-    }
-}
-
 #[derive(Debug)]
 enum Happening {
-    /// A TCP segment reached the switch, on its way to the given end of a stream.
-    AtSwitch(EndIndex, TcpSegment),
-    /// A TCP segment reached the host of the given end of a stream.
-    AtHost(EndIndex, TcpSegment),
-    /// A datagram reached the switch, on its way to the given socket.
-    DatagramAtSwitch(SocketIndex, Payload),
-    /// A datagram reached the given socket.
-    DatagramAtHost(SocketIndex, Payload),
+    /// A frame reached the given switch by the given link.
+    AtSwitch(SwitchIndex, Via, FrameIndex),
+    /// A frame reached the host that it was sent to.
+    AtHost(FrameIndex),
+    /// The last bit of a frame left a port whose incoming links take turns.
+    Left(PortIndex),
     /// A retransmission timer, of the given end of a stream, may be due.
     Timer(EndIndex),
     /// The program of the given host wakes up.
@@ -114,14 +57,15 @@ enum Happening {
     Done(HostIndex, Duration),
 }
 
-/// The network interfaces and kernels of all hosts, and the switch between them.
+/// The network interfaces and kernels of all hosts, and the switches between them.
 #[derive(Debug)]
 pub(crate) struct Network {
     world: World<Happening>,
     uplinks: Vec<Link>,
     /// L2 bytes of the frames that each host has sent, without bare acknowledgements.
     sent: Vec<Bytes>,
-    switch: Switch,
+    switches: Switches,
+    frames: CarriedFrames,
     ends: Vec<End>,
     datagrams: Datagrams,
     programs: Programs,
@@ -141,18 +85,18 @@ struct End {
 }
 
 impl Network {
-    /// Creates a network with one host for each program, without streams.
-    pub(crate) fn new(model: NetworkModel, programs: Vec<Program>, seed: u64) -> Self {
+    /// Creates a network with one host for each peer, which runs the peer's program, without
+    /// streams.
+    pub(crate) fn new(model: NetworkModel, peers: Vec<(Peer, Program)>, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let hosts = programs.len();
+        let (peers, programs): (Vec<Peer>, Vec<Program>) = peers.into_iter().unzip();
         let link = |rate| Link::new(rate, model.latency).with_bucket(model.bucket);
-        let queue = model.port_buffer - model.bucket;
-        let switch = Switch::new(hosts, &link(model.link_rate), queue, model.loss, rng.next_u64());
         Self {
             world: World::new(),
-            uplinks: vec![link(model.host_rate); hosts],
-            sent: vec![Bytes::ZERO; hosts],
-            switch,
+            uplinks: peers.iter().map(|peer| link(model.uplink_rate(*peer))).collect(),
+            sent: vec![Bytes::ZERO; peers.len()],
+            switches: Switches::new(&model, &peers, rng.next_u64()),
+            frames: CarriedFrames::default(),
             ends: Vec::new(),
             datagrams: Datagrams::new(&model, seed),
             programs: Programs::new(programs, model.hosts.cores, rng),
@@ -183,9 +127,9 @@ impl Network {
         self.world.now()
     }
 
-    /// Returns the switch, for its counters.
-    pub(crate) fn switch(&self) -> &Switch {
-        &self.switch
+    /// Returns the switches, for their counters.
+    pub(crate) fn switches(&self) -> &Switches {
+        &self.switches
     }
 
     /// Returns the numbers of retransmitted segments and of retransmission timeouts, over all
@@ -243,7 +187,7 @@ impl Network {
         }
         let spent = self.programs.spend_on_datagram(socket, frame);
         let (_, arrives) = self.uplinks[host].send(frame, self.world.now() + spent);
-        self.world.schedule(arrives, Happening::DatagramAtSwitch(peer_of(socket), datagram));
+        self.depart(host, CarriedFrame::Datagram(peer_of(socket), datagram), arrives);
     }
 
     /// Returns the next unread datagram of a socket.
@@ -300,33 +244,11 @@ impl Network {
                 return Some(host);
             }
             match self.world.advance()? {
-                Happening::AtSwitch(to, segment) => {
-                    let (port, now) = (self.ends[to].host, self.now());
-                    let is_control = [port, self.ends[peer_of(to)].host].contains(&SUPERVISOR);
-                    let arrives = if is_control && self.model.spare_supervisor {
-                        self.switch.enqueue(port, segment.frame(), now)
-                    } else {
-                        self.switch.forward(port, segment.frame(), now)
-                    };
-                    if let Some(at) = arrives {
-                        self.world.schedule(at, Happening::AtHost(to, segment));
-                    }
-                }
-                Happening::AtHost(end, segment) => {
-                    let now = self.now();
-                    let End { host, endpoint, unread, .. } = &mut self.ends[end];
-                    let (host, news) = (*host, endpoint.handle_segment(&segment, now));
-                    *unread += news;
-                    self.transmit(end, now);
-                    if news > 0 {
-                        self.wake_at(host, now);
-                    }
-                }
-                Happening::DatagramAtSwitch(to, datagram) => self.forward(to, &datagram),
-                Happening::DatagramAtHost(to, datagram) => {
-                    let now = self.now();
-                    self.datagrams.handle_arrival(to, datagram, now);
-                    self.wake_at(self.datagrams.host(to), now);
+                Happening::AtSwitch(switch, via, packet) => self.forward(switch, via, packet),
+                Happening::AtHost(packet) => self.deliver(packet),
+                Happening::Left(port) => {
+                    self.switches.handle_left(port);
+                    self.serve(port);
                 }
                 Happening::Timer(end) => {
                     let now = self.now();
@@ -340,34 +262,131 @@ impl Network {
         }
     }
 
-    /// Sends a datagram through the switch. Delays and damage of datagrams happen after the switch
+    /// Schedules the arrival of a frame at its host's switch.
+    fn depart(&mut self, from: HostIndex, packet: CarriedFrame, arrives: Instant) {
+        let packet = self.frames.insert(packet);
+        self.world.schedule(arrives, Happening::AtSwitch(self.switches.home(from), HOSTS, packet));
+    }
+
+    /// Returns the host that a frame is sent to.
+    fn destination(&self, packet: &CarriedFrame) -> HostIndex {
+        match packet {
+            CarriedFrame::Segment(end, _) => self.ends[*end].host,
+            CarriedFrame::Datagram(socket, ..) => self.datagrams.host(*socket),
+        }
+    }
+
+    /// Passes a frame that reached a switch to the port of its way. Random losses happen at the
+    /// last switch.
+    fn forward(&mut self, switch: SwitchIndex, via: Via, index: FrameIndex) {
+        let Some(packet) = self.frames.get(index) else { return };
+        let (frame, host) = (packet.frame(), self.destination(packet));
+        let port = self.switches.towards(switch, host);
+        let is_last = self.switches.beyond(port).is_none();
+        if is_last && let CarriedFrame::Datagram(to, datagram) = packet {
+            let (to, datagram) = (*to, datagram.clone());
+            self.frames.remove(index);
+            return self.forward_datagram(port, via, to, &datagram);
+        }
+        let spared = |end: &EndIndex| [host, self.ends[peer_of(*end)].host].contains(&SUPERVISOR);
+        let is_spared =
+            self.model.spare_supervisor && matches!(packet, CarriedFrame::Segment(end, _) if spared(end));
+        if is_last && !is_spared && self.switches.lose() || !self.enqueue(port, via, index, frame) {
+            self.lose(index);
+        }
+    }
+
+    /// Passes a datagram to the port of its host. Delays and damage of datagrams happen after this
     /// port.
-    fn forward(&mut self, to: SocketIndex, datagram: &Payload) {
-        let (port, now) = (self.datagrams.host(to), self.now());
+    fn forward_datagram(&mut self, port: PortIndex, via: Via, to: SocketIndex, datagram: &Payload) {
+        let frame = datagrams::frame(datagram);
         for _ in 0..self.datagrams.copies() {
-            match self.switch.forward(port, datagrams::frame(datagram), now) {
-                Some(at) => {
-                    let at = at + self.datagrams.delay();
-                    let datagram = self.datagrams.pass(datagram.clone());
-                    self.world.schedule(at, Happening::DatagramAtHost(to, datagram));
-                }
-                None => self.datagrams.handle_lost(to, datagram, now),
+            let packet = self.frames.insert(CarriedFrame::Datagram(to, datagram.clone()));
+            if self.switches.lose() || !self.enqueue(port, via, packet, frame) {
+                self.lose(packet);
             }
+        }
+    }
+
+    /// Passes a frame to a port. Returns false if the port drops it.
+    fn enqueue(&mut self, port: PortIndex, via: Via, packet: FrameIndex, frame: Bytes) -> bool {
+        match self.switches.enqueue(port, via, (packet, frame), self.world.now()) {
+            Some(Queued::Arrives(at)) => self.travel(port, packet, at),
+            Some(Queued::Waits) => self.serve(port),
+            None => return false,
+        }
+        true
+    }
+
+    /// Begins to send the next frame of a port with turns, unless it is busy.
+    fn serve(&mut self, port: PortIndex) {
+        if let Some((packet, left, arrives)) = self.switches.next(port, self.world.now()) {
+            self.world.schedule(left, Happening::Left(port));
+            self.travel(port, packet, arrives);
+        }
+    }
+
+    /// Schedules the arrival of a frame at the far end of a port's link.
+    fn travel(&mut self, port: PortIndex, index: FrameIndex, arrives: Instant) {
+        match self.switches.beyond(port) {
+            Some(switch) => self.world.schedule(arrives, Happening::AtSwitch(switch, port, index)),
+            None => {
+                let delay = self.suffer(index);
+                self.world.schedule(arrives + delay, Happening::AtHost(index));
+            }
+        }
+    }
+
+    /// Damages a datagram, and returns its delay; streams have neither.
+    fn suffer(&mut self, index: FrameIndex) -> Duration {
+        let Some(CarriedFrame::Datagram(_, datagram)) = self.frames.get_mut(index) else {
+            return Duration::ZERO;
+        };
+        let delay = self.datagrams.delay();
+        *datagram = self.datagrams.pass(core::mem::take(datagram));
+        delay
+    }
+
+    /// Removes a lost frame.
+    fn lose(&mut self, index: FrameIndex) {
+        if let Some(CarriedFrame::Datagram(to, datagram)) = self.frames.remove(index) {
+            self.datagrams.handle_lost(to, &datagram, self.world.now());
+        }
+    }
+
+    /// Passes a frame to the kernel of its host.
+    fn deliver(&mut self, index: FrameIndex) {
+        let now = self.now();
+        match self.frames.remove(index) {
+            Some(CarriedFrame::Segment(end, segment)) => {
+                let End { host, endpoint, unread, .. } = &mut self.ends[end];
+                let (host, news) = (*host, endpoint.handle_segment(&segment, now));
+                *unread += news;
+                self.transmit(end, now);
+                if news > 0 {
+                    self.wake_at(host, now);
+                }
+            }
+            Some(CarriedFrame::Datagram(to, datagram)) => {
+                self.datagrams.handle_arrival(to, datagram, now);
+                self.wake_at(self.datagrams.host(to), now);
+            }
+            None => {}
         }
     }
 
     /// Passes all segments that an end of a stream may send now to its host's interface, where they
     /// leave at `leaves`.
     fn transmit(&mut self, end: EndIndex, leaves: Instant) {
-        let now = self.now();
-        let End { host, endpoint, timer, .. } = &mut self.ends[end];
-        while let Some(segment) = endpoint.poll(now) {
-            let (_, arrives) = self.uplinks[*host].send(segment.frame(), leaves);
+        let (now, host) = (self.now(), self.ends[end].host);
+        while let Some(segment) = self.ends[end].endpoint.poll(now) {
+            let (_, arrives) = self.uplinks[host].send(segment.frame(), leaves);
             if !segment.payload.is_empty() {
-                self.sent[*host] += segment.frame();
+                self.sent[host] += segment.frame();
             }
-            self.world.schedule(arrives, Happening::AtSwitch(peer_of(end), segment));
+            self.depart(host, CarriedFrame::Segment(peer_of(end), segment), arrives);
         }
+        let End { endpoint, timer, .. } = &mut self.ends[end];
         // If the timer moves to a later time, the check that is already scheduled notices this and
         // schedules another one.
         if let Some(due) = endpoint.next_timeout()

@@ -9,7 +9,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-use crate::network::DatagramFates;
+use crate::network::{DatagramFates, NodeReport};
 
 /// Counters and recovery times of datagrams on lanes; all are zero if lanes use TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,9 +52,13 @@ pub struct SimReport {
     pub silenced: u64,
     /// Rate of the payload that reached the sinks.
     pub goodput: Rate,
+    /// Rate of the payload of each source that reached the sinks.
+    pub source_rates: Vec<Rate>,
+    /// Rate of the payload that reached the sink of each builder.
+    pub builder_rates: Vec<Rate>,
     /// Rate of the buffer bytes that the sources sent, without bare acknowledgements.
     pub sent: Rate,
-    /// Payload rate that the links of all builders together can carry.
+    /// Payload rate that the links of all builders and the trunks together can carry.
     pub capacity: Rate,
     /// Median of the time from the trigger to the last fragment of a complete event.
     pub latency_p50: Duration,
@@ -66,6 +70,10 @@ pub struct SimReport {
     pub builder_port_drops: u64,
     /// Frames dropped because the queue of a source's or the supervisor's switch port was full.
     pub other_port_drops: u64,
+    /// Frames dropped because the queue of a trunk was full.
+    pub trunk_drops: u64,
+    /// The ports to the builders, and both directions of each trunk.
+    pub nodes: Vec<NodeReport>,
     /// Largest number of bytes queued at a builder's switch port.
     pub builder_port_peak: Bytes,
     /// Frames lost at random.
@@ -161,6 +169,11 @@ impl fmt::Display for SimReport {
             ("builder memory at most", format!("{} of {}", self.memory_peak, self.memory_bound)),
             ("virtual time", format!("{:.6} s", self.duration.as_secs_f64())),
         ];
-        rows.iter().try_for_each(|(name, value)| writeln!(f, "{name:<26}{value}"))
+        rows.iter().try_for_each(|(name, value)| writeln!(f, "{name:<26}{value}"))?;
+        self.nodes.iter().filter(|node| node.is_trunk).try_for_each(|node| {
+            let NodeReport { name, rate, buffer, peak, drops, bytes, .. } = node;
+            let name = format!("trunk {name}");
+            writeln!(f, "{name:<26}{bytes} at {rate}, {drops} drops, queue {peak} of {buffer}")
+        })
     }
 }

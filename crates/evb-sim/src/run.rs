@@ -8,7 +8,7 @@ use core::time::Duration;
 use evb_core::{
     builder::BuilderCoreConfig,
     id::{Epoch, Peer, RunNumber},
-    index::LaneIndex,
+    index::{BuilderIndex, LaneIndex},
     ledger::RunReport,
     source::{SourceCore, SourceCoreConfig},
     supervisor::{PlanError, RunPlan, SupervisorCore},
@@ -26,7 +26,7 @@ use crate::{
     host::{BuilderHost, LaneEnd, SourceHost, SupervisorHost, hello},
     hosts::{HostModel, Program},
     ledger::Ledger,
-    network::{HostIndex, Network, SUPERVISOR},
+    network::{HostIndex, Network, SUPERVISOR, Tree},
     report::SimReport,
     scenario::Scenario,
     workload::Workload,
@@ -38,6 +38,9 @@ pub enum SimError {
     /// The scenario is contradictory.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The trunks are no tree.
+    #[error("the network is contradictory: {0}")]
+    Network(String),
     /// The supervisor refused a peer.
     #[error("the supervisor refuses {peer}: {detail}")]
     Refused {
@@ -94,26 +97,26 @@ impl Scenario {
         }
     }
 
-    /// Returns the programs of all hosts, in the order of [`Self::host_of`].
-    fn programs(&self) -> Vec<Program> {
+    /// Returns all peers and their programs, in the order of [`Self::host_of`].
+    fn programs(&self, plan: &RunPlan) -> Vec<(Peer, Program)> {
         let HostModel { source, builder, .. } = &self.network.hosts;
-        let mut programs = vec![source.clone(); 1 + usize::from(self.sources)];
-        programs.resize(programs.len() + usize::from(self.builders), builder.clone());
-        programs
+        let sources = plan.sources.iter().map(|id| (Peer::Source(*id), source.clone()));
+        let builders = plan.builders.iter().map(|id| (Peer::Builder(*id), builder.clone()));
+        core::iter::once((Peer::Supervisor, source.clone())).chain(sources).chain(builders).collect()
     }
 
     /// Returns the span within which a builder keeps bytes of a lane that arrive out of order: all
     /// bytes that may be under way, and at least a mebibyte.
-    fn reassembly(&self) -> Bytes {
-        match self.budget() {
+    fn reassembly(&self, builder: BuilderIndex) -> Bytes {
+        match self.budget(builder) {
             Bytes::MAX => Bytes::mib(1),
             budget => budget.max(Bytes::mib(1)),
         }
     }
 
     /// Returns the largest number of bytes that a builder may have outstanding.
-    fn budget(&self) -> Bytes {
-        match self.shaping {
+    fn budget(&self, builder: BuilderIndex) -> Bytes {
+        match *self.shaping_of(builder) {
             Shaping::Credit { budget, .. } => budget,
             Shaping::Window { window } => windows_buffer(self.sources.into(), window, &self.cost()),
             Shaping::TokenBucket(_) | Shaping::None => Bytes::MAX,
@@ -123,12 +126,13 @@ impl Scenario {
 
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
+        Tree::check(&scenario.network.trunks).map_err(SimError::Network)?;
         let plan = scenario.plan();
         let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
         let hosts = 1 + sources.len() + builders.len();
-        let mut network = Network::new(scenario.network.clone(), scenario.programs(), scenario.seed);
+        let mut network = Network::new(scenario.network.clone(), scenario.programs(&plan), scenario.seed);
         let mut supervisor = SupervisorCore::new(plan.clone(), scenario.seed, Instant::ZERO)?;
-        let workload = Workload::new(scenario.readout, scenario.seed);
+        let workload = Workload::of_sizes(scenario.readout, scenario.sizes.clone(), scenario.seed);
         let peers =
             sources.iter().map(|id| Peer::Source(*id)).chain(builders.iter().map(|id| Peer::Builder(*id)));
         let (mut ends, mut parameters) = (Vec::new(), Vec::new());
@@ -156,12 +160,13 @@ impl<'a> Simulation<'a> {
         let memory_bound = ShapedBuilder::memory_bound(&first);
         let builder_hosts = (0..builders.len()).map(|index| {
             let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
-            let policy = scenario.shaping.policy(sources.len(), cost, index);
+            let at = BuilderIndex::new(index);
+            let policy = scenario.shaping_of(at).policy(sources.len(), cost, index);
             let mut core = ShapedBuilder::new(config, policy, Instant::ZERO);
             core.handle_registered(Instant::ZERO, Instant::ZERO);
             let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();
             let (host, control) = (1 + sources.len() + index, ends[sources.len() + index].1.1);
-            BuilderHost::new(core, host, control, &own, scenario.sink, scenario.budget())
+            BuilderHost::new(core, (host, at), control, &own, scenario.sink, scenario.budget(at))
         });
         let mut simulation = Self {
             scenario,
@@ -173,7 +178,7 @@ impl<'a> Simulation<'a> {
                 ends.iter().map(|(peer, (own, _))| (*peer, *own)).collect(),
                 sources.len(),
             ),
-            ledger: Ledger::new(workload, scenario.sources),
+            ledger: Ledger::new(workload, scenario.sources, scenario.builders),
             memory_bound,
             network,
         };
@@ -255,14 +260,17 @@ fn associate(
         connection: (builder << 16 | lane) as u32,
     };
     let (estimate, datagram) = (Some(scenario.round_trip()), scenario.network.mtu as usize - IPV4_UDP);
-    host.core().associate(LaneIndex::new(lane), association, estimate, scenario.reassembly(), Instant::ZERO);
+    let reassembly = scenario.reassembly(BuilderIndex::new(builder));
+    host.core().associate(LaneIndex::new(lane), association, estimate, reassembly, Instant::ZERO);
     source.core().core_mut().associate(LaneIndex::new(builder), association, estimate, datagram);
 }
 
 fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Result<RunParameters, SimError> {
     let mut hello = hello(peer);
     match peer {
-        Peer::Source(_) => hello.max_fragment = scenario.readout.size.largest().count(),
+        Peer::Source(id) => {
+            hello.max_fragment = scenario.size(usize::from(id.number()) - 1).largest().count()
+        }
         Peer::Builder(_) => hello.listen = format!("{peer}:7101").replace(' ', "-"),
         Peer::Supervisor => {}
     }
@@ -294,7 +302,7 @@ fn source_config(
 ) -> SourceCoreConfig {
     SourceCoreConfig {
         id: plan.sources[index],
-        max_fragment: scenario.readout.size.largest(),
+        max_fragment: scenario.size(index).largest(),
         orphan_timeout: Duration::from_nanos(told.orphan_timeout_ns),
         heartbeat: Duration::from_nanos(told.heartbeat_ns),
         builders: plan.builders.clone(),
@@ -322,7 +330,7 @@ fn builder_config(
         shared_clock: told.shared_clock,
         lease: Duration::from_nanos(told.lease_ns),
         sources: plan.sources.clone(),
-        max_fragment: vec![scenario.readout.size.largest(); plan.sources.len()],
+        max_fragment: (0..plan.sources.len()).map(|source| scenario.size(source).largest()).collect(),
         queue_delay: scenario.queue(),
         report_period: Duration::from_nanos(told.report_ns),
     }

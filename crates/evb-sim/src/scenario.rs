@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use evb_core::{
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, Peer, RunNumber, SourceId},
+    index::BuilderIndex,
     supervisor::RunPlan,
     transport::Transport,
     trigger::TriggerKind,
@@ -15,7 +16,7 @@ use evb_shaper::{
 };
 
 use crate::{
-    network::NetworkModel,
+    network::{NetworkModel, Tree},
     workload::{FragmentSize, Readout},
 };
 
@@ -32,8 +33,14 @@ pub struct Scenario {
     pub network: NetworkModel,
     /// Sizes and delays of the fragments that sources push.
     pub readout: Readout,
+    /// Sizes of the fragments of single sources, in the order of their ids, which replace
+    /// `readout.size`; the list may be short.
+    pub sizes: Vec<FragmentSize>,
     /// The shaping of the lanes.
     pub shaping: Shaping,
+    /// The shaping of the lanes to single builders, in the order of their ids, which replaces
+    /// `shaping`; the list may be short. The mode is that of `shaping`.
+    pub shapings: Vec<Shaping>,
     /// The traffic classes that share each source's link. The first is for fragments, the second
     /// for messages to the supervisor.
     pub link: LinkPlan,
@@ -66,6 +73,8 @@ impl Default for Scenario {
                 8,
                 &PacketCost::tcp(network.mtu, CELL),
             ),
+            shapings: Vec::new(),
+            sizes: Vec::new(),
             link: LinkPlan::unlimited(),
             network,
             readout: Readout {
@@ -84,20 +93,71 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// Returns the payload rate that the links of all builders together can carry with full packets
-    /// without a pause.
+    /// Returns the payload rate that the links of all builders and the trunks to them together can
+    /// carry with full packets without a pause, if all builders build equally many events.
     pub fn capacity(&self) -> Rate {
         let cost = self.cost();
         let (payload, packet) = (cost.packet_payload().count(), cost.packet_line().count());
-        let bits = u128::from(self.network.link_rate.bits_per_second()) * u128::from(self.builders);
-        let bits = bits * u128::from(payload) / u128::from(packet);
+        let ports = (1..=self.builders).map(|id| self.network.port_rate(Peer::Builder(BuilderId::new(id))));
+        let slowest = ports.min().unwrap_or(self.network.link_rate).bits_per_second();
+        let bits = u128::from(slowest) * u128::from(self.builders);
+        let bits = bits.min(self.trunks_carry()) * u128::from(payload) / u128::from(packet);
         Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the rate of all lanes together, in bits per second, at which the first trunk is
+    /// full.
+    fn trunks_carry(&self) -> u128 {
+        let loads = self.trunk_loads();
+        let event = (0..usize::from(self.sources)).map(|source| self.size(source).largest().count());
+        let event = u128::from(event.sum::<u64>()) * u128::from(self.builders);
+        let trunks = self.network.trunks.iter().zip(&loads);
+        let carried = trunks.map(|(trunk, load)| {
+            let rate = u128::from(trunk.rate.bits_per_second());
+            (rate * event).checked_div(u128::from(load[0].max(load[1]))).unwrap_or(u128::MAX)
+        });
+        carried.min().unwrap_or(u128::MAX)
+    }
+
+    /// Returns, for both directions of each trunk, the bytes that cross it if each source sends one
+    /// fragment to each builder.
+    fn trunk_loads(&self) -> Vec<[u64; 2]> {
+        let tree = Tree::new(&self.network.trunks);
+        let (mut from, mut to) = (vec![0; tree.switches()], vec![0; tree.switches()]);
+        for source in 0..self.sources {
+            from[tree.home(Peer::Source(SourceId::new(1 + source)))] +=
+                self.size(source.into()).largest().count();
+        }
+        for builder in 0..self.builders {
+            to[tree.home(Peer::Builder(BuilderId::new(1 + builder)))] += 1;
+        }
+        let mut loads = vec![[0; 2]; self.network.trunks.len()];
+        for (above, bytes) in from.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
+            for (below, builders) in to.iter().enumerate().filter(|(_, builders)| **builders > 0) {
+                let path = tree.path(above, below);
+                path.up.into_iter().for_each(|trunk| loads[trunk][0] += bytes * builders);
+                path.down.into_iter().for_each(|trunk| loads[trunk][1] += bytes * builders);
+            }
+        }
+        loads
+    }
+
+    /// Returns the distribution of the sizes of a source's fragments; sources are counted from
+    /// zero.
+    pub fn size(&self, source: usize) -> FragmentSize {
+        self.sizes.get(source).copied().unwrap_or(self.readout.size)
+    }
+
+    /// Returns the shaping of the lanes to a builder.
+    pub fn shaping_of(&self, builder: BuilderIndex) -> &Shaping {
+        self.shapings.get(builder.get()).unwrap_or(&self.shaping)
     }
 
     /// Returns a periodic trigger that loads the builders' links to the fraction `load` of
     /// [`Self::capacity`], for fragments of a fixed size.
     pub fn periodic_at_load(&self, load: f64) -> Option<TriggerKind> {
-        let event = self.readout.size.largest().count() * u64::from(self.sources);
+        let sizes = (0..usize::from(self.sources)).map(|source| self.size(source).largest().count());
+        let event: u64 = sizes.sum();
         let rate = Frequency::from_hertz(self.capacity().bytes_per_second() * load / event as f64)?;
         Some(TriggerKind::Periodic { rate })
     }
@@ -117,23 +177,29 @@ impl Scenario {
         PacketCost::of(self.transport, self.network.mtu, CELL)
     }
 
-    /// Returns the longest time that data may wait in full queues on the way to a builder.
+    /// Returns the longest time that data may wait in full queues on the way to a builder. With
+    /// trunks, the time is that of a path through all of them.
     pub fn queue(&self) -> Duration {
-        let NetworkModel { port_buffer, link_rate, .. } = self.network;
-        self.shaping.longest_queue(port_buffer, link_rate, self.builders.into())
+        let NetworkModel { port_buffer, .. } = self.network;
+        let ports = (1..=self.builders).map(|id| self.network.port_rate(Peer::Builder(BuilderId::new(id))));
+        let slowest = ports.min().unwrap_or(self.network.link_rate);
+        let trunks: Duration = self.network.trunks.iter().map(|trunk| trunk.buffer / trunk.rate * 2).sum();
+        self.shaping.longest_queue(port_buffer, slowest, self.builders.into()) + trunks
     }
 
     /// Returns the shortest round-trip time through the idle network, for small packets and the
     /// shortest wake-ups, as a handshake would measure it.
     pub fn round_trip(&self) -> Duration {
         let NetworkModel { latency, hosts, .. } = &self.network;
-        *latency * 4 + hosts.source.wake_up.least() + hosts.builder.wake_up.least()
+        *latency * 2 * self.network.longest_path()
+            + hosts.source.wake_up.least()
+            + hosts.builder.wake_up.least()
     }
 
     /// Returns the mean time R from a grant to the arrival of its first data in the idle network.
     /// To keep a port of rate C busy, a budget of C·R is needed.
     pub fn grant_path(&self) -> Duration {
-        self.network.latency * 4 + self.network.hosts.grant_path()
+        self.network.latency * 2 * self.network.longest_path() + self.network.hosts.grant_path()
     }
 
     pub(crate) fn plan(&self) -> RunPlan {

@@ -1,23 +1,111 @@
-//! [`Switch`]: a switch with output queues of limited size, and random loss of frames.
+//! [`Port`]: an output port of a switch, with queues of limited size, and random losses of frames.
+
+mod turns;
 
 use std::collections::VecDeque;
 
-use evb_core::{rng::Rng, time::Instant, units::Bytes};
+use evb_core::{
+    rng::Rng,
+    time::Instant,
+    units::{Bytes, Rate},
+};
 
 use crate::link::Link;
 
-/// A store-and-forward switch. The switch drops frames only if the queue of a port is full, or at
-/// random.
-#[derive(Debug)]
-pub(crate) struct Switch {
-    ports: Vec<OutputPort>,
-    loss: f64,
-    rng: Rng,
-    lost: u64,
+pub(crate) use turns::TurnsPort;
+
+/// A queue of the network: one direction of a trunk, or the port to a builder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReport {
+    /// The trunk's name with "up" (towards the root switch) or "down", or the builder.
+    pub name: String,
+    /// True for a direction of a trunk.
+    pub is_trunk: bool,
+    /// Line rate.
+    pub rate: Rate,
+    /// Size of the queue, in L2 bytes.
+    pub buffer: Bytes,
+    /// Largest number of L2 bytes that were queued at once.
+    pub peak: Bytes,
+    /// Frames dropped because the queue was full.
+    pub drops: u64,
+    /// L2 bytes of all frames that were not dropped.
+    pub bytes: Bytes,
 }
 
-/// One output port: a link with a first-in, first-out queue of L2 frames. A frame that does not fit
-/// into the queue is dropped (drop-tail).
+/// An output port. A frame that does not fit into its queue is dropped (drop-tail); a switch drops
+/// frames only there, and at random.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) rate: Rate,
+    pub(crate) buffer: Bytes,
+    pub(crate) queues: Queues,
+}
+
+/// The queues of an output port.
+#[derive(Debug)]
+pub(crate) enum Queues {
+    /// Frames leave in the order of their arrival.
+    Arrivals(OutputPort),
+    /// Incoming links take turns.
+    Turns(TurnsPort),
+}
+
+/// Counters of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PortCounters {
+    /// Largest number of L2 bytes that were queued at once.
+    pub(crate) peak: Bytes,
+    /// Frames dropped because the queue was full.
+    pub(crate) dropped: u64,
+    /// L2 bytes of the frames that the port accepted.
+    pub(crate) bytes: Bytes,
+}
+
+impl Port {
+    /// Returns the port's counters.
+    pub(crate) fn counters(&self) -> PortCounters {
+        match &self.queues {
+            Queues::Arrivals(port) => port.counters,
+            Queues::Turns(port) => port.counters(),
+        }
+    }
+
+    /// Returns the port's report under the given name.
+    pub(crate) fn report(&self, name: String, is_trunk: bool) -> NodeReport {
+        let PortCounters { peak, dropped: drops, bytes } = self.counters();
+        NodeReport { name, is_trunk, rate: self.rate, buffer: self.buffer, peak, drops, bytes }
+    }
+}
+
+/// Random losses of frames.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    probability: f64,
+    rng: Rng,
+    count: u64,
+}
+
+impl Losses {
+    /// Creates losses that strike each frame with the given probability.
+    pub(crate) fn new(probability: f64, seed: u64) -> Self {
+        Self { probability, rng: Rng::new(seed), count: 0 }
+    }
+
+    /// Returns true if the next frame is lost.
+    pub(crate) fn strike(&mut self) -> bool {
+        let lost = self.probability > 0.0 && self.rng.uniform() < self.probability;
+        self.count += u64::from(lost);
+        lost
+    }
+
+    /// Returns the number of lost frames.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// A port with one first-in, first-out queue of L2 frames.
 #[derive(Debug)]
 pub(crate) struct OutputPort {
     link: Link,
@@ -25,75 +113,32 @@ pub(crate) struct OutputPort {
     /// For each queued frame, the time at which it has left, and its bytes.
     queue: VecDeque<(Instant, Bytes)>,
     queued: Bytes,
-    peak: Bytes,
-    dropped: u64,
-}
-
-impl Switch {
-    /// Creates a switch with `ports` equal ports that loses each frame with probability `loss`.
-    pub(crate) fn new(ports: usize, link: &Link, limit: Bytes, loss: f64, seed: u64) -> Self {
-        let port = || OutputPort::new(link.clone(), limit);
-        Self { ports: (0..ports).map(|_| port()).collect(), loss, rng: Rng::new(seed), lost: 0 }
-    }
-
-    /// Forwards a frame to `port`, and returns the time of its arrival at the port's host; `None`
-    /// if it is lost.
-    pub(crate) fn forward(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
-        if self.loss > 0.0 && self.rng.uniform() < self.loss {
-            self.lost += 1;
-            return None;
-        }
-        self.enqueue(port, frame, now)
-    }
-
-    /// Forwards a frame as [`Self::forward`] does, but without random loss.
-    pub(crate) fn enqueue(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
-        self.ports[port].enqueue(frame, now)
-    }
-
-    /// Returns the ports, in the order of the hosts.
-    pub(crate) fn ports(&self) -> &[OutputPort] {
-        &self.ports
-    }
-
-    /// Returns the number of frames lost at random.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
-    }
+    counters: PortCounters,
 }
 
 impl OutputPort {
     /// Creates an empty port whose queue holds at most `limit` bytes of L2 frames.
     pub(crate) fn new(link: Link, limit: Bytes) -> Self {
-        let queue = VecDeque::new();
-        Self { link, limit, queue, queued: Bytes::ZERO, peak: Bytes::ZERO, dropped: 0 }
+        let (queue, queued) = (VecDeque::new(), Bytes::ZERO);
+        Self { link, limit, queue, queued, counters: PortCounters::default() }
     }
 
     /// Queues a frame and returns the time of its arrival, or `None` if it does not fit. The frame
     /// takes space in the queue until its last bit has left.
-    fn enqueue(&mut self, frame: Bytes, now: Instant) -> Option<Instant> {
+    pub(crate) fn enqueue(&mut self, frame: Bytes, now: Instant) -> Option<Instant> {
         while let Some((_, bytes)) = self.queue.pop_front_if(|(left, _)| *left <= now) {
             self.queued -= bytes;
         }
         if self.queued + frame > self.limit {
-            self.dropped += 1;
+            self.counters.dropped += 1;
             return None;
         }
         let (left, arrives) = self.link.send(frame, now);
         self.queue.push_back((left, frame));
         self.queued += frame;
-        self.peak = self.peak.max(self.queued);
+        self.counters.peak = self.counters.peak.max(self.queued);
+        self.counters.bytes += frame;
         Some(arrives)
-    }
-
-    /// Returns the largest number of bytes that were queued at once.
-    pub(crate) fn peak(&self) -> Bytes {
-        self.peak
-    }
-
-    /// Returns the number of frames dropped because the queue was full.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Readout {
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     readout: Readout,
+    /// Sizes of the fragments of single sources, which replace those of `readout`.
+    sizes: Vec<FragmentSize>,
     seed: u64,
     /// Random bytes; every payload is a part of them.
     pattern: bytes::Bytes,
@@ -86,21 +88,29 @@ pub(crate) struct Draw {
 }
 
 impl Workload {
+    /// Creates the fragments of sources that are all alike.
     pub(crate) fn new(readout: Readout, seed: u64) -> Self {
+        Self::of_sizes(readout, Vec::new(), seed)
+    }
+
+    /// Creates fragments; `sizes` replaces the readout's sizes for the first sources.
+    pub(crate) fn of_sizes(readout: Readout, sizes: Vec<FragmentSize>, seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x7061_7474_6572_6e21);
-        let words = (readout.size.largest().count() + PLACES).div_ceil(8);
+        let largest = sizes.iter().map(FragmentSize::largest).fold(readout.size.largest(), Ord::max);
+        let words = (largest.count() + PLACES).div_ceil(8);
         let pattern: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-        Self { readout, seed, pattern: pattern.into() }
+        Self { readout, sizes, seed, pattern: pattern.into() }
     }
 
     /// Returns the contribution of a source to an event; sources are counted from zero.
     pub(crate) fn draw(&self, source: usize, event: EventId) -> Draw {
-        let stream = (event.number() << 9) + source as u64;
+        let source_bits = source as u64;
+        let stream = (event.number() << 9) + (source_bits & 511) + ((source_bits >> 9) << 56);
         let mut rng = Rng::new(self.seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         let delay = self.readout.delay.mul_f64(rng.uniform());
         let silent = rng.uniform() < self.readout.silence;
         let start = rng.below(PLACES) as usize;
-        let length = self.readout.size.draw(&mut rng);
+        let length = self.sizes.get(source).unwrap_or(&self.readout.size).draw(&mut rng);
         Draw { payload: (!silent).then(|| self.pattern.slice(start..start + length)), delay }
     }
 

@@ -117,6 +117,8 @@ fn scenario(seed: u64, transport: Transport) -> Scenario {
         builders,
         shaping: shaping(&mut dice, sources, &network, transport),
         link: LinkPlan::unlimited(),
+        sizes: Vec::new(),
+        shapings: Vec::new(),
         transport,
         readout: Readout { size, delay: dice.micros(0, 1) * dice.pick(&[0, 0, 10, 1000, 20_000]), silence },
         trigger: trigger(&mut dice),

@@ -10,7 +10,7 @@ use evb_core::{
     event::Event,
     grant::GrantPolicy as _,
     id::SourceId,
-    index::LaneIndex,
+    index::{BuilderIndex, LaneIndex},
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -32,6 +32,7 @@ use crate::{
 pub(crate) struct BuilderHost {
     core: ShapedBuilder,
     host: HostIndex,
+    index: BuilderIndex,
     control: EndIndex,
     /// The builder's lanes, one for each source.
     lanes: Vec<Reading>,
@@ -57,7 +58,7 @@ struct Reading {
 impl BuilderHost {
     pub(crate) fn new(
         core: ShapedBuilder,
-        host: HostIndex,
+        (host, index): (HostIndex, BuilderIndex),
         control: EndIndex,
         lanes: &[LaneEnd],
         sink_time: core::time::Duration,
@@ -68,6 +69,7 @@ impl BuilderHost {
         Self {
             core,
             host,
+            index,
             control,
             lanes,
             sink: VecDeque::new(),
@@ -191,7 +193,7 @@ impl BuilderHost {
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Event(event) => {
-                    ledger.handle_event(&event, now)?;
+                    ledger.handle_event(&event, self.index, now)?;
                     if self.sink_time.is_zero() {
                         self.core.handle_written(event, now);
                     } else {

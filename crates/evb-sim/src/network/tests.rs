@@ -1,10 +1,15 @@
-use evb_core::{rng::Rng, time::Instant};
+use evb_core::{
+    id::{Peer, SourceId},
+    rng::Rng,
+    time::Instant,
+};
 
 use super::{Network, NetworkModel};
 
 pub(super) fn two_hosts(model: NetworkModel, seed: u64) -> Network {
-    let programs = vec![model.hosts.source.clone(); 2];
-    Network::new(model, programs, seed)
+    let program = model.hosts.source.clone();
+    let host = |id| (Peer::Source(SourceId::new(id)), program.clone());
+    Network::new(model.clone(), vec![host(1), host(2)], seed)
 }
 
 /// Transfers bytes from host 0 to host 1. Returns the time at which the last byte arrives, and the

@@ -15,6 +15,7 @@ use crate::{
     host::{BuilderHost, SourceHost},
     network::SUPERVISOR,
     report::{DatagramSummary, SimReport},
+    switch::{Port, PortCounters},
 };
 
 impl Simulation<'_> {
@@ -22,9 +23,15 @@ impl Simulation<'_> {
         let (scenario, now) = (self.scenario, self.network.now());
         self.ledger.check(&run.events).map_err(|what| scenario.broken(now, SUPERVISOR, what))?;
         let datagrams = self.datagrams();
-        let ports = self.network.switch().ports();
+        let nodes = self.network.switches().reports();
+        if let Some(node) = nodes.iter().find(|node| node.peak > node.buffer) {
+            let what = format!("{} held {}, and its buffer is {}", node.name, node.peak, node.buffer);
+            return Err(scenario.broken(now, SUPERVISOR, what));
+        }
+        let ports: Vec<_> = self.network.switches().host_ports().iter().map(Port::counters).collect();
         let (others, own) = ports.split_at(1 + self.sources.len());
-        let drops = |ports: &[crate::switch::OutputPort]| ports.iter().map(|port| port.dropped()).sum();
+        let drops = |ports: &[PortCounters]| ports.iter().map(|port| port.dropped).sum();
+        let trunks = nodes.iter().filter(|node| node.is_trunk);
         let (retransmits, timeouts) = self.network.retransmits();
         let time = self.ledger.last_event.since(self.ledger.first_trigger).as_secs_f64();
         let rate = |bytes: u64| {
@@ -42,7 +49,9 @@ impl Simulation<'_> {
             slots: scenario.slots,
             seed: scenario.seed,
             silenced: self.ledger.silenced(),
-            goodput: rate(self.ledger.payload_bytes),
+            goodput: rate(self.ledger.payload_by_builder.iter().sum()),
+            source_rates: self.ledger.payload_by_source.iter().map(|bytes| rate(*bytes)).collect(),
+            builder_rates: self.ledger.payload_by_builder.iter().map(|bytes| rate(*bytes)).collect(),
             sent: rate(sent.count()),
             capacity: scenario.capacity(),
             latency_p50: quantile(0.5),
@@ -50,8 +59,10 @@ impl Simulation<'_> {
             latency_max: quantile(1.0),
             builder_port_drops: drops(own),
             other_port_drops: drops(others),
-            builder_port_peak: own.iter().map(|port| port.peak()).max().unwrap_or_default(),
-            lost_frames: self.network.switch().lost(),
+            builder_port_peak: own.iter().map(|port| port.peak).max().unwrap_or_default(),
+            trunk_drops: trunks.map(|node| node.drops).sum(),
+            nodes,
+            lost_frames: self.network.switches().lost(),
             retransmits: retransmits + datagrams.recovery.resends + datagrams.repeated,
             timeouts: timeouts + datagrams.recovery.timeouts,
             datagrams,
