@@ -34,6 +34,7 @@ mod link;
 mod switch;
 mod transport;
 mod network;
+mod flows;
 mod workload;
 mod ledger;
 mod stream;
@@ -44,6 +45,7 @@ mod run;
 pub mod system;
 
 pub use evb_core::transport::Transport;
+pub use flows::{Flow, FlowsReport, RawFlows};
 pub use hosts::{Delays, HostModel, ProcessorTime, Program};
 pub use network::{DatagramFates, NetworkModel, NodeReport, Service, Trunk};
 pub use report::{DatagramSummary, SimReport};

@@ -132,6 +132,11 @@ impl Network {
         &self.switches
     }
 
+    /// Returns true if an end of a stream is at the given host.
+    pub(crate) fn is_at(&self, end: EndIndex, host: HostIndex) -> bool {
+        self.ends[end].host == host
+    }
+
     /// Returns the numbers of retransmitted segments and of retransmission timeouts, over all
     /// streams.
     pub(crate) fn retransmits(&self) -> (u64, u64) {
