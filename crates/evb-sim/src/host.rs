@@ -10,11 +10,12 @@ mod supervisor;
 
 use evb_core::{
     id::Peer,
+    index::LaneIndex,
     time::Instant,
     wire::control::{Control, Hello, Message},
 };
 
-use crate::network::{EndIndex, SocketIndex};
+use crate::network::{EndIndex, Readable, SocketIndex};
 
 pub(crate) use builder::{BuilderHost, take_data};
 pub(crate) use source::SourceHost;
@@ -45,6 +46,13 @@ impl Spinning {
         }
         Ok(())
     }
+}
+
+/// Returns the lanes on which something arrived. A host's first stream leads to the supervisor, and
+/// its lanes follow.
+fn lanes(readable: &Readable) -> impl Iterator<Item = LaneIndex> {
+    let streams = readable.streams.iter().filter_map(|place| place.checked_sub(1));
+    streams.chain(readable.sockets.iter().copied()).map(LaneIndex::new)
 }
 
 /// Returns the greeting to the supervisor from a peer whose host uses the common simulated clock.

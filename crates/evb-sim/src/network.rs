@@ -67,14 +67,30 @@ pub(crate) struct Network {
     switches: Switches,
     frames: CarriedFrames,
     ends: Vec<End>,
+    /// For each host, its ends of streams in the order of their creation.
+    own: Vec<Vec<EndIndex>>,
+    /// The ends of streams from which the running program has read.
+    read: Vec<EndIndex>,
+    /// For each host, the ends and the sockets with something to read.
+    readable: Vec<Readable>,
     datagrams: Datagrams,
     programs: Programs,
     model: NetworkModel,
 }
 
+/// The ends of streams and the sockets of a host on which something arrived since the host's program
+/// ran, each by its position among those of the host.
+#[derive(Debug, Default)]
+pub(crate) struct Readable {
+    pub(crate) streams: Vec<usize>,
+    pub(crate) sockets: Vec<usize>,
+}
+
 #[derive(Debug)]
 struct End {
     host: HostIndex,
+    /// Position among the ends of the host.
+    place: usize,
     endpoint: Endpoint,
     /// Bytes that the host's program has not read yet.
     unread: usize,
@@ -98,7 +114,10 @@ impl Network {
             switches: Switches::new(&model, &peers, rng.next_u64()),
             frames: CarriedFrames::default(),
             ends: Vec::new(),
-            datagrams: Datagrams::new(&model, seed),
+            read: Vec::new(),
+            own: vec![Vec::new(); peers.len()],
+            readable: peers.iter().map(|_| Readable::default()).collect(),
+            datagrams: Datagrams::new(&model, peers.len(), seed),
             programs: Programs::new(programs, model.hosts.cores, rng),
             model,
         }
@@ -108,8 +127,9 @@ impl Network {
     pub(crate) fn connect(&mut self, from: HostIndex, to: HostIndex) -> (EndIndex, EndIndex) {
         let end = self.ends.len();
         for host in [from, to] {
-            let endpoint = Endpoint::new(self.model.mtu);
-            self.ends.push(End { host, endpoint, unread: 0, written: 0, timer: None });
+            let (endpoint, place) = (Endpoint::new(self.model.mtu), self.own[host].len());
+            self.own[host].push(self.ends.len());
+            self.ends.push(End { host, place, endpoint, unread: 0, written: 0, timer: None });
         }
         (end, peer_of(end))
     }
@@ -117,8 +137,7 @@ impl Network {
     /// Creates a datagram socket on each of two hosts, connected to each other.
     pub(crate) fn connect_sockets(&mut self, from: HostIndex, to: HostIndex) -> (SocketIndex, SocketIndex) {
         let socket = self.datagrams.count();
-        self.datagrams.bind(from);
-        self.datagrams.bind(to);
+        [from, to].into_iter().for_each(|host| self.datagrams.bind(host));
         (socket, peer_of(socket))
     }
 
@@ -146,8 +165,7 @@ impl Network {
 
     /// Returns the number of TCP segments that a host has retransmitted.
     pub(crate) fn retransmits_of(&self, host: HostIndex) -> u64 {
-        let own = self.ends.iter().filter(|end| end.host == host);
-        own.map(|end| end.endpoint.retransmits()).sum()
+        self.own[host].iter().map(|end| self.ends[*end].endpoint.retransmits()).sum()
     }
 
     /// Returns the L2 bytes that the host has sent, without bare acknowledgements.
@@ -160,10 +178,20 @@ impl Network {
         self.world.count()
     }
 
+    /// Returns the streams and sockets of the host that runs on which something has arrived since its
+    /// last run, in ascending order.
+    pub(crate) fn readable(&mut self, host: HostIndex) -> Readable {
+        let mut readable = core::mem::take(&mut self.readable[host]);
+        readable.streams.sort_unstable();
+        readable.sockets.sort_unstable();
+        readable
+    }
+
     /// Returns the unread bytes that have arrived at the given end of a stream.
     pub(crate) fn incoming(&mut self, end: EndIndex) -> &mut BytesMut {
         let End { endpoint, unread, .. } = &mut self.ends[end];
         if *unread > 0 {
+            self.read.push(end);
             self.programs.spend(1, Bytes::new(core::mem::take(unread) as u64));
         }
         endpoint.incoming()
@@ -228,6 +256,9 @@ impl Network {
     /// Ends the run of the host that [`Self::advance`] returned; its program occupies a core for
     /// the time that the run takes.
     fn finish(&mut self) {
+        for end in self.read.drain(..) {
+            self.ends[end].endpoint.release();
+        }
         match self.programs.finish() {
             Some((host, Duration::ZERO)) => self.handle_done(host, Duration::ZERO),
             Some((host, took)) => self.world.schedule(self.now() + took, Happening::Done(host, took)),
@@ -364,8 +395,11 @@ impl Network {
         let now = self.now();
         match self.frames.remove(index) {
             Some(CarriedFrame::Segment(end, segment)) => {
-                let End { host, endpoint, unread, .. } = &mut self.ends[end];
+                let End { host, place, endpoint, unread, .. } = &mut self.ends[end];
                 let (host, news) = (*host, endpoint.handle_segment(&segment, now));
+                if news > 0 && *unread == 0 {
+                    self.readable[host].streams.push(*place);
+                }
                 *unread += news;
                 self.transmit(end, now);
                 if news > 0 {
@@ -373,8 +407,11 @@ impl Network {
                 }
             }
             Some(CarriedFrame::Datagram(to, datagram)) => {
-                self.datagrams.handle_arrival(to, datagram, now);
-                self.wake_at(self.datagrams.host(to), now);
+                let host = self.datagrams.host(to);
+                if self.datagrams.handle_arrival(to, datagram, now) {
+                    self.readable[host].sockets.push(self.datagrams.place(to));
+                }
+                self.wake_at(host, now);
             }
             None => {}
         }

@@ -84,6 +84,11 @@ impl Endpoint {
         self.receiver.ready()
     }
 
+    /// Frees the memory of the bytes that arrived if all have been read.
+    pub(crate) fn release(&mut self) {
+        self.receiver.release();
+    }
+
     /// Returns the end offset of the bytes that were appended for sending.
     pub(crate) fn queued_up_to(&self) -> u64 {
         self.sender.queued_up_to()

@@ -22,7 +22,7 @@ use evb_core::{
 use evb_shaper::{Policy, ShapedBuilder};
 
 use crate::{
-    host::{LaneEnd, Spinning},
+    host::{LaneEnd, Spinning, lanes},
     ledger::Ledger,
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
@@ -91,8 +91,9 @@ impl BuilderHost {
 
     pub(crate) fn run(&mut self, network: &mut Network, ledger: &mut Ledger) -> Result<(), String> {
         let now = network.now();
+        let readable = network.readable(self.host);
         let finish = self.read_supervisor(network, now)?;
-        for lane in LaneIndex::all(self.lanes.len()) {
+        for lane in lanes(&readable) {
             let outcome = match self.lanes[lane].end {
                 LaneEnd::Stream(end) => self.read_lane(lane, end, network, now),
                 LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now),

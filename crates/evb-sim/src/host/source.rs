@@ -20,7 +20,7 @@ use evb_core::{
 use evb_shaper::{CONTROL_CLASS, PacedSource};
 
 use crate::{
-    host::{LaneEnd, Spinning, control},
+    host::{LaneEnd, Spinning, control, lanes},
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
     workload::Workload,
@@ -81,8 +81,9 @@ impl SourceHost {
 
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<(), String> {
         let now = network.now();
+        let readable = network.readable(self.host);
         self.read_supervisor(network, now)?;
-        for lane in LaneIndex::all(self.lanes.len()) {
+        for lane in lanes(&readable) {
             match self.lanes[lane] {
                 LaneEnd::Stream(end) => self.read_lane(lane, end, network)?,
                 LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now)?,
@@ -157,11 +158,15 @@ impl SourceHost {
     }
 
     fn act(&mut self, network: &mut Network, now: Instant) -> Result<(), String> {
+        let mut announced = Vec::new();
         loop {
             while let Some(output) = self.core.core_mut().poll(now) {
                 match output {
                     Output::Announce(lane) => match self.lanes[lane] {
-                        LaneEnd::Stream(end) => self.core.announce(lane, now, network.outgoing(end)),
+                        LaneEnd::Stream(end) => {
+                            announced.push((lane, end));
+                            self.core.announce(lane, now, network.outgoing(end));
+                        }
                         LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
                     },
                     Output::Wanted(event) => {
@@ -186,11 +191,9 @@ impl SourceHost {
             }
         }
         // Announcements that did not share packets with data are sent here.
-        for lane in &self.lanes {
-            if let LaneEnd::Stream(end) = lane {
-                network.flush(*end);
-            }
-        }
+        announced.sort_unstable_by_key(|(lane, _)| *lane);
+        announced.dedup();
+        announced.into_iter().for_each(|(_, end)| network.flush(end));
         Ok(())
     }
 

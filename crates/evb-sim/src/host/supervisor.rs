@@ -1,5 +1,7 @@
 //! The supervisor's host.
 
+use std::collections::BTreeSet;
+
 use evb_core::{
     id::Peer,
     ledger::RunReport,
@@ -34,17 +36,20 @@ impl SupervisorHost {
     /// Runs the supervisor's state machine; returns its report when the ledger is closed.
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<Option<RunReport>, String> {
         let now = network.now();
-        for (peer, end) in &self.peers {
+        for place in network.readable(self.host).streams {
+            let (peer, end) = &self.peers[place];
             while let Some(message) = read_control(network.incoming(*end))? {
                 self.core.handle_message(*peer, control(message), now);
             }
         }
         self.core.handle_timeout(now);
+        let mut written = BTreeSet::new();
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Send { to, message } => {
-                    for (_, end) in self.recipients(to) {
-                        write_control(&message, network.outgoing(*end));
+                    for place in self.recipients(to) {
+                        write_control(&message, network.outgoing(self.peers[place].1));
+                        written.insert(place);
                     }
                 }
                 Output::Drop { peer, reason } => {
@@ -56,9 +61,7 @@ impl SupervisorHost {
             }
         }
         // All messages that one run of the host writes to a peer are sent together.
-        for (_, end) in &self.peers {
-            network.flush(*end);
-        }
+        written.into_iter().for_each(|place| network.flush(self.peers[place].1));
         if cfg!(debug_assertions) {
             self.core.invariants();
         }
@@ -68,13 +71,15 @@ impl SupervisorHost {
         Ok(None)
     }
 
-    fn recipients(&self, to: Recipients) -> impl Iterator<Item = &(Peer, EndIndex)> {
-        let is_meant = move |(position, (peer, _)): &(usize, &(Peer, EndIndex))| match &to {
-            Recipients::Everyone => true,
-            Recipients::Sources(set) => *position < self.sources && set.contains(*position),
-            Recipients::Source(id) => *peer == Peer::Source(*id),
-            Recipients::Builder(id) => *peer == Peer::Builder(*id),
-        };
-        self.peers.iter().enumerate().filter(is_meant).map(|(_, peer)| peer)
+    /// Returns the positions of the peers to which a message is sent.
+    fn recipients(&self, to: Recipients) -> Vec<usize> {
+        let place =
+            |peer: Peer| self.peers.binary_search_by_key(&peer, |(peer, _)| *peer).into_iter().collect();
+        match to {
+            Recipients::Everyone => (0..self.peers.len()).collect(),
+            Recipients::Sources(set) => (0..self.sources).filter(|place| set.contains(*place)).collect(),
+            Recipients::Source(id) => place(Peer::Source(id)),
+            Recipients::Builder(id) => place(Peer::Builder(id)),
+        }
     }
 }

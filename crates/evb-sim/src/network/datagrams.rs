@@ -24,6 +24,8 @@ const ETHERNET: usize = 14;
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     sockets: Vec<Socket>,
+    /// Number of sockets of each host.
+    counts: Vec<usize>,
     /// A separate random generator, so that datagrams do not change the random draws for streams.
     rng: Rng,
     weather: Weather,
@@ -37,6 +39,8 @@ pub(crate) struct Datagrams {
 #[derive(Debug)]
 struct Socket {
     host: HostIndex,
+    /// Position among the sockets of the host.
+    place: usize,
     inbox: VecDeque<Datagram>,
 }
 
@@ -79,7 +83,7 @@ pub(super) fn has_body(datagram: &Datagram) -> bool {
 }
 
 impl Datagrams {
-    pub(super) fn new(model: &NetworkModel, seed: u64) -> Self {
+    pub(super) fn new(model: &NetworkModel, hosts: usize, seed: u64) -> Self {
         let weather = Weather {
             duplication: model.duplication,
             reordering: model.reordering,
@@ -88,6 +92,7 @@ impl Datagrams {
         };
         Self {
             sockets: Vec::new(),
+            counts: vec![0; hosts],
             rng: Rng::new(seed ^ 0x6461_7461_6772_616d),
             weather,
             counters: DatagramFates::default(),
@@ -97,7 +102,9 @@ impl Datagrams {
     }
 
     pub(super) fn bind(&mut self, host: HostIndex) {
-        self.sockets.push(Socket { host, inbox: VecDeque::new() });
+        let place = self.counts[host];
+        self.counts[host] += 1;
+        self.sockets.push(Socket { host, place, inbox: VecDeque::new() });
     }
 
     pub(super) fn count(&self) -> usize {
@@ -106,6 +113,10 @@ impl Datagrams {
 
     pub(super) fn host(&self, socket: SocketIndex) -> HostIndex {
         self.sockets[socket].host
+    }
+
+    pub(super) fn place(&self, socket: SocketIndex) -> usize {
+        self.sockets[socket].place
     }
 
     pub(super) fn receive(&mut self, socket: SocketIndex) -> Option<Datagram> {
@@ -162,8 +173,8 @@ impl Datagrams {
     }
 
     /// Delivers a datagram to its socket. If the datagram carries lane bytes that were lost before,
-    /// their recovery time is recorded.
-    pub(super) fn handle_arrival(&mut self, to: SocketIndex, datagram: Datagram, now: Instant) {
+    /// their recovery time is recorded. Returns true if the socket was empty.
+    pub(super) fn handle_arrival(&mut self, to: SocketIndex, datagram: Datagram, now: Instant) -> bool {
         if let Some(offset) = lane_offset(&datagram).filter(|_| !self.losses.is_empty()) {
             let end = offset + (datagram.len() - DATAGRAM_HEADER) as u64;
             let healed: Vec<_> = self.losses.range((to, offset)..(to, end)).map(|(at, _)| *at).collect();
@@ -173,7 +184,9 @@ impl Datagrams {
                 }
             }
         }
-        self.sockets[to].inbox.push_back(datagram);
+        let inbox = &mut self.sockets[to].inbox;
+        inbox.push_back(datagram);
+        inbox.len() == 1
     }
 
     fn roll(&mut self, probability: f64) -> bool {

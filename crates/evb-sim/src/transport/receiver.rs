@@ -28,6 +28,12 @@ impl Receiver {
         &mut self.ready
     }
 
+    pub(super) fn release(&mut self) {
+        if self.ready.is_empty() {
+            self.ready = BytesMut::new();
+        }
+    }
+
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

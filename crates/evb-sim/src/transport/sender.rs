@@ -88,6 +88,10 @@ impl Sender {
             let news = upto - self.acknowledged;
             let was_limited = self.in_flight() + self.segment > self.congestion.window();
             self.queue.advance(usize::try_from(news).unwrap_or(usize::MAX).min(self.queue.len()));
+            if self.queue.is_empty() {
+                // An idle stream occupies no memory.
+                self.queue = BytesMut::new();
+            }
             self.acknowledged = upto;
             self.next = self.next.max(upto);
             if let Some(echo) = segment.echo {
