@@ -66,6 +66,8 @@ pub(crate) struct Network {
     sent: Vec<Bytes>,
     switches: Switches,
     frames: CarriedFrames,
+    /// Number of frames that hosts sent.
+    departed: u64,
     ends: Vec<End>,
     /// For each host, its ends of streams in the order of their creation.
     own: Vec<Vec<EndIndex>>,
@@ -107,12 +109,14 @@ impl Network {
         let mut rng = Rng::new(seed);
         let (peers, programs): (Vec<Peer>, Vec<Program>) = peers.into_iter().unzip();
         let link = |rate| Link::new(rate, model.latency).with_bucket(model.bucket);
+        let switches = Switches::new(&model, &peers, rng.next_u64());
         Self {
-            world: World::new(),
+            world: World::with_lines(switches.lines()),
             uplinks: peers.iter().map(|peer| link(model.uplink_rate(*peer))).collect(),
             sent: vec![Bytes::ZERO; peers.len()],
-            switches: Switches::new(&model, &peers, rng.next_u64()),
+            switches,
             frames: CarriedFrames::default(),
+            departed: 0,
             ends: Vec::new(),
             read: Vec::new(),
             own: vec![Vec::new(); peers.len()],
@@ -171,6 +175,11 @@ impl Network {
     /// Returns the L2 bytes that the host has sent, without bare acknowledgements.
     pub(crate) fn sent(&self, host: HostIndex) -> Bytes {
         self.sent[host]
+    }
+
+    /// Returns the number of frames that hosts sent.
+    pub(crate) fn frames(&self) -> u64 {
+        self.departed
     }
 
     /// Returns the number of simulation steps that the run took.
@@ -301,7 +310,9 @@ impl Network {
     /// Schedules the arrival of a frame at its host's switch.
     fn depart(&mut self, from: HostIndex, packet: CarriedFrame, arrives: Instant) {
         let packet = self.frames.insert(packet);
-        self.world.schedule(arrives, Happening::AtSwitch(self.switches.home(from), HOSTS, packet));
+        self.departed += 1;
+        let line = self.switches.line_of_uplink(from);
+        self.world.schedule_in(line, arrives, Happening::AtSwitch(self.switches.home(from), HOSTS, packet));
     }
 
     /// Returns the host that a frame is sent to.
@@ -365,10 +376,12 @@ impl Network {
     /// Schedules the arrival of a frame at the far end of a port's link.
     fn travel(&mut self, port: PortIndex, index: FrameIndex, arrives: Instant) {
         match self.switches.beyond(port) {
-            Some(switch) => self.world.schedule(arrives, Happening::AtSwitch(switch, port, index)),
+            Some(switch) => {
+                self.world.schedule_in(port, arrives, Happening::AtSwitch(switch, port, index));
+            }
             None => {
                 let delay = self.suffer(index);
-                self.world.schedule(arrives + delay, Happening::AtHost(index));
+                self.world.schedule_in(port, arrives + delay, Happening::AtHost(index));
             }
         }
     }

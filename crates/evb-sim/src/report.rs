@@ -95,6 +95,8 @@ pub struct SimReport {
     pub memory_bound: Bytes,
     /// Duration of the run in simulated time.
     pub duration: Duration,
+    /// Number of frames that hosts sent, with acknowledgements and control messages.
+    pub frames: u64,
     /// Number of simulation steps.
     pub happenings: u64,
 }

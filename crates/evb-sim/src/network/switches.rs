@@ -14,6 +14,7 @@ use super::{
 use crate::{
     link::Link,
     switch::{Losses, NodeReport, OutputPort, Port, Queues, TurnsPort},
+    world::LineIndex,
 };
 
 /// Index of a port. The ports to the hosts come first, in the order of the hosts; the upper and the
@@ -68,6 +69,17 @@ impl Switches {
             routes,
             losses: Losses::new(model.loss, seed),
         }
+    }
+
+    /// Returns the number of links, each of which carries frames in one direction: first those
+    /// behind the ports, by the index of the port, then those from the hosts.
+    pub(super) fn lines(&self) -> usize {
+        self.ports.len() + self.homes.len()
+    }
+
+    /// Returns the link from a host to its switch.
+    pub(super) fn line_of_uplink(&self, host: HostIndex) -> LineIndex {
+        (self.ports.len() + host) as LineIndex
     }
 
     /// Returns the switch of a host.

@@ -81,6 +81,7 @@ impl Simulation<'_> {
                 .unwrap_or_default(),
             memory_bound: self.memory_bound,
             duration: now.since(Instant::ZERO),
+            frames: self.network.frames(),
             happenings: self.network.happenings(),
             run,
         })

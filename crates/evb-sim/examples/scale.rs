@@ -1,0 +1,93 @@
+//! Measures what the simulation of a large system costs: N sources and N builders with ports of
+//! 100 Gbit/s, triggers as fast as possible. For example:
+//! `cargo run --release -p evb-sim --example scale -- --sizes 32,500 --span-ms 10`
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "the measurement takes real time")]
+
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use evb_core::{
+    transport::Transport,
+    units::{Bytes, Rate},
+};
+use evb_shaper::Shaping;
+use evb_sim::{FragmentSize, NetworkModel, Scenario, SimReport};
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// Numbers of sources, and of builders.
+    #[arg(long, value_delimiter = ',', default_values_t = [32, 500])]
+    sizes: Vec<u16>,
+    /// Time for which the events keep all ports busy, in milliseconds.
+    #[arg(long, default_value_t = 10.0)]
+    span_ms: f64,
+    /// Rate of all links.
+    #[arg(long, default_value = "100 Gbit/s")]
+    link_rate: Rate,
+    /// Buffer of each port.
+    #[arg(long, default_value = "2 MiB")]
+    port_buffer: Bytes,
+    /// Payload of each fragment.
+    #[arg(long, default_value = "2 kB")]
+    fragment: Bytes,
+    /// Lanes over datagrams.
+    #[arg(long)]
+    udp: bool,
+}
+
+fn scenario(args: &Args, size: u16) -> Scenario {
+    let network = NetworkModel {
+        link_rate: args.link_rate,
+        host_rate: args.link_rate,
+        port_buffer: args.port_buffer,
+        ..NetworkModel::default()
+    };
+    let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
+    let mut scenario = Scenario { sources: size, builders: size, network, transport, ..Scenario::default() };
+    scenario.readout.size = FragmentSize::Fixed(args.fragment);
+    let event = args.fragment.count() * u64::from(size);
+    let lanes = u64::from(size);
+    scenario.shaping = Shaping::credit_for(args.port_buffer, Some(args.link_rate), lanes, &scenario.cost());
+    // A builder has twice as many events as fit into its port's buffer, and at least four.
+    scenario.slots = (2 * args.port_buffer.count()).div_ceil(event).clamp(4, 256) as u32;
+    let carried = scenario.capacity().bytes_per_second() * args.span_ms / 1e3;
+    scenario.events = ((carried / event as f64) as u64).max(u64::from(size));
+    scenario
+}
+
+/// Returns the largest memory of this process so far, from the kernel's account.
+fn peak_memory() -> Option<Bytes> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(Bytes::kib(kib))
+}
+
+fn row(report: &SimReport, took: Duration) -> String {
+    let memory = peak_memory().map_or_else(|| "?".to_owned(), |bytes| format!("{} MiB", bytes.count() >> 20));
+    format!(
+        "{:>9} {:>8} {:>8.2} ms {:>6.1} % {:>6} {:>11} {:>8.1} s {:>9.0} ns {:>9}",
+        format!("{0} × {0}", report.sources),
+        report.run.events.complete,
+        report.duration.as_secs_f64() * 1e3,
+        report.utilisation() * 100.0,
+        report.builder_port_drops,
+        report.frames,
+        took.as_secs_f64(),
+        took.as_nanos() as f64 / report.frames as f64,
+        memory,
+    )
+}
+
+fn main() -> Result<(), evb_sim::SimError> {
+    let args = Args::parse();
+    println!("   system   events    traffic  of wire  drops     packets      took   a packet    memory");
+    for size in &args.sizes {
+        let scenario = scenario(&args, *size);
+        let began = Instant::now();
+        let report = scenario.run()?;
+        println!("{}", row(&report, began.elapsed()));
+    }
+    Ok(())
+}
