@@ -19,7 +19,7 @@ pub use crate::switch::NodeReport;
 pub use datagrams::DatagramFates;
 use datagrams::Datagrams;
 pub(crate) use datagrams::SocketIndex;
-use frames::{CarriedFrame, CarriedFrames, FrameIndex};
+use frames::{CarriedFrame, CarriedFrames, FrameTicket};
 pub use model::NetworkModel;
 use programs::Programs;
 pub(crate) use switches::Switches;
@@ -44,9 +44,9 @@ pub(crate) const fn peer_of(end: EndIndex) -> EndIndex {
 #[derive(Debug)]
 enum Happening {
     /// A frame reached the given switch by the given link.
-    AtSwitch(SwitchIndex, Via, FrameIndex),
+    AtSwitch(SwitchIndex, Via, FrameTicket),
     /// A frame reached the host that it was sent to.
-    AtHost(FrameIndex),
+    AtHost(FrameTicket),
     /// The last bit of a frame left a port whose incoming links take turns.
     Left(PortIndex),
     /// A retransmission timer, of the given end of a stream, may be due.
@@ -91,6 +91,8 @@ pub(crate) struct Readable {
 #[derive(Debug)]
 struct End {
     host: HostIndex,
+    /// Host of the opposite end.
+    to: HostIndex,
     /// Position among the ends of the host.
     place: usize,
     endpoint: Endpoint,
@@ -130,10 +132,10 @@ impl Network {
     /// Creates an established stream between two hosts, and returns its two ends.
     pub(crate) fn connect(&mut self, from: HostIndex, to: HostIndex) -> (EndIndex, EndIndex) {
         let end = self.ends.len();
-        for host in [from, to] {
+        for (host, to) in [(from, to), (to, from)] {
             let (endpoint, place) = (Endpoint::new(self.model.mtu), self.own[host].len());
             self.own[host].push(self.ends.len());
-            self.ends.push(End { host, place, endpoint, unread: 0, written: 0, timer: None });
+            self.ends.push(End { host, to, place, endpoint, unread: 0, written: 0, timer: None });
         }
         (end, peer_of(end))
     }
@@ -229,7 +231,8 @@ impl Network {
         }
         let spent = self.programs.spend_on_datagram(socket, frame);
         let (_, arrives) = self.uplinks[host].send(frame, self.world.now() + spent);
-        self.depart(host, CarriedFrame::Datagram(peer_of(socket), datagram), arrives);
+        let to = self.datagrams.host(peer_of(socket));
+        self.depart(host, to, CarriedFrame::Datagram(peer_of(socket), datagram), arrives);
     }
 
     /// Returns the next unread datagram of a socket.
@@ -308,57 +311,54 @@ impl Network {
     }
 
     /// Schedules the arrival of a frame at its host's switch.
-    fn depart(&mut self, from: HostIndex, packet: CarriedFrame, arrives: Instant) {
-        let packet = self.frames.insert(packet);
+    fn depart(&mut self, from: HostIndex, to: HostIndex, frame: CarriedFrame, arrives: Instant) {
+        let ticket = self.frames.insert(frame, to);
         self.departed += 1;
         let line = self.switches.line_of_uplink(from);
-        self.world.schedule_in(line, arrives, Happening::AtSwitch(self.switches.home(from), HOSTS, packet));
-    }
-
-    /// Returns the host that a frame is sent to.
-    fn destination(&self, packet: &CarriedFrame) -> HostIndex {
-        match packet {
-            CarriedFrame::Segment(end, _) => self.ends[*end].host,
-            CarriedFrame::Datagram(socket, ..) => self.datagrams.host(*socket),
-        }
+        self.world.schedule_in(line, arrives, Happening::AtSwitch(self.switches.home(from), HOSTS, ticket));
     }
 
     /// Passes a frame that reached a switch to the port of its way. Random losses happen at the
     /// last switch.
-    fn forward(&mut self, switch: SwitchIndex, via: Via, index: FrameIndex) {
-        let Some(packet) = self.frames.get(index) else { return };
-        let (frame, host) = (packet.frame(), self.destination(packet));
-        let port = self.switches.towards(switch, host);
+    fn forward(&mut self, switch: SwitchIndex, via: Via, ticket: FrameTicket) {
+        let port = self.switches.towards(switch, ticket.host());
         let is_last = self.switches.beyond(port).is_none();
-        if is_last && let CarriedFrame::Datagram(to, datagram) = packet {
-            let (to, datagram) = (*to, datagram.clone());
-            self.frames.remove(index);
-            return self.forward_datagram(port, via, to, &datagram);
+        if is_last && ticket.is_datagram {
+            return self.forward_datagram(port, via, ticket);
         }
-        let spared = |end: &EndIndex| [host, self.ends[peer_of(*end)].host].contains(&SUPERVISOR);
-        let is_spared =
-            self.model.spare_supervisor && matches!(packet, CarriedFrame::Segment(end, _) if spared(end));
-        if is_last && !is_spared && self.switches.lose() || !self.enqueue(port, via, index, frame) {
-            self.lose(index);
+        let is_lost = is_last && !self.is_spared(ticket) && self.switches.lose();
+        if is_lost || !self.enqueue(port, via, ticket) {
+            self.lose(ticket);
         }
+    }
+
+    /// Returns true if a frame is never lost at random.
+    fn is_spared(&self, ticket: FrameTicket) -> bool {
+        let from = |end: EndIndex| self.ends[peer_of(end)].host;
+        self.model.spare_supervisor
+            && match self.frames.get(ticket) {
+                Some(CarriedFrame::Segment(end, _)) => [ticket.host(), from(*end)].contains(&SUPERVISOR),
+                _ => false,
+            }
     }
 
     /// Passes a datagram to the port of its host. Delays and damage of datagrams happen after this
     /// port.
-    fn forward_datagram(&mut self, port: PortIndex, via: Via, to: SocketIndex, datagram: &Payload) {
-        let frame = datagrams::frame(datagram);
+    fn forward_datagram(&mut self, port: PortIndex, via: Via, ticket: FrameTicket) {
+        let Some(CarriedFrame::Datagram(to, datagram)) = self.frames.remove(ticket) else { return };
         for _ in 0..self.datagrams.copies() {
-            let packet = self.frames.insert(CarriedFrame::Datagram(to, datagram.clone()));
-            if self.switches.lose() || !self.enqueue(port, via, packet, frame) {
-                self.lose(packet);
+            let frame = CarriedFrame::Datagram(to, datagram.clone());
+            let copy = self.frames.insert(frame, ticket.host());
+            if self.switches.lose() || !self.enqueue(port, via, copy) {
+                self.lose(copy);
             }
         }
     }
 
     /// Passes a frame to a port. Returns false if the port drops it.
-    fn enqueue(&mut self, port: PortIndex, via: Via, packet: FrameIndex, frame: Bytes) -> bool {
-        match self.switches.enqueue(port, via, (packet, frame), self.world.now()) {
-            Some(Queued::Arrives(at)) => self.travel(port, packet, at),
+    fn enqueue(&mut self, port: PortIndex, via: Via, ticket: FrameTicket) -> bool {
+        match self.switches.enqueue(port, via, ticket, self.world.now()) {
+            Some(Queued::Arrives(at)) => self.travel(port, ticket, at),
             Some(Queued::Waits) => self.serve(port),
             None => return false,
         }
@@ -367,28 +367,31 @@ impl Network {
 
     /// Begins to send the next frame of a port with turns, unless it is busy.
     fn serve(&mut self, port: PortIndex) {
-        if let Some((packet, left, arrives)) = self.switches.next(port, self.world.now()) {
+        if let Some((ticket, left, arrives)) = self.switches.next(port, self.world.now()) {
             self.world.schedule(left, Happening::Left(port));
-            self.travel(port, packet, arrives);
+            self.travel(port, ticket, arrives);
         }
     }
 
     /// Schedules the arrival of a frame at the far end of a port's link.
-    fn travel(&mut self, port: PortIndex, index: FrameIndex, arrives: Instant) {
+    fn travel(&mut self, port: PortIndex, ticket: FrameTicket, arrives: Instant) {
         match self.switches.beyond(port) {
             Some(switch) => {
-                self.world.schedule_in(port, arrives, Happening::AtSwitch(switch, port, index));
+                self.world.schedule_in(port, arrives, Happening::AtSwitch(switch, port, ticket));
             }
             None => {
-                let delay = self.suffer(index);
-                self.world.schedule_in(port, arrives + delay, Happening::AtHost(index));
+                let delay = self.suffer(ticket);
+                self.world.schedule_in(port, arrives + delay, Happening::AtHost(ticket));
             }
         }
     }
 
     /// Damages a datagram, and returns its delay; streams have neither.
-    fn suffer(&mut self, index: FrameIndex) -> Duration {
-        let Some(CarriedFrame::Datagram(_, datagram)) = self.frames.get_mut(index) else {
+    fn suffer(&mut self, ticket: FrameTicket) -> Duration {
+        if !ticket.is_datagram {
+            return Duration::ZERO;
+        }
+        let Some(CarriedFrame::Datagram(_, datagram)) = self.frames.get_mut(ticket) else {
             return Duration::ZERO;
         };
         let delay = self.datagrams.delay();
@@ -397,16 +400,16 @@ impl Network {
     }
 
     /// Removes a lost frame.
-    fn lose(&mut self, index: FrameIndex) {
-        if let Some(CarriedFrame::Datagram(to, datagram)) = self.frames.remove(index) {
+    fn lose(&mut self, ticket: FrameTicket) {
+        if let Some(CarriedFrame::Datagram(to, datagram)) = self.frames.remove(ticket) {
             self.datagrams.handle_lost(to, &datagram, self.world.now());
         }
     }
 
     /// Passes a frame to the kernel of its host.
-    fn deliver(&mut self, index: FrameIndex) {
+    fn deliver(&mut self, ticket: FrameTicket) {
         let now = self.now();
-        match self.frames.remove(index) {
+        match self.frames.remove(ticket) {
             Some(CarriedFrame::Segment(end, segment)) => {
                 let End { host, place, endpoint, unread, .. } = &mut self.ends[end];
                 let (host, news) = (*host, endpoint.handle_segment(&segment, now));
@@ -433,13 +436,14 @@ impl Network {
     /// Passes all segments that an end of a stream may send now to its host's interface, where they
     /// leave at `leaves`.
     fn transmit(&mut self, end: EndIndex, leaves: Instant) {
-        let (now, host) = (self.now(), self.ends[end].host);
+        let (now, End { host, to, .. }) = (self.now(), &self.ends[end]);
+        let (host, to) = (*host, *to);
         while let Some(segment) = self.ends[end].endpoint.poll(now) {
             let (_, arrives) = self.uplinks[host].send(segment.frame(), leaves);
             if !segment.payload.is_empty() {
                 self.sent[host] += segment.frame();
             }
-            self.depart(host, CarriedFrame::Segment(peer_of(end), segment), arrives);
+            self.depart(host, to, CarriedFrame::Segment(peer_of(end), segment), arrives);
         }
         let End { endpoint, timer, .. } = &mut self.ends[end];
         // If the timer moves to a later time, the check that is already scheduled notices this and

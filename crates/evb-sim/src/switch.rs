@@ -36,19 +36,19 @@ pub struct NodeReport {
 /// An output port. A frame that does not fit into its queue is dropped (drop-tail); a switch drops
 /// frames only there, and at random.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct Port<T> {
     pub(crate) rate: Rate,
     pub(crate) buffer: Bytes,
-    pub(crate) queues: Queues,
+    pub(crate) queues: Queues<T>,
 }
 
 /// The queues of an output port.
 #[derive(Debug)]
-pub(crate) enum Queues {
+pub(crate) enum Queues<T> {
     /// Frames leave in the order of their arrival.
     Arrivals(OutputPort),
     /// Incoming links take turns.
-    Turns(TurnsPort),
+    Turns(TurnsPort<T>),
 }
 
 /// Counters of a port.
@@ -62,7 +62,7 @@ pub(crate) struct PortCounters {
     pub(crate) bytes: Bytes,
 }
 
-impl Port {
+impl<T> Port<T> {
     /// Returns the port's counters.
     pub(crate) fn counters(&self) -> PortCounters {
         match &self.queues {

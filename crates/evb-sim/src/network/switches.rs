@@ -8,12 +8,12 @@ use evb_core::{
 
 use super::{
     HostIndex, NetworkModel,
-    frames::FrameIndex,
+    frames::FrameTicket,
     tree::{Service, SwitchIndex, Tree},
 };
 use crate::{
     link::Link,
-    switch::{Losses, NodeReport, OutputPort, Port, Queues, TurnsPort},
+    switch::{Losses, NodeReport, OutputPort, Port, PortCounters, Queues, TurnsPort},
     world::LineIndex,
 };
 
@@ -30,7 +30,7 @@ pub(super) const HOSTS: Via = Via::MAX;
 /// All switches.
 #[derive(Debug)]
 pub(crate) struct Switches {
-    ports: Vec<Port>,
+    ports: Vec<Port<FrameTicket>>,
     /// The peer of each host.
     peers: Vec<Peer>,
     /// The names of the trunks.
@@ -114,18 +114,18 @@ impl Switches {
         &mut self,
         port: PortIndex,
         via: Via,
-        (packet, frame): (FrameIndex, Bytes),
+        ticket: FrameTicket,
         now: Instant,
     ) -> Option<Queued> {
         match &mut self.ports[port as usize].queues {
-            Queues::Arrivals(port) => port.enqueue(frame, now).map(Queued::Arrives),
-            Queues::Turns(port) => port.enqueue(via, packet, frame).then_some(Queued::Waits),
+            Queues::Arrivals(port) => port.enqueue(ticket.bytes(), now).map(Queued::Arrives),
+            Queues::Turns(port) => port.enqueue(via, ticket, ticket.bytes()).then_some(Queued::Waits),
         }
     }
 
     /// Begins to send the next frame of a port with turns, unless the port is busy. Returns the
     /// frame, and the times at which its last bit leaves and arrives.
-    pub(super) fn next(&mut self, port: PortIndex, now: Instant) -> Option<(FrameIndex, Instant, Instant)> {
+    pub(super) fn next(&mut self, port: PortIndex, now: Instant) -> Option<(FrameTicket, Instant, Instant)> {
         match &mut self.ports[port as usize].queues {
             Queues::Arrivals(_) => None,
             Queues::Turns(port) => port.next(now),
@@ -139,9 +139,9 @@ impl Switches {
         }
     }
 
-    /// Returns the ports to the hosts, in the order of the hosts.
-    pub(crate) fn host_ports(&self) -> &[Port] {
-        &self.ports[..self.homes.len()]
+    /// Returns the counters of the ports to the hosts, in the order of the hosts.
+    pub(crate) fn host_ports(&self) -> Vec<PortCounters> {
+        self.ports[..self.homes.len()].iter().map(Port::counters).collect()
     }
 
     /// Returns the reports of the ports to builders and of both directions of the trunks.
@@ -181,12 +181,12 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    fn ports(&self, peers: &[Peer]) -> Vec<Port> {
+    fn ports(&self, peers: &[Peer]) -> Vec<Port<FrameTicket>> {
         let to_host = |(host, peer): (usize, &Peer)| {
             let links = self.incoming(self.homes[host], None, Some(host));
             self.port(self.model.port_rate(*peer), self.model.port_buffer, links)
         };
-        let mut ports: Vec<Port> = peers.iter().enumerate().map(to_host).collect();
+        let mut ports: Vec<Port<FrameTicket>> = peers.iter().enumerate().map(to_host).collect();
         for (position, trunk) in self.model.trunks.iter().enumerate() {
             let lower = position + 1;
             let up = self.incoming(lower, Some(position), None);
@@ -209,7 +209,7 @@ impl Building<'_> {
         below.chain(above).chain(locals).collect()
     }
 
-    fn port(&self, rate: Rate, buffer: Bytes, incoming: Vec<Via>) -> Port {
+    fn port(&self, rate: Rate, buffer: Bytes, incoming: Vec<Via>) -> Port<FrameTicket> {
         let link = Link::new(rate, self.model.latency).with_bucket(self.model.bucket);
         let limit = buffer.saturating_sub(self.model.bucket);
         let queues = match self.model.service {

@@ -15,7 +15,7 @@ use crate::{
     host::{BuilderHost, SourceHost},
     network::SUPERVISOR,
     report::{DatagramSummary, SimReport},
-    switch::{Port, PortCounters},
+    switch::PortCounters,
 };
 
 impl Simulation<'_> {
@@ -28,7 +28,7 @@ impl Simulation<'_> {
             let what = format!("{} held {}, and its buffer is {}", node.name, node.peak, node.buffer);
             return Err(scenario.broken(now, SUPERVISOR, what));
         }
-        let ports: Vec<_> = self.network.switches().host_ports().iter().map(Port::counters).collect();
+        let ports = self.network.switches().host_ports();
         let (others, own) = ports.split_at(1 + self.sources.len());
         let drops = |ports: &[PortCounters]| ports.iter().map(|port| port.dropped).sum();
         let trunks = nodes.iter().filter(|node| node.is_trunk);

@@ -15,12 +15,12 @@ const ETHERNET: u64 = 14;
 /// bytes as a full frame has; bytes that it does not use count in its next turn, as long as its
 /// queue is not empty. Each queue has an equal part of the port's buffer.
 #[derive(Debug)]
-pub(crate) struct TurnsPort {
+pub(crate) struct TurnsPort<T> {
     link: Link,
     /// Limit of the bytes of each queue.
     limit: Bytes,
     quantum: Bytes,
-    queues: Vec<Queue>,
+    queues: Vec<Queue<T>>,
     /// Positions of the queues with frames, in the order of their turns.
     turns: VecDeque<usize>,
     /// Queue and size of the frame that is being sent. The frame takes space until its last bit has
@@ -31,17 +31,17 @@ pub(crate) struct TurnsPort {
 }
 
 #[derive(Debug)]
-struct Queue {
+struct Queue<T> {
     /// The incoming link.
     via: u32,
-    /// Indices and sizes of the waiting frames.
-    frames: VecDeque<(u32, Bytes)>,
+    /// The waiting frames, and their sizes.
+    frames: VecDeque<(T, Bytes)>,
     queued: Bytes,
     /// Bytes that the link may still send in its present turn.
     deficit: Bytes,
 }
 
-impl TurnsPort {
+impl<T> TurnsPort<T> {
     /// Creates an empty port for frames of the given incoming links. `limit` is the buffer of all
     /// queues together.
     pub(crate) fn new(link: Link, limit: Bytes, incoming: Vec<u32>, mtu: u32) -> Self {
@@ -59,8 +59,8 @@ impl TurnsPort {
         }
     }
 
-    /// Queues a frame that came by the link `via`. Returns false if it does not fit.
-    pub(crate) fn enqueue(&mut self, via: u32, packet: u32, frame: Bytes) -> bool {
+    /// Queues a frame, which `ticket` stands for, that came by the link `via`. Returns false if it does not fit.
+    pub(crate) fn enqueue(&mut self, via: u32, ticket: T, frame: Bytes) -> bool {
         let place = self.queues.iter().position(|queue| queue.via == via).unwrap_or_default();
         let queue = &mut self.queues[place];
         if queue.queued + frame > self.limit {
@@ -71,7 +71,7 @@ impl TurnsPort {
             queue.deficit = self.quantum;
             self.turns.push_back(place);
         }
-        queue.frames.push_back((packet, frame));
+        queue.frames.push_back((ticket, frame));
         queue.queued += frame;
         self.queued += frame;
         self.counters.peak = self.counters.peak.max(self.queued);
@@ -81,27 +81,27 @@ impl TurnsPort {
 
     /// Begins to send the next frame, unless the port is busy or empty. Returns the frame, and the
     /// times at which its last bit leaves and arrives.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<(u32, Instant, Instant)> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<(T, Instant, Instant)> {
         if self.sending.is_some() {
             return None;
         }
         loop {
             let place = *self.turns.front()?;
             let queue = &mut self.queues[place];
-            let (_, frame) = *queue.frames.front()?;
+            let frame = queue.frames.front()?.1;
             if frame > queue.deficit {
                 queue.deficit += self.quantum;
                 self.turns.rotate_left(1);
                 continue;
             }
-            let (packet, _) = queue.frames.pop_front()?;
+            let (ticket, _) = queue.frames.pop_front()?;
             queue.deficit -= frame;
             if queue.frames.is_empty() {
                 self.turns.pop_front();
             }
             self.sending = Some((place, frame));
             let (left, arrives) = self.link.send(frame, now);
-            return Some((packet, left, arrives));
+            return Some((ticket, left, arrives));
         }
     }
 

@@ -11,12 +11,12 @@ use crate::link::Link;
 const GIGABIT: Rate = Rate::from_bits_per_second(1_000_000_000);
 const FULL: Bytes = Bytes::new(1514);
 
-fn port(limit: Bytes, incoming: &[u32]) -> TurnsPort {
+fn port(limit: Bytes, incoming: &[u32]) -> TurnsPort<u32> {
     TurnsPort::new(Link::new(GIGABIT, Duration::ZERO), limit, incoming.to_vec(), 1500)
 }
 
 /// Sends all queued frames, and returns their numbers in the order in which they leave.
-fn drain(port: &mut TurnsPort) -> Vec<u32> {
+fn drain(port: &mut TurnsPort<u32>) -> Vec<u32> {
     let mut now = Instant::ZERO;
     core::iter::from_fn(|| {
         let (packet, left, _) = port.next(now)?;
@@ -55,7 +55,7 @@ fn turns_are_of_bytes_and_not_of_frames() {
 fn each_link_has_its_part_of_the_buffer() {
     let mut port = port(FULL * 6, &[10, 20]);
     let accepted =
-        |port: &mut TurnsPort, via| (0..5).filter(|number| port.enqueue(via, *number, FULL)).count();
+        |port: &mut TurnsPort<u32>, via| (0..5).filter(|number| port.enqueue(via, *number, FULL)).count();
     assert_eq!(accepted(&mut port, 10), 3);
     assert_eq!(accepted(&mut port, 20), 3, "the other link has its own part");
     assert!(port.next(Instant::ZERO).is_some());
