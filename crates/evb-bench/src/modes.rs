@@ -1,10 +1,12 @@
 //! `evbd bench modes`: compares the shaping modes on the simulated switch.
 
+mod configured;
+mod node;
 mod point;
 #[cfg(test)]
 mod tests;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use evb_core::{
     trigger::TriggerKind,
@@ -13,13 +15,25 @@ use evb_core::{
 use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
 use indicatif::ProgressBar;
 
-pub use point::{ModePoint, ModeTable};
+use self::configured::Configured;
+pub use self::{
+    node::NodePoint,
+    point::{ModePoint, ModeTable},
+};
 
 use super::output::{BenchError, OutputArguments, failed};
 
 /// Arguments of `evbd bench modes`.
 #[derive(clap::Args, Debug)]
 pub struct ModesArguments {
+    /// Simulate the network of this configuration: its trunks, links and buffers, its sources with
+    /// the sizes of their fragments, and its builders.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["sources", "builders", "fragment", "link_rate", "port_buffer", "slots"]
+    )]
+    config: Option<PathBuf>,
     /// Numbers of sources to simulate.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 8, 16, 32])]
     sources: Vec<u16>,
@@ -72,12 +86,43 @@ fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
             "--load is a part of the links' capacity: above 0, at most 1".into(),
         ));
     }
+    match &arguments.config {
+        Some(file) => measure_configured(arguments, &Configured::read(file)?),
+        None => measure_alike(arguments),
+    }
+}
+
+/// Simulates the network of a configuration in each mode.
+fn measure_configured(arguments: &ModesArguments, configured: &Configured) -> Result<ModeTable, BenchError> {
+    let bar = ProgressBar::new(arguments.modes.len() as u64);
+    let (mut points, mut nodes) = (Vec::new(), Vec::new());
+    for mode in &arguments.modes {
+        bar.set_message(mode.clone());
+        let scenario = configured.scenario(mode, arguments.events, arguments.seed)?;
+        let none =
+            || BenchError::Operator("the sources of the configuration send empty fragments".to_owned());
+        let (flat_out, loaded) = both_loads(scenario, arguments.load, none)?;
+        nodes.extend(node::of_report(mode, &flat_out, |position| configured.builder(position)));
+        points.push(of_reports(&flat_out, &loaded));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let setting =
+        format!("{}; {} events a run, seed {}", configured.describe(), arguments.events, arguments.seed);
+    Ok(ModeTable { world: "simulated network".to_owned(), setting, load: arguments.load, points, nodes })
+}
+
+/// Simulates one switch whose ports are all alike.
+fn measure_alike(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
     let bar = ProgressBar::new((arguments.sources.len() * arguments.modes.len()) as u64);
     let mut points = Vec::new();
     for sources in &arguments.sources {
         for mode in &arguments.modes {
             bar.set_message(format!("{mode}, {sources} sources"));
-            points.push(point(arguments, *sources, mode)?);
+            let scenario = scenario(arguments, *sources, mode)?;
+            let none = || BenchError::Operator("--fragment must not be empty".into());
+            let (flat_out, loaded) = both_loads(scenario, arguments.load, none)?;
+            points.push(of_reports(&flat_out, &loaded));
             bar.inc(1);
         }
     }
@@ -97,16 +142,25 @@ fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
         wake_up.least(),
         wake_up.most(),
     );
-    Ok(ModeTable { world: "simulated switch".to_owned(), setting, load: arguments.load, points })
+    Ok(ModeTable {
+        world: "simulated switch".to_owned(),
+        setting,
+        load: arguments.load,
+        points,
+        nodes: Vec::new(),
+    })
 }
 
-fn point(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<ModePoint, BenchError> {
-    let mut scenario = scenario(arguments, sources, mode)?;
+/// Simulates a scenario with triggers as fast as possible, and at the given load. `none` is the
+/// error if an event has no bytes.
+fn both_loads(
+    mut scenario: Scenario,
+    load: f64,
+    none: impl Fn() -> BenchError,
+) -> Result<(SimReport, SimReport), BenchError> {
     let flat_out = scenario.run()?;
-    let none = || BenchError::Operator("--fragment must not be empty".into());
-    scenario.trigger = scenario.periodic_at_load(arguments.load).ok_or_else(none)?;
-    let loaded = scenario.run()?;
-    Ok(of_reports(&flat_out, &loaded))
+    scenario.trigger = scenario.periodic_at_load(load).ok_or_else(none)?;
+    Ok((flat_out, scenario.run()?))
 }
 
 fn of_reports(flat_out: &SimReport, loaded: &SimReport) -> ModePoint {
@@ -116,16 +170,20 @@ fn of_reports(flat_out: &SimReport, loaded: &SimReport) -> ModePoint {
         builders: flat_out.builders,
         goodput_bits_per_s: flat_out.goodput.bits_per_second(),
         capacity_bits_per_s: flat_out.capacity.bits_per_second(),
-        drops: flat_out.builder_port_drops + flat_out.other_port_drops,
+        drops: drops(flat_out),
         retransmits: flat_out.retransmits,
         complete: flat_out.run.events.complete,
         not_complete: flat_out.run.events.incomplete + flat_out.run.events.lost,
         latency_us_p99: micros(flat_out.latency_p99),
         queue_peak_bytes: Some(flat_out.builder_port_peak.count()),
-        at_load_drops: loaded.builder_port_drops + loaded.other_port_drops,
+        at_load_drops: drops(loaded),
         at_load_latency_us_p50: micros(loaded.latency_p50),
         at_load_latency_us_p99: micros(loaded.latency_p99),
     }
+}
+
+fn drops(report: &SimReport) -> u64 {
+    report.builder_port_drops + report.other_port_drops + report.trunk_drops
 }
 
 fn micros(duration: std::time::Duration) -> f64 {

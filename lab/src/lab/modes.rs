@@ -42,6 +42,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         ),
         load: LOAD,
         points,
+        nodes: Vec::new(),
     };
     println!("\n{}", table.text());
     let figure = bench.out.join("modes.svg");

@@ -9,6 +9,8 @@ use crate::{
     output::columns,
 };
 
+use super::node::{self, NodePoint};
+
 /// The results of one shaping mode with one number of sources.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModePoint {
@@ -55,6 +57,9 @@ pub struct ModeTable {
     pub load: f64,
     /// Results, one for each mode and number of sources.
     pub points: Vec<ModePoint>,
+    /// The queues of the network in each mode; empty if the network is a single switch whose ports
+    /// are all alike.
+    pub nodes: Vec<NodePoint>,
 }
 
 impl ModeTable {
@@ -90,7 +95,12 @@ impl ModeTable {
             ]
         };
         let rows: Vec<Vec<String>> = self.points.iter().map(row).collect();
-        format!("Shaping modes on a {}: {}\n\n{}", self.world, self.setting, columns(&head, &rows))
+        let table = columns(&head, &rows);
+        let mut text = format!("Shaping modes on a {}: {}\n\n{table}", self.world, self.setting);
+        if !self.nodes.is_empty() {
+            text += &format!("\n{}", node::text(&self.nodes));
+        }
+        text
     }
 
     /// Draws goodput, drops and latency over the number of sources.
