@@ -5,10 +5,10 @@ mod busy_poll;
 pub(crate) mod facts;
 mod link;
 mod entry;
-mod greetings;
-mod handle;
 mod wakes;
+mod greetings;
 mod workers;
+mod handle;
 
 use std::{io, time::Duration};
 

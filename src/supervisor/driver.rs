@@ -88,8 +88,7 @@ impl Driver {
             more |= self.role.next_timeout().is_some_and(|due| due <= now);
             more |= self.poll_journal(cx, now);
             if more {
-                // The runtime must find out which other connections have become readable.
-                cx.waker().wake_by_ref();
+                cx.waker().wake_by_ref(); // The runtime looks for other readable connections.
                 return Poll::Pending;
             }
             if self.timer.poll_expired(cx).is_pending() {

@@ -12,10 +12,10 @@
 //!                                                    Books (outcomes of events)
 //! ```
 
+mod words;
 mod plan;
 mod output;
 mod change;
-mod words;
 mod builders;
 mod journal;
 mod nonsense;

@@ -57,12 +57,10 @@ pub struct Credit {
     chunk_limit: Bytes,
     /// The largest possible charge of a chunk: the smallest limit.
     smallest: Bytes,
-    /// Lanes by the groups that they belong to; without groups, one class of all lanes.
-    classes: Vec<Class>,
-    /// Class of each lane, as a position in `classes`.
-    class_of: Vec<usize>,
-    /// Event of each lane in its class's queue.
-    wanted: Vec<Option<EventId>>,
+    /// Lanes by the groups that they belong to; without groups, one bundle of all lanes.
+    bundles: Vec<Bundle>,
+    /// Bundle of each lane, and the lane's event in the queue of its bundle.
+    lanes: Vec<BundledLane>,
     next: LaneIndex,
     /// With `sources_at_once`: the lanes whose turn it is, each with the lane offset at which its
     /// turn ends.
@@ -81,13 +79,12 @@ impl Credit {
         config.budget = config.budget.max(chunk);
         config.groups.iter_mut().for_each(|group| group.limit = group.limit.max(chunk));
         let smallest = config.groups.iter().map(|group| group.limit).fold(config.budget, Bytes::min);
-        let (classes, class_of) = classes(&config, chunk, lanes);
+        let (bundles, bundled) = bundles(&config, chunk, lanes);
         Self {
             chunk_limit: chunk.max(smallest / 2),
             smallest,
-            classes,
-            class_of,
-            wanted: vec![None; lanes],
+            bundles,
+            lanes: bundled,
             next: LaneIndex::new(config.offset % lanes.max(1)),
             turns: Vec::new(),
             received: vec![0; lanes],
@@ -100,9 +97,9 @@ impl Credit {
         self.config.groups.iter().map(|group| &*group.lanes)
     }
 
-    /// Returns the class of a lane.
-    fn class(&self, lane: LaneIndex) -> &Class {
-        &self.classes[self.class_of[lane.get()]]
+    /// Returns the bundle of a lane.
+    fn bundle(&self, lane: LaneIndex) -> &Bundle {
+        &self.bundles[self.lanes[lane].bundle]
     }
 
     /// Returns the lane with the oldest event among the lanes that may be served; of several lanes
@@ -110,24 +107,24 @@ impl Credit {
     /// room for the chunk. If a smaller chunk of a younger event could overtake, the oldest event
     /// might wait for ever.
     fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<LaneIndex> {
-        if let [class] = self.classes.as_slice() {
-            return Some(self.first_of(class, charges, lanes)?.1);
+        if let [bundle] = self.bundles.as_slice() {
+            return Some(self.first_of(bundle, charges, lanes)?.1);
         }
-        // Each class offers its first lane. A group without room blocks the classes in it, also
+        // Each bundle offers its first lane. A group without room blocks the bundles in it, also
         // those whose chunks are smaller.
         let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
-        let mut offers: Vec<_> = (self.classes.iter())
-            .filter_map(|class| self.first_of(class, charges, lanes).map(|first| (first, class)))
+        let mut offers: Vec<_> = (self.bundles.iter())
+            .filter_map(|bundle| self.first_of(bundle, charges, lanes).map(|first| (first, bundle)))
             .collect();
         offers.sort_unstable_by_key(|((event, lane), _)| (*event, distance(*lane)));
         let mut full: Vec<usize> = Vec::new();
-        for ((_, lane), class) in offers {
-            if class.groups.iter().any(|group| full.contains(group)) {
+        for ((_, lane), bundle) in offers {
+            if bundle.groups.iter().any(|group| full.contains(group)) {
                 continue;
             }
             let cost = self.next_chunk(&lanes[lane]).1;
             let before = full.len();
-            full.extend(class.groups.iter().filter(|group| !self.has_room(**group, charges, cost)));
+            full.extend(bundle.groups.iter().filter(|group| !self.has_room(**group, charges, cost)));
             if full.len() == before {
                 return Some(lane);
             }
@@ -135,27 +132,27 @@ impl Credit {
         None
     }
 
-    /// Returns the lane of a class that is the first to be served.
+    /// Returns the lane of a bundle that is the first to be served.
     fn first_of(
         &self,
-        class: &Class,
+        bundle: &Bundle,
         charges: &Charges,
         lanes: &[LaneDemand],
     ) -> Option<(EventId, LaneIndex)> {
         let mut alone = None;
         let mut others = false;
-        for (event, lane) in class.queue.in_order(self.next) {
+        for (event, lane) in bundle.queue.in_order(self.next) {
             if charges.is_stalled(lane) {
                 continue;
             }
             let cost = self.next_chunk(&lanes[lane]).1;
-            if within(class.lane_limit, charges, lane, cost) {
+            if within(bundle.lane_limit, charges, lane, cost) {
                 return Some((event, lane));
             }
             others |= alone.replace((event, lane, cost)).is_some();
         }
         let (event, lane, cost) = alone.filter(|_| !others)?;
-        within(class.lone_limit, charges, lane, cost).then_some((event, lane))
+        within(bundle.lone_limit, charges, lane, cost).then_some((event, lane))
     }
 
     fn has_room(&self, group: usize, charges: &Charges, cost: Bytes) -> bool {
@@ -202,7 +199,7 @@ impl Credit {
             stalled().filter(|lane| is_in(*lane)).map(|lane| charges.of_lane(lane)).sum()
         };
         let waits = |is_in: &dyn Fn(LaneIndex) -> bool, held: Bytes, limit: Bytes| {
-            let waiting = self.classes.iter().flat_map(|class| class.queue.in_order(self.next));
+            let waiting = self.bundles.iter().flat_map(|bundle| bundle.queue.in_order(self.next));
             waiting
                 .filter(|(_, lane)| is_in(*lane) && !charges.is_stalled(*lane))
                 .any(|(_, lane)| held + self.next_chunk(&lanes[lane]).1 > limit)
@@ -245,8 +242,8 @@ impl Credit {
         });
         while self.turns.len() < at_once {
             let is_free = |lane: LaneIndex| self.turns.iter().all(|(taken, _)| *taken != lane);
-            let firsts = self.classes.iter().filter_map(|class| {
-                let mut order = class.queue.in_order(self.next);
+            let firsts = self.bundles.iter().filter_map(|bundle| {
+                let mut order = bundle.queue.in_order(self.next);
                 order.find(|(_, lane)| is_free(*lane) && !charges.is_stalled(*lane))
             });
             let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
@@ -255,8 +252,8 @@ impl Credit {
             self.next = LaneIndex::new((lane.get() + 1) % lanes.len());
         }
         for (lane, turn_end) in &self.turns {
-            let class = self.class(*lane);
-            let limit = if self.turns.len() == 1 { class.lone_limit } else { class.lane_limit };
+            let bundle = self.bundle(*lane);
+            let limit = if self.turns.len() == 1 { bundle.lone_limit } else { bundle.lane_limit };
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
             if demand.ready <= demand.granted {
                 continue;
@@ -283,7 +280,7 @@ impl Rule for Credit {
     fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         if !self.fits(charges, lane, cost) {
             Room::Full
-        } else if within(self.class(lane).lane_limit, charges, lane, cost) {
+        } else if within(self.bundle(lane).lane_limit, charges, lane, cost) {
             Room::Free
         } else {
             Room::LaneFull
@@ -292,8 +289,9 @@ impl Rule for Credit {
 
     fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
         let now = wanted(demand);
-        let before = core::mem::replace(&mut self.wanted[lane], now);
-        self.classes[self.class_of[lane.get()]].queue.change(lane, before, now);
+        let of_lane = &mut self.lanes[lane];
+        let before = core::mem::replace(&mut of_lane.wanted, now);
+        self.bundles[of_lane.bundle].queue.change(lane, before, now);
     }
 
     fn cost(&self) -> &PacketCost {
@@ -311,7 +309,7 @@ impl Rule for Credit {
 
 /// Lanes that belong to the same groups.
 #[derive(Debug)]
-struct Class {
+struct Bundle {
     /// The groups, as positions in the configuration.
     groups: Vec<usize>,
     /// The largest charge that a lane may hold while other lanes want to send.
@@ -321,24 +319,34 @@ struct Class {
     queue: Queue,
 }
 
-/// Returns the classes of the lanes, and the position of each lane's class.
-fn classes(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Class>, Vec<usize>) {
+/// A lane's place in a bundle.
+#[derive(Debug)]
+struct BundledLane {
+    /// Position of the bundle.
+    bundle: usize,
+    /// Event of the lane in the queue of its bundle.
+    wanted: Option<EventId>,
+}
+
+/// Returns the bundles of the lanes, and the place of each lane.
+fn bundles(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Bundle>, Vec<BundledLane>) {
     let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
-    let mut classes: Vec<Class> = Vec::new();
-    let class_of = LaneIndex::all(lanes.max(1)).map(|lane| {
+    let mut bundles: Vec<Bundle> = Vec::new();
+    let places = LaneIndex::all(lanes.max(1)).map(|lane| {
         let groups = config.groups.iter().enumerate();
         let groups: Vec<usize> =
             groups.filter(|(_, group)| group.lanes.contains(lane)).map(|(index, _)| index).collect();
-        *found.entry(groups).or_insert_with_key(|groups| {
+        let bundle = *found.entry(groups).or_insert_with_key(|groups| {
             let limits = groups.iter().map(|group| config.groups[*group].limit);
             let lane_limit = chunk.max(limits.fold(config.budget, Bytes::min) / 4);
             let lone_limit = (chunk * 4).max(lane_limit);
-            classes.push(Class { groups: groups.clone(), lane_limit, lone_limit, queue: Queue::default() });
-            classes.len() - 1
-        })
+            bundles.push(Bundle { groups: groups.clone(), lane_limit, lone_limit, queue: Queue::default() });
+            bundles.len() - 1
+        });
+        BundledLane { bundle, wanted: None }
     });
-    let class_of = class_of.collect();
-    (classes, class_of)
+    let places = places.collect();
+    (bundles, places)
 }
 
 /// Returns true if a lane may hold a further charge of `cost` under the given limit.

@@ -80,8 +80,8 @@ pub(crate) struct Network {
     model: NetworkModel,
 }
 
-/// The ends of streams and the sockets of a host on which something arrived since the host's program
-/// ran, each by its position among those of the host.
+/// The ends of streams and the sockets of a host on which something arrived since the host's
+/// program ran, each by its position among those of the host.
 #[derive(Debug, Default)]
 pub(crate) struct Readable {
     pub(crate) streams: Vec<usize>,
@@ -189,8 +189,8 @@ impl Network {
         self.world.count()
     }
 
-    /// Returns the streams and sockets of the host that runs on which something has arrived since its
-    /// last run, in ascending order.
+    /// Returns the streams and sockets of the host that runs on which something has arrived since
+    /// its last run, in ascending order.
     pub(crate) fn readable(&mut self, host: HostIndex) -> Readable {
         let mut readable = core::mem::take(&mut self.readable[host]);
         readable.streams.sort_unstable();

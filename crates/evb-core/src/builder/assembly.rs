@@ -1,13 +1,14 @@
 //! One slot of a builder: it assembles an event from its fragments.
 
-use core::ops::Range;
+mod part;
 
 use bytes::BytesMut;
 
+use self::part::{Part, PartPlace};
 use super::pool::Pool;
 use crate::{
     event::{Contribution, Event, Place},
-    fragment::{Checksum, RunningChecksum, Timestamp},
+    fragment::{Checksum, RunningChecksum},
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
     time::Instant,
@@ -72,40 +73,6 @@ pub(super) enum State {
     Open,
     /// The event is with the sink.
     Writing,
-}
-
-/// One source's contribution to the event.
-#[derive(Debug, Default)]
-struct Part {
-    timestamp: Timestamp,
-    checksum: Checksum,
-    /// Payload bytes that the source announced.
-    length: u32,
-    /// Offset in the source's lane at which the fragment begins.
-    start: u64,
-    place: PartPlace,
-    /// True if bytes of the arena are set aside for this fragment.
-    has_room: bool,
-    /// Room in the arena that a fragment of the source's earlier incarnation left. This room is
-    /// reused before the arena grows.
-    room: Range<u32>,
-}
-
-impl Part {
-    /// Returns the fragment's place in the arena, from `start` on.
-    fn in_arena(&self, start: u32) -> Range<u32> {
-        start..start + self.length
-    }
-}
-
-#[derive(Debug, Default)]
-enum PartPlace {
-    #[default]
-    Nowhere,
-    Arena {
-        start: u32,
-    },
-    Own(BytesMut),
 }
 
 impl Assembly {

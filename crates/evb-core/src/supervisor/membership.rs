@@ -108,8 +108,8 @@ impl Membership<'_> {
     }
 
     /// Sends a new roster version to all peers if peers have come or gone, after all decisions
-    /// under the previous version; then the messages that must follow it (docs/reference/protocol.md
-    /// RUN-21, RUN-22).
+    /// under the previous version; then the messages that must follow it
+    /// (docs/reference/protocol.md RUN-21, RUN-22).
     pub(super) fn publish(&mut self, now: Instant) {
         if self.due.is_empty() {
             return;
@@ -272,11 +272,12 @@ impl Membership<'_> {
     /// Offers the slots of joining builders once all sources have confirmed their connections to
     /// them, or have had enough time for that.
     pub(super) fn check_joining(&mut self, now: Instant) {
-        if self.roster.joining().is_empty() {
+        if self.roster.lookup().joining().is_empty() {
             return;
         }
-        let connected = self.roster.reaches_all();
-        for index in self.roster.joining().clone().iter() {
+        let connected =
+            Roster::positions(self.roster.up()).all(|index| self.roster.source(index).reaches_all);
+        for index in self.roster.lookup().joining().clone().iter() {
             let Some(since) = self.roster.builder(index).joining else { continue };
             let in_time = self.outbox.is_stalled() || now < since + CONNECTING;
             if connected || !in_time {
@@ -339,10 +340,10 @@ impl Membership<'_> {
 
     /// Requests the report of each builder that has to leave and has no events left.
     pub(super) fn dismiss_builders(&mut self) {
-        if self.roster.asked().is_empty() || !self.phase.is_under_way() {
+        if self.roster.lookup().asked().is_empty() || !self.phase.is_under_way() {
             return;
         }
-        for index in self.roster.asked().clone().iter() {
+        for index in self.roster.lookup().asked().clone().iter() {
             let seat = self.roster.builder(index);
             if seat.connection.is_some() && self.books.outstanding(index) == 0 {
                 self.outbox.send(Recipients::Builder(seat.id), Message::Finish(Finish {}));

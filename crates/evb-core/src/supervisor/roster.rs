@@ -12,7 +12,6 @@ use lookup::Lookup;
 
 use super::{
     Recipients, RunPlan,
-    builders::BuilderSet,
     lanes::{LaneFacts, PackedLanes},
     live::{Interim, Latest},
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
@@ -226,11 +225,6 @@ impl Roster {
         connected.map(|(index, _)| index).collect()
     }
 
-    /// Returns true if all sources that are up have confirmed their lanes to all builders.
-    pub(super) fn reaches_all(&self) -> bool {
-        Self::positions(&self.up).all(|index| self.sources[index].reaches_all)
-    }
-
     /// Notes that a source has connected. The source knows all decisions up to event `decided`.
     pub(super) fn connect_source(
         &mut self,
@@ -300,9 +294,9 @@ impl Roster {
         self.lookup.note(index, &self.builders[index]);
     }
 
-    /// Returns the builders that join during the run.
-    pub(super) fn joining(&self) -> &BuilderSet {
-        self.lookup.joining()
+    /// Returns the lists of builders of which few are in a certain state.
+    pub(super) fn lookup(&self) -> &Lookup {
+        &self.lookup
     }
 
     /// Extends the time limit for connecting lanes to new builders by `time`, during which the run
@@ -314,11 +308,6 @@ impl Roster {
     pub(super) fn set_leaving(&mut self, index: BuilderIndex, leaving: Leaving) {
         self.builders[index].leaving = leaving;
         self.lookup.note(index, &self.builders[index]);
-    }
-
-    /// Returns the builders that were asked to leave and not yet for their report.
-    pub(super) fn asked(&self) -> &BuilderSet {
-        self.lookup.asked()
     }
 
     /// Notes that a builder broke the protocol; only a new incarnation of it may register.

@@ -59,7 +59,8 @@ impl<T> TurnsPort<T> {
         }
     }
 
-    /// Queues a frame, which `ticket` stands for, that came by the link `via`. Returns false if it does not fit.
+    /// Queues a frame, which `ticket` stands for, that came by the link `via`. Returns false if it
+    /// does not fit.
     pub(crate) fn enqueue(&mut self, via: u32, ticket: T, frame: Bytes) -> bool {
         let place = self.queues.iter().position(|queue| queue.via == via).unwrap_or_default();
         let queue = &mut self.queues[place];

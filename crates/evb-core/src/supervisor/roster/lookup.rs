@@ -15,7 +15,7 @@ use crate::{
 
 /// Indexes of the builders' seats.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lookup {
+pub(in crate::supervisor) struct Lookup {
     /// Positions of the builders, ascending by id. Builders that were added during the run stand at
     /// the end of the roster, so that positions do not ascend with ids.
     by_id: Vec<(BuilderId, BuilderIndex)>,
@@ -37,12 +37,12 @@ impl Lookup {
     }
 
     /// Returns the builders that were asked to leave and not yet for their report.
-    pub(super) fn asked(&self) -> &BuilderSet {
+    pub(in crate::supervisor) fn asked(&self) -> &BuilderSet {
         &self.asked
     }
 
     /// Returns the builders that join during the run.
-    pub(super) fn joining(&self) -> &BuilderSet {
+    pub(in crate::supervisor) fn joining(&self) -> &BuilderSet {
         &self.joining
     }
 
