@@ -23,6 +23,8 @@ pub struct DescriptorSum {
     pub files: u64,
     /// Number of descriptors that a process may have open on this machine; `None`: unknown.
     pub limit: Option<u64>,
+    /// Descriptors of a process that hosts only the role that needs the most.
+    pub largest_role: u64,
 }
 
 /// Descriptors of a process beside its roles: standard streams, log, signals, timers, and what the
@@ -54,10 +56,16 @@ impl DescriptorSum {
     }
 
     fn of(host: Option<String>) -> Self {
-        Self { host, lanes: 0, control: 0, files: 0, limit: None }
+        Self { host, lanes: 0, control: 0, files: 0, limit: None, largest_role: 0 }
     }
 
     fn add(&mut self, config: &Config, role: Peer) {
+        let before = self.needed();
+        self.add_role(config, role);
+        self.largest_role = self.largest_role.max(self.needed() - before + OF_PROCESS);
+    }
+
+    fn add_role(&mut self, config: &Config, role: Peer) {
         // Over UDP, a lane has a connection for its handshake and a socket at the source; all lanes
         // of a builder have one socket.
         let (at_source, at_builder) = match config.network.transport {

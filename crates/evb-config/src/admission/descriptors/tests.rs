@@ -46,7 +46,8 @@ fn too_few_on_this_host_are_refused() {
     ] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");
     }
-    assert!(problems.are_fatal());
+    // Several processes could host the roles, of which the supervisor needs the most.
+    assert!(!problems.are_fatal() && !of(174 + 32).are_fatal() && of(174 + 31).are_fatal());
     // A process with some of the roles needs less, and a run of it is not refused.
     let some = [Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1))];
     assert_eq!(descriptors(&loaded.config, &some).needed(), 32 + 8 + 10 + 8 + 100 + 4);

@@ -12,6 +12,10 @@ pub(super) fn objection(sums: &[DescriptorSum]) -> Option<Objection> {
     let excess = |sum: &&DescriptorSum| sum.limit.is_some_and(|limit| sum.needed() > limit);
     let worst = sums.iter().filter(excess).max_by_key(|sum| sum.needed())?;
     Some(match &worst.host {
+        // Each of several processes has a limit of its own, and checks it.
+        None if worst.limit.is_some_and(|limit| worst.largest_role <= limit) => {
+            Objection { weight: Weight::Risk, ..too_few(worst)? }
+        }
         None => too_few(worst)?,
         Some(host) => Objection {
             key: KEY,
