@@ -114,8 +114,12 @@ impl World {
             queue_delay: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
-        let shaping =
-            Shaping::Credit { budget: BUDGET, groups: Vec::new(), chunk: Bytes::new(2 * SEGMENT), sources_at_once: None };
+        let shaping = Shaping::Credit {
+            budget: BUDGET,
+            groups: Vec::new(),
+            chunk: Bytes::new(2 * SEGMENT),
+            sources_at_once: None,
+        };
         let mut builder = BuilderCore::new(config, shaping.policy(1, PacketCost::udp(1500, CELL), 0), now);
         builder.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
         let config = SourceCoreConfig {

@@ -137,7 +137,8 @@ fn builder_core() -> BuilderCore<Policy> {
         queue_delay: Duration::from_millis(1),
         report_period: Duration::from_secs(1),
     };
-    let shaping = Shaping::Credit { budget: BUDGET, groups: Vec::new(), chunk: Bytes::kib(32), sources_at_once: None };
+    let shaping =
+        Shaping::Credit { budget: BUDGET, groups: Vec::new(), chunk: Bytes::kib(32), sources_at_once: None };
     let mut core = BuilderCore::new(config, shaping.policy(1, PacketCost::tcp(1500, CELL), 0), NOW);
     core.handle_roster(1, SourceSet::first(1), SourceSet::default(), NOW);
     core.handle_lane_connected(LaneIndex::new(0), NOW);

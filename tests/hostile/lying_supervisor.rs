@@ -95,7 +95,7 @@ fn to_a_source() -> Vec<Lie> {
     let batch = |n: u64| Message::Decisions(Decisions { first: 1 + n * 65_536, runs: vec![65_536, 3] });
     endless.messages.extend_from_slice(&lie((1..400).map(batch), "").messages);
     vec![
-        lie([Message::Roster(roster(1, 300))], "more parts than any run needs"),
+        lie([Message::Roster(roster(1, 1100))], "more parts than any run needs"),
         lie(
             [Message::Roster(Roster {
                 builders: vec![BuilderAddress {
@@ -136,7 +136,7 @@ fn to_a_builder() -> Vec<Lie> {
     flood.messages.extend_from_slice(&lie([Message::Assignments(more)], "").messages);
     flood.endless = true;
     vec![
-        lie([Message::Roster(roster(300, 1))], "too many sources"),
+        lie([Message::Roster(roster(4100, 1))], "too many sources"),
         lie([Message::Roster(roster(60_000, 1))], "too many sources"),
         lie(
             [Message::Roster(Roster { sources: vec![2, 1], max_fragment: vec![1, 1], ..roster(1, 1) })],
