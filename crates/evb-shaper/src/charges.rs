@@ -134,12 +134,6 @@ impl Charges {
         }
     }
 
-    /// Returns the groups that a lane belongs to, as positions in the order in which they were
-    /// added.
-    pub(crate) fn groups_of(&self, lane: LaneIndex) -> &[usize] {
-        &self.lanes[lane].groups
-    }
-
     /// Returns the charges of a group's lanes.
     pub(crate) fn of_group(&self, group: usize) -> Bytes {
         self.groups[group]

@@ -163,7 +163,7 @@ impl Credit {
     /// limits of the lane's groups.
     fn fits(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> bool {
         charges.outstanding() + cost <= self.config.budget
-            && charges.groups_of(lane).iter().all(|group| self.has_room(*group, charges, cost))
+            && self.bundle(lane).groups.iter().all(|group| self.has_room(*group, charges, cost))
     }
 
     /// Returns the end offset of a lane's next chunk, and the charge of the chunk.
@@ -209,8 +209,7 @@ impl Credit {
         if held(&all) > budget / 4 && waits(&all, charges.outstanding(), budget) {
             return Some(largest);
         }
-        let groups = self.config.groups.iter().enumerate();
-        groups.into_iter().find_map(|(index, group)| {
+        self.config.groups.iter().enumerate().find_map(|(index, group)| {
             let is_in = |lane| group.lanes.contains(lane);
             let is_short =
                 held(&is_in) > group.limit / 4 && waits(&is_in, charges.of_group(index), group.limit);

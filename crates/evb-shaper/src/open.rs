@@ -11,7 +11,7 @@ use evb_core::{
 use crate::{
     charges::{Charges, Rule},
     cost::PacketCost,
-    queue::wanted,
+    queue::{keep, wanted},
 };
 
 /// The policy that grants all announced bytes at once. This policy serves as the unshaped baseline,
@@ -38,10 +38,7 @@ impl Rule for Open {
     }
 
     fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
-        match wanted(demand) {
-            Some(_) => self.waiting.insert(lane),
-            None => self.waiting.remove(lane),
-        };
+        keep(&mut self.waiting, lane, wanted(demand).is_some());
     }
 
     fn cost(&self) -> &PacketCost {

@@ -18,6 +18,7 @@ use crate::{
     credit::{Credit, CreditConfig},
     open::Open,
     pace::Pace,
+    queue::keep,
     window::Window,
 };
 
@@ -237,10 +238,7 @@ impl GrantPolicy for Policy {
 
     fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
         self.rule.as_mut().handle_demand(lane, demand);
-        match demand.lost {
-            Some(_) => self.lost.insert(lane),
-            None => self.lost.remove(lane),
-        };
+        keep(&mut self.lost, lane, demand.lost.is_some());
     }
 
     fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {

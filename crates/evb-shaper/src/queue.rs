@@ -5,7 +5,7 @@ mod tests;
 
 use std::{collections::BTreeSet, ops::Bound};
 
-use evb_core::{grant::LaneDemand, id::EventId, index::LaneIndex};
+use evb_core::{grant::LaneDemand, id::EventId, index::LaneIndex, set::LaneSet};
 
 /// Last possible lane.
 const LAST: LaneIndex = LaneIndex::new(u16::MAX as usize);
@@ -44,6 +44,15 @@ impl Queue {
             let (begin, turn) = ((event, LaneIndex::new(0)), (event, next));
             self.waiting.range(turn..=(event, LAST)).chain(self.waiting.range(begin..turn)).copied()
         })
+    }
+}
+
+/// Makes a set contain the lane, or not contain it.
+pub(crate) fn keep(lanes: &mut LaneSet, lane: LaneIndex, is_member: bool) {
+    if is_member {
+        lanes.insert(lane);
+    } else {
+        lanes.remove(lane);
     }
 }
 

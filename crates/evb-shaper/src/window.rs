@@ -12,7 +12,7 @@ use evb_core::{
 use crate::{
     charges::{Charges, Room, Rule},
     cost::PacketCost,
-    queue::wanted,
+    queue::{keep, wanted},
 };
 
 /// The window policy, after the event builder of BaBar, which limited each source by its TCP
@@ -83,10 +83,7 @@ impl Rule for Window {
     }
 
     fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
-        match wanted(demand) {
-            Some(_) => self.waiting.insert(lane),
-            None => self.waiting.remove(lane),
-        };
+        keep(&mut self.waiting, lane, wanted(demand).is_some());
     }
 
     /// Decides if a retransmission fits. Retransmitted pieces have packet headers of their own, and

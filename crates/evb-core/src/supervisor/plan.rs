@@ -335,7 +335,7 @@ impl RunPlan {
         }
     }
 
-    /// Returns true if the run may have so many sources that decisions are collected.
+    /// Returns true if the run may collect decisions, because it has many sources.
     #[inline]
     pub(super) fn collects_decisions(&self) -> bool {
         self.sources.len() > FEW_SOURCES

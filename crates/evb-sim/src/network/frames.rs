@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 use super::{EndIndex, HostIndex, SocketIndex, datagrams};
 use crate::transport::TcpSegment;
 
-/// A frame that is under way, with all that switches need to know of it.
+/// A frame that is under way, with what switches need to forward it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameTicket {
     index: u32,

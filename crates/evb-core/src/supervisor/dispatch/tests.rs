@@ -1,4 +1,4 @@
-//! Runs with so many sources that decisions are collected, and heartbeats are more rare.
+//! Runs with many sources: decisions are collected, and heartbeats are further apart.
 
 use core::time::Duration;
 
