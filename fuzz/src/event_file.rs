@@ -4,13 +4,14 @@ pub mod files;
 
 use std::{
     fs,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use evb::input::Replay;
 use evb_core::{event::Event, fragment::Checksum, id::SourceId};
-use evb_file::{Batch, Batches, EventFile, IndexState, VerifyOptions, dump, verify};
+use evb_file::{Batch, Batches, EventFile, IndexState, ReadAhead, VerifyOptions, dump, verify};
 
 use files::mend;
 
@@ -37,7 +38,7 @@ pub fn check(data: &[u8]) {
 
 fn read(bytes: &[u8]) {
     fs::write(&*PLACE, bytes).expect("room for a small file");
-    if let Ok(file) = EventFile::open(&*PLACE) {
+    if let Ok(file) = EventFile::open(&*PLACE).map(Arc::new) {
         walk(&file, bytes.len());
         in_batches(&file, bytes);
         let replayed = Replay::recorded(&PLACE, SourceId::new(1));
@@ -79,8 +80,9 @@ fn walk(file: &EventFile, length: usize) {
     dump::list(file, dump::ListOptions { fragments: true }, &mut std::io::sink()).expect("a file in memory");
 }
 
-/// Reads the file in batches, from memory and by reading, and compares with the iterator.
-fn in_batches(file: &EventFile, bytes: &[u8]) {
+/// Reads the file in batches, from memory, by reading and on two threads, and compares with the
+/// iterator.
+fn in_batches(file: &Arc<EventFile>, bytes: &[u8]) {
     let (mut events, mut findings) = (Vec::new(), Vec::new());
     for item in file.events() {
         match item {
@@ -88,10 +90,13 @@ fn in_batches(file: &EventFile, bytes: &[u8]) {
             Err(error) => findings.push(error.to_string()),
         }
     }
-    let (mut from_memory, mut by_reading, mut memory) = (Batches::new(file), Batches::new(file), Vec::new());
+    let (mut from_memory, mut by_reading, mut memory) =
+        (Batches::new(&**file), Batches::new(&**file), Vec::new());
     let in_memory = std::iter::from_fn(|| from_memory.next_in(bytes, 3));
     let read = std::iter::from_fn(|| by_reading.read_next(&mut memory, 3));
-    for batches in [in_memory.collect::<Vec<_>>(), read.collect()] {
+    let threads = const { NonZeroUsize::new(2).unwrap() };
+    let ahead = ReadAhead::new(Arc::clone(file), Arc::<[u8]>::from(bytes), 3, threads);
+    for batches in [in_memory.collect::<Vec<_>>(), read.collect(), ahead.collect()] {
         let found: Vec<_> = batches.iter().flat_map(rows).collect();
         let told = batches.iter().flat_map(|batch| &batch.findings).map(ToString::to_string);
         assert_eq!((found, told.collect::<Vec<_>>()), (events.clone(), findings.clone()));

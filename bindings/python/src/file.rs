@@ -8,7 +8,7 @@ use std::{
 };
 
 use evb::{
-    file::{self, IndexEntry, IndexState},
+    file::{self, IndexEntry, IndexState, ReadAhead},
     id::{Epoch, EventId},
 };
 use pyo3::{exceptions::PyIndexError, prelude::*};
@@ -119,19 +119,26 @@ impl EventFile {
         Ok(event.map_err(|error| unreadable(&error))?.map(Event::new))
     }
 
-    fn batches(&self) -> Batches {
-        let batches = file::Batches::new(Arc::clone(&self.file)).threads(threads());
-        let reader = Reader { batches, before: (0, 0) };
-        Batches { reader: Mutex::new(reader), map: self.map.clone() }
+    /// The events in batches of at most `most`.
+    fn batches(&self, most: usize) -> Batches {
+        let file = Arc::clone(&self.file);
+        let reader = match &self.map {
+            None => Reader::Read(file::Batches::new(file), most),
+            Some(map) => {
+                let batches = ReadAhead::new(file, Arc::clone(map), most, threads());
+                Reader::Mapped { batches, map: Arc::clone(map), before: (0, 0) }
+            }
+        };
+        Batches(Mutex::new(reader))
     }
 
     /// Reads the whole file, and returns all damage.
     fn findings(&self, py: Python<'_>) -> PyResult<Vec<Finding>> {
         /// Number of events between two looks for Ctrl-C.
         const EVENTS: usize = 10_000;
-        let batches = self.batches();
+        let batches = self.batches(EVENTS);
         let mut found = Vec::new();
-        while let Some(batch) = batches.next(py, EVENTS) {
+        while let Some(batch) = batches.next(py) {
             found.extend(batch.findings());
             py.check_signals()?;
         }
@@ -159,32 +166,41 @@ fn threads() -> NonZeroUsize {
 
 /// A reader of one file in batches.
 #[pyclass(frozen, module = "evb._evb")]
-pub(crate) struct Batches {
-    reader: Mutex<Reader>,
-    map: Option<Arc<FileMap>>,
-}
+pub(crate) struct Batches(Mutex<Reader>);
 
-struct Reader {
-    batches: file::Batches<Arc<file::EventFile>>,
-    /// First and last offset of the batch before, if the file is mapped.
-    before: (u64, u64),
+enum Reader {
+    /// Reads into memory of its own.
+    Read(file::Batches<Arc<file::EventFile>>, usize),
+    Mapped {
+        batches: ReadAhead<Arc<file::EventFile>, Arc<FileMap>>,
+        map: Arc<FileMap>,
+        /// First and last offset of the batch before.
+        before: (u64, u64),
+    },
 }
 
 #[pymethods]
 impl Batches {
-    /// The next events, at most `most`; `None` after the last event.
-    fn next(&self, py: Python<'_>, most: usize) -> Option<Batch> {
-        py.detach(|| {
-            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(map) = &self.map else {
+    /// The next events; `None` after the last event.
+    fn next(&self, py: Python<'_>) -> Option<Batch> {
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next())
+    }
+}
+
+impl Reader {
+    fn next(&mut self) -> Option<Batch> {
+        match self {
+            Self::Read(batches, most) => {
                 let mut memory = Vec::new();
-                let batch = reader.batches.read_next(&mut memory, most)?;
-                return Some(Batch::new(batch, Data::Read(Arc::new(memory))));
-            };
-            let (start, end) = reader.before;
-            let batch = map.release_during(start, end, || reader.batches.next_in(map.bytes(), most))?;
-            reader.before = (batch.start, batch.end);
-            Some(Batch::new(batch, Data::Mapped(Arc::clone(map))))
-        })
+                let batch = batches.read_next(&mut memory, *most)?;
+                Some(Batch::new(batch, Data::Read(Arc::new(memory))))
+            }
+            Self::Mapped { batches, map, before } => {
+                map.release(before.0, before.1);
+                let batch = batches.next()?;
+                *before = (batch.start, batch.end);
+                Some(Batch::new(batch, Data::Mapped(Arc::clone(map))))
+            }
+        }
     }
 }

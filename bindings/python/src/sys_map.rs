@@ -1,6 +1,6 @@
 //! Maps closed event files into memory. This is the only module with `unsafe`.
 
-use std::{fs::File, io, path::Path, thread};
+use std::{fs::File, io, path::Path};
 
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 
@@ -26,24 +26,9 @@ impl FileMap {
         &self.0
     }
 
-    /// Releases a part of the file on another thread while `work` runs, which uses other parts.
-    pub(crate) fn release_during<T>(&self, start: u64, end: u64, work: impl FnOnce() -> T) -> T {
-        /// Number of bytes from which on another thread is worth its start.
-        const MANY: u64 = 1 << 22;
-        thread::scope(|scope| {
-            let release = || self.release(start, end);
-            let is_large = end - start >= MANY;
-            // The system may refuse another thread.
-            if !is_large || thread::Builder::new().spawn_scoped(scope, release).is_err() {
-                self.release(start, end);
-            }
-            work()
-        })
-    }
-
     /// Takes a part of the file out of the process's resident memory. The part remains readable:
     /// the kernel maps it again from its cache, or reads it from the disk.
-    fn release(&self, start: u64, end: u64) {
+    pub(crate) fn release(&self, start: u64, end: u64) {
         const PAGE: usize = 1 << 16;
         let first = (start as usize).next_multiple_of(PAGE);
         let last = (end as usize).min(self.0.len()) / PAGE * PAGE;
@@ -52,5 +37,11 @@ impl FileMap {
             // content than the file itself, and brings back the same bytes.
             let _ = unsafe { self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first) };
         }
+    }
+}
+
+impl AsRef<[u8]> for FileMap {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }

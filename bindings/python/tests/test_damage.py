@@ -56,9 +56,9 @@ def listing(path, most):
         f" creator={file.creator.encode().hex()}"
     )
     yield "events"
-    reader = file._native.batches()
+    reader = file._native.batches(most)
     findings = []
-    while (native := reader.next(most)) is not None:
+    while (native := reader.next()) is not None:
         batch = evb.Batch(native, None)
         # Within a batch, records and findings are merged by their places in the file.
         items = list(zip(batch._column("records").cast("Q"), batch))

@@ -1,8 +1,11 @@
 """Reading: events, positions, batches, and memory that is not copied."""
 
 import gc
+import os
+import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 from conftest import EVENTS, SOURCES, payload, write
@@ -147,6 +150,22 @@ def test_batches_take_no_memory_of_their_own(tmp_path):
     write(tmp_path, events=100, size=lambda event, source: block)
     script = """
 import evb, sys
+def test_a_forked_process_reads_on(tmp_path):
+    write(tmp_path, events=6000, size=lambda event, source: bytes(200))
+    (file,) = tmp_path.glob("*.evb")
+    batches = evb.open(file).batches(500)
+    before = len(next(batches))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(0 if sum(map(len, batches)) == 6000 - before else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert sum(map(len, batches)) == 6000 - before
+
+
 def resident(what):
     for line in open('/proc/self/status'):
         if line.startswith(what):

@@ -23,7 +23,7 @@ use crate::{
     window::{Held, Window},
 };
 use batch::flaw_of;
-pub use batch::{Batch, Batches};
+pub use batch::{Batch, Batches, ReadAhead};
 pub use scan::{Events, Records};
 
 /// An open event file. The methods for reading take `&self`, so several iterators over the file may

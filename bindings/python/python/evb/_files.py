@@ -100,8 +100,8 @@ class EventFile:
         """
         if events < 1:
             raise ValueError("a batch has at least one event")
-        reader = self._native.batches()
-        while (native := reader.next(events)) is not None:
+        reader = self._native.batches(events)
+        while (native := reader.next()) is not None:
             batch = Batch(native, None)
             for finding in batch.findings:
                 warnings.warn(finding.text, DamageWarning, stacklevel=2)

@@ -3,10 +3,11 @@
 
 mod columns;
 mod part;
-mod parts;
+mod ahead;
 
-use std::{io, mem, num::NonZeroUsize, ops::Deref, os::unix::fs::FileExt as _};
+use std::{io, mem, ops::Deref, os::unix::fs::FileExt as _};
 
+pub use self::ahead::ReadAhead;
 pub(super) use self::part::flaw_of;
 use self::part::{Memory, Part, Stop};
 use super::{EventFile, Records, scan::Position};
@@ -131,7 +132,6 @@ impl Batch {
 pub struct Batches<F> {
     file: F,
     position: Position,
-    threads: NonZeroUsize,
     /// The mean size of the latest records, in bytes; `None` before the first record.
     mean: Option<u64>,
 }
@@ -140,15 +140,7 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
     /// Creates a reader that begins at the first record.
     pub fn new(file: F) -> Self {
         let position = Position::first(&file);
-        Self { file, position, threads: NonZeroUsize::MIN, mean: None }
-    }
-
-    /// Reads large batches on several threads, at most `threads` of them, the calling thread
-    /// included. Threads are started for each batch and end before the batch is returned. A batch
-    /// may then have fewer events than the caller allows, although more events follow.
-    #[must_use]
-    pub fn threads(self, threads: NonZeroUsize) -> Self {
-        Self { threads, ..self }
+        Self { file, position, mean: None }
     }
 
     /// Returns the file.
@@ -193,26 +185,31 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
     /// Adds records to the batch until it is full, or until the next record is not in memory as a
     /// whole; then returns the number of bytes that are needed from that record.
     fn fill(&mut self, batch: &mut Batch, memory: Memory<'_>, most: usize) -> Option<u64> {
-        let (begin, most) = (batch.start, most.max(1));
+        let most = most.max(1);
         while let Some(at) = self.position.next
             && at < self.file.records_end()
             && batch.rows() < most
         {
-            let extent = self.extent(at, memory, most - batch.rows());
-            let stop = self.walk(batch, memory, &extent);
-            if let Some(next) = self.position.next {
-                self.mean = Some((next - begin) / (batch.rows() as u64).max(1));
-            }
-            match stop {
-                // The extent is an estimate, so a few more events may have room. They are left to
-                // the next batch, because this thread would have to read them alone.
-                Stop::Place if extent.shares > 1 && most - batch.rows() <= most / 8 => break,
+            match self.walk(batch, memory, most) {
                 Stop::Place => {}
                 Stop::NoHead(flaw) => batch.findings.extend(self.skip(flaw)),
                 Stop::Outside(length) => return Some(length),
             }
         }
         None
+    }
+
+    /// Adds records to the batch, from the present position up to the first that is not intact.
+    fn walk(&mut self, batch: &mut Batch, memory: Memory<'_>, most: usize) -> Stop {
+        let Some(at) = self.position.next else { return Stop::Place };
+        let mut part = Part::new(at, mem::take(batch));
+        let stop = part.walk(&self.file, memory, self.file.records_end(), most);
+        self.position.pass_all(&self.file, part.next, part.entries);
+        *batch = part.batch;
+        if let Some(mean) = (part.next - batch.start).checked_div(batch.rows() as u64) {
+            self.mean = Some(mean);
+        }
+        stop
     }
 
     /// Goes on behind a place that has no intact head in memory, and returns the finding. The

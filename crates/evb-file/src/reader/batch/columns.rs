@@ -42,26 +42,4 @@ impl Batch {
         self.first_fragments.push(self.sources.len() as u64);
         self.end = offset + head.length;
     }
-
-    /// Adds the events and findings of another batch with the same start, which come later in the
-    /// file.
-    pub(super) fn append(&mut self, mut other: Self) {
-        let (missing, fragments) = (self.missing.len() as u64, self.sources.len() as u64);
-        self.first_missing.extend(other.first_missing.iter().skip(1).map(|row| row + missing));
-        self.first_fragments.extend(other.first_fragments.iter().skip(1).map(|row| row + fragments));
-        self.events.append(&mut other.events);
-        self.epochs.append(&mut other.epochs);
-        self.builders.append(&mut other.builders);
-        self.runs.append(&mut other.runs);
-        self.triggered.append(&mut other.triggered);
-        self.records.append(&mut other.records);
-        self.missing.append(&mut other.missing);
-        self.sources.append(&mut other.sources);
-        self.timestamps.append(&mut other.timestamps);
-        self.checksums.append(&mut other.checksums);
-        self.offsets.append(&mut other.offsets);
-        self.lengths.append(&mut other.lengths);
-        self.findings.append(&mut other.findings);
-        self.end = self.end.max(other.end);
-    }
 }

@@ -2,6 +2,7 @@ use std::{
     fs::{self, File},
     num::NonZeroUsize,
     path::Path,
+    sync::Arc,
 };
 
 use evb_core::{
@@ -15,9 +16,9 @@ use proptest::prelude::*;
 
 use super::{
     super::EventFile,
-    Batch, Batches, READ,
+    Batch, Batches, READ, ReadAhead,
+    ahead::head_from,
     part::{Memory, head_at},
-    parts::head_from,
 };
 use crate::{
     EventFileWriter, ReadError,
@@ -81,6 +82,14 @@ fn read(file: &EventFile, most: usize) -> Content {
     while let Some(batch) = batches.read_next(&mut memory, most) {
         assert_eq!(memory.len() as u64, batch.end - batch.start);
         gather(&mut content, &batch, &memory, most);
+    }
+    content
+}
+
+fn ahead(file: &Arc<EventFile>, memory: &Arc<[u8]>, threads: NonZeroUsize, most: usize) -> Content {
+    let mut content = Content::default();
+    for batch in ReadAhead::new(Arc::clone(file), Arc::clone(memory), most, threads) {
+        gather(&mut content, &batch, &memory[batch.start as usize..batch.end as usize], most);
     }
     content
 }
@@ -198,31 +207,43 @@ fn several_threads_find_the_same_as_one() {
     }
     fs::write(&path, &memory).unwrap();
     let file = EventFile::open(&path).unwrap();
+    let (file, memory) = (Arc::new(file), Arc::from(memory));
     let expected = one_by_one(&file);
     assert_eq!((expected.0.len(), expected.1.len()), (297, 3));
     for threads in [1, 2, 3, 8] {
         let threads = NonZeroUsize::new(threads).unwrap();
-        let mut batches = Batches::new(&file).threads(threads);
-        let mut content = Content::default();
-        while let Some(batch) = batches.next_in(&memory, 250) {
-            gather(&mut content, &batch, &memory[batch.start as usize..batch.end as usize], 250);
-        }
-        assert_eq!(content, expected, "{threads} threads");
+        assert_eq!(ahead(&file, &memory, threads, 50), expected, "{threads} threads");
     }
+}
+
+#[test]
+fn threads_start_for_a_file_of_several_pieces_and_again_after_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let events: Vec<_> = (1..=300).map(|id| event(id, 1000)).collect();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events).remove(0);
+    let mut memory = fs::read(&path).unwrap();
+    let damaged = EventFile::open(&path).unwrap().records().nth(100).unwrap().unwrap().offset;
+    memory[damaged as usize + 24] ^= 1;
+    let (file, memory) = (Arc::new(EventFile::open(&path).unwrap()), Arc::<[u8]>::from(memory));
+    let mut reader = ReadAhead::new(file, memory, 10, NonZeroUsize::new(2).unwrap());
+    let (mut threads, mut found) = (Vec::new(), 0);
+    while let Some(batch) = reader.next() {
+        found += batch.len();
+        threads.push(reader.has_threads());
+    }
+    assert_eq!(found, 299);
+    let changes = threads.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(threads[0] && changes == 3, "on, off at the damage, on, off at the end: {threads:?}");
 }
 
 /// Reads a file with several threads in all sizes of batches, and compares with the iterator over
 /// events.
 fn same_in_parts(path: &Path, data: &[u8], what: &str) {
     fs::write(path, data).unwrap();
-    let file = EventFile::open(path).unwrap();
+    let (file, data) = (Arc::new(EventFile::open(path).unwrap()), Arc::from(data));
     let expected = one_by_one(&file);
-    for (threads, most) in [(2, 100), (3, 70), (4, 1), (2, 1000), (3, 1000), (8, 1000)] {
-        let mut batches = Batches::new(&file).threads(NonZeroUsize::new(threads).unwrap());
-        let mut content = Content::default();
-        while let Some(batch) = batches.next_in(data, most) {
-            gather(&mut content, &batch, &data[batch.start as usize..batch.end as usize], most);
-        }
+    for (threads, most) in [(2, 100), (3, 70), (4, 1), (2, 30), (8, 20), (2, 1000)] {
+        let content = ahead(&file, &data, NonZeroUsize::new(threads).unwrap(), most);
         // A comparison of megabytes would print them.
         assert_eq!(content.1, expected.1, "{what}, {threads} threads, {most} at a time");
         assert!(content == expected, "{what}, {threads} threads, {most} at a time: other events");
