@@ -23,7 +23,7 @@ use evb_core::{
 use evb_net::{
     clock,
     handshake::{Channel, welcomed},
-    lane::{BuilderEnd, SourceEnd},
+    lane::{BuilderEnd, ReadBuffers, SourceEnd},
     security::{PresharedKey, Sealer, Security},
 };
 use evb_shaper::Policy;
@@ -120,6 +120,7 @@ impl Sending {
 pub(super) struct Receiving {
     core: BuilderCore<Policy>,
     end: BuilderEnd,
+    buffers: ReadBuffers,
     source: std::net::TcpStream,
     /// The lane's bytes as records.
     records: Vec<Vec<u8>>,
@@ -153,19 +154,19 @@ impl Receiving {
         };
         let records = lane.chunks(STEP).enumerate().map(record).collect();
         let (_, count) = payload(length);
-        let end = BuilderEnd::new(channel);
-        Self { core: builder_core(length, false), end, source, records, count, runtime }
+        let (end, buffers) = (BuilderEnd::new(channel), ReadBuffers::default());
+        Self { core: builder_core(length, false), end, buffers, source, records, count, runtime }
     }
 
     pub(super) fn run(&mut self) {
-        let Self { core, end, source, records, count, runtime } = self;
+        let Self { core, end, buffers, source, records, count, runtime } = self;
         let mut built = 0;
         for record in records {
             source.write_all(record).unwrap();
         }
         runtime.block_on(poll_fn(|cx: &mut Context<'_>| {
             let now = clock::now();
-            let _ = end.poll_read(cx, core, LaneIndex::new(0), now).unwrap();
+            let _ = end.poll_read(cx, core, LaneIndex::new(0), buffers, now).unwrap();
             built +=
                 settle(core, now, |core, lane| core.write_records(LaneIndex::new(lane), &mut end.outgoing));
             assert!(end.poll_flush(&mut Context::from_waker(Waker::noop())).is_ready());

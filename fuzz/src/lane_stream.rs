@@ -19,7 +19,7 @@ use evb_core::{
         record::{Announcement, RecordHeader, encode_commit, encode_fragment_header},
     },
 };
-use evb_net::lane::{BuilderEnd, FromBuilder, LaneEnd, Progress, SourceEnd};
+use evb_net::lane::{BuilderEnd, FromBuilder, LaneEnd, Progress, ReadBuffers, SourceEnd};
 use evb_shaper::{
     Policy, Shaping,
     cost::{CELL, PacketCost},
@@ -52,14 +52,14 @@ fn socket() -> Result<(TcpStream, UnixStream), LaneEnd> {
 
 async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
     let (stream, mut peer) = socket()?;
-    let mut end = BuilderEnd::new(stream);
+    let (mut end, mut buffers) = (BuilderEnd::new(stream), ReadBuffers::default());
     let mut core = builder_core();
     for (_, piece) in pieces(data) {
         // Bytes that the socket does not accept at once are discarded; the remaining bytes are
         // still a valid fuzz input.
         let _ = peer.write(piece);
         tokio::task::yield_now().await;
-        while poll_fn(|cx| end.poll_read(cx, &mut core, LaneIndex::new(0), NOW).into()).await?
+        while poll_fn(|cx| end.poll_read(cx, &mut core, LaneIndex::new(0), &mut buffers, NOW).into()).await?
             == Progress::More
         {}
         while let Some(output) = core.poll(NOW) {

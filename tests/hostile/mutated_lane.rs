@@ -21,7 +21,7 @@ use evb_core::{
 };
 use evb_net::{
     clock,
-    lane::{BuilderEnd, LaneEnd},
+    lane::{BuilderEnd, LaneEnd, ReadBuffers},
 };
 use evb_shaper::{
     Policy, Shaping,
@@ -132,7 +132,7 @@ impl Bench {
         let mut source =
             TcpStream::connect(listener.local_addr().expect("a bound socket")).await.expect("loopback");
         let (stream, _) = listener.accept().await.expect("loopback");
-        let mut end = BuilderEnd::new(stream);
+        let (mut end, mut buffers) = (BuilderEnd::new(stream), ReadBuffers::default());
         self.core.handle_lane_connected(lane, self.now);
         let played = async {
             for record in records {
@@ -140,8 +140,8 @@ impl Bench {
                 for _ in 0..3 {
                     yield_now().await;
                     let now = self.now;
-                    poll_fn(|cx| std::task::Poll::Ready(end.poll_read(cx, &mut self.core, lane, now)))
-                        .await?;
+                    let core = &mut self.core;
+                    poll_fn(|cx| end.poll_read(cx, core, lane, &mut buffers, now).into()).await?;
                     self.drain(lane, &mut end);
                 }
             }

@@ -23,7 +23,7 @@ use evb_core::{
 use evb_net::{
     clock,
     handshake::{Channel, welcomed},
-    lane::{BuilderEnd, FromBuilder, LaneEnd, SourceEnd},
+    lane::{BuilderEnd, FromBuilder, LaneEnd, ReadBuffers, SourceEnd},
     security::Forged,
 };
 use evb_shaper::{
@@ -135,6 +135,7 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
     source.handle_lane_connected(LaneIndex::new(0), 0, 0).expect("a new lane");
     builder.handle_lane_connected(LaneIndex::new(0), now);
     let (mut events, mut ranges): (Vec<Event>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
+    let mut buffers = ReadBuffers::default();
     let began = std::time::Instant::now();
     let limit = Duration::from_millis(if flip.is_some() { 500 } else { 20_000 });
     let end = loop {
@@ -143,7 +144,7 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
         }
         let turn = poll_fn(|cx| {
             let mut turn = || -> Result<(), LaneEnd> {
-                to.poll_read(cx, &mut builder, LaneIndex::new(0), now)?;
+                to.poll_read(cx, &mut builder, LaneIndex::new(0), &mut buffers, now)?;
                 while let Some(output) = builder.poll(now) {
                     match output {
                         builder::Output::Event(event) => {

@@ -8,6 +8,7 @@ mod options;
 mod path_error;
 mod write_sampler;
 mod answer_sampler;
+mod read_buffers;
 mod sealed;
 mod source_end;
 mod builder_end;
@@ -18,6 +19,7 @@ pub use crate::progress::Progress;
 pub use builder_end::BuilderEnd;
 pub use options::{LaneOptions, listen};
 pub use path_error::PathError;
+pub use read_buffers::ReadBuffers;
 pub use source_end::{FromBuilder, SourceEnd};
 
 use std::io;

@@ -22,7 +22,7 @@ use socket2::SockRef;
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
-use super::{LaneEnd, write_sampler::WriteSampler};
+use super::{LaneEnd, read_buffers::ReadBuffers, write_sampler::WriteSampler};
 use crate::{
     handshake::Channel,
     progress::Progress,
@@ -102,11 +102,33 @@ impl BuilderEnd {
     }
 
     /// Reads the bytes that have arrived, up to the limit of a turn, and passes them to lane `lane`
-    /// of `core`.
+    /// of `core`. Until then the lane has a read buffer from `buffers`.
     ///
     /// # Errors
     /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_read<P: GrantPolicy>(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut BuilderCore<P>,
+        lane: LaneIndex,
+        buffers: &mut ReadBuffers,
+        now: Instant,
+    ) -> Result<Progress, LaneEnd> {
+        buffers.lend(self.read_buffer());
+        let progress = self.poll_read_turn(cx, core, lane, now);
+        buffers.take_back(self.read_buffer());
+        progress
+    }
+
+    /// Returns the buffer into which the socket is read.
+    fn read_buffer(&mut self) -> &mut BytesMut {
+        match &mut self.protected {
+            None => &mut self.incoming,
+            Some(protected) => &mut protected.opener.sealed,
+        }
+    }
+
+    fn poll_read_turn<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,
         core: &mut BuilderCore<P>,
