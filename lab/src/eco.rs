@@ -15,6 +15,7 @@ mod hosts;
 mod here;
 mod slurm;
 mod cost;
+mod thousands;
 mod file_cpp;
 mod c;
 mod c_speed;
@@ -66,6 +67,9 @@ enum Part {
     /// The cost of monitoring: compares event rates with and without live reports, a Prometheus
     /// scrape and three control pages.
     Cost(cost::CostArgs),
+    /// A run with a thousand sources on loopback: its start, complete events, the cost of idle lanes,
+    /// and a crash of a process with hundreds of sources.
+    Thousands(thousands::ThousandsArgs),
     /// The C++ reader of event files: on 10 000 files, most of them damaged, it finds the same
     /// events and the same damage as the Rust reader.
     FileCpp(file_cpp::FileCppArgs),
@@ -93,6 +97,7 @@ impl Part {
             Self::Metrics(_) => metrics::NEEDS,
             Self::Alerts(_) => alerts::NEEDS,
             Self::Cost(_) => cost::NEEDS,
+            Self::Thousands(_) => thousands::NEEDS,
             Self::FileCpp(_) => file_cpp::NEEDS,
             Self::C(_) => c::NEEDS,
             Self::CSpeed(_) => c_speed::NEEDS,
@@ -159,6 +164,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Metrics(metrics) => metrics::run(&setting()?, metrics),
         Part::Alerts(alerts) => alerts::run(&setting()?, alerts),
         Part::Cost(cost) => cost::run(&setting()?, cost),
+        Part::Thousands(thousands) => thousands::run(&setting()?, thousands),
         Part::FileCpp(file_cpp) => file_cpp::run(&out, file_cpp),
         Part::C(c) => c::run(&out, c),
         Part::CSpeed(speed) => c_speed::run(&out, speed),

@@ -7,7 +7,7 @@
 mod interrupt;
 mod network;
 mod system;
-mod fleet;
+pub(crate) mod fleet;
 mod outcome;
 pub(crate) mod report;
 pub(crate) mod guard;

@@ -86,6 +86,7 @@ impl<T> Greetings<T> {
     /// Returns the next peer that has sent its hello.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<(T, SocketAddr)> {
         loop {
+            let was_full = self.free.is_empty();
             self.accept(cx, now);
             while let Some(place) = self.woken.pop() {
                 let Some(under_way) = &mut self.places[place] else { continue };
@@ -99,7 +100,9 @@ impl<T> Greetings<T> {
                 }
             }
             self.wakes.take(cx, &mut self.woken);
-            if self.woken.is_empty() && !self.make_room(now) {
+            // A place that has become free is for the next connection in the kernel's queue.
+            let has_room = self.make_room(now) || (was_full && !self.free.is_empty());
+            if self.woken.is_empty() && !has_room {
                 return Poll::Pending;
             }
         }

@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    ops::Range,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -21,6 +20,7 @@ use tokio::sync::mpsc;
 use super::{
     SourceConfig,
     dialing::Dialing,
+    end::Scratch,
     feed::Feed,
     lanes::{self, Lane},
     pacing::SocketRates,
@@ -38,7 +38,7 @@ pub(super) struct Driver {
     timer: Timer,
     busy_poll: BusyPoll,
     feed: Feed,
-    ranges: Vec<Range<u64>>,
+    scratch: Scratch,
     stop: mpsc::Receiver<String>,
     ended: Option<Result<RunOutcome, RoleFault>>,
 }
@@ -66,7 +66,7 @@ impl Driver {
             timer: Arc::clone(&config.pacing.executor).timer()?,
             busy_poll: BusyPoll::new(config.busy_poll, now),
             feed,
-            ranges: Vec::new(),
+            scratch: Scratch::default(),
             stop,
             ended: None,
         })
@@ -118,7 +118,7 @@ impl Driver {
     fn poll_lanes(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         for lane in &mut self.lanes {
-            more |= lane.poll_input(cx, &mut self.role, now, &mut self.ranges);
+            more |= lane.poll_input(cx, &mut self.role, now, &mut self.scratch);
         }
         more
     }

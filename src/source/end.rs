@@ -10,19 +10,27 @@ use std::{
 };
 
 use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
-use evb_net::lane::{LaneEnd, Progress};
+use evb_net::lane::{LaneEnd, Progress, ReadBuffers};
 use evb_shaper::{Departure, role::SourceRole};
+
+/// Memory that all lanes of a source use in turn.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// Ranges of lane bytes that one record commits.
+    ranges: Vec<Range<u64>>,
+    buffers: ReadBuffers,
+}
 
 /// The source's end of a lane's connection.
 pub(super) trait End {
-    /// Processes the records that the builder sends. `ranges` is scratch space.
+    /// Processes the records that the builder sends.
     fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
         role: &mut SourceRole,
         lane: LaneIndex,
         now: Instant,
-        ranges: &mut Vec<Range<u64>>,
+        scratch: &mut Scratch,
     ) -> Result<Progress, LaneEnd>;
 
     /// Writes queued data and records.

@@ -1,10 +1,7 @@
 //! The source's ends of its lanes: they carry bytes and records between sockets and the state
 //! machine.
 
-use std::{
-    ops::Range,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use evb_core::{index::LaneIndex, session::Dial, time::Instant, units::Rate, wire::control::TrainReport};
 use evb_net::lane::Progress;
@@ -12,7 +9,7 @@ use evb_shaper::{Departure, role::SourceRole};
 
 use super::{
     dialing::{Connecting, Dialing},
-    end::End,
+    end::{End, Scratch},
 };
 
 /// The lane to one builder.
@@ -53,7 +50,7 @@ impl Lane {
         cx: &mut Context<'_>,
         role: &mut SourceRole,
         now: Instant,
-        ranges: &mut Vec<Range<u64>>,
+        scratch: &mut Scratch,
     ) -> bool {
         let cause: &dyn std::fmt::Display = match &mut self.state {
             State::Down => return false,
@@ -66,7 +63,7 @@ impl Lane {
                 }
                 Poll::Ready(Err(error)) => &{ error },
             },
-            State::Up(end) => match end.poll_input(cx, role, self.index, now, ranges) {
+            State::Up(end) => match end.poll_input(cx, role, self.index, now, scratch) {
                 Ok(progress) => return progress == Progress::More,
                 Err(error) => &{ error },
             },

@@ -221,7 +221,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.lanes.handle_timeout(now);
         self.slots.expire(now, |ended| self.lanes.note_end(ended));
-        if self.next_sweep <= now {
+        if self.is_sweep_due(now) {
             self.next_sweep = now + SWEEP;
             self.slots.evict_provisional(now, |evicted| self.lanes.note_eviction(evicted));
             self.give_up_broken_lanes(now);
@@ -234,7 +234,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn next_timeout(&self) -> Option<Instant> {
         let heartbeat =
             earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
-        let regular = earlier(heartbeat, Some(self.next_sweep));
+        // Without events, there is nothing to sweep.
+        let sweep = Some(self.next_sweep).filter(|_| self.slots.used() > 0);
+        let regular = earlier(heartbeat, sweep);
         earlier(earlier(self.slots.next_deadline(), self.lanes.next_timeout()), regular)
     }
 
@@ -381,6 +383,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
             let soon = self.last_heartbeat + self.config.heartbeat / FULL_HEARTBEATS;
             self.next_heartbeat = self.next_heartbeat.min(soon);
         }
+    }
+
+    /// Returns true if it is time to look for what waits in vain.
+    fn is_sweep_due(&self, now: Instant) -> bool {
+        self.next_sweep <= now && self.slots.used() > 0
     }
 
     /// Gives up fragments that were announced on lanes whose connection has been gone for as long

@@ -10,6 +10,7 @@ use std::{
     mem::MaybeUninit,
     net::SocketAddr,
     os::fd::AsFd as _,
+    pin::Pin,
     task::{Context, Poll, ready},
 };
 
@@ -21,6 +22,7 @@ use evb_core::wire::{
 };
 use socket2::SockRef;
 use tokio::net::TcpStream;
+use tokio_util::io::poll_read_buf;
 
 use crate::{
     class::TrafficClass,
@@ -253,13 +255,9 @@ impl ControlLink {
                     &mut protected.incoming
                 }
             };
-            ready!(self.stream.poll_read_ready(cx))?;
             into.reserve(READ_SIZE);
-            match self.stream.try_read_buf(into) {
-                Ok(0) => return Poll::Ready(Err(LinkError::Closed)),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error.into())),
+            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, into))? == 0 {
+                return Poll::Ready(Err(LinkError::Closed));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The source's end of a lane over datagrams.
 
 use std::{
-    ops::Range,
     task::{Context, Poll},
     time::Duration,
 };
@@ -10,7 +9,7 @@ use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{LaneEnd, Progress, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
-use super::End;
+use super::{End, Scratch};
 
 /// Time after which announcing on a lane whose socket was full is tried again.
 const LATER: Duration = Duration::from_millis(1);
@@ -22,7 +21,7 @@ impl End for SourceDatagrams {
         role: &mut SourceRole,
         lane: LaneIndex,
         now: Instant,
-        _ranges: &mut Vec<Range<u64>>,
+        _: &mut Scratch,
     ) -> Result<Progress, LaneEnd> {
         self.poll_recv(cx, role.records(), lane, now)
     }

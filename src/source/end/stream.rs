@@ -1,15 +1,12 @@
 //! The source's end of a lane over a stream.
 
-use std::{
-    ops::Range,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd};
 use evb_shaper::{Departure, role::SourceRole};
 
-use super::End;
+use super::{End, Scratch};
 
 impl End for SourceEnd {
     fn poll_input(
@@ -18,12 +15,13 @@ impl End for SourceEnd {
         role: &mut SourceRole,
         lane: LaneIndex,
         _now: Instant,
-        ranges: &mut Vec<Range<u64>>,
+        Scratch { ranges, buffers }: &mut Scratch,
     ) -> Result<Progress, LaneEnd> {
         let core = role.records();
+        self.borrow_buffer(buffers);
         loop {
             match self.poll_recv(cx, ranges) {
-                Poll::Pending => return Ok(Progress::Drained),
+                Poll::Pending => break,
                 Poll::Ready(Ok(FromBuilder::Grant { end: to })) => {
                     let waited = self.note_grant(core.granted(lane));
                     waited.into_iter().for_each(|waited| core.record_grant_wake(waited));
@@ -35,6 +33,8 @@ impl End for SourceEnd {
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
+        self.return_buffer(buffers);
+        Ok(Progress::Drained)
     }
 
     fn poll_flush(

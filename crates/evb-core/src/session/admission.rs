@@ -25,8 +25,8 @@ pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);
 /// Time without an acknowledgement after which the kernel closes a control connection.
 pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
-/// Time without an acknowledgement after which the kernel closes the connection of a lane. A dead
-/// host is detected within the same time.
+/// Time for which sent bytes may lack an acknowledgement before the kernel closes the connection of
+/// a lane.
 pub const LANE_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 /// The rule for opening a lane at a builder: only sources of the builder's run and epoch may open

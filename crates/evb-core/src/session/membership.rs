@@ -12,9 +12,9 @@ use crate::{
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
 };
 
-/// Time without a message after which a role treats the supervisor as lost, unless eight periods of
-/// heartbeats take longer. This limit is twice the time after which the supervisor treats a silent
-/// peer as down.
+/// Time without a message after which a role treats the supervisor as lost, unless four periods of
+/// heartbeats take longer. This limit is longer than the time after which the supervisor treats a
+/// silent peer as down.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Time limit for one attempt to register again. While the network is interrupted, the kernel
@@ -281,7 +281,7 @@ impl Membership {
             nanos => Duration::from_nanos(nanos),
         };
         self.silence =
-            SILENCE.max(Duration::from_nanos(registered.parameters.heartbeat_ns.saturating_mul(8)));
+            SILENCE.max(Duration::from_nanos(registered.parameters.heartbeat_ns.saturating_mul(4)));
         self.state = State::Up { heard: now };
         Ok(Some(MembershipEvent::Registered(registered)))
     }

@@ -93,7 +93,7 @@ pub struct RunPlan {
     /// Time between interim reports of sources and builders; zero for no interim reports.
     pub report_period: Duration,
     /// Time of silence after which a source counts as down, and a builder gets no more events. In a
-    /// run with more than 250 sources, a source has at least four of its heartbeats' periods.
+    /// run with more than 64 sources, a source has at least three of its heartbeats' periods.
     pub down_after: Duration,
     /// Time without any source or any builder after which the run fails.
     pub give_up_after: Duration,
@@ -299,15 +299,16 @@ pub const SLOTS_BESIDE: u64 = 2;
 const BATCHES_IN_SLOTS: u32 = 2;
 
 /// Number of sources whose heartbeats fit into one period of heartbeats. With more sources, each
-/// sends and gets its heartbeats more rarely.
-const BEATS_PER_PERIOD: usize = 250;
+/// sends and gets its heartbeats and sends its reports more rarely, so that an idle system of
+/// thousands of sources needs little processor time.
+const BEATS_PER_PERIOD: usize = 64;
 
 /// Most periods between two heartbeats of a source, so that a source that fails is noticed within
 /// seconds.
-const MOST_PERIODS: usize = 4;
+const MOST_PERIODS: usize = 16;
 
 /// Number of periods of its own heartbeats after which a silent source counts as down.
-const PERIODS_UNTIL_DOWN: u32 = 4;
+const PERIODS_UNTIL_DOWN: u32 = 3;
 
 /// Number of sources up to which decisions are sent at once.
 const FEW_SOURCES: usize = 256;
@@ -369,7 +370,8 @@ impl RunPlan {
         !boot_id.is_empty() && boot_id == self.boot_id
     }
 
-    /// Returns the reply to a peer that is admitted and sends that often.
+    /// Returns the reply to a peer that is admitted and sends a heartbeat that often. The peer
+    /// reports at most as often.
     pub(super) fn welcome(
         &self,
         heartbeat: Duration,
@@ -378,6 +380,8 @@ impl RunPlan {
         shared_clock: bool,
     ) -> Welcome {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let is_reported = !self.report_period.is_zero();
+        let report = if is_reported { self.report_period.max(heartbeat) } else { Duration::ZERO };
         let parameters = RunParameters {
             slots: self.slots,
             deadline_ns: nanos(self.deadline),
@@ -387,7 +391,7 @@ impl RunPlan {
             shared_clock,
             lease_ns: nanos(self.lease),
             patience_ns: nanos(self.patience),
-            report_ns: nanos(self.report_period),
+            report_ns: nanos(report),
         };
         Welcome {
             epoch: self.epoch.number(),

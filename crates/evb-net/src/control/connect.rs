@@ -166,12 +166,31 @@ async fn connect_one(
     congestion::choose(SockRef::from(&socket), congestion_control);
     if let Some(bind) = bind {
         let fault = |reason| ConnectError::Bind { bind, reason };
+        leave_port_to_connect(&socket);
         socket.bind(&SocketAddr::new(bind, 0).into()).map_err(fault)?;
     }
     let socket = TcpSocket::from_std_stream(socket.into());
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, socket.connect(address));
     connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(unreachable)
 }
+
+/// Lets the kernel choose the port of a bound socket when it connects (ip(7),
+/// `IP_BIND_ADDRESS_NO_PORT`). A port that `bind` chooses must be free for all destinations, so that
+/// the kernel searches for milliseconds if an address has thousands of connections, and finds none
+/// beyond the number of ports.
+#[cfg(target_os = "linux")]
+fn leave_port_to_connect(socket: &Socket) {
+    // If the option cannot be set, `bind` chooses the port.
+    let _ = crate::sys_option::set(
+        std::os::fd::AsFd::as_fd(socket),
+        libc::IPPROTO_IP,
+        libc::IP_BIND_ADDRESS_NO_PORT,
+        &1_i32,
+    );
+}
+
+#[cfg(not(target_os = "linux"))]
+fn leave_port_to_connect(_: &Socket) {}
 
 /// Connects to the supervisor and performs the handshake without a key: [`connect_secured`] with
 /// [`Security::None`].

@@ -10,7 +10,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::{ConnectError, ControlLink, Incoming, LinkError, OUTGOING_LIMIT, connect, encode_into};
+use super::{ConnectError, ControlLink, Incoming, LinkError, OUTGOING_LIMIT, connect, encode_into, open};
 
 fn hello() -> Hello {
     Hello::new(Peer::Source(SourceId::new(3)), Peer::Supervisor)
@@ -133,4 +133,18 @@ async fn errors_tell_unreachable_from_refused_from_foreign() {
     assert!(matches!(connect(&address, None, &mine).await.unwrap_err(), ConnectError::Unreachable { .. }));
     let bind = Some("192.0.2.1".parse().unwrap());
     assert!(matches!(connect(&address, bind, &mine).await.unwrap_err(), ConnectError::Bind { .. }));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_bound_connection_leaves_its_port_to_connect() {
+    use std::os::fd::AsFd as _;
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let bind = "127.0.0.1".parse().unwrap();
+    let stream = open(&address.to_string(), Some(bind), None).await.unwrap();
+    assert_eq!(stream.local_addr().unwrap().ip(), bind);
+    let option = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+    assert_eq!(crate::sys_option::get::<i32>(stream.as_fd(), option.0, option.1).unwrap(), 1);
 }

@@ -1,9 +1,9 @@
 //! The options of lanes' sockets.
 
-use std::{io, net::SocketAddr, os::fd::AsFd as _, time::Duration};
+use std::{io, net::SocketAddr, os::fd::AsFd as _};
 
 use evb_core::{session::LANE_UNACKNOWLEDGED, units::Bytes};
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::{class::TrafficClass, congestion, udp::UdpOptions};
@@ -78,11 +78,11 @@ impl LaneOptions {
         stream.set_nodelay(self.nodelay)?;
         let socket = SockRef::from(stream);
         congestion::keep(SockRef::from(stream), self.congestion_control.as_deref());
-        let second = Duration::from_secs(1);
-        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(second).with_interval(second))?;
         if let Some(size) = self.send_buffer {
             socket.set_send_buffer_size(size.as_usize())?;
         }
+        // A lane needs no keepalive: a peer that is dead while the lane is idle is noticed on its
+        // control connection. Probes on the lanes of thousands of sources would cost a core.
         #[cfg(target_os = "linux")]
         socket.set_tcp_user_timeout(Some(LANE_UNACKNOWLEDGED))?;
         TrafficClass { dscp: self.dscp, priority: self.priority }.apply(stream.as_fd())

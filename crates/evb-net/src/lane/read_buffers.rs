@@ -11,7 +11,7 @@ use bytes::BytesMut;
 /// its own: the beginning of a record whose rest has not arrived.
 const REST: usize = 2 << 10;
 /// Read buffers that the lanes of a task share. A lane has a buffer while it is read, and keeps it
-/// only if many bytes of an incomplete record remain, so that thousands of lanes need little memory.
+/// only if many bytes of an incomplete record remain. So thousands of lanes need little memory.
 #[derive(Debug, Default)]
 pub struct ReadBuffers {
     spare: Option<BytesMut>,

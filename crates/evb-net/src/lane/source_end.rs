@@ -25,6 +25,7 @@ use tokio_util::io::poll_read_buf;
 use super::{
     LaneEnd,
     answer_sampler::AnswerSampler,
+    read_buffers::ReadBuffers,
     sealed::{PIECES, Sealing},
 };
 use crate::{handshake::Channel, security::Opener, sys_tcp};
@@ -102,7 +103,7 @@ impl SourceEnd {
         let answers = AnswerSampler::of(stream.as_fd());
         Self {
             stream,
-            incoming: BytesMut::with_capacity(READ_SIZE),
+            incoming: BytesMut::new(),
             announcements: BytesMut::new(),
             queue: VecDeque::new(),
             current: None,
@@ -128,6 +129,25 @@ impl SourceEnd {
     pub fn is_flushed(&self) -> bool {
         let has_left = self.protected.as_ref().is_none_or(|protected| protected.sealing.is_idle());
         self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none() && has_left
+    }
+
+    /// Gives this end a read buffer from `buffers`, unless it has kept one. Without this, the end
+    /// allocates a buffer of its own.
+    pub fn borrow_buffer(&mut self, buffers: &mut ReadBuffers) {
+        buffers.lend(self.read_buffer());
+    }
+
+    /// Returns the read buffer to `buffers`, unless many bytes of a record remain in it.
+    pub fn return_buffer(&mut self, buffers: &mut ReadBuffers) {
+        buffers.take_back(self.read_buffer());
+    }
+
+    /// Returns the buffer into which the socket is read.
+    fn read_buffer(&mut self) -> &mut BytesMut {
+        match &mut self.protected {
+            None => &mut self.incoming,
+            Some(protected) => &mut protected.opener.sealed,
+        }
     }
 
     /// Polls for the builder's next record; the ranges of a commit are put into `ranges`.

@@ -71,6 +71,8 @@ pub struct BuilderRole {
     admission: Admission,
     /// State of each lane.
     lanes: Vec<LaneState>,
+    /// Sources that are up according to the latest roster.
+    up: SourceSet,
     /// Lanes whose connections are to be dropped.
     closing: LaneSet,
     /// Lanes that have records to send, but whose sources have not been sent the answer to their
@@ -112,6 +114,7 @@ impl BuilderRole {
             core,
             admission,
             lanes: vec![LaneState::Closed; count],
+            up: SourceSet::default(),
             closing: LaneSet::default(),
             withheld: LaneSet::default(),
             opened: LaneSet::default(),
@@ -310,7 +313,7 @@ impl BuilderRole {
         Ok(())
     }
 
-    /// Handles a new roster, and drops the lanes of sources that are down.
+    /// Handles a new roster, and drops the lanes of sources that it takes out of service.
     fn handle_roster(&mut self, roster: &Roster, now: Instant) -> Result<(), RoleFault> {
         let sources = self.plan.sources();
         if !roster.sources.iter().copied().eq(sources.iter().map(|source| u32::from(source.number()))) {
@@ -323,7 +326,7 @@ impl BuilderRole {
         };
         let (up, awaited) = (indices(&roster.up)?, indices(&roster.awaited)?);
         self.core.handle_roster(roster.version, up.clone(), awaited, now);
-        self.drop_lanes_but(&up, now);
+        self.drop_lanes_but(up, now);
         Ok(())
     }
 }

@@ -102,11 +102,15 @@ impl BuilderRole {
         self.end_lane(lane, cause, now);
     }
 
-    /// Drops the lanes of sources that are down. The connection of a frozen source stays open, and
-    /// if its lane were kept, a few frozen sources could hold the whole budget with their grants.
-    /// When a frozen source resumes, it connects again (docs/reference/protocol.md LANE-23).
-    pub(super) fn drop_lanes_but(&mut self, up: &SourceSet, now: Instant) {
-        for lane in LaneIndex::all(self.lanes.len()).filter(|lane| !up.contains(lane.get())) {
+    /// Drops the lanes of sources that were up and are down now. The connection of a frozen source
+    /// stays open, and if its lane were kept, a few frozen sources could hold the whole budget with
+    /// their grants. When a frozen source resumes, it connects again (docs/reference/protocol.md
+    /// LANE-23). A lane of a source that was down before is new: the roster that has its source up
+    /// is on its way.
+    pub(super) fn drop_lanes_but(&mut self, up: SourceSet, now: Instant) {
+        let before = core::mem::replace(&mut self.up, up);
+        let gone: LaneSet = before.iter_without(&self.up).map(LaneIndex::new).collect();
+        for lane in gone.iter() {
             if self.lanes[lane] != LaneState::Closed {
                 self.drop_lane(lane, &"its source is down", now);
             }

@@ -199,6 +199,23 @@ fn lanes_of_sources_that_are_down_are_dropped() {
 }
 
 #[test]
+fn a_lane_may_open_before_the_roster_that_has_its_source_up() {
+    let mut role = open();
+    let say = |role: &mut BuilderRole, version, up: &[u32], now| {
+        role.handle_supervisor(said(Message::Roster(roster(version, up, &[(2, 1)]))), now);
+        told(role, now)
+    };
+    assert_eq!(say(&mut role, 2, &[8], at(5)), "close 0");
+    admit(&mut role, &hello(SOURCE, 2, 1), at(6));
+    role.handle_lane_up(LaneIndex::new(0));
+    told(&mut role, at(6));
+    assert_eq!(say(&mut role, 3, &[8], at(7)), "", "the roster is older than the lane");
+    assert!(role.core().is_lane_connected(LaneIndex::new(0)));
+    assert_eq!(say(&mut role, 4, &UP, at(8)), "");
+    assert_eq!(say(&mut role, 5, &[8], at(9)), "close 0");
+}
+
+#[test]
 fn events_go_to_the_sink_and_back() {
     let mut role = open();
     assign(&mut role, 1, at(10));
