@@ -58,7 +58,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 fn reference(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Result<f64> {
     let shape = network.shape();
     let before = network.ports()?;
-    let carried = iperf::streams(network, &twin::pairs(shape), bench.seconds)?.carried;
+    let carried = iperf::streams(network, &twin::pairs(shape), 1, bench.seconds)?.carried;
     let drops: u64 = since(&before, network.ports()?).values().map(|port| port.drops).sum();
     let share = carried / shape.carries();
     report.note(format!(

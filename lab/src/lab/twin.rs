@@ -8,7 +8,7 @@ use evb_core::{
     id::{BuilderId, Peer, SourceId},
     units::{Bytes, Rate},
 };
-use evb_sim::{Flow, FlowsReport, NetworkModel, RawFlows, Scenario, Service, SimReport, Trunk};
+use evb_sim::{Flow, NetworkModel, RawFlows, Scenario, Service, SimReport, Trunk};
 
 use super::network::{self, Shape};
 
@@ -68,12 +68,14 @@ pub(crate) fn system(config: &Path, shape: Shape) -> Result<SimReport> {
     scenario.run().map_err(|error| anyhow!("the simulation of {}: {error}", config.display()))
 }
 
-/// Simulates one raw stream from each source to each builder.
-pub(crate) fn streams(shape: Shape) -> Result<FlowsReport> {
+/// Simulates `each` raw streams from each source to each builder. Returns the rates of the streams
+/// of each pair in Mbit/s.
+pub(crate) fn streams(shape: Shape, each: usize) -> Result<Vec<f64>> {
     let flow = |(from, to)| Flow { from: source(from), to: builder(to) };
-    let flows = pairs(shape).into_iter().map(flow).collect();
+    let flows = pairs(shape).into_iter().flat_map(|pair| vec![flow(pair); each]).collect();
     let raw = RawFlows { network: model(shape), flows, warm_up: WARM_UP, span: SPAN, seed: SEED };
-    raw.run().map_err(|error| anyhow!("the simulation of raw streams: {error}"))
+    let report = raw.run().map_err(|error| anyhow!("the simulation of raw streams: {error}"))?;
+    Ok(megabits(&report.rates).chunks(each).map(|of_pair| of_pair.iter().sum()).collect())
 }
 
 /// Returns all pairs of a source and a builder.

@@ -44,15 +44,16 @@ pub(crate) fn run(network: &Network, seconds: f64) -> Result<Received> {
 
 /// Rates of streams while all of them send.
 pub(crate) struct Streams {
-    /// Payload rate of each stream in Mbit/s.
+    /// Payload rate of the streams of each pair in Mbit/s.
     pub(crate) rates: Vec<f64>,
     /// L2 rate of the switches' ports to the builders in bit/s, by the counters of the switches.
     pub(crate) carried: f64,
 }
 
-/// Runs a stream for each pair of a source and a builder, and measures after a warm-up.
-pub(crate) fn streams(network: &Network, pairs: &[(u16, u16)], seconds: f64) -> Result<Streams> {
+/// Runs `each` streams for each pair of a source and a builder, and measures after a warm-up.
+pub(crate) fn streams(network: &Network, pairs: &[(u16, u16)], each: usize, seconds: f64) -> Result<Streams> {
     let (warm_up, asked) = (WARM_UP.as_secs().to_string(), seconds.ceil().to_string());
+    let each = each.to_string();
     let (mut begun, mut ended) = (None, None);
     let bytes = || -> Result<(u64, Instant)> {
         let ports = network.ports()?;
@@ -67,7 +68,7 @@ pub(crate) fn streams(network: &Network, pairs: &[(u16, u16)], seconds: f64) -> 
         ended = Some(bytes()?);
         Ok(())
     };
-    let said = talk(network, pairs, &["-t", &asked, "-O", &warm_up], during)?.0;
+    let said = talk(network, pairs, &["-t", &asked, "-O", &warm_up, "-P", &each], during)?.0;
     let rate = |said: &String| {
         let said = serde_json::from_str(said).context("reading what iperf3 says")?;
         Ok(rate(&said, "sum_received")? / 1e6)

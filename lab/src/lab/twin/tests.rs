@@ -28,7 +28,7 @@ fn raw_streams_of_the_twin_share_by_trunk() {
     let tree = Tree::Merge { first: 2, each: LINK };
     let shape =
         Shape { sources: 3, builders: 1, rate: 50_000_000, port_buffer: 96 * 1024, tree, ..Shape::PLAIN };
-    let rates = megabits(&streams(shape).unwrap().rates);
+    let rates = streams(shape, 2).unwrap();
     assert!((rates[2] / (rates[0] + rates[1]) - 1.0).abs() < 0.05, "{rates:?}");
 }
 
