@@ -131,7 +131,7 @@ enum Scenario {
     Rcnp,
     /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput beside
     /// that of `iperf3`, with and without the trunks in the configuration.
-    Trunks,
+    Trunks(trunks::TrunksArgs),
     /// Eight sources behind two trunks and three builders, at ports that serve the trunks in turn:
     /// shares of raw streams and of evb, beside the simulator's.
     Hotspot,
@@ -214,7 +214,9 @@ impl Scenario {
     /// Returns the default transports of a scenario.
     fn usual_transports(&self) -> Transports {
         match self {
-            Self::Chaos(_) | Self::Soak(_) | Self::Deaths | Self::Trunks | Self::Hotspot => Transports::Both,
+            Self::Chaos(_) | Self::Soak(_) | Self::Deaths | Self::Trunks(_) | Self::Hotspot => {
+                Transports::Both
+            }
             _ => Transports::Tcp,
         }
     }
@@ -270,7 +272,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Stops(args) => stops::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
         Scenario::Rcnp => rcnp::run(&bench)?,
-        Scenario::Trunks => trunks::run(&bench)?,
+        Scenario::Trunks(args) => trunks::run(&bench, args)?,
         Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
         Scenario::Qos => qos::run(&bench)?,

@@ -38,12 +38,18 @@ fn line(shape: Shape, rate: u64) -> Rate {
     Rate::from_bits_per_second(bits.round() as u64)
 }
 
+/// Returns the buffer with which the simulator has a queue of this size in bytes, behind the token
+/// bucket: the simulator counts the bucket as a part of the buffer, and the lab does not.
+fn queue(bytes: u64) -> Bytes {
+    Bytes::new(bytes) + BUCKET
+}
+
 /// Returns the network of a shape.
 fn model(shape: Shape) -> NetworkModel {
     let trunk = |trunk: &network::Trunk| Trunk {
         name: trunk.name.to_owned(),
         rate: line(shape, trunk.link.rate),
-        buffer: Bytes::new(trunk.link.buffer),
+        buffer: queue(trunk.link.buffer),
         above: trunk.above,
         members: trunk.sources.clone().map(source).chain(trunk.builders.clone().map(builder)).collect(),
     };
@@ -51,7 +57,7 @@ fn model(shape: Shape) -> NetworkModel {
     NetworkModel {
         link_rate: rate,
         host_rate: rate,
-        port_buffer: Bytes::new(shape.port_buffer),
+        port_buffer: queue(shape.port_buffer),
         trunks: shape.trunks().iter().map(trunk).collect(),
         service: if shape.has_turns() { Service::Turns } else { Service::Arrivals },
         mtu: shape.mtu as u32,

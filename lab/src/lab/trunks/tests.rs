@@ -5,7 +5,7 @@ use super::{super::network::PortCount, *};
 fn outcome(transport: Transport) -> Outcome {
     let summary = json!({ "rates": { "payload_bytes_per_s": 50e6 } });
     let mut outcome = Outcome::of_summary(summary);
-    outcome.shape = shape(Tree::Two(NARROW));
+    outcome.shape = shape(250_000_000, networks(250_000_000)[0].1);
     outcome.system = System::new(Mode::Credit, FRAGMENT).over(transport);
     outcome
 }
@@ -28,4 +28,11 @@ fn only_trunks_are_described() {
     outcome.ports =
         [("b1", count), ("trunk core down", count)].map(|(port, count)| (port.to_owned(), count)).into();
     assert_eq!(busiest(&outcome), "trunk core down 2.5 MB, 3 drops");
+}
+
+#[test]
+fn the_trunk_binds_in_every_network() {
+    for (name, tree) in networks(250_000_000) {
+        assert_eq!(shape(250_000_000, tree).carries(), 500e6, "{name}");
+    }
 }
