@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
+use serde_json::Value;
 
 use super::{
     bench::{Bench, since},
@@ -113,9 +114,12 @@ fn case(
     beside_twin(&config, network.shape(), report, name, &outcomes)?;
     let careless = bench.run(network, &format!("{name} unstated"), system.without_trunks())?;
     report.add(&careless);
+    report.note(format!("{name} unstated: {}", worst_paths(&careless)));
     let (what, drops) =
         (format!("{name}: packets dropped if the trunks are not stated"), careless.drops() as f64);
     report.holds(&what, drops, Bound::AtLeast(1.0));
+    let named = careless.summary["paths"].as_array().map_or(0, Vec::len);
+    report.yes(&format!("{name}: the worst paths are named, at most ten"), (1..=10).contains(&named));
     report.holds_timed(&what, drops, Bound::AtLeast(CARELESS_DROPS));
     Ok(())
 }
@@ -156,6 +160,20 @@ fn beside_iperf(outcome: &Outcome, beside: f64) -> f64 {
         Transport::Udp => system.fragment,
     };
     outcome.goodput() / network_capacity(*shape, system.transport, fits) / beside
+}
+
+/// Describes the paths on which most data were sent again, by evb's report.
+fn worst_paths(outcome: &Outcome) -> String {
+    let paths = outcome.summary["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let count = |path: &Value, key: &str| path[key].as_u64().unwrap_or_default();
+    let again = |path: &Value| count(path, "tcp_retransmits") + count(path, "resends");
+    let path = |path: &Value| format!("s{} to b{} {}", path["source"], path["builder"], again(path));
+    let named: Vec<String> = paths.iter().map(path).collect();
+    if named.is_empty() {
+        "no path is named on which data were sent again".to_owned()
+    } else {
+        format!("most was sent again on the paths {}", named.join(", "))
+    }
 }
 
 /// Describes the traffic on the trunks.

@@ -36,3 +36,14 @@ fn the_trunk_binds_in_every_network() {
         assert_eq!(shape(250_000_000, tree).carries(), 500e6, "{name}");
     }
 }
+
+#[test]
+fn the_worst_paths_are_described() {
+    let mut outcome = outcome(Transport::Tcp);
+    assert_eq!(worst_paths(&outcome), "no path is named on which data were sent again");
+    outcome.summary["paths"] = json!([
+        { "source": 3, "builder": 1, "tcp_retransmits": 40, "resends": 2 },
+        { "source": 1, "builder": 4, "tcp_retransmits": 7, "resends": 0 },
+    ]);
+    assert_eq!(worst_paths(&outcome), "most was sent again on the paths s3 to b1 42, s1 to b4 7");
+}
