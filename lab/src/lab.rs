@@ -16,9 +16,9 @@ mod bench;
 mod reference;
 mod incast;
 mod fill;
+mod twin;
 mod trunks;
 mod hotspot;
-mod twin;
 mod calibrate;
 mod stops;
 mod babar;
@@ -129,8 +129,8 @@ enum Scenario {
     /// The RCNP event builder, with 4 sources and 4 builders that request data from one source at a
     /// time: event rates by event size.
     Rcnp,
-    /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput beside
-    /// that of `iperf3`, with and without the trunks in the configuration.
+    /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput
+    /// beside that of `iperf3`, with and without the trunks in the configuration.
     Trunks(trunks::TrunksArgs),
     /// Eight sources behind two trunks and three builders, at ports that serve the trunks in turn:
     /// shares of raw streams and of evb, beside the simulator's.

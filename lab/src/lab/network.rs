@@ -10,8 +10,8 @@
 //! tree (`tree`).
 
 mod claim;
-mod trains;
 mod tree;
+mod trains;
 
 use std::{
     collections::BTreeMap,
@@ -47,8 +47,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// One source and one builder at one switch of 1 Gbit/s, without trains; a base from which other
-    /// shapes are derived.
+    /// One source and one builder at one switch of 1 Gbit/s, without trains; a base from which
+    /// other shapes are derived.
     pub(crate) const PLAIN: Self = Self {
         sources: 1,
         builders: 1,
@@ -98,13 +98,13 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn up(shape: Shape) -> Result<Self> {
         trains::check(shape)?;
-        tree::check(shape)?;
+        tree::check(shape, trains::LEAST_BUFFER)?;
         let claim = claim()?;
         run("ip", &["netns", "add", SWITCH])?;
         // From here on, dropping `network` removes all namespaces, even after an error.
         let network = Self { shape, claim, names: Vec::new() };
         network.silence(SWITCH)?;
-        network.lay_trunks()?;
+        tree::lay(&network)?;
         // The machine's firewall rules must not apply to bridges, because they would cost
         // processor time that the hosts need.
         for table in ["iptables", "ip6tables", "arptables"] {
@@ -154,10 +154,10 @@ impl Network {
             "ip",
             &[&["-n", &space, "route", "replace", "10.77.0.0/16", "dev", "e0"], &congestion[..]].concat(),
         )?;
-        run("ip", &["-n", SWITCH, "link", "set", &port, "master", &self.bridge_of(host), "up"])?;
+        run("ip", &["-n", SWITCH, "link", "set", &port, "master", &tree::bridge_of(self.shape, host), "up"])?;
         self.limit_host(host, self.shape.rate)?;
         if self.shape.has_turns() && host.starts_with('b') {
-            return self.take_turns(host);
+            return tree::take_turns(self, host);
         }
         self.limit_port(host, self.shape.rate)
     }

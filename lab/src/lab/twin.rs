@@ -18,7 +18,7 @@ const LINE_ONLY: f64 = 24.0;
 /// Token bucket of the lab's ports and hosts without trains, which the simulator imitates.
 const BUCKET: Bytes = Bytes::kib(16);
 /// Number of events of a simulated run.
-const EVENTS: u64 = 600;
+const EVENTS: u64 = 1500;
 /// Simulated time before raw streams are measured, and of their measurement.
 const WARM_UP: Duration = Duration::from_secs(5);
 const SPAN: Duration = Duration::from_secs(20);

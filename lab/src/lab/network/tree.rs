@@ -145,73 +145,72 @@ fn bridge(trunk: Option<usize>) -> String {
     format!("br{}", trunk.map_or(0, |trunk| trunk + 1))
 }
 
-impl Network {
-    /// Returns the bridge to which a host is connected.
-    pub(super) fn bridge_of(&self, host: &str) -> String {
-        bridge(self.shape.trunks().iter().position(|trunk| trunk.is_home_of(host)))
-    }
-
-    /// Creates the bridges and the trunks between them.
-    pub(super) fn lay_trunks(&self) -> Result<()> {
-        let trunks = self.shape.trunks();
-        for at in std::iter::once(None).chain((0..trunks.len()).map(Some)) {
-            run("ip", &["-n", SWITCH, "link", "add", &bridge(at), "type", "bridge"])?;
-            run("ip", &["-n", SWITCH, "link", "set", &bridge(at), "up"])?;
-        }
-        for (position, trunk) in trunks.iter().enumerate() {
-            let (near, far) = (format!("t{position}-down"), format!("t{position}-up"));
-            run("ip", &["-n", SWITCH, "link", "add", &near, "type", "veth", "peer", "name", &far])?;
-            for (device, at) in [(&near, trunk.above), (&far, Some(position))] {
-                self.set_packets(SWITCH, device)?;
-                run("ip", &["-n", SWITCH, "link", "set", device, "master", &bridge(at), "up"])?;
-                self.limit(SWITCH, device, trunk.link)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the port to a host serve incoming trunks in turn. The kernel's `htb` serves classes
-    /// that borrow from their parent by deficit round robin; packets are told apart by the source
-    /// host.
-    pub(super) fn take_turns(&self, host: &str) -> Result<()> {
-        let (shape, port) = (self.shape, format!("p-{host}"));
-        let trunks = shape.trunks();
-        let rate = format!("{}bit", shape.rate);
-        let (limit, quantum) = (shape.port_part().to_string(), (shape.mtu + ETHERNET).to_string());
-        let bucket = self.bucket().to_string();
-        let tc = |what: &[&str], more: &[&str]| {
-            run("tc", &[&["-n", SWITCH], what, &["dev", &port], more].concat()).map(drop)
-        };
-        // The last class is that of the switch's own hosts.
-        let own = format!("{}", trunks.len() + 2);
-        tc(&["qdisc", "replace"], &["root", "handle", "1:", "htb", "default", &own])?;
-        let whole = ["htb", "rate", &rate, "burst", &bucket, "cburst", &bucket, "quantum", &quantum];
-        tc(&["class", "add"], &[&["parent", "1:", "classid", "1:1"], &whole[..]].concat())?;
-        // Only the port limits a class: its own ceiling is far above the rate of the port.
-        let ceiling = format!("{}bit", shape.rate * 100);
-        for number in 2..trunks.len() + 3 {
-            let class = format!("1:{number}");
-            let part = ["htb", "rate", OWN_RATE, "ceil", &ceiling, "cburst", &bucket, "quantum", &quantum];
-            tc(&["class", "add"], &[&["parent", "1:1", "classid", &class], &part[..]].concat())?;
-            tc(&["qdisc", "add"], &["parent", &class, "bfifo", "limit", &limit])?;
-        }
-        for sender in self.hosts() {
-            let Some(trunk) = trunks.iter().position(|trunk| trunk.is_home_of(&sender)) else { continue };
-            let (class, from) = (format!("1:{}", trunk + 2), format!("{}/32", super::address(&sender)?));
-            let matched = ["u32", "match", "ip", "src", &from, "flowid", &class];
-            tc(&["filter", "add"], &[&["parent", "1:", "protocol", "ip"], &matched[..]].concat())?;
-        }
-        Ok(())
-    }
+/// Returns the bridge to which a host is connected.
+pub(super) fn bridge_of(shape: Shape, host: &str) -> String {
+    bridge(shape.trunks().iter().position(|trunk| trunk.is_home_of(host)))
 }
 
-/// Rejects trees that the lab cannot build.
-pub(super) fn check(shape: Shape) -> Result<()> {
+/// Creates the bridges and the trunks between them.
+pub(super) fn lay(network: &Network) -> Result<()> {
+    let trunks = network.shape.trunks();
+    for at in std::iter::once(None).chain((0..trunks.len()).map(Some)) {
+        run("ip", &["-n", SWITCH, "link", "add", &bridge(at), "type", "bridge"])?;
+        run("ip", &["-n", SWITCH, "link", "set", &bridge(at), "up"])?;
+    }
+    for (position, trunk) in trunks.iter().enumerate() {
+        let (near, far) = (format!("t{position}-down"), format!("t{position}-up"));
+        run("ip", &["-n", SWITCH, "link", "add", &near, "type", "veth", "peer", "name", &far])?;
+        for (device, at) in [(&near, trunk.above), (&far, Some(position))] {
+            network.set_packets(SWITCH, device)?;
+            run("ip", &["-n", SWITCH, "link", "set", device, "master", &bridge(at), "up"])?;
+            network.limit(SWITCH, device, trunk.link)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the port to a host serve incoming trunks in turn. The kernel's `htb` serves classes
+/// that borrow from their parent by deficit round robin; packets are told apart by the source
+/// host.
+pub(super) fn take_turns(network: &Network, host: &str) -> Result<()> {
+    let (shape, port) = (network.shape, format!("p-{host}"));
+    let trunks = shape.trunks();
+    let rate = format!("{}bit", shape.rate);
+    let (limit, quantum) = (shape.port_part().to_string(), (shape.mtu + ETHERNET).to_string());
+    let bucket = network.bucket().to_string();
+    let tc = |what: &[&str], more: &[&str]| {
+        run("tc", &[&["-n", SWITCH], what, &["dev", &port], more].concat()).map(drop)
+    };
+    // The last class is that of the switch's own hosts.
+    let own = format!("{}", trunks.len() + 2);
+    tc(&["qdisc", "replace"], &["root", "handle", "1:", "htb", "default", &own])?;
+    let whole = ["htb", "rate", &rate, "burst", &bucket, "cburst", &bucket, "quantum", &quantum];
+    tc(&["class", "add"], &[&["parent", "1:", "classid", "1:1"], &whole[..]].concat())?;
+    // Only the port limits a class: its own ceiling is far above the rate of the port.
+    let ceiling = format!("{}bit", shape.rate * 100);
+    for number in 2..trunks.len() + 3 {
+        let class = format!("1:{number}");
+        let part = ["htb", "rate", OWN_RATE, "ceil", &ceiling, "cburst", &bucket, "quantum", &quantum];
+        tc(&["class", "add"], &[&["parent", "1:1", "classid", &class], &part[..]].concat())?;
+        tc(&["qdisc", "add"], &["parent", &class, "bfifo", "limit", &limit])?;
+    }
+    for sender in network.hosts() {
+        let Some(trunk) = trunks.iter().position(|trunk| trunk.is_home_of(&sender)) else { continue };
+        let (class, from) = (format!("1:{}", trunk + 2), format!("{}/32", super::address(&sender)?));
+        let matched = ["u32", "match", "ip", "src", &from, "flowid", &class];
+        tc(&["filter", "add"], &[&["parent", "1:", "protocol", "ip"], &matched[..]].concat())?;
+    }
+    Ok(())
+}
+
+/// Rejects trees that the lab cannot build. `least` is the smallest buffer that carries trains, in
+/// bytes.
+pub(super) fn check(shape: Shape, least: u64) -> Result<()> {
     ensure!(
         !(shape.trains && shape.has_turns()),
         "ports that serve trunks in turn carry single packets only, without --trains"
     );
-    let least = if shape.trains { super::trains::LEAST_BUFFER } else { shape.frame() as u64 };
+    let least = if shape.trains { least } else { shape.frame() as u64 };
     for trunk in shape.trunks() {
         let Trunk { name, link, .. } = &trunk;
         ensure!(link.rate > 0, "the trunk {name} needs a rate");

@@ -63,6 +63,7 @@ fn the_ends_of_trunks_are_counted_by_name() {
 
 #[test]
 fn impossible_trunks_are_refused() {
+    let check = |shape| check(shape, 96 * 1024);
     let two = |rate, buffer| Shape { tree: Tree::Two(Link { rate, buffer }), ..SHAPE };
     assert!(check(two(500, 2000)).is_ok());
     assert!(check(two(0, 2000)).is_err() && check(two(500, 1000)).is_err());
