@@ -16,6 +16,9 @@ mod bench;
 mod reference;
 mod incast;
 mod fill;
+mod twin;
+mod trunks;
+mod hotspot;
 mod calibrate;
 mod stops;
 mod babar;
@@ -51,7 +54,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::{
     bench::Bench,
-    network::{Network, Shape},
+    network::{Link, Network, Shape, Tree},
     system::Transport,
 };
 use crate::{SKIPPED, repo};
@@ -75,8 +78,8 @@ pub(crate) struct LabArgs {
     /// Run only the cases of the scenario whose name contains this text.
     #[arg(long, global = true, default_value = "")]
     only: String,
-    /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak` and
-    /// `deaths`; the default is TCP, and both transports in `chaos`, `soak` and `deaths`.
+    /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak`, `deaths`,
+    /// `trunks` and `hotspot`; the default is TCP, and both transports in the last five.
     #[arg(long, global = true)]
     transport: Option<Transports>,
     /// Keep the hosts' segmentation offloads on, so that trains of packets of at most 16 KiB cross
@@ -126,6 +129,12 @@ enum Scenario {
     /// The RCNP event builder, with 4 sources and 4 builders that request data from one source at a
     /// time: event rates by event size.
     Rcnp,
+    /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput
+    /// beside that of `iperf3`, with and without the trunks in the configuration.
+    Trunks(trunks::TrunksArgs),
+    /// Eight sources behind two trunks and three builders, at ports that serve the trunks in turn:
+    /// shares of raw streams and of evb, beside the simulator's.
+    Hotspot,
     /// A source process that freezes (SIGSTOP) in the middle of a run.
     Frozen,
     /// Quality of service: systems of 1x1, 1x3 and 3x1 with a rate limit for each destination,
@@ -181,6 +190,11 @@ enum Scenario {
         mbit: u64,
         /// Buffer of a switch port, in KiB.
         kib: u64,
+        /// Rate of a trunk to a second switch, which connects the builders, in Mbit/s.
+        #[arg(requires = "trunk_kib")]
+        trunk_mbit: Option<u64>,
+        /// Buffer of each end of the trunk, in KiB.
+        trunk_kib: Option<u64>,
         /// Random loss of packets towards builder host b1, in percent.
         #[arg(long, default_value_t = 0.0)]
         loss: f64,
@@ -200,7 +214,9 @@ impl Scenario {
     /// Returns the default transports of a scenario.
     fn usual_transports(&self) -> Transports {
         match self {
-            Self::Chaos(_) | Self::Soak(_) | Self::Deaths => Transports::Both,
+            Self::Chaos(_) | Self::Soak(_) | Self::Deaths | Self::Trunks(_) | Self::Hotspot => {
+                Transports::Both
+            }
             _ => Transports::Tcp,
         }
     }
@@ -230,12 +246,13 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         return network::remove_all().map(|()| true);
     }
     interrupt::watch()?;
-    if let Scenario::Up { sources, builders, mbit, kib, loss } = args.scenario {
-        let (rate, port_buffer) = (mbit * 1_000_000, kib * 1024);
-        return hold(
-            Shape { sources, builders, rate, port_buffer, mtu: args.mtu, trains: args.trains },
-            loss,
-        );
+    if let Scenario::Up { sources, builders, mbit, kib, trunk_mbit, trunk_kib, loss } = args.scenario {
+        let link = |mbit: u64, kib: u64| Link { rate: mbit * 1_000_000, buffer: kib * 1024 };
+        let Link { rate, buffer: port_buffer } = link(mbit, kib);
+        let trunk = trunk_mbit.zip(trunk_kib).map(|(mbit, kib)| Tree::Two(link(mbit, kib)));
+        let tree = trunk.unwrap_or_default();
+        let LabArgs { mtu, trains, .. } = *args;
+        return hold(Shape { sources, builders, rate, port_buffer, mtu, trains, tree }, loss);
     }
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
     let bench = Bench {
@@ -255,6 +272,8 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Stops(args) => stops::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
         Scenario::Rcnp => rcnp::run(&bench)?,
+        Scenario::Trunks(args) => trunks::run(&bench, args)?,
+        Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
         Scenario::Qos => qos::run(&bench)?,
         Scenario::Mixed => mixed::run(&bench)?,
@@ -294,10 +313,18 @@ fn lacks() -> Option<String> {
 const PROBE: &str = "ip link add br0 type bridge
 ip link add port0 type veth peer name host0
 ip link set port0 master br0
+ip link add br1 type bridge
+ip link add near type veth peer name far
+ip link set near master br0
+ip link set far master br1
 ethtool -K port0 tso off gso off gro off
 tc qdisc add dev port0 root tbf rate 1gbit burst 16k limit 128k
 tc qdisc add dev port0 clsact
-tc filter add dev port0 egress bpf da bytecode '1,6 0 0 0'";
+tc filter add dev port0 egress bpf da bytecode '1,6 0 0 0'
+tc qdisc add dev near root handle 1: htb default 2
+tc class add dev near parent 1: classid 1:2 htb rate 1gbit quantum 1514
+tc qdisc add dev near parent 1:2 bfifo limit 64k
+tc filter add dev near parent 1: protocol ip u32 match ip src 10.77.1.1/32 flowid 1:2";
 
 fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

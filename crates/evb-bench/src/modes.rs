@@ -6,7 +6,10 @@ mod point;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use evb_core::{
     trigger::TriggerKind,
@@ -68,6 +71,16 @@ pub struct ModesArguments {
     seed: u64,
     #[command(flatten)]
     output: OutputArguments,
+}
+
+/// Returns the simulation of the network that a configuration file describes, in the shaping mode
+/// of the configuration, with triggers as fast as possible.
+///
+/// # Errors
+/// Returns the problems of the file, or the properties of the network that it does not state.
+pub fn configured_scenario(file: &Path, events: u64, seed: u64) -> Result<Scenario, BenchError> {
+    let configured = Configured::read(file)?;
+    configured.scenario(configured.mode(), events, seed)
 }
 
 /// Runs the simulations and publishes their results.

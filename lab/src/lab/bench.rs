@@ -51,9 +51,14 @@ impl Bench {
         }
     }
 
+    /// Returns the name of the folder for the files of a case.
+    pub(crate) fn case(name: &str) -> String {
+        name.replace(" %", "").replace(' ', "-")
+    }
+
     /// Creates an empty folder for the files of a case.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
-        let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
+        let folder = self.out.join(Self::case(name));
         disk::unmount_below(&folder)?;
         if folder.exists() {
             fs::remove_dir_all(&folder)?;

@@ -83,7 +83,15 @@ pub(crate) fn run(bench: &Bench, args: &CalibrateArgs) -> Result<Report> {
 }
 
 fn shape(sources: u16, mbit: u64, kib: u64, mtu: u64) -> Shape {
-    Shape { sources, builders: 1, rate: mbit * 1_000_000, port_buffer: kib * 1024, mtu, trains: true }
+    Shape {
+        sources,
+        builders: 1,
+        rate: mbit * 1_000_000,
+        port_buffer: kib * 1024,
+        mtu,
+        trains: true,
+        ..Shape::PLAIN
+    }
 }
 
 /// Measures the largest burst that an idle port accepts without a drop, and checks that drops are

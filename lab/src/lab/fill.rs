@@ -157,6 +157,7 @@ fn cases(bench: &Bench, args: &FillArgs) -> Vec<Case> {
                     port_buffer: kib * 1024,
                     mtu: bench.mtu,
                     trains: true,
+                    ..Shape::PLAIN
                 };
                 cases.extend(fragments.iter().map(|fragment| Case {
                     shape,

@@ -6,9 +6,11 @@
 //! are off, so that packets are as large as on a wire. Every route uses the congestion control
 //! `cubic`, because the machine's default may pace packets by itself. With trains (`trains`), hosts
 //! keep their offloads, and the token bucket and the queue of a switch port together have the size
-//! of its configured buffer.
+//! of its configured buffer. A network may also have several switches, which trunks join into a
+//! tree (`tree`).
 
 mod claim;
+mod tree;
 mod trains;
 
 use std::{
@@ -22,6 +24,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use self::claim::{Claim, Found};
+pub(crate) use self::tree::{Link, Tree, Trunk};
 use super::interrupt;
 
 const PREFIX: &str = "evb-";
@@ -40,11 +43,12 @@ pub(crate) struct Shape {
     /// True if hosts send trains of packets (segmentation offload), which the network carries
     /// whole.
     pub(crate) trains: bool,
+    pub(crate) tree: Tree,
 }
 
 impl Shape {
-    /// One source and one builder at 1 Gbit/s, without trains; a base from which other shapes are
-    /// derived.
+    /// One source and one builder at one switch of 1 Gbit/s, without trains; a base from which
+    /// other shapes are derived.
     pub(crate) const PLAIN: Self = Self {
         sources: 1,
         builders: 1,
@@ -52,6 +56,7 @@ impl Shape {
         port_buffer: 128 * 1024,
         mtu: 1500,
         trains: false,
+        tree: Tree::Single,
     };
 
     /// Returns the size of a full L2 frame, in bytes: the packet and 14 bytes of Ethernet.
@@ -67,7 +72,11 @@ impl fmt::Display for Shape {
         if self.mtu != Self::PLAIN.mtu {
             write!(f, ", MTU {}", self.mtu)?;
         }
-        f.write_str(if self.trains { ", trains" } else { "" })
+        f.write_str(if self.trains { ", trains" } else { "" })?;
+        for Trunk { name, link, .. } in self.trunks() {
+            write!(f, ", trunk {name} {} Mbit/s, {} KiB", link.rate / 1_000_000, link.buffer / 1024)?;
+        }
+        f.write_str(if self.has_turns() { ", trunks in turn" } else { "" })
     }
 }
 
@@ -89,14 +98,14 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn up(shape: Shape) -> Result<Self> {
         trains::check(shape)?;
+        tree::check(shape, trains::LEAST_BUFFER)?;
         let claim = claim()?;
         run("ip", &["netns", "add", SWITCH])?;
         // From here on, dropping `network` removes all namespaces, even after an error.
         let network = Self { shape, claim, names: Vec::new() };
         network.silence(SWITCH)?;
-        run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
-        run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
-        // The machine's firewall rules must not apply to the bridge, because they would cost
+        tree::lay(&network)?;
+        // The machine's firewall rules must not apply to bridges, because they would cost
         // processor time that the hosts need.
         for table in ["iptables", "ip6tables", "arptables"] {
             let off = format!("net.bridge.bridge-nf-call-{table}=0");
@@ -145,27 +154,26 @@ impl Network {
             "ip",
             &[&["-n", &space, "route", "replace", "10.77.0.0/16", "dev", "e0"], &congestion[..]].concat(),
         )?;
-        run("ip", &["-n", SWITCH, "link", "set", &port, "master", "br0", "up"])?;
+        run("ip", &["-n", SWITCH, "link", "set", &port, "master", &tree::bridge_of(self.shape, host), "up"])?;
         self.limit_host(host, self.shape.rate)?;
+        if self.shape.has_turns() && host.starts_with('b') {
+            return tree::take_turns(self, host);
+        }
         self.limit_port(host, self.shape.rate)
     }
 
     /// Sets the rate of the switch's port towards a host, in bit/s; the buffer of the port stays
     /// the same.
     pub(crate) fn limit_port(&self, host: &str, rate: u64) -> Result<()> {
-        let (port, rate) = (format!("p-{host}"), format!("{rate}bit"));
-        let (bucket, queue) = (self.bucket().to_string(), self.queue().to_string());
-        let tbf = ["root", "tbf", "rate", &rate, "burst", &bucket, "limit", &queue];
-        run("tc", &[&["-n", SWITCH, "qdisc", "replace", "dev", &port], &tbf[..]].concat()).map(drop)
+        let port = Link { rate: self.shape.rate, buffer: self.shape.port_buffer };
+        let (bucket, queue) = (self.bucket(), trains::queue(self.shape, port));
+        limit(SWITCH, &format!("p-{host}"), rate, bucket, &queue.to_string())
     }
 
     /// Sets the rate of a host's own link, in bit/s. The queue of the link is deep, so that packets
     /// wait in the host and are dropped only by switch ports.
     pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
-        let (space, rate) = (format!("{PREFIX}{host}"), format!("{rate}bit"));
-        let bucket = self.bucket().to_string();
-        let tbf = ["root", "tbf", "rate", &rate, "burst", &bucket, "limit", "10m"];
-        run("tc", &[&["-n", &space, "qdisc", "replace", "dev", "e0"], &tbf[..]].concat()).map(drop)
+        limit(&format!("{PREFIX}{host}"), "e0", rate, self.bucket(), "10m")
     }
 
     /// Returns the number of L2 bytes that a host has sent so far.
@@ -217,10 +225,14 @@ impl Network {
         Ok(links.iter().filter_map(port).collect())
     }
 
-    /// Returns drops and bytes of every switch port, by host. Packets that [`Self::loss`] drops are
-    /// not counted.
+    /// Returns drops and bytes of every switch port, by host, and of both directions of each trunk,
+    /// under names such as `trunk core down`. Packets that [`Self::loss`] drops are not counted.
     pub(crate) fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
-        port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
+        self.port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
+    }
+
+    fn port_counts(&self, json: &str) -> Result<BTreeMap<String, PortCount>> {
+        port_counts(json, &self.shape.trunks())
     }
 
     /// Returns a command that runs a program on a host. The process id of the command is that of
@@ -338,15 +350,30 @@ fn random_drop(percent: f64) -> String {
     format!("4,32 0 0 4294963256,53 1 0 {threshold:.0},6 0 0 2,6 0 0 0")
 }
 
-fn port_counts(json: &str) -> Result<BTreeMap<String, PortCount>> {
+/// Reads the counts of all ports from tc's JSON listing. The queueing discipline at the root of a
+/// port is `tbf`, or `htb` if trunks take turns.
+fn port_counts(json: &str, trunks: &[Trunk]) -> Result<BTreeMap<String, PortCount>> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let mut ports = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry["kind"] == "tbf") {
-        let host = entry["dev"].as_str().and_then(|dev| dev.strip_prefix("p-")).context("tbf on no port")?;
+    for entry in entries.iter().filter(|entry| entry["kind"] == "tbf" || entry["kind"] == "htb") {
+        let device = entry["dev"].as_str().unwrap_or_default();
+        let of_trunk = || {
+            let (position, end) = tree::of_device(device)?;
+            Some(tree::counted(trunks.get(position)?, end))
+        };
+        let name = device.strip_prefix("p-").map(str::to_owned).or_else(of_trunk);
+        let name = name.with_context(|| format!("`{device}` is no port"))?;
         let count = |key: &str| entry[key].as_u64().with_context(|| format!("tc states no `{key}`"));
-        ports.insert(host.to_owned(), PortCount { drops: count("drops")?, bytes: count("bytes")? });
+        ports.insert(name, PortCount { drops: count("drops")?, bytes: count("bytes")? });
     }
     Ok(ports)
+}
+
+/// Gives a device a token bucket of the given rate in bit/s, and a queue behind it.
+fn limit(space: &str, device: &str, rate: u64, bucket: u64, queue: &str) -> Result<()> {
+    let (rate, bucket) = (format!("{rate}bit"), bucket.to_string());
+    let tbf = ["root", "tbf", "rate", &rate, "burst", &bucket, "limit", queue];
+    run("tc", &[&["-n", space, "qdisc", "replace", "dev", device], &tbf[..]].concat()).map(drop)
 }
 
 /// Runs a program and returns its output.

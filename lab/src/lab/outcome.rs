@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     network::{PortCount, Shape},
-    system::{System, Transport, port_capacity},
+    system::{System, Transport, network_capacity},
 };
 
 /// Result of one run, as evb reports it, and as the network and the kernel measured it.
@@ -18,7 +18,7 @@ pub(crate) struct Outcome {
     pub(crate) system: System,
     /// The run summary that the supervisor wrote, as JSON.
     pub(crate) summary: Value,
-    /// Counters of the switch ports during the run, by host.
+    /// Counters of the switch ports during the run, by host, and of both directions of each trunk.
     pub(crate) ports: BTreeMap<String, PortCount>,
     /// Exit code of each host's evbd process.
     pub(crate) codes: BTreeMap<String, i32>,
@@ -32,6 +32,23 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the outcome of a run with this summary, of which nothing else is known.
+    #[cfg(test)]
+    pub(crate) fn of_summary(summary: Value) -> Self {
+        Self {
+            name: "x".to_owned(),
+            shape: Shape::PLAIN,
+            system: System::new(super::system::Mode::Credit, 64_000),
+            summary,
+            ports: BTreeMap::new(),
+            codes: BTreeMap::from([("sup".to_owned(), 0)]),
+            wall_s: 1.0,
+            cpu_s: 1.0,
+            machine_busy: 0.5,
+            peak_rss_kib: BTreeMap::new(),
+        }
+    }
+
     /// Returns a number of the run summary by its dotted path; NaN, which fails every bound, if it
     /// is missing.
     pub(crate) fn number(&self, path: &str) -> f64 {
@@ -44,11 +61,11 @@ impl Outcome {
         self.number("rates.payload_bytes_per_s") * 8.0
     }
 
-    /// Returns the goodput as a share of the largest payload rate that the ports of all builders
-    /// can carry.
+    /// Returns the goodput as a share of the largest payload rate that the ports of all builders,
+    /// and the trunks to them, can carry.
     pub(crate) fn goodput_share(&self) -> f64 {
         let System { transport, fragment, .. } = self.system;
-        self.goodput() / (port_capacity(self.shape, transport, fragment) * f64::from(self.shape.builders))
+        self.goodput() / network_capacity(self.shape, transport, fragment)
     }
 
     /// Returns the number of resends: retransmitted TCP segments, or over UDP, ranges of bytes that

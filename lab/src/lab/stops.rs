@@ -110,7 +110,15 @@ pub(crate) fn run(bench: &Bench, args: &StopsArgs) -> Result<Report> {
     );
     for sources in &args.sources {
         let (rate, port_buffer) = (args.mbit * 1_000_000, args.kib * 1024);
-        let shape = Shape { sources: *sources, builders: 1, rate, port_buffer, mtu: bench.mtu, trains: true };
+        let shape = Shape {
+            sources: *sources,
+            builders: 1,
+            rate,
+            port_buffer,
+            mtu: bench.mtu,
+            trains: true,
+            ..Shape::PLAIN
+        };
         let network = Network::up(shape)?;
         for transport in bench.transports {
             for trouble in troubles(*sources) {

@@ -3,12 +3,13 @@
 
 use std::{
     fmt::Write as _,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
 pub(crate) use evb_net::pacing::Transport;
 
-use super::network::{Shape, address};
+use super::network::{Shape, Trunk, address};
 
 /// Returns the lane bytes in a full packet: the MTU without the headers of IP (20), TCP (20) and
 /// TCP timestamps (12), or without those of IP (20), UDP (8) and evb's datagrams (40).
@@ -108,6 +109,8 @@ pub(crate) struct System {
     pub(crate) spares_last_source: bool,
     /// Additional lines of `[shaping]` in evbd's configuration.
     pub(crate) more_shaping: String,
+    /// True if the configuration describes the network's trunks.
+    pub(crate) knows_trunks: bool,
 }
 
 impl System {
@@ -132,6 +135,7 @@ impl System {
             policy: "round-robin",
             spares_last_source: false,
             more_shaping: String::new(),
+            knows_trunks: true,
         }
     }
 
@@ -181,6 +185,11 @@ impl System {
         Self { more_shaping: lines.to_owned(), ..self }
     }
 
+    /// Leaves the network's trunks out of the configuration.
+    pub(crate) fn without_trunks(self) -> Self {
+        Self { knows_trunks: false, ..self }
+    }
+
     pub(crate) fn without_last_source(self) -> Self {
         Self { spares_last_source: true, ..self }
     }
@@ -214,7 +223,7 @@ impl System {
         let shaping = self.shaping();
         let port_buffer = match self.budget {
             Some(_) => String::new(),
-            None => format!("port_buffer = \"{} B\"\n", shape.port_buffer),
+            None => format!("port_buffer = \"{} B\"\n", shape.port_part()),
         };
         let (length, journal) = match &self.storage {
             Some(Storage { journal, events, .. }) => (
@@ -233,13 +242,14 @@ impl System {
              [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\n{slots}policy = \"{}\"\n{journal}\n\
              [network]\ntransport = \"{}\"\nlink_rate = \"{} Mbit/s\"\n{port_buffer}mtu = {}\n\
              congestion_control = \"cubic\"\nadmission = \"{}\"\n\n\
-             [shaping]\n{shaping}\n\n[security]\n{security}\n",
+             {}[shaping]\n{shaping}\n\n[security]\n{security}\n",
             address("sup")?,
             self.policy,
             self.transport.word(),
             shape.rate / 1_000_000,
             shape.mtu,
             if self.warn { "warn" } else { "refuse" },
+            if self.knows_trunks { trunks(shape) } else { String::new() },
         );
         for i in 1..=self.sources(shape) {
             let (bind, size) = (address(&format!("s{i}"))?, self.fragment);
@@ -301,6 +311,29 @@ impl System {
     }
 }
 
+/// Returns the sections of the configuration that describe the network's trunks.
+fn trunks(shape: Shape) -> String {
+    let trunks = shape.trunks();
+    let ids = |word: &str, ids: &Range<u16>| {
+        (!ids.is_empty()).then(|| format!("\"{word} {}-{}\"", ids.start, ids.end - 1))
+    };
+    let section = |(position, trunk): (usize, &Trunk)| {
+        let beyond = trunks.iter().filter(|other| other.above == Some(position));
+        let members: Vec<String> = (ids("sources", &trunk.sources).into_iter())
+            .chain(ids("builders", &trunk.builders))
+            .chain(beyond.map(|other| format!("\"{}\"", other.name)))
+            .collect();
+        format!(
+            "[[network.trunk]]\nname = \"{}\"\nrate = \"{} Mbit/s\"\nbuffer = \"{} B\"\nmembers = [{}]\n\n",
+            trunk.name,
+            trunk.link.rate / 1_000_000,
+            trunk.link.buffer,
+            members.join(", ")
+        )
+    };
+    trunks.iter().enumerate().map(section).collect()
+}
+
 /// Length of the header that a lane puts in front of each fragment, in bytes.
 const FRAGMENT_HEADER: f64 = 16.0;
 
@@ -309,8 +342,19 @@ const FRAGMENT_HEADER: f64 = 16.0;
 /// frames of 1514 bytes; on a real line such a packet takes 1538 bytes, which reduces the payload
 /// by the same share for every transport.
 pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
+    shape.rate as f64 * payload_share(shape, transport, fragment)
+}
+
+/// Returns the largest payload rate that the whole network can carry, in bit/s, under the
+/// conditions of [`port_capacity`].
+pub(crate) fn network_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
+    shape.carries() * payload_share(shape, transport, fragment)
+}
+
+/// Returns the payload as a part of the L2 bytes of full packets.
+fn payload_share(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     let payload = fragment as f64 / (fragment as f64 + FRAGMENT_HEADER);
-    shape.rate as f64 * segment(transport, shape) / shape.frame() * payload
+    segment(transport, shape) / shape.frame() * payload
 }
 
 /// Returns the largest window of a lane, in bytes, with which the windows of all sources together,

@@ -1,4 +1,4 @@
-use std::process::Command;
+use std::{process::Command, sync::Mutex};
 
 use clap::Parser;
 
@@ -30,28 +30,61 @@ fn what_is_lacking_is_not_the_probe_itself() {
     }
 }
 
+/// Held by the tests that bring a network up, because only one can be up at a time.
+static ONE_NETWORK: Mutex<()> = Mutex::new(());
+
+/// Returns a real network, or `None`, with the reason on standard output, if there cannot be one.
+fn network(shape: Shape) -> Option<Network> {
+    let no_ping = Command::new("ping").arg("-V").output().err().map(|_| "ping is not installed".to_owned());
+    if let Some(reason) = lacks().or(no_ping) {
+        println!("SKIP: {reason}");
+        return None;
+    }
+    match Network::up(shape) {
+        Ok(network) => Some(network),
+        Err(error) if format!("{error:#}").contains("a lab is up") => {
+            println!("SKIP: another lab is up");
+            None
+        }
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+/// Returns the output of `ping` from a host of the network.
+fn ping(network: &Network, host: &str, arguments: &[&str]) -> String {
+    let output = network.command(host, "ping").args(arguments).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Brings up a network of three switches, and checks that packets take the way of their trunk, and
+/// that each trunk has its part of a port with turns.
+#[test]
+fn packets_take_their_trunk() {
+    let _alone = ONE_NETWORK.lock();
+    let tree = Tree::Merge { first: 1, each: Link { rate: 20_000_000, buffer: 16 * 1024 } };
+    let shape =
+        Shape { sources: 2, builders: 1, rate: 10_000_000, port_buffer: 24 * 1024, tree, ..Shape::PLAIN };
+    let Some(network) = network(shape) else { return };
+    assert!(ping(&network, "s1", &["-c3", "-i0.01", "-s1000", "10.77.2.1"]).contains(" 0% packet loss"));
+    let ports = network.ports().unwrap();
+    let bytes = |name: &str| ports[name].bytes;
+    for (passed, idle) in [("trunk first up", "trunk second up"), ("trunk first down", "trunk second down")] {
+        assert!(bytes(passed) >= 3 * 1000 && bytes(idle) < 3 * 1000, "{ports:?}");
+    }
+    assert!(bytes("b1") >= 3 * 1000, "{ports:?}");
+    let said = network.on_switch("tc").args(["-s", "qdisc", "show", "dev", "p-b1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert_eq!(said.matches("limit 8Kb").count(), 3, "{said}");
+}
+
 /// Brings a real network up and checks that pings pass, that the switch port counts its drops, that
 /// random loss drops packets, and that no namespace is left in the end.
 #[test]
 fn a_small_network_comes_up_and_goes() {
-    let no_ping = Command::new("ping").arg("-V").output().err().map(|_| "ping is not installed".to_owned());
-    if let Some(reason) = lacks().or(no_ping) {
-        println!("SKIP: {reason}");
-        return;
-    }
+    let _alone = ONE_NETWORK.lock();
     let shape = Shape { sources: 2, builders: 1, rate: 10_000_000, port_buffer: 8 * 1024, ..Shape::PLAIN };
-    let network = match Network::up(shape) {
-        Ok(network) => network,
-        Err(error) if format!("{error:#}").contains("a lab is up") => {
-            println!("SKIP: another lab is up");
-            return;
-        }
-        Err(error) => panic!("{error:#}"),
-    };
-    let ping = |host: &str, arguments: &[&str]| {
-        let output = network.command(host, "ping").args(arguments).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let Some(network) = network(shape) else { return };
+    let ping = |host: &str, arguments: &[&str]| ping(&network, host, arguments);
     assert!(ping("s1", &["-c2", "-i0.01", "10.77.2.1"]).contains(" 0% packet loss"));
     assert_eq!(network.ports().unwrap()["b1"].drops, 0);
     assert!(Network::up(shape).is_err(), "a second lab is refused, and the refusal leaves the first alone");

@@ -22,10 +22,10 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         "evb-daemon",
         &["evb", "evb-config", "evb-host", "evb-bench", "evb-core", "evb-shaper", "evb-net", "evb-file"],
     ),
-    // The lab needs evb-bench for figures and tables, and evb-net to send trains of datagrams for
-    // its calibration. It needs evb-file and evb-core to write event files for readers in other
-    // languages.
-    ("lab", &["evb-bench", "evb-core", "evb-file", "evb-net"]),
+    // The lab needs evb-bench for figures and tables, evb-sim to compare its networks with the
+    // simulator's, and evb-net to send trains of datagrams for its calibration. It needs evb-file
+    // and evb-core to write event files for readers in other languages.
+    ("lab", &["evb-bench", "evb-core", "evb-file", "evb-net", "evb-sim"]),
     ("xtask", &[]),
 ];
 

@@ -46,6 +46,11 @@ impl Configured {
         Ok(configured)
     }
 
+    /// Returns the shaping mode of the configuration.
+    pub(super) fn mode(&self) -> &'static str {
+        self.config.shaping.mode.word()
+    }
+
     /// Describes the network in a few words.
     pub(super) fn describe(&self) -> String {
         let trunks = self.config.network.trunks.iter().filter(|trunk| trunk.kind == TrunkKind::Link).count();

@@ -20,8 +20,8 @@ fn the_filter_drops_below_its_threshold() {
 fn only_the_ports_count() {
     let json = r#"[{"kind":"tbf","dev":"p-b1","bytes":3028,"drops":7},{"kind":"clsact","dev":"p-b1","bytes":1,"drops":9},
                    {"kind":"noqueue","dev":"br0","bytes":0,"drops":0}]"#;
-    let ports = port_counts(json).unwrap();
+    let ports = port_counts(json, &[]).unwrap();
     assert_eq!(ports, BTreeMap::from([("b1".to_owned(), PortCount { drops: 7, bytes: 3028 })]));
-    assert!(port_counts(r#"[{"kind":"tbf","dev":"p-b1"}]"#).is_err());
-    assert!(port_counts("Error").is_err());
+    assert!(port_counts(r#"[{"kind":"tbf","dev":"p-b1"}]"#, &[]).is_err());
+    assert!(port_counts("Error", &[]).is_err());
 }

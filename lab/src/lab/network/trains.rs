@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{Network, PREFIX, SWITCH, Shape, address, run};
+use super::{Link, Network, PREFIX, SWITCH, Shape, address, limit, run, tree};
 
 /// Number of bytes that a port's token bucket may send at once without trains: the smallest number
 /// that still reaches 1 Gbit/s with the precision of the kernel's timers.
@@ -20,35 +20,36 @@ const BURST: u64 = 16 * 1024;
 const TRAIN: &str = "16384";
 /// Smallest token bucket of a port that carries trains, in bytes: three trains with their headers.
 const BURST_OF_TRAINS: u64 = 48 * 1024;
+/// Smallest buffer of a port that carries trains, in bytes.
+pub(super) const LEAST_BUFFER: u64 = 2 * BURST_OF_TRAINS;
 /// A token bucket holds at least the bytes that the port carries in 1/31 250 s (32 µs), because the
 /// kernel's timers are some microseconds late.
 const BUCKETS_PER_S: u64 = 31_250;
 
 /// Rejects shapes whose port buffer is too small for trains, or whose MTU is impossible.
 pub(super) fn check(shape: Shape) -> Result<()> {
-    let least = 2 * BURST_OF_TRAINS;
     ensure!(
-        !shape.trains || shape.port_buffer >= least,
+        !shape.trains || shape.port_buffer >= LEAST_BUFFER,
         "with trains a port needs a buffer of {} KiB",
-        least / 1024
+        LEAST_BUFFER / 1024
     );
     ensure!((576..=65_521).contains(&shape.mtu), "an MTU of {} is not possible here", shape.mtu);
     Ok(())
 }
 
-/// Returns the size of a port's token bucket: the bytes of L2 frames that an idle port sends at
-/// once.
-pub(super) fn bucket(shape: Shape) -> u64 {
+/// Returns the size of the token bucket of a port to a host or to a trunk: the bytes of L2 frames
+/// that an idle port sends at once.
+pub(super) fn bucket(shape: Shape, port: Link) -> u64 {
     if !shape.trains {
         return BURST.max(shape.frame() as u64);
     }
-    (shape.rate / 8 / BUCKETS_PER_S).min(shape.port_buffer / 2).max(BURST_OF_TRAINS)
+    (port.rate / 8 / BUCKETS_PER_S).min(port.buffer / 2).max(BURST_OF_TRAINS)
 }
 
 /// Returns the size of the queue behind a port's token bucket, in bytes. With trains, bucket and
 /// queue together have the size of the configured buffer; without trains, the queue alone does.
-pub(super) fn queue(shape: Shape) -> u64 {
-    if shape.trains { shape.port_buffer - bucket(shape) } else { shape.port_buffer }
+pub(super) fn queue(shape: Shape, port: Link) -> u64 {
+    if shape.trains { port.buffer - bucket(shape, port) } else { port.buffer }
 }
 
 /// Counts of the packets that a switch has forwarded and dropped.
@@ -75,12 +76,15 @@ impl Passage {
 }
 
 impl Network {
+    /// Returns the size of the token bucket of a host's port.
     pub(super) fn bucket(&self) -> u64 {
-        bucket(self.shape)
+        bucket(self.shape, Link { rate: self.shape.rate, buffer: self.shape.port_buffer })
     }
 
-    pub(super) fn queue(&self) -> u64 {
-        queue(self.shape)
+    /// Gives a switch's port to a trunk its rate and buffer.
+    pub(super) fn limit(&self, space: &str, device: &str, port: Link) -> Result<()> {
+        let (bucket, queue) = (bucket(self.shape, port), queue(self.shape, port));
+        limit(space, device, port.rate, bucket, &queue.to_string())
     }
 
     /// Sets the MTU at one end of a link, and switches segmentation offload on or off, so that
@@ -145,7 +149,7 @@ impl Network {
             // The count is repeated until no packet was sent meanwhile, because packets in flight
             // would look lost.
             if sent == before {
-                let trains = super::port_counts(&said)?.values().map(|port| port.drops).sum();
+                let trains = self.port_counts(&said)?.values().map(|port| port.drops).sum();
                 return Ok(Passage { missing: sent as i64 - packets(&said)? as i64, trains });
             }
             super::interrupt::check()?;
@@ -164,11 +168,13 @@ impl Network {
     }
 }
 
-/// Returns the number of packets that all token buckets in tc's JSON listing have sent; a train
-/// counts as its number of packets.
+/// Returns the number of packets that the token buckets of hosts' links and ports in tc's JSON
+/// listing have sent; a train counts as its number of packets. Packets between switches do not
+/// count.
 fn packets(json: &str) -> Result<u64> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
-    let buckets = entries.iter().filter(|entry| entry["kind"] == "tbf");
+    let is_trunk = |entry: &Value| entry["dev"].as_str().and_then(tree::of_device).is_some();
+    let buckets = entries.iter().filter(|entry| entry["kind"] == "tbf" && !is_trunk(entry));
     buckets.map(|entry| entry["packets"].as_u64().context("tc states no `packets`")).sum()
 }
 

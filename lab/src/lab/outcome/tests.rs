@@ -1,20 +1,13 @@
-use super::{super::system::Mode, *};
+use super::*;
 
 fn outcome(summary: Value) -> Outcome {
     Outcome {
-        name: "x".into(),
         shape: Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 131_072, ..Shape::PLAIN },
-        system: System::new(Mode::Credit, 64_000),
-        summary,
         ports: BTreeMap::from([
             ("b1".into(), PortCount { drops: 2, bytes: 1000 }),
             ("s1".into(), PortCount::default()),
         ]),
-        codes: BTreeMap::from([("sup".into(), 0)]),
-        wall_s: 1.0,
-        cpu_s: 1.0,
-        machine_busy: 0.5,
-        peak_rss_kib: BTreeMap::new(),
+        ..Outcome::of_summary(summary)
     }
 }
 

@@ -1,4 +1,7 @@
-use super::*;
+use super::{
+    super::network::{Link, Tree},
+    *,
+};
 
 const SHAPE: Shape =
     Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
@@ -59,4 +62,27 @@ fn all_windows_fit_into_the_port() {
         let frames = window + (window / segment).ceil() * (shape.frame() - segment);
         assert!(frames * f64::from(sources) <= shape.port_buffer as f64, "{sources}");
     }
+}
+
+#[test]
+fn trunks_are_written_down_or_left_out() {
+    let link = |mbit: u64| Link { rate: mbit * 1_000_000, buffer: 131_072 };
+    let text = |system: System, tree| system.config(Shape { tree, builders: 4, ..SHAPE }, 1.0).unwrap();
+    let trunks = |tree| -> Vec<toml::Value> {
+        let table: toml::Table = text(System::new(Mode::Credit, 16_000), tree).parse().unwrap();
+        table["network"]["trunk"].as_array().unwrap().clone()
+    };
+    let row = Tree::Row { middle: link(500), outer: link(1000) };
+    let names = |trunk: &toml::Value| {
+        let members = trunk["members"].as_array().unwrap().iter().filter_map(toml::Value::as_str);
+        (trunk["name"].as_str().unwrap().to_owned(), members.collect::<Vec<_>>().join(" and "))
+    };
+    let found: Vec<_> = trunks(row).iter().map(names).collect();
+    let expected = [("middle", "builders"), ("builders", "builders 1-4"), ("sources", "sources 1-8")];
+    assert_eq!(found, expected.map(|(name, members)| (name.to_owned(), members.to_owned())));
+    let two = Tree::Two(link(500));
+    assert_eq!(trunks(two)[0]["rate"].as_str(), Some("500 Mbit/s"));
+    assert!(!text(System::new(Mode::Credit, 16_000).without_trunks(), two).contains("trunk"));
+    let merge = Tree::Merge { first: 4, each: link(622) };
+    assert!(text(System::new(Mode::Credit, 16_000), merge).contains("port_buffer = \"43690 B\""));
 }

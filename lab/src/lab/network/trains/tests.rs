@@ -6,13 +6,14 @@ const FAST: Shape = Shape { rate: 10_000_000_000, trains: true, ..Shape::PLAIN }
 fn bucket_and_queue_are_the_stated_buffer() {
     for rate in [1_000_000_000, 2_500_000_000, 10_000_000_000, 25_000_000_000] {
         for kib in [96, 128, 256, 512] {
-            let shape = Shape { rate, port_buffer: kib * 1024, ..FAST };
-            assert_eq!(bucket(shape) + queue(shape), shape.port_buffer, "{shape}");
-            assert!(bucket(shape) >= 48 * 1024 && queue(shape) >= 48 * 1024, "{shape}");
+            let port = Link { rate, buffer: kib * 1024 };
+            assert_eq!(bucket(FAST, port) + queue(FAST, port), port.buffer, "{port:?}");
+            assert!(bucket(FAST, port) >= 48 * 1024 && queue(FAST, port) >= 48 * 1024, "{port:?}");
         }
     }
-    assert_eq!(bucket(FAST), 48 * 1024);
-    assert_eq!((bucket(Shape::PLAIN), queue(Shape::PLAIN)), (16 * 1024, 128 * 1024));
+    let usual = Link { rate: 10_000_000_000, buffer: 128 * 1024 };
+    assert_eq!(bucket(FAST, usual), 48 * 1024);
+    assert_eq!((bucket(Shape::PLAIN, usual), queue(Shape::PLAIN, usual)), (16 * 1024, 128 * 1024));
 }
 
 #[test]
@@ -26,7 +27,7 @@ fn a_port_that_holds_no_trains_is_refused() {
 #[test]
 fn only_what_buckets_have_sent_counts() {
     let json = r#"[{"kind":"tbf","dev":"p-b1","packets":12,"drops":1},{"kind":"clsact","packets":5},
-                   {"kind":"tbf","dev":"p-s1","packets":30,"drops":0}]"#;
+                   {"kind":"tbf","dev":"t0-up","packets":9},{"kind":"tbf","dev":"p-s1","packets":30,"drops":0}]"#;
     assert_eq!(packets(json).unwrap(), 42);
     assert!(packets(r#"[{"kind":"tbf"}]"#).is_err());
 }

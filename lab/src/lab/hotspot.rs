@@ -1,0 +1,162 @@
+//! The conclusion of the RCNP event builder (Nomachi et al.): ports that serve incoming trunks in
+//! turn give equal shares to trunks and not to sources, so an event builder needs a control of its
+//! own. Sources behind two trunks, four and four, or four and two, send to three builders at ports
+//! of 155 Mbit/s: first raw streams of `iperf3`, then evb. The simulator's figures stand beside.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::{
+    bench::Bench,
+    fill::iperf,
+    network::{Link, Network, Shape, Tree},
+    outcome::Outcome,
+    report::{Bound, Report},
+    system::{Mode, System, Transport, port_capacity},
+    twin,
+};
+
+const FRAGMENT: u64 = 16_000;
+const BUILDERS: u16 = 3;
+const RATE: u64 = 155_000_000;
+const TRUNK: Link = Link { rate: 622_000_000, buffer: 512 * 1024 };
+/// Buffer of a port. Each of the two trunks, and the hosts of the switch, have a third of it.
+const PORT: u64 = 384 * 1024;
+/// Number of raw streams from a source to a builder. TCP shares a port unevenly among few streams,
+/// even over minutes; the sums of more streams are even.
+const STREAMS: usize = 4;
+/// Payload that ATM carried of a port's 155 Mbit/s, in Mbit/s.
+const ATM: f64 = 128.0;
+/// Rates in Mbit/s that eight sources had, and the lone two of six.
+const ONE_OF_FOUR: f64 = 48.0;
+const ONE_OF_TWO: f64 = 96.0;
+/// Largest relative differences: of raw streams from the expected rate, of shares of evb, and
+/// between the lab and the simulator.
+const RAW: f64 = 0.1;
+const EQUAL: f64 = 0.03;
+const AGREEMENT: f64 = 0.05;
+
+/// A number of sources, of which the first four are behind the first trunk.
+const CASES: [(&str, u16); 2] = [("balanced", 8), ("unbalanced", 6)];
+const FIRST: u16 = 4;
+
+fn shape(sources: u16) -> Shape {
+    let tree = Tree::Merge { first: FIRST, each: TRUNK };
+    Shape { sources, builders: BUILDERS, rate: RATE, port_buffer: PORT, tree, ..Shape::PLAIN }
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("hotspot");
+    for (name, sources) in CASES {
+        let wants = |what: &str| bench.wants(&format!("{name} {what}"));
+        let transports: Vec<_> = bench.transports.iter().filter(|of| wants(of.word())).collect();
+        if !wants("raw") && transports.is_empty() {
+            continue;
+        }
+        let network = Network::up(shape(sources))?;
+        if wants("raw") {
+            raw(bench, &network, &mut report, name)?;
+        }
+        for transport in transports {
+            evb(bench, &network, &mut report, &format!("{name} {}", transport.word()), *transport)?;
+        }
+    }
+    Ok(report)
+}
+
+/// Returns the payload rate of a full port in Mbit/s.
+fn full(transport: Transport, fragment: u64, shape: Shape) -> f64 {
+    port_capacity(shape, transport, fragment) / 1e6
+}
+
+/// Runs streams of `iperf3` from each source to each builder, and checks the rates of the sources
+/// behind each trunk.
+fn raw(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Result<()> {
+    let shape = network.shape();
+    let pairs = twin::pairs(shape);
+    let rates = by_source(shape, &iperf::streams(network, &pairs, STREAMS, bench.seconds)?.rates);
+    let simulated = twin::streams(shape, STREAMS)?;
+    let expected = by_source(shape, &simulated);
+    let scale = full(Transport::Tcp, u64::MAX, shape) / ATM;
+    println!("{name}, raw streams, Mbit/s of each source: {rates:.1?}; simulated: {expected:.1?}");
+    let (first, second) = rates.split_at(FIRST.into());
+    let second_each = if shape.sources == 2 * FIRST { ONE_OF_FOUR } else { ONE_OF_TWO };
+    for (trunk, rates, each) in [("first", first, ONE_OF_FOUR), ("second", second, second_each)] {
+        let each = each * scale;
+        report.note(format!("{name} raw, {trunk} trunk: {each:.1} Mbit/s each expected, {rates:.1?}"));
+        let off = furthest(rates, each);
+        report.holds_timed(&format!("{name} raw, {trunk} trunk: furthest source"), off, Bound::AtMost(RAW));
+    }
+    let of_trunks = |rates: &[f64]| [mean(&rates[..FIRST.into()]), mean(&rates[FIRST.into()..])];
+    let pairs = of_trunks(&rates).into_iter().zip(of_trunks(&expected));
+    let off = pairs.map(|(lab, simulated)| (lab / simulated - 1.0).abs()).fold(0.0, f64::max);
+    report.holds_timed(&format!("{name} raw: difference to the simulator"), off, Bound::AtMost(AGREEMENT));
+    Ok(())
+}
+
+/// Runs evb, and checks that all sources have equal shares and all ports their full rate.
+fn evb(
+    bench: &Bench,
+    network: &Network,
+    report: &mut Report,
+    name: &str,
+    transport: Transport,
+) -> Result<()> {
+    let shape = network.shape();
+    let outcome = bench.run(network, name, System::new(Mode::Credit, FRAGMENT).over(transport))?;
+    report.add(&outcome);
+    report.clean(&outcome);
+    let (sources, builders) = (rates(&outcome, "sources"), rates(&outcome, "builders"));
+    let simulated = twin::system(&bench.out.join(Bench::case(name)).join("config.toml"), shape)?;
+    let (of_sources, of_builders) =
+        (twin::megabits(&simulated.source_rates), twin::megabits(&simulated.builder_rates));
+    println!("{name}, Mbit/s of each source: {sources:.1?}; simulated: {of_sources:.1?}");
+    println!("{name}, Mbit/s of each builder: {builders:.1?}; simulated: {of_builders:.1?}");
+    let full = full(transport, FRAGMENT, shape);
+    let share = full * f64::from(BUILDERS) / f64::from(shape.sources);
+    report
+        .note(format!("{name}: {share:.1} Mbit/s of each source is possible, and {full:.1} to each builder"));
+    for (what, rates, possible) in [("source", &sources, share), ("builder", &builders, full)] {
+        report.holds_timed(
+            &format!("{name}: furthest {what}"),
+            furthest(rates, possible),
+            Bound::AtMost(EQUAL),
+        );
+    }
+    let each = |lab: &[f64], simulated: &[f64]| {
+        let pairs = lab.iter().zip(simulated);
+        pairs.map(|(lab, simulated)| (lab / simulated - 1.0).abs()).fold(0.0, f64::max)
+    };
+    let off = each(&sources, &of_sources).max(each(&builders, &of_builders));
+    report.holds_timed(&format!("{name}: difference to the simulator"), off, Bound::AtMost(AGREEMENT));
+    Ok(())
+}
+
+/// Returns the sums of the rates of each source's streams, which are in the order of
+/// [`twin::pairs`].
+fn by_source(shape: Shape, streams: &[f64]) -> Vec<f64> {
+    streams.chunks(shape.builders.into()).map(|of_source| of_source.iter().sum()).collect()
+}
+
+/// Returns the rate of the payload of each source or builder in Mbit/s, over the time in which
+/// events were built.
+fn rates(outcome: &Outcome, of: &str) -> Vec<f64> {
+    let all = outcome.number("bytes.payload");
+    let payload = |peer: &Value| peer["payload_bytes"].as_f64().unwrap_or(f64::NAN);
+    let peers = outcome.summary[of].as_array().into_iter().flatten();
+    peers.map(|peer| payload(peer) / all * outcome.goodput() / 1e6).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Returns the largest relative difference of a value from the expected one; NaN if a value is
+/// missing.
+fn furthest(values: &[f64], expected: f64) -> f64 {
+    let off = values.iter().map(|value| (value / expected - 1.0).abs());
+    off.max_by(f64::total_cmp).unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests;
