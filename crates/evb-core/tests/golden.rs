@@ -4,7 +4,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
-use evb_core::wire::{encoding::Encoding as _, journal::Entry, preamble::PROTOCOL_VERSION};
+use evb_core::wire::{
+    datagram::{DATAGRAM_VERSION, DatagramError, DatagramHeader},
+    encoding::Encoding as _,
+    journal::Entry,
+    preamble::{ConnectionKind, PROTOCOL_VERSION, PreambleError, check_preamble},
+};
 
 #[path = "golden/journal.rs"]
 mod journal;
@@ -61,6 +66,31 @@ fn compare(what: &str, version: u16, encoded: &[Example]) {
 #[test]
 fn the_encoders_write_the_golden_messages_of_this_version() {
     compare("protocol", PROTOCOL_VERSION, &messages::all());
+}
+
+/// Every connection and every datagram begins with its version, so no receiver reads further.
+#[test]
+fn connections_and_datagrams_of_version_1_are_refused() {
+    let mut refused = Vec::new();
+    for (name, bytes) in read("protocol", 1) {
+        let words = if let Some(kind) = name.strip_prefix("preamble-") {
+            let kind = if kind.starts_with("lane") { ConnectionKind::Lane } else { ConnectionKind::Control };
+            let error = check_preamble(bytes.try_into().unwrap(), kind).unwrap_err();
+            assert_eq!(error, PreambleError::Version { theirs: 1 }, "{name}");
+            error.to_string()
+        } else if name.starts_with("datagram-") {
+            let error = DatagramHeader::open(&bytes).unwrap_err();
+            assert_eq!(error, DatagramError::Version(bytes[1]), "{name}");
+            error.to_string()
+        } else {
+            continue;
+        };
+        for version in [1, PROTOCOL_VERSION] {
+            assert!(words.contains(&format!("version {version}")), "{name}: {words}");
+        }
+        refused.push(name);
+    }
+    assert_eq!((refused.len(), PROTOCOL_VERSION), (8, DATAGRAM_VERSION.into()), "{refused:?}");
 }
 
 /// The journal's format does not depend on the protocol's version, so that a run can go on after an

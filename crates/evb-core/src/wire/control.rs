@@ -216,15 +216,12 @@ impl Holdings {
     ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
     {
         let fault = |problem| Err(MalformedMessage { message: "Holdings", problem });
-        let is_known = |held: &Holding| u16::try_from(held.builder).is_ok();
-        if !self.held.iter().all(is_known) {
-            return fault("a builder id is above 65535");
-        }
+        let builders: Option<Vec<_>> = self.held.iter().map(Holding::builder).collect();
+        let Some(builders) = builders else { return fault("a builder id is above 65535") };
         if self.decided >= 1 << 63 || self.held.iter().any(|held| !held.is_ascending_to(self.decided)) {
             return fault("the event ids do not ascend from 1, or an event was not decided");
         }
-        Ok(self.held.iter().map(|held| {
-            let builder = (held.builder != 0).then(|| BuilderId::new(held.builder as u16));
+        Ok(builders.into_iter().zip(&self.held).map(|(builder, held)| {
             let mut event = 0;
             let events = held.events.iter().map(move |step| {
                 event += step;
@@ -236,6 +233,20 @@ impl Holdings {
 }
 
 impl Holding {
+    /// Creates the entry of that builder, or of the events without a builder, with no event yet.
+    pub fn of(builder: Option<BuilderId>) -> Self {
+        Self { holder: builder.map_or(0, |id| 1 + u32::from(id.number())), events: Vec::new() }
+    }
+
+    /// Returns the builder of the events: `None` if the id is above 65535, `Some(None)` if the
+    /// events have no builder yet.
+    fn builder(&self) -> Option<Option<BuilderId>> {
+        match self.holder.checked_sub(1) {
+            None => Some(None),
+            Some(id) => u16::try_from(id).ok().map(|id| Some(BuilderId::new(id))),
+        }
+    }
+
     fn is_ascending_to(&self, decided: u64) -> bool {
         let next =
             |event: u64, step: &u64| event.checked_add(*step).filter(|next| *step > 0 && *next <= decided);

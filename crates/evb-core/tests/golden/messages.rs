@@ -109,7 +109,7 @@ fn control() -> Vec<Example> {
     let load = Load { building: 1, at_sink: 2, slowest: 3, slowest_events: 4, others_events: 5 };
     let heartbeat = Heartbeat { sent_ns: 1000, echo_ns: 900, echo_delay_ns: 50, load: Some(load) };
     let run_end = RunEnd { exit_code: 1, verdict: "incomplete".to_owned() };
-    let held = vec![Holding { builder: 2, events: vec![42, 1] }, Holding { builder: 0, events: vec![44] }];
+    let held = vec![Holding { holder: 3, events: vec![42, 1] }, Holding { holder: 0, events: vec![44] }];
     [
         ("roster", Message::Roster(roster)),
         ("decisions", Message::Decisions(Decisions { first: 41, runs: vec![1, 3, 2, 4, 3, 0, 1, 1] })),
@@ -188,8 +188,16 @@ fn stages() -> Box<GrantStages> {
 fn builder() -> BuilderReport {
     let datagrams =
         DatagramReport { damaged: 1, foreign: 2, stale: 3, receive_drops: 4, forged: 5, replayed: 6 };
-    let refusals =
-        RefusalReport { foreign: 1, keys: 2, malformed: 3, silent: 4, unwelcome: 5, limited: 6, forged: 7 };
+    let refusals = RefusalReport {
+        foreign: 1,
+        keys: 2,
+        malformed: 3,
+        silent: 4,
+        unwelcome: 5,
+        limited: 6,
+        forged: 7,
+        version: 8,
+    };
     BuilderReport {
         complete: 1,
         incomplete: 2,

@@ -76,7 +76,7 @@ messages! {
     /// The builders of all outstanding events up to `decided`, for a source that may have missed
     /// decisions, or whose lanes have ended. Other events up to `decided` are closed.
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
-    pub struct Holding { builder: u32 = 1, events: Vec<u64> = 2 }
+    pub struct Holding { holder: u32 = 1, events: Vec<u64> = 2 }
     pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
     pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
     #[derive(Copy)]
@@ -140,7 +140,7 @@ messages! {
     #[derive(Copy)]
     pub struct RefusalReport {
         foreign: u64 = 1, keys: u64 = 2, malformed: u64 = 3, silent: u64 = 4, unwelcome: u64 = 5, limited: u64 = 6,
-        forged: u64 = 7,
+        forged: u64 = 7, version: u64 = 8,
     }
     #[derive(Copy)]
     pub struct DatagramReport {
