@@ -7,9 +7,7 @@ mod tests;
 use core::{cmp::Reverse, time::Duration};
 use std::collections::BTreeSet;
 
-use super::{
-    RunPlan, assigner::Assigner, books::Books, lanes, roster::Roster, tally::BuilderTally, words::ranges,
-};
+use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally, words::ranges};
 use crate::{
     id::BuilderId,
     index::{BuilderIndex, Per, SourceIndex},
@@ -267,7 +265,7 @@ fn lane_sums(roster: &Roster) -> Per<SourceIndex, LaneReport> {
     for packed in roster.builders().iter().filter_map(|seat| seat.lanes.as_ref()) {
         for lane in packed.lanes() {
             if let Some(index) = roster.source_numbered(lane.source) {
-                lanes::add(&mut sums[index], &lane);
+                sums[index].add(&lane);
             }
         }
     }

@@ -4,6 +4,7 @@
 
 mod messages;
 mod parts;
+mod reports;
 
 use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
 
@@ -28,6 +29,9 @@ pub const MAX_EXCEPTIONS: usize = 1024;
 pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
+
+/// Most lanes in an interim report of a builder (docs/reference/protocol.md RUN-37).
+pub const MAX_CHANGED: usize = 256;
 
 /// Most slots that a supervisor may request of a builder. The limit bounds the memory that a
 /// builder allocates (docs/reference/protocol.md CONN-12).

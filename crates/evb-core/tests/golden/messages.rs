@@ -216,6 +216,7 @@ fn builder() -> BuilderReport {
         grant_first_byte_us: vec![15, 1],
         stages: Some(stages()),
         refusals: Some(refusals),
+        sum: Some(Box::new(lane(0))),
     }
 }
 

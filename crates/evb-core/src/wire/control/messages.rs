@@ -98,7 +98,7 @@ messages! {
     pub struct Triggers { count: u64 = 1 }
     pub struct Report { report: Option<RoleReport> = 0, live: Option<Live> = 3 }
     /// Fields that only interim reports have. `latency` is the only histogram in a builder's
-    /// interim report.
+    /// interim report, whose `lanes` are those that have changed.
     pub struct Live {
         backlog_bytes: u64 = 1, backlog_fragments: u64 = 2, building: u32 = 3, at_sink: u32 = 4,
         since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
@@ -124,7 +124,7 @@ messages! {
         memory_peak_bytes: u64 = 10, grant_delay_us: Vec<u64> = 11, clock_error_ns: u64 = 12,
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
-        refusals: Option<RefusalReport> = 20,
+        refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21,
     }
     #[derive(Copy)]
     pub struct LaneReport {
