@@ -13,9 +13,7 @@ use evb::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     sink::ChannelSink,
     source::{Source, SourceConfig},
-    supervisor::{
-        JournalConfig, JournalFsync, RunPlan, Supervisor, SupervisorConfig, TriggerKind, unfinished_run,
-    },
+    supervisor::{JournalConfig, JournalFsync, RunPlan, SupervisorConfig, TriggerKind, unfinished_run},
     units::Frequency,
 };
 use support::{Numbers, System};

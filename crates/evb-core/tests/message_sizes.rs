@@ -10,8 +10,9 @@ use evb_core::{
         control::{
             Assignments, BuilderAddress, BuilderReport, Completions, Control, DatagramReport, DatagramTimes,
             Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS,
-            MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING, Message,
-            Outcome, RefusalReport, Report, RoleReport, Roster, SourceReport, TrainReport,
+            MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING, MAX_PATHS,
+            Message, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport,
+            TrainReport,
         },
         encoding::Encoding as _,
     },
@@ -81,7 +82,14 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         trains: Some(TrainReport { send_drops: MOST, segmentation_refused: MOST, uncut: MOST }),
         stages,
         refused: MOST,
+        paths: Vec::new(),
     }
+}
+
+/// Returns the largest final report of a source.
+fn final_of_source() -> SourceReport {
+    let path = PathReport { builder: ID, tcp_retransmits: MOST, resends: MOST };
+    SourceReport { paths: vec![path; MAX_PATHS], ..source(stages()) }
 }
 
 fn lane() -> LaneReport {
@@ -210,9 +218,12 @@ fn sizes() -> BTreeMap<String, usize> {
         ("`Assignments`", size(Message::Assignments(assignments))),
         ("`Completions`", size(Message::Completions(completions()))),
         ("`Holdings`", size(Message::Holdings(holdings()))),
-        ("interim `Report` of a source", report(RoleReport::Source(source(None)), Some(Live { latency: Vec::new(), ..live() }))),
+        (
+            "interim `Report` of a source",
+            report(RoleReport::Source(source(None)), Some(Live { latency: Vec::new(), ..live() })),
+        ),
         ("interim `Report` of a builder", report(RoleReport::Builder(interim()), Some(live()))),
-        ("final `Report` of a source", report(RoleReport::Source(source(stages())), None)),
+        ("final `Report` of a source", report(RoleReport::Source(final_of_source()), None)),
         ("final `Report` of a builder", report(RoleReport::Builder(last()), None)),
     ];
     sizes.map(|(name, size)| (name.to_owned(), size)).into()
@@ -273,8 +284,7 @@ fn the_interim_reports_of_the_largest_run_fit_a_slow_link() {
     let all = |lanes| MAX_SOURCES * of_source + MAX_BUILDERS * of_builder(lanes);
     let changed = typical(LaneReport::default());
     // At 10 kHz, each builder has ten events in a second, with one last source each.
-    let (usual, most) =
-        (all(vec![changed; 10]), all(vec![changed; MAX_CHANGED]));
+    let (usual, most) = (all(vec![changed; 10]), all(vec![changed; MAX_CHANGED]));
     assert!(usual < 1_000_000 && most < 6_000_000, "{usual} and {most} bytes in a second");
     let all_lanes = LaneReport { fragments: 1_000_000, payload_bytes: 1 << 32, ..LaneReport::default() };
     let before = all(vec![typical(all_lanes); MAX_SOURCES]);

@@ -30,6 +30,9 @@ pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
 
+/// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
+pub const MAX_PATHS: usize = 10;
+
 /// Most lanes in an interim report of a builder (docs/reference/protocol.md RUN-37).
 pub const MAX_CHANGED: usize = 256;
 

@@ -8,9 +8,9 @@ use evb_core::{
         control::{
             Accepted, Accounted, Assignments, BuilderAddress, BuilderReport, Completions, Control,
             DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat, Hello,
-            HelloReply, Holding, Holdings, LaneReport, LaneState, Live, Load, Message, Outcome, Ready,
-            Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters,
-            SourceReport, Stop, TrainReport, Triggers, Welcome,
+            HelloReply, Holding, Holdings, LaneReport, LaneState, Live, Load, Message, Outcome, PathReport,
+            Ready, Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd,
+            RunParameters, SourceReport, Stop, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -178,6 +178,7 @@ fn source() -> SourceReport {
         trains: Some(TrainReport { send_drops: 1, segmentation_refused: 2, uncut: 3 }),
         stages: Some(stages()),
         refused: 22,
+        paths: vec![PathReport { builder: 2, tcp_retransmits: 3, resends: 4 }],
     }
 }
 

@@ -110,8 +110,11 @@ messages! {
         tcp_retransmits: u64 = 11, backlog_peak_bytes: u64 = 12, reconnects: u64 = 13, resends: u64 = 14,
         departures: u64 = 15, late_p50_ns: u64 = 16, late_p99_ns: u64 = 17, late_max_ns: u64 = 18,
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
-        refused: u64 = 22,
+        refused: u64 = 22, paths: Vec<PathReport> = 23,
     }
+    /// Number of TCP segments and of ranges that a source's lane to one builder sent again.
+    #[derive(Copy)]
+    pub struct PathReport { builder: u32 = 1, tcp_retransmits: u64 = 2, resends: u64 = 3 }
     /// Durations of a role's stages between a grant and its data, sampled with the role's own
     /// clock. Histograms are pairs (value in µs, count), and are empty if nothing was measured.
     pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
