@@ -1,5 +1,6 @@
 //! The journal that a supervisor of version 1 of the protocol left when it was killed: a supervisor
-//! of every later version continues its run. `EVB_BLESS=1` writes the journal again.
+//! of every later version continues its run. `EVB_BLESS=1` writes the journal again. And a
+//! supervisor of version 1, by its golden bytes: peers of later versions refuse it.
 
 mod support;
 
@@ -16,7 +17,13 @@ use evb::{
     supervisor::{JournalConfig, JournalFsync, RunPlan, SupervisorConfig, TriggerKind, unfinished_run},
     units::Frequency,
 };
+use evb_core::wire::preamble::PROTOCOL_VERSION;
 use support::{Numbers, System};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    time::Instant,
+};
 
 const LENGTH: usize = 700;
 const EVENTS: u64 = 300;
@@ -88,4 +95,29 @@ async fn the_run_of_a_golden_journal_goes_on() {
     let before = (counts.complete + counts.incomplete).checked_sub(events.len() as u64);
     assert!(before.is_some_and(|before| before > 60) && events.len() > 100, "{before:?}, {counts:?}");
     assert_eq!(unfinished_run(&path).expect("a readable journal"), None, "the run is over");
+}
+
+#[tokio::test]
+async fn a_source_that_reaches_a_supervisor_of_version_1_ends_and_names_both_versions() {
+    let messages = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/evb-core/tests/golden/protocol-1.hex");
+    let messages = std::fs::read_to_string(messages).expect("the golden messages are there");
+    let preamble = messages.lines().skip_while(|line| *line != "[preamble-control]").nth(1).expect("bytes");
+    let byte = |word| u8::from_str_radix(word, 16).expect("a hexadecimal number");
+    let preamble: Vec<u8> = preamble.split_whitespace().map(byte).collect();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+    let address = listener.local_addr().expect("a socket").to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(&preamble).await.expect("sent");
+            // The source hangs up.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    let began = Instant::now();
+    let joined = Source::connect(SourceConfig::new(SourceId::new(1), &address)).await;
+    let error = joined.err().expect("the versions differ").to_string();
+    for version in [1, PROTOCOL_VERSION] {
+        assert!(error.contains(&format!("version {version}")), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }

@@ -61,6 +61,7 @@ async fn a_peer_of_version_1_to_which_we_connect_is_refused_whatever_it_answers(
                 "{error}"
             );
             names_both(&error.to_string());
+            assert!(error.is_lasting(), "another attempt would fail, too");
         }
     }
 }
