@@ -115,7 +115,7 @@ async fn a_source_that_reaches_a_supervisor_of_version_1_ends_and_names_both_ver
     });
     let began = Instant::now();
     let joined = Source::connect(SourceConfig::new(SourceId::new(1), &address)).await;
-    let error = joined.err().expect("the versions differ").to_string();
+    let error = joined.expect_err("the versions differ").to_string();
     for version in [1, PROTOCOL_VERSION] {
         assert!(error.contains(&format!("version {version}")), "{error}");
     }
