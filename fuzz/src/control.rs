@@ -7,8 +7,8 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     wire::control::{
         Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
-        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, Ready,
-        Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop,
+        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport,
+        Ready, Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop,
         Triggers, Verdict, Welcome,
     },
 };
@@ -167,11 +167,13 @@ pub fn messages() -> Vec<Control> {
     let builder = BuilderReport {
         complete: 3,
         lanes: vec![LaneReport { source: 3, ..LaneReport::default() }],
+        sum: Some(Box::new(LaneReport { fragments: 3, ..LaneReport::default() })),
         latency_us: vec![10, 3],
         ..BuilderReport::default()
     };
     let live = Live { building: 1, latency: vec![4, 3], disk_bytes: 9, ..Live::default() };
-    let of_source = RoleReport::Source(SourceReport { pushed: 3, ..SourceReport::default() });
+    let paths = vec![PathReport { builder: 1, tcp_retransmits: 2, resends: 3 }];
+    let of_source = RoleReport::Source(SourceReport { pushed: 3, paths, ..SourceReport::default() });
     let messages = [
         Message::Roster(roster),
         Message::Decisions(decisions),

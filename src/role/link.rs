@@ -150,9 +150,7 @@ fn failure(error: &ConnectError) -> DialFailure {
     let fault = match error {
         ConnectError::Unreachable { .. } => DialFault::Unreachable,
         ConnectError::Resolve(_) | ConnectError::Bind { .. } | ConnectError::Path(_) => DialFault::NoAddress,
-        ConnectError::Handshake { error, .. } => {
-            DialFault::Handshake { is_about_keys: error.is_about_keys() }
-        }
+        ConnectError::Handshake { error, .. } => DialFault::Handshake { is_lasting: error.is_lasting() },
         ConnectError::Refused { refusal, .. } => DialFault::Refused(refusal.clone()),
     };
     DialFailure { fault, words: error.to_string() }

@@ -139,8 +139,10 @@ impl Driver {
                 SourceOutput::Send(message) => self.link.send(&message),
                 SourceOutput::Report(mut message) => {
                     let (tcp_retransmits, trains) = lanes::sent(&mut self.lanes);
-                    let host = HostFacts { tcp_retransmits, ..role::facts::of_process() };
-                    let facts = ReportFacts { host, trains: Some(trains), ..ReportFacts::default() };
+                    let all = tcp_retransmits.iter().sum();
+                    let host = HostFacts { tcp_retransmits: all, ..role::facts::of_process() };
+                    let trains = Some(trains);
+                    let facts = ReportFacts { host, tcp_retransmits, trains, ..ReportFacts::default() };
                     self.role.complete(&mut message, facts);
                     self.link.send(&message);
                 }

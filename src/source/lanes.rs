@@ -112,11 +112,16 @@ impl Lane {
     }
 }
 
-/// Returns the sums over all lanes: the number of segments that the kernel retransmitted, and the
-/// report on trains.
-pub(super) fn sent(lanes: &mut [Lane]) -> (u64, TrainReport) {
-    let each = lanes.iter_mut().map(Lane::sent);
-    each.fold(Default::default(), |(again, all), one| (again + one.0, sum(all, one.1)))
+/// Returns the number of segments that the kernel retransmitted on each lane, and the report on
+/// the trains of all lanes.
+pub(super) fn sent(lanes: &mut [Lane]) -> (Vec<u64>, TrainReport) {
+    let mut trains = TrainReport::default();
+    let each = lanes.iter_mut().map(|lane| {
+        let (retransmits, of_lane) = lane.sent();
+        trains = sum(trains, of_lane);
+        retransmits
+    });
+    (each.collect(), trains)
 }
 
 /// Adds two train reports.

@@ -12,7 +12,7 @@ use evb_core::{
     id::Peer,
     wire::{
         control::{Hello, HelloReply, Reason, Reply, Role},
-        preamble::{ConnectionKind, preamble},
+        preamble::{ConnectionKind, PROTOCOL_VERSION, preamble},
     },
 };
 use evb_net::handshake::opening;
@@ -57,7 +57,8 @@ fn foreigners(kind: ConnectionKind, other: ConnectionKind) -> Vec<Stranger> {
     let number = |kind| if kind == ConnectionKind::Control { 1 } else { 2 };
     let (kind, other) = (number(kind), number(other));
     let noise: Vec<u8> = (0..5000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let mut hello = raw(1, kind, 19, &[8, 2, 16, 3]);
+    let ours = PROTOCOL_VERSION;
+    let mut hello = raw(ours, kind, 19, &[8, 2, 16, 3]);
     hello.truncate(14);
     vec![
         stranger("HTTP", b"GET / HTTP/1.1\r\nHost: daq\r\nAccept: */*\r\n\r\n".to_vec(), None),
@@ -69,14 +70,15 @@ fn foreigners(kind: ConnectionKind, other: ConnectionKind) -> Vec<Stranger> {
             b"evb\xeb and more of it".to_vec(),
             Some(Reason::ProtocolVersion),
         ),
-        stranger("version 2", raw(2, kind, 0, &[]), Some(Reason::ProtocolVersion)),
+        stranger("an older version", raw(ours - 1, kind, 0, &[]), Some(Reason::ProtocolVersion)),
+        stranger("a newer version", raw(ours + 1, kind, 0, &[]), Some(Reason::ProtocolVersion)),
         stranger("version 0", raw(0, kind, 0, &[]), Some(Reason::ProtocolVersion)),
-        stranger("the other kind", raw(1, other, 0, &[]), Some(Reason::WrongRole)),
-        stranger("no kind", raw(1, 77, 0, &[]), Some(Reason::WrongRole)),
-        stranger("4 GiB of hello", raw(1, kind, u32::MAX, &[]), Some(Reason::Malformed)),
-        stranger("a hello of 4097 bytes", raw(1, kind, 4097, &[]), Some(Reason::Malformed)),
-        stranger("a hello of noise", raw(1, kind, 400, &noise[..400]), Some(Reason::Malformed)),
-        stranger("an empty hello", raw(1, kind, 0, &[]), Some(Reason::Malformed)),
+        stranger("the other kind", raw(ours, other, 0, &[]), Some(Reason::WrongRole)),
+        stranger("no kind", raw(ours, 77, 0, &[]), Some(Reason::WrongRole)),
+        stranger("4 GiB of hello", raw(ours, kind, u32::MAX, &[]), Some(Reason::Malformed)),
+        stranger("a hello of 4097 bytes", raw(ours, kind, 4097, &[]), Some(Reason::Malformed)),
+        stranger("a hello of noise", raw(ours, kind, 400, &noise[..400]), Some(Reason::Malformed)),
+        stranger("an empty hello", raw(ours, kind, 0, &[]), Some(Reason::Malformed)),
         Stranger { hangs_up: true, ..stranger("half a hello", hello, None) },
         Stranger { hangs_up: true, ..stranger("half a preamble", b"evb".to_vec(), None) },
         Stranger { hangs_up: true, ..stranger("nothing, and gone", vec![], None) },
@@ -175,6 +177,11 @@ async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16
     let Some(Reply::Refusal(refusal)) = reply.reply else { panic!("{name} at {at}: {reply:?}") };
     assert_eq!(Some(refusal.reason), stranger.answer, "{name} at {at}: {}", refusal.detail);
     assert!(!refusal.detail.is_empty(), "{name} at {at}: no words");
+    if refusal.reason == Reason::ProtocolVersion {
+        let theirs = u16::from_le_bytes([stranger.says[4], stranger.says[5]]);
+        let both = [theirs, PROTOCOL_VERSION].map(|version| format!("version {version}"));
+        assert!(both.iter().all(|version| refusal.detail.contains(version)), "{name}: {}", refusal.detail);
+    }
     port
 }
 
@@ -218,6 +225,8 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     assert_whole(&events, 3, 2000);
     assert_eq!((report.events.complete, report.exit_code), (events.len() as u64, 0), "{}", report.verdict);
     assert_eq!(report.events.open(), Some(0));
+    // Four strangers at each of two ports have another version.
+    assert_eq!(report.security.version, 8, "{:?}", report.security);
     assert_eq!(report.events.triggered, report.events.inhibited + events.len() as u64);
     assert!(elapsed < Duration::from_secs(30), "{elapsed:?} until all were answered");
     let most = 3 * (6 + began.elapsed().as_secs() as usize);

@@ -50,6 +50,7 @@ impl Readout for Numbers {
 }
 
 /// Returns a plan with that many sources and builders, ids from 1.
+#[allow(dead_code, reason = "not every test program asks for it")]
 pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     RunPlan {
         events: Some(events),

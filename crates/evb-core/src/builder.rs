@@ -20,6 +20,7 @@ mod slots;
 mod later;
 mod segments;
 mod reception;
+mod interim;
 mod lanes;
 mod receiving;
 mod assigning;
@@ -341,8 +342,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Returns a periodic report with the counters so far.
-    fn report_so_far(&self, now: Instant) -> Report {
-        let counters = BuilderReport { lanes: self.lanes.reports_so_far(), ..self.counters_so_far() };
+    fn report_so_far(&mut self, now: Instant) -> Report {
+        let lanes = self.lanes.changes();
+        let sum = Some(Box::new(self.lanes.sum_so_far()));
+        let counters = BuilderReport { lanes, sum, ..self.counters_so_far() };
         let load = self.load();
         let since_commit = self.last_commit.map_or(0, |last| now.since(last).as_nanos().max(1));
         let live = Live {

@@ -4,6 +4,7 @@
 mod percentiles;
 mod grant_path;
 mod network;
+mod paths;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use crate::wire::control::SourceReport;
 
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
+pub use paths::PathSummary;
 pub use percentiles::{Latency, Percentiles, Spread};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
@@ -365,6 +367,8 @@ pub struct RunReport {
     pub dead_time: Vec<DeadTimeCause>,
     /// Faults and repairs in the network.
     pub network: NetworkCounts,
+    /// The paths with most repetitions, the worst first; at most [`PathSummary::NAMED`].
+    pub paths: Vec<PathSummary>,
     /// Connections that were refused at the ports of the supervisor and the builders.
     pub security: RefusalCounts,
     /// Every source of the run.

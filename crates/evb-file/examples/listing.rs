@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-fn path(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn path(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     if !path.is_dir() {
         return file(path, out);
     }

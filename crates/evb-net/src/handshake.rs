@@ -256,6 +256,12 @@ impl HandshakeError {
         )
     }
 
+    /// Returns true if another attempt would most probably fail in the same way, because the keys
+    /// or the protocol versions of the two peers do not match.
+    pub fn is_lasting(&self) -> bool {
+        self.is_about_keys() || matches!(self, Self::Preamble(PreambleError::Version { .. }))
+    }
+
     /// Returns the refusal to send to the peer; `None` after an error that is not answered, such as
     /// a peer that does not speak the evb protocol.
     fn refusal(&self) -> Option<Refusal> {

@@ -84,6 +84,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lease.renew(greeted.min(now));
         self.unaccounted.say_again();
         self.accepted = None;
+        self.lanes.forget_told();
         self.next_heartbeat = now;
     }
 

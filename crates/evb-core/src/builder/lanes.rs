@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use super::{
     BuilderCoreConfig,
     assembly::Assembly,
+    interim::Told,
     later::Later,
     reception::{Placed, Progress, Reception},
     segments::Segments,
@@ -56,6 +57,8 @@ pub(super) struct Lanes<P> {
     ranges: Vec<Range<u64>>,
     /// Times measured on associations that have ended.
     past_times: LaneTimes,
+    /// The lanes' counters that the supervisor knows from interim reports.
+    told: Told,
 }
 
 impl<P: GrantPolicy> Lanes<P> {
@@ -79,6 +82,7 @@ impl<P: GrantPolicy> Lanes<P> {
             answers: Later::new(ANSWER_WITHIN),
             ranges: Vec::new(),
             past_times: LaneTimes::default(),
+            told: Told::default(),
         }
     }
 
@@ -305,8 +309,27 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Returns the lanes' counters for a periodic report.
-    pub(super) fn reports_so_far(&self) -> Vec<LaneReport> {
+    /// Returns the lanes that have changed since the last interim reports, at most
+    /// [`MAX_CHANGED`](crate::wire::control::MAX_CHANGED).
+    pub(super) fn changes(&mut self) -> Vec<LaneReport> {
+        self.told.changes(&self.lanes)
+    }
+
+    /// Forgets which changes were reported, because reports may have been lost with the connection
+    /// to the supervisor.
+    pub(super) fn forget_told(&mut self) {
+        self.told.forget();
+    }
+
+    /// Returns the sums of the lanes' counters for an interim report.
+    pub(super) fn sum_so_far(&self) -> LaneReport {
+        let mut sum = LaneReport::default();
+        self.counters_so_far().iter().for_each(|lane| sum.add(lane));
+        sum
+    }
+
+    /// Returns the lanes' counters without those of datagrams.
+    fn counters_so_far(&self) -> Vec<LaneReport> {
         let mut reports: Vec<_> = self.lanes.iter().map(|lane| *lane.counters()).collect();
         for (report, stalls) in reports.iter_mut().zip(&self.policy.counters().stalls) {
             report.stalls = *stalls;
@@ -316,7 +339,7 @@ impl<P: GrantPolicy> Lanes<P> {
 
     /// Returns the lanes' final counters.
     pub(super) fn reports(&self) -> Vec<LaneReport> {
-        let mut reports = self.reports_so_far();
+        let mut reports = self.counters_so_far();
         for (report, lane) in reports.iter_mut().zip(&self.lanes) {
             lane.datagram_counters().report(report);
         }

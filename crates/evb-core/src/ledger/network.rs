@@ -62,12 +62,14 @@ pub struct RefusalCounts {
     pub limited: u64,
     /// Connections that sent bytes without a valid tag, during the handshake or later.
     pub forged: u64,
+    /// Connections of peers with another version of the protocol.
+    pub version: u64,
 }
 
 impl RefusalCounts {
     /// Adds the counts from one listener's report.
     pub fn add(&mut self, report: &RefusalReport) {
-        let RefusalReport { foreign, keys, malformed, silent, unwelcome, limited, forged } = *report;
+        let RefusalReport { foreign, keys, malformed, silent, unwelcome, limited, forged, version } = *report;
         for (count, more) in [
             (&mut self.foreign, foreign),
             (&mut self.keys, keys),
@@ -76,6 +78,7 @@ impl RefusalCounts {
             (&mut self.unwelcome, unwelcome),
             (&mut self.limited, limited),
             (&mut self.forged, forged),
+            (&mut self.version, version),
         ] {
             *count = count.saturating_add(more);
             self.refused = self.refused.saturating_add(more);

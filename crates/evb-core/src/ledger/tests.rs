@@ -59,6 +59,7 @@ fn the_summary_has_the_names_of_the_contract() {
         "/network/crc_errors",
         "/network/datagrams/recovery_us/p99",
         "/network/datagrams/round_trip_us/p50",
+        "/paths",
         "/sources",
         "/builders",
     ] {

@@ -10,6 +10,8 @@ use crate::{
 pub struct ReportFacts {
     /// Facts about the process, its memory and its disk.
     pub host: HostFacts,
+    /// Number of TCP segments that a source's kernel sent again on each lane.
+    pub tcp_retransmits: Vec<u64>,
     /// Counts of the trains of datagrams that a source sent.
     pub trains: Option<TrainReport>,
     /// Counts of the UDP socket that a builder's lanes share.

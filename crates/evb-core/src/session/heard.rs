@@ -37,8 +37,8 @@ pub enum DialFault {
     NoAddress,
     /// The other side answered, but the handshake failed.
     Handshake {
-        /// True if the keys seem not to match.
-        is_about_keys: bool,
+        /// True if the keys or the protocol versions of both sides seem not to match.
+        is_lasting: bool,
     },
     /// An evb peer refused the connection.
     Refused(Refusal),

@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Time that a role waits between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Number of attempts to join although the keys seem not to match.
-const KEY_TRIES: u32 = 3;
+/// Number of attempts to join although the keys or the protocol versions seem not to match.
+const LASTING_TRIES: u32 = 3;
 
 /// A role that wants to join a run.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ struct Away {
     dialing: Option<Instant>,
     next: Instant,
     /// Number of attempts that are left although the keys seem not to match.
-    key_tries: u32,
+    lasting_tries: u32,
 }
 
 impl Membership {
@@ -332,7 +332,7 @@ impl Membership {
 
 impl Away {
     fn since(now: Instant, cause: String) -> Self {
-        Self { since: now, cause, last: None, dialing: None, next: now, key_tries: KEY_TRIES }
+        Self { since: now, cause, last: None, dialing: None, next: now, lasting_tries: LASTING_TRIES }
     }
 
     fn fail(&mut self, words: String, now: Instant) {
@@ -342,11 +342,11 @@ impl Away {
     /// Returns true if a role that was never admitted should try again.
     fn may_join_later(&mut self, fault: &DialFault) -> bool {
         match fault {
-            // Different keys stay different, but a byte that was corrupted in transit causes the
-            // same failure; so a few attempts are made.
-            DialFault::Handshake { is_about_keys } => {
-                self.key_tries = self.key_tries.saturating_sub(u32::from(*is_about_keys));
-                self.key_tries > 0
+            // Different keys or versions stay different, but a byte that was corrupted in transit
+            // causes the same failure; so a few attempts are made.
+            DialFault::Handshake { is_lasting } => {
+                self.lasting_tries = self.lasting_tries.saturating_sub(u32::from(*is_lasting));
+                self.lasting_tries > 0
             }
             DialFault::NoAddress => false,
             DialFault::Unreachable | DialFault::Refused(_) => may_pass(fault),

@@ -4,21 +4,39 @@
 #[cfg(test)]
 mod tests;
 
-use core::{ops::Range, time::Duration};
+use core::{cmp::Reverse, ops::Range, time::Duration};
 use std::io::IoSlice;
 
 use bytes::BytesMut;
 
 use super::{SourceCore, lane::SourceLane};
 use crate::{
-    id::EventId,
+    id::{BuilderId, EventId},
     index::LaneIndex,
     lane::{DatagramFault, LaneError, OutgoingDatagrams, Request, Sealing, Taken},
     time::Instant,
-    wire::datagram::{Association, DatagramHeader},
+    wire::{
+        control::{MAX_PATHS, PathReport},
+        datagram::{Association, DatagramHeader},
+    },
 };
 
 impl SourceCore {
+    /// Returns the lanes that sent most bytes again, at most [`MAX_PATHS`], the worst first.
+    /// `tcp_retransmits` contains the number of segments that the kernel sent again on each lane.
+    pub fn worst_paths(&self, tcp_retransmits: &[u64]) -> Vec<PathReport> {
+        let path = |(builder, lane): (BuilderId, LaneIndex)| PathReport {
+            builder: builder.number().into(),
+            tcp_retransmits: tcp_retransmits.get(lane.get()).copied().unwrap_or(0),
+            resends: self.lanes[lane].counters().resends,
+        };
+        let repeated = |path: &PathReport| path.tcp_retransmits.saturating_add(path.resends);
+        let mut paths: Vec<_> = self.seats.iter().map(path).filter(|path| repeated(path) > 0).collect();
+        paths.sort_by_key(|path| Reverse(repeated(path)));
+        paths.truncate(MAX_PATHS);
+        paths
+    }
+
     /// Notes that a builder accepted the lane's connection. `received` and `announced` are the
     /// builder's state of the lane.
     ///

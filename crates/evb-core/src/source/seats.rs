@@ -43,6 +43,11 @@ impl Seats {
         Some(self.ranks[rank].1)
     }
 
+    /// Returns the builders that are or were in a roster, ascending, with their lanes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (BuilderId, LaneIndex)> {
+        self.ranks.iter().copied()
+    }
+
     /// Returns true if the lane's builder is in the latest roster.
     pub(super) fn is_listed(&self, lane: LaneIndex) -> bool {
         self.seats[lane].is_listed

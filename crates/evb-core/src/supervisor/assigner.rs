@@ -17,7 +17,7 @@ use super::{
     slots::Slots,
 };
 use crate::{
-    id::EventId,
+    id::{BuilderId, EventId},
     index::BuilderIndex,
     set::SourceSet,
     time::Instant,
@@ -385,11 +385,11 @@ impl Assigner {
 /// Returns the message that names the builders of these events. An event whose builder has not
 /// confirmed its slot yet is named as unassigned.
 fn holdings(places: &[Place], decided: u64, roster: &Roster) -> Message {
-    let mut held: BTreeMap<u32, (Holding, u64)> = BTreeMap::new();
+    let mut held: BTreeMap<Option<BuilderId>, (Holding, u64)> = BTreeMap::new();
     for place in places {
         let builder = place.builder.filter(|_| place.answer == 0);
-        let builder = builder.map_or(0, |builder| roster.builder(builder).id.number().into());
-        let (holding, last) = held.entry(builder).or_insert((Holding { builder, events: Vec::new() }, 0));
+        let builder = builder.map(|builder| roster.builder(builder).id);
+        let (holding, last) = held.entry(builder).or_insert_with(|| (Holding::of(builder), 0));
         holding.events.push(place.event - *last);
         *last = place.event;
     }

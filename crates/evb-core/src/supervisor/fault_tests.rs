@@ -26,7 +26,7 @@ impl Stage {
                     event += step;
                     event
                 };
-                (holding.builder, holding.events.iter().map(sum).collect())
+                (holding.holder.saturating_sub(1), holding.events.iter().map(sum).collect())
             });
             held.collect()
         };

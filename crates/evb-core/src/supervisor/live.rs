@@ -9,7 +9,7 @@ use crate::{
     index::SourceIndex,
     live::Latencies,
     time::Instant,
-    wire::control::{BuilderReport, Live, SourceReport},
+    wire::control::{BuilderReport, LaneReport, Live, SourceReport},
 };
 
 /// Latest interim report of a peer's present incarnation.
@@ -147,7 +147,8 @@ impl Latest<SourceReport> {
     }
 }
 
-/// A builder's interim report, without its lanes, and the facts about these.
+/// A builder's latest interim report, without its lanes, and the facts about these from all its
+/// interim reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interim {
     pub(super) own: BuilderReport,
@@ -155,6 +156,24 @@ pub(super) struct Interim {
 }
 
 impl Latest<Interim> {
+    /// Returns the state after an interim report that follows `before`. `source` finds the source
+    /// with a number.
+    pub(super) fn merge(
+        before: Option<Self>,
+        mut own: BuilderReport,
+        live: Live,
+        now: Instant,
+        source: impl Fn(u32) -> Option<SourceIndex>,
+    ) -> Self {
+        let changed = core::mem::take(&mut own.lanes);
+        let sum = own.sum.take().map_or_else(LaneReport::default, |sum| *sum);
+        let mut latest = Self::after(before.as_ref(), Interim::default(), live, now);
+        let mut lanes = before.map(|before| before.counters.lanes).unwrap_or_default();
+        lanes.update(sum, &changed, source);
+        latest.counters = Interim { own, lanes };
+        latest
+    }
+
     /// Returns the lateness of the sources that were last in any event of the builder.
     pub(super) fn lateness(&self) -> &[(SourceIndex, Lateness)] {
         &self.counters.lanes.lateness
@@ -181,9 +200,9 @@ impl Latest<Interim> {
             at_sink: live.at_sink,
             last_commit_age_s: (live.since_commit_ns > 0).then_some(commit),
             latency_us: LatencySurvey::of(&latencies),
-            crc_errors: lanes.crc_errors,
-            late: lanes.late,
-            duplicate: lanes.duplicate,
+            crc_errors: lanes.sum.crc_errors,
+            late: lanes.sum.late,
+            duplicate: lanes.sum.duplicate,
             sink_free_bytes: disk(live.disk_free_bytes),
             sink_size_bytes: disk(live.disk_bytes),
             processor_fraction: self.processor,

@@ -12,8 +12,8 @@ use lookup::Lookup;
 
 use super::{
     Recipients, RunPlan,
-    lanes::{LaneFacts, PackedLanes},
-    live::{Interim, Latest},
+    lanes::PackedLanes,
+    live::Latest,
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Hello, Report, Role, RoleReport},
+        control::{Hello, MAX_CHANGED, Report, Role, RoleReport},
         journal::Registered,
     },
 };
@@ -342,20 +342,18 @@ impl Roster {
             {
                 return Err("it reports more lanes than there are sources");
             }
-            (Seat::Builder(index), Some(RoleReport::Builder(mut own)), live) => {
-                let lanes = core::mem::take(&mut own.lanes);
-                match live {
-                    Some(live) => {
-                        let lanes = LaneFacts::of(&lanes, |id| self.source_numbered(id));
-                        let seat = &mut self.builders[index];
-                        let latest = Latest::after(seat.latest.as_ref(), Interim { own, lanes }, live, now);
-                        seat.latest = Some(latest);
-                    }
-                    None => {
-                        let seat = &mut self.builders[index];
-                        (seat.report, seat.lanes) = (Some(own), Some(PackedLanes::of(lanes)));
-                    }
-                }
+            (Seat::Builder(_), Some(RoleReport::Builder(own)), Some(_)) if own.lanes.len() > MAX_CHANGED => {
+                return Err("it reports more changed lanes than an interim report may have");
+            }
+            (Seat::Builder(index), Some(RoleReport::Builder(own)), Some(live)) => {
+                let before = self.builders[index].latest.take();
+                let latest = Latest::merge(before, own, live, now, |id| self.source_numbered(id));
+                self.builders[index].latest = Some(latest);
+            }
+            (Seat::Builder(index), Some(RoleReport::Builder(mut own)), None) => {
+                let lanes = PackedLanes::of(core::mem::take(&mut own.lanes));
+                let seat = &mut self.builders[index];
+                (seat.report, seat.lanes) = (Some(own), Some(lanes));
             }
             (_, _, Some(_)) => return Err("it sent the report of another role"),
             (_, _, None) => return Err("it sent the final report of another role"),

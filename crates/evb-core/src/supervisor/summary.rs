@@ -7,16 +7,14 @@ mod tests;
 use core::{cmp::Reverse, time::Duration};
 use std::collections::BTreeSet;
 
-use super::{
-    RunPlan, assigner::Assigner, books::Books, lanes, roster::Roster, tally::BuilderTally, words::ranges,
-};
+use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally, words::ranges};
 use crate::{
     id::BuilderId,
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{
         AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, LEDGER_OPEN,
-        NOT_ASSIGNED, NetworkCounts, PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport,
-        SourceSummary, fraction,
+        NOT_ASSIGNED, NetworkCounts, PacingSummary, PathSummary, Percentiles, Rates, RefusalCounts, RunPath,
+        RunReport, SourceSummary, fraction,
     },
     time::Instant,
     wire::control::{BuilderReport, DatagramReport, LaneReport},
@@ -63,6 +61,7 @@ impl<'a> Summary<'a> {
             dead_time: books.dead_time().causes(),
             busy_fraction: fraction(self.assigner.all_busy().as_secs_f64(), triggering.as_secs_f64()),
             network: self.network_counts(&sources),
+            paths: PathSummary::worst(self.paths()),
             security: self.refusal_counts(),
             clock: ClockSummary {
                 shared: roster.sources().iter().all(|seat| seat.shared_clock)
@@ -80,6 +79,15 @@ impl<'a> Summary<'a> {
         report.exit_code = u8::from(!spotless);
         report.verdict = verdict(&report);
         report
+    }
+
+    /// Returns the paths in the final reports of the sources.
+    fn paths(&self) -> impl Iterator<Item = PathSummary> + use<'a> {
+        let roster = self.roster;
+        let of_run = |path: &PathSummary| roster.builder_index(BuilderId::new(path.builder)).is_some();
+        let reports =
+            roster.sources().iter().filter_map(|seat| Some((seat.id.number(), seat.report.as_ref()?)));
+        reports.flat_map(|(source, own)| PathSummary::of(source, own)).filter(of_run)
     }
 
     /// Returns the final reports of the builders.
@@ -267,7 +275,7 @@ fn lane_sums(roster: &Roster) -> Per<SourceIndex, LaneReport> {
     for packed in roster.builders().iter().filter_map(|seat| seat.lanes.as_ref()) {
         for lane in packed.lanes() {
             if let Some(index) = roster.source_numbered(lane.source) {
-                lanes::add(&mut sums[index], &lane);
+                sums[index].add(&lane);
             }
         }
     }

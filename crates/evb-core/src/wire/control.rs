@@ -4,6 +4,7 @@
 
 mod messages;
 mod parts;
+mod reports;
 
 use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
 
@@ -28,6 +29,12 @@ pub const MAX_EXCEPTIONS: usize = 1024;
 pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
+
+/// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
+pub const MAX_PATHS: usize = 10;
+
+/// Most lanes in an interim report of a builder (docs/reference/protocol.md RUN-37).
+pub const MAX_CHANGED: usize = 256;
 
 /// Most slots that a supervisor may request of a builder. The limit bounds the memory that a
 /// builder allocates (docs/reference/protocol.md CONN-12).
@@ -216,15 +223,12 @@ impl Holdings {
     ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
     {
         let fault = |problem| Err(MalformedMessage { message: "Holdings", problem });
-        let is_known = |held: &Holding| u16::try_from(held.builder).is_ok();
-        if !self.held.iter().all(is_known) {
-            return fault("a builder id is above 65535");
-        }
+        let builders: Option<Vec<_>> = self.held.iter().map(Holding::builder).collect();
+        let Some(builders) = builders else { return fault("a builder id is above 65535") };
         if self.decided >= 1 << 63 || self.held.iter().any(|held| !held.is_ascending_to(self.decided)) {
             return fault("the event ids do not ascend from 1, or an event was not decided");
         }
-        Ok(self.held.iter().map(|held| {
-            let builder = (held.builder != 0).then(|| BuilderId::new(held.builder as u16));
+        Ok(builders.into_iter().zip(&self.held).map(|(builder, held)| {
             let mut event = 0;
             let events = held.events.iter().map(move |step| {
                 event += step;
@@ -236,6 +240,20 @@ impl Holdings {
 }
 
 impl Holding {
+    /// Creates the entry of that builder, or of the events without a builder, with no event yet.
+    pub fn of(builder: Option<BuilderId>) -> Self {
+        Self { holder: builder.map_or(0, |id| 1 + u32::from(id.number())), events: Vec::new() }
+    }
+
+    /// Returns the builder of the events: `None` if the id is above 65535, `Some(None)` if the
+    /// events have no builder yet.
+    fn builder(&self) -> Option<Option<BuilderId>> {
+        match self.holder.checked_sub(1) {
+            None => Some(None),
+            Some(id) => u16::try_from(id).ok().map(|id| Some(BuilderId::new(id))),
+        }
+    }
+
     fn is_ascending_to(&self, decided: u64) -> bool {
         let next =
             |event: u64, step: &u64| event.checked_add(*step).filter(|next| *step > 0 && *next <= decided);

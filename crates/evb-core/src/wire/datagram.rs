@@ -17,8 +17,8 @@ pub const DATAGRAM_HEADER: usize = 40;
 /// First byte of every datagram. The byte is not ASCII, and equals the last byte of the preamble's
 /// magic.
 pub const DATAGRAM_MAGIC: u8 = 0xeb;
-/// Version of the datagram format.
-pub const DATAGRAM_VERSION: u8 = 1;
+/// Version of the datagram format, which is that of the protocol.
+pub const DATAGRAM_VERSION: u8 = 2;
 /// Length of the headers of IPv4 (RFC 791, without options) and UDP (RFC 768).
 pub const IPV4_UDP: usize = 28;
 /// Length of the headers of IPv6 (RFC 8200, without extensions) and UDP.
@@ -91,7 +91,7 @@ pub enum DatagramError {
         length: usize,
     },
     /// The datagram has another format version, or an unknown kind.
-    #[error("datagram of version and kind {0:#04x}, which this version does not know")]
+    #[error("datagram of version {} and kind {}, this is version {DATAGRAM_VERSION}: install the same release on both", .0 >> 4, .0 & 15)]
     Version(u8),
     /// The datagram was damaged in the network.
     #[error("datagram with a wrong checksum: damaged on the way")]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use evb_core::{
-    ledger::{Latency, PacingSummary, RunReport},
+    ledger::{Latency, PacingSummary, PathSummary, RunReport},
     units::{Bytes, Rate},
 };
 use evb_host::here::host_name;
@@ -161,6 +161,7 @@ fn table(report: &RunReport) -> String {
             network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
         ),
     );
+    report.paths.iter().for_each(|worst| row("path", path(worst)));
     if let Some(pacing) = pacing(report) {
         row("pacing", pacing);
     }
@@ -193,6 +194,15 @@ fn grant_path(report: &RunReport) -> Option<String> {
     let Latency { p50, p99, max, .. } = path.first_byte;
     let [p50, p99] = [p50, p99].map(|time| micros(time as f64));
     (max > 0).then(|| format!("p50 {p50}, p99 {p99} (grant to first byte){of_these}"))
+}
+
+/// Describes how often one of the worst paths sent bytes again.
+fn path(path: &PathSummary) -> String {
+    let PathSummary { source, builder, tcp_retransmits, resends } = path;
+    let segments = (*tcp_retransmits > 0).then(|| format!("{tcp_retransmits} TCP retransmits"));
+    let ranges = (*resends > 0).then(|| format!("{resends} ranges sent again"));
+    let repeated: Vec<_> = segments.into_iter().chain(ranges).collect();
+    format!("source {source} to builder {builder}: {}", repeated.join(", "))
 }
 
 /// Describes how precisely rates were kept, if any rates were kept.

@@ -202,6 +202,7 @@ impl RefusalLog {
         let counts = &mut self.counts;
         match error {
             HandshakeError::Preamble(PreambleError::Foreign(_)) => &mut counts.foreign,
+            HandshakeError::Preamble(PreambleError::Version { .. }) => &mut counts.version,
             HandshakeError::Timeout | HandshakeError::Closed | HandshakeError::Io(_) => &mut counts.silent,
             HandshakeError::Forged(_) => &mut counts.forged,
             error if error.is_about_keys() => &mut counts.keys,

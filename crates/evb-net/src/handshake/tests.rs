@@ -3,12 +3,14 @@ use std::time::Duration;
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     wire::{
-        control::{Hello, MAX_HELLO, Reason, Refusal, Welcome},
+        control::{Hello, MAX_HELLO, Reason, Refusal, Reply, Welcome},
         preamble::{ConnectionKind, PreambleError, preamble},
     },
 };
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+mod versions;
 
 use super::{HandshakeError, accept_handshake, connect_handshake, opening, refused, reply, welcomed};
 

@@ -21,7 +21,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Message, Ready, Welcome},
+        control::{Control, Message, Ready, Report, RoleReport, Welcome},
         datagram::Association,
     },
 };
@@ -257,6 +257,11 @@ impl SourceRole {
 
     /// Adds the facts that only the driver knows to a report, before the report is sent.
     pub fn complete(&mut self, message: &mut Control, facts: ReportFacts) {
+        if let Some(Message::Report(Report { report: Some(RoleReport::Source(own)), live: None })) =
+            &mut message.message
+        {
+            own.paths = self.core().worst_paths(&facts.tcp_retransmits);
+        }
         self.attendance.complete(message, facts);
     }
 

@@ -78,8 +78,8 @@ fn what_waiting_does_not_change_ends_a_first_try() {
     for (fault, tries) in [
         (DialFault::NoAddress, 1),
         (refused(Reason::UnknownPeer), 1),
-        (DialFault::Handshake { is_about_keys: true }, 3),
-        (DialFault::Handshake { is_about_keys: false }, 12),
+        (DialFault::Handshake { is_lasting: true }, 3),
+        (DialFault::Handshake { is_lasting: false }, 12),
         (refused(Reason::DuplicateId), 12),
     ] {
         let mut member = membership();

@@ -88,6 +88,20 @@ fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Resul
     hear_at(at(50_000 * u64::from(request)), source, request.into(), &body)
 }
 
+/// Tests docs/reference/protocol.md RUN-38.
+#[test]
+fn the_worst_ten_paths_are_named_by_their_builders() {
+    let builders: Vec<_> = (20..=40).rev().map(BuilderId::new).collect();
+    let config = SourceCoreConfig { builders: builders.clone(), ..source(1).config().clone() };
+    let source = SourceCore::new(config, at(0));
+    let retransmits: Vec<u64> = builders.iter().map(|id| u64::from(id.number()) % 20).collect();
+    let named: Vec<_> =
+        source.worst_paths(&retransmits).iter().map(|path| (path.builder, path.tcp_retransmits)).collect();
+    let expected: Vec<_> = (30..=39).rev().map(|id| (id, u64::from(id) % 20)).collect();
+    assert_eq!(named, expected);
+    assert_eq!(source.worst_paths(&[]), [], "no lane had to repeat anything");
+}
+
 fn report(source: &SourceCore) -> SourceReport {
     match source.report(0, None).message {
         Some(Message::Report(report)) => match report.report {
@@ -193,6 +207,8 @@ fn what_was_asked_for_again_goes_first_under_its_number() {
     assert_eq!(source.take(LaneIndex::new(0), 25), Some(Taken { range: 120..145, request: 7 }));
     assert_eq!(take_all(&mut source), [(145..160, 7), (10..30, 7), (250..300, 0)]);
     assert_eq!((report(&source).resends, report(&source).sent_bytes), (2, 360));
+    let path = PathReport { builder: BUILDER.number().into(), tcp_retransmits: 9, resends: 2 };
+    assert_eq!(source.worst_paths(&[9]), [path]);
 }
 
 #[test]

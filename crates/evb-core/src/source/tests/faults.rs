@@ -21,12 +21,13 @@ fn roster(builders: &[(u16, u32)]) -> Vec<(BuilderId, Incarnation)> {
     builders.iter().map(listed).collect()
 }
 
-/// Returns the message with the outstanding events of each builder. Builder 0 stands for events
+/// Returns the message with the outstanding events of each builder. The number 0 stands for events
 /// without a builder.
 fn holdings(decided: u64, held: &[(u32, &[u64])]) -> Holdings {
     let holding = |(builder, events): &(u32, &[u64])| {
         let steps = core::iter::once(0).chain(events.iter().copied()).zip(events.iter());
-        Holding { builder: *builder, events: steps.map(|(before, event)| event - before).collect() }
+        let holder = if *builder == 0 { 0 } else { builder + 1 };
+        Holding { holder, events: steps.map(|(before, event)| event - before).collect() }
     };
     Holdings { decided, held: held.iter().map(holding).collect() }
 }
@@ -86,6 +87,20 @@ fn fragments_of_a_builder_that_is_gone_wait_for_another() {
     assert_eq!(in_lane(&source, LaneIndex::new(1)), [3, 1, 5], "lanes of present builders do not change");
     assert_eq!((source.uncommitted(), report(&source).closed), (3, 1), "event 4 has ended");
     assert_eq!(source.undecided(), EventId::new(7));
+}
+
+#[test]
+fn a_builder_with_the_id_0_is_not_taken_for_none() {
+    let mut source = source(false);
+    source.handle_roster(&roster(&[(0, 1), (9, 1)])).unwrap();
+    source.push(fragment(1), at(0)).unwrap();
+    let held =
+        |builder| Holdings { decided: 1, held: vec![Holding { events: vec![1], ..Holding::of(builder) }] };
+    source.handle_holdings(&held(None)).unwrap();
+    let lane = source.lane_index(BuilderId::new(0)).unwrap();
+    assert_eq!((in_lane(&source, lane), source.uncommitted()), (vec![], 1));
+    source.handle_holdings(&held(Some(BuilderId::new(0)))).unwrap();
+    assert_eq!(in_lane(&source, lane), [1]);
 }
 
 #[test]
@@ -176,11 +191,12 @@ fn holdings_that_make_no_sense_are_refused() {
         (5, vec![(4, vec![1, u64::MAX])]),
         (u64::MAX, vec![]),
     ] {
-        let held = held.into_iter().map(|(builder, events)| Holding { builder, events }).collect();
+        let held =
+            held.into_iter().map(|(builder, events)| Holding { holder: builder + 1, events }).collect();
         let fault = source.handle_holdings(&Holdings { decided, held });
         assert!(fault.is_err(), "{decided}");
     }
-    let flood = Holding { builder: 0, events: vec![1; (1 << 20) + 1] };
+    let flood = Holding { holder: 0, events: vec![1; (1 << 20) + 1] };
     assert!(source.handle_holdings(&Holdings { decided: 1 << 40, held: vec![flood] }).is_err());
     let many: Vec<_> = (1..=MAX_BUILDERS as u16 + 1).map(|id| (id, 1)).collect();
     assert!(source.handle_roster(&roster(&many)).is_err(), "more lanes than a source can have");

@@ -42,7 +42,7 @@ fn holdings(assigner: &Assigner, roster: &Roster, outbox: &mut Outbox) -> Vec<(u
     assigner.send_holdings(&SourceSet::first(1), roster, outbox);
     let Some(Output::Send { message, .. }) = outbox.pop() else { panic!("nothing is sent") };
     let Some(Message::Holdings(holdings)) = message.message else { panic!("{message:?}") };
-    holdings.held.iter().map(|holding| (holding.builder, holding.events.len())).collect()
+    holdings.held.iter().map(|holding| (holding.holder.saturating_sub(1), holding.events.len())).collect()
 }
 
 #[test]

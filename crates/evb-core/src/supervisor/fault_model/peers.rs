@@ -79,9 +79,9 @@ impl SourceModel {
                     for step in &holding.events {
                         event += step;
                         // A fragment stays in its lane while the event has no builder.
-                        let home = match holding.builder {
+                        let home = match holding.holder {
                             0 => before.get(&event).copied().unwrap_or(0),
-                            builder => builder,
+                            holder => holder - 1,
                         };
                         self.assignments.insert(event, home);
                     }

@@ -18,8 +18,10 @@ fn of_builder(payload_bytes: u64, lanes: &[(u32, u64, u64)], live: Live) -> Mess
         last_by_ns: *last_by_ns,
         ..LaneReport::default()
     };
-    let lanes = lanes.iter().map(lane).collect();
-    so_far(RoleReport::Builder(BuilderReport { payload_bytes, lanes, ..BuilderReport::default() }), live)
+    let lanes: Vec<_> = lanes.iter().map(lane).collect();
+    let sum = LaneReport { crc_errors: payload_bytes, late: 2, duplicate: 3, ..LaneReport::default() };
+    let sum = Some(Box::new(sum));
+    so_far(RoleReport::Builder(BuilderReport { payload_bytes, lanes, sum, ..BuilderReport::default() }), live)
 }
 
 #[test]
@@ -61,6 +63,19 @@ fn totals_add_up_over_builders() {
     let [first, second] = [0, 1].map(|index: usize| survey.builders[index].live.clone().expect("reported"));
     assert_eq!((first.building, first.sink_free_bytes, second.sink_free_bytes), (2, Some(5), None));
     assert_eq!(survey.latency_us.map(|latency| latency.max), Some(9));
+}
+
+/// Tests docs/reference/protocol.md RUN-37.
+#[test]
+fn an_interim_report_changes_the_lanes_that_it_has_and_replaces_the_sums() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.says(builder(1), of_builder(7, &[(3, 4, 8000), (5, 1, 1000)], Live::default()));
+    stage.says(builder(1), of_builder(9, &[(5, 3, 6000)], Live::default()));
+    let survey = stage.core.survey(stage.now);
+    let last = [0, 1].map(|index: usize| (survey.sources[index].last, survey.sources[index].last_by_us));
+    assert_eq!(last, [(4, 2.0), (3, 2.0)]);
+    let live = survey.builders[0].live.clone().expect("reported");
+    assert_eq!((live.crc_errors, live.late, live.duplicate), (9, 2, 3));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     supervisor::{RunPlan, roster::Seat},
-    wire::control::{Report, RoleReport},
+    wire::control::{PathReport, Report, RoleReport, SourceReport},
 };
 
 #[test]
@@ -36,6 +36,34 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
         problems[11..],
         ["990 more sources are missing in up to 990 events each", "36 sources gave no final report: 5-40"]
     );
+}
+
+#[test]
+fn the_worst_ten_paths_of_all_sources_are_named() {
+    let ids = |count| (1..=count).collect::<Vec<u16>>();
+    let plan = RunPlan::new(
+        RunNumber::new(1),
+        Epoch::new(1),
+        ids(3).into_iter().map(SourceId::new).collect(),
+        ids(9).into_iter().map(BuilderId::new).collect(),
+    );
+    let mut roster = Roster::new(&plan);
+    for source in 0..3u64 {
+        let path = |builder: u32| PathReport {
+            builder,
+            tcp_retransmits: if builder > 9 { 1000 } else { u64::from(builder) * (source + 1) },
+            resends: u64::from(builder == 1 && source == 0) * 50,
+        };
+        let paths = [1, 4, 7, 9, 77, 70_000].map(path).into();
+        let own = RoleReport::Source(SourceReport { paths, ..SourceReport::default() });
+        let seat = Seat::Source(SourceIndex::new(source as usize));
+        roster.keep_report(seat, Report { report: Some(own), live: None }, Instant::ZERO).unwrap();
+    }
+    let (assigner, books) = (Assigner::new(&plan), Books::new(3, 9));
+    let summary =
+        Summary { plan: &plan, roster: &roster, assigner: &assigner, books: &books, drained: Instant::ZERO };
+    let seen: Vec<_> = summary.report().paths.iter().map(|path| (path.source, path.builder)).collect();
+    assert_eq!(seen, [(1, 1), (3, 9), (3, 7), (2, 9), (2, 7), (3, 4), (1, 9), (2, 4), (1, 7), (1, 4)]);
 }
 
 fn lane() -> impl Strategy<Value = LaneReport> {

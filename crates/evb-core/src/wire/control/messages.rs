@@ -76,7 +76,7 @@ messages! {
     /// The builders of all outstanding events up to `decided`, for a source that may have missed
     /// decisions, or whose lanes have ended. Other events up to `decided` are closed.
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
-    pub struct Holding { builder: u32 = 1, events: Vec<u64> = 2 }
+    pub struct Holding { holder: u32 = 1, events: Vec<u64> = 2 }
     pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
     pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
     #[derive(Copy)]
@@ -98,7 +98,7 @@ messages! {
     pub struct Triggers { count: u64 = 1 }
     pub struct Report { report: Option<RoleReport> = 0, live: Option<Live> = 3 }
     /// Fields that only interim reports have. `latency` is the only histogram in a builder's
-    /// interim report.
+    /// interim report, whose `lanes` are those that have changed.
     pub struct Live {
         backlog_bytes: u64 = 1, backlog_fragments: u64 = 2, building: u32 = 3, at_sink: u32 = 4,
         since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
@@ -110,8 +110,11 @@ messages! {
         tcp_retransmits: u64 = 11, backlog_peak_bytes: u64 = 12, reconnects: u64 = 13, resends: u64 = 14,
         departures: u64 = 15, late_p50_ns: u64 = 16, late_p99_ns: u64 = 17, late_max_ns: u64 = 18,
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
-        refused: u64 = 22,
+        refused: u64 = 22, paths: Vec<PathReport> = 23,
     }
+    /// Number of TCP segments and of ranges that a source's lane to one builder sent again.
+    #[derive(Copy)]
+    pub struct PathReport { builder: u32 = 1, tcp_retransmits: u64 = 2, resends: u64 = 3 }
     /// Durations of a role's stages between a grant and its data, sampled with the role's own
     /// clock. Histograms are pairs (value in µs, count), and are empty if nothing was measured.
     pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
@@ -124,7 +127,7 @@ messages! {
         memory_peak_bytes: u64 = 10, grant_delay_us: Vec<u64> = 11, clock_error_ns: u64 = 12,
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
-        refusals: Option<RefusalReport> = 20,
+        refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21,
     }
     #[derive(Copy)]
     pub struct LaneReport {
@@ -140,7 +143,7 @@ messages! {
     #[derive(Copy)]
     pub struct RefusalReport {
         foreign: u64 = 1, keys: u64 = 2, malformed: u64 = 3, silent: u64 = 4, unwelcome: u64 = 5, limited: u64 = 6,
-        forged: u64 = 7,
+        forged: u64 = 7, version: u64 = 8,
     }
     #[derive(Copy)]
     pub struct DatagramReport {

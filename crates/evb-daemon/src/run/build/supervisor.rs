@@ -9,6 +9,7 @@ use evb_core::{
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
     trigger::TriggerKind,
     units::Bytes,
+    wire::control::MAX_CHANGED,
 };
 
 use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
@@ -65,11 +66,11 @@ pub(in crate::run) fn supervisor(
 /// most a hundredth of the control class, or of the link if no classes are configured.
 fn report_period(config: &Config) -> Duration {
     /// Approximate size of a report on the wire, in bytes.
-    const REPORT: u64 = 400;
-    /// Additional bytes of a builder's report for each lane.
-    const LANE: u64 = 60;
+    const REPORT: u64 = 500;
+    /// Additional bytes of a builder's report for each lane that has changed.
+    const LANE: u64 = 20;
     let (sources, builders) = (config.sources.len() as u64, config.builders.len() as u64);
-    let bytes = Bytes::new(sources * REPORT + builders * (REPORT + sources * LANE));
+    let bytes = Bytes::new(sources * REPORT + builders * (REPORT + sources.min(MAX_CHANGED as u64) * LANE));
     let class = config.shaping.classes.as_ref().map(|classes| classes.control.guaranteed);
     let rate = class.or(config.network.link_rate);
     match (config.supervisor.report_period, rate) {

@@ -7,8 +7,8 @@ use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
     ledger::{
-        AnswerPath, BuilderSummary, GrantPath, PacingSummary, Percentiles, Rates, RunPath, RunReport,
-        SourceSummary,
+        AnswerPath, BuilderSummary, GrantPath, PacingSummary, PathSummary, Percentiles, Rates, RunPath,
+        RunReport, SourceSummary,
     },
     wire::control::{BuilderReport, RoleReport, SourceReport},
 };
@@ -17,7 +17,7 @@ use evb_core::{
 pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     let mut report = RunReport::default();
     let mut latency = Percentiles::default();
-    let (mut sources, mut builders) = (Vec::new(), Vec::new());
+    let (mut sources, mut builders, mut paths) = (Vec::new(), Vec::new(), Vec::new());
     for (peer, outcome) in parts {
         report.run = outcome.run.number();
         report.epoch = outcome.epoch.number();
@@ -26,6 +26,7 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
         match (peer, outcome.report.as_ref().and_then(|report| report.report.as_ref())) {
             (Peer::Source(id), Some(RoleReport::Source(own))) => {
                 report.network.tcp_retransmits += own.tcp_retransmits;
+                paths.extend(PathSummary::of(id.number(), own));
                 report.sources.push(source(id.number(), own));
                 sources.push(own);
             }
@@ -40,6 +41,7 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     }
     let longest = parts.iter().filter_map(|(_, outcome)| outcome.took_part).max();
     pace(&mut report, longest.unwrap_or_default());
+    report.paths = PathSummary::worst(paths.into_iter());
     report.build_latency_us = latency.latency();
     report.grant_path_us = RunPath::of(builders, sources);
     report

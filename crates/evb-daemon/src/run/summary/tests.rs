@@ -3,7 +3,7 @@ use std::time::Duration;
 use evb::role::RunOutcome;
 use evb_core::{
     id::{BuilderId, Epoch, Peer, RunNumber, SourceId},
-    wire::control::{BuilderReport, Report, RoleReport, SourceReport},
+    wire::control::{BuilderReport, PathReport, Report, RoleReport, SourceReport},
 };
 use serde_json::Value;
 
@@ -42,6 +42,27 @@ fn rates_are_by_the_time_that_the_builders_took_part() {
         (&json["rates"]["events_per_s"], &json["rates"]["payload_bytes_per_s"]),
         (&10.0.into(), &2000.0.into())
     );
+}
+
+#[test]
+fn the_worst_paths_are_named() {
+    let path = |builder, tcp_retransmits, resends| PathReport { builder, tcp_retransmits, resends };
+    let paths = vec![path(2, 4, 0), path(3, 0, 1), path(4, 2, 7)];
+    let own = RoleReport::Source(SourceReport { paths, ..SourceReport::default() });
+    let report = part::report(&[(Peer::Source(SourceId::new(1)), outcome(own, None))]);
+    let text = super::table(&report);
+    let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("  path           ")).collect();
+    assert_eq!(
+        rows,
+        [
+            "source 1 to builder 4: 2 TCP retransmits, 7 ranges sent again",
+            "source 1 to builder 2: 4 TCP retransmits",
+            "source 1 to builder 3: 1 ranges sent again",
+        ]
+    );
+    let json: Value = serde_json::from_str(&part::json(&report).unwrap()).unwrap();
+    assert_eq!(json["paths"][0]["builder"], 4);
+    assert_eq!(json["paths"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]

@@ -59,7 +59,9 @@ fn reasons_are_counted_apart() {
     let mut log = RefusalLog::new("test");
     let peer = at("10.0.0.1:1");
     let foreign = HandshakeError::Preamble(PreambleError::Foreign(*b"GET / HT"));
-    for error in [foreign, HandshakeError::NoKey, HandshakeError::WrongKey, HandshakeError::Timeout] {
+    let version = HandshakeError::Preamble(PreambleError::Version { theirs: 1 });
+    for error in [foreign, version, HandshakeError::NoKey, HandshakeError::WrongKey, HandshakeError::Timeout]
+    {
         log.record_failure(peer, &error);
     }
     log.record_failure(peer, &HandshakeError::TooLong { length: 5000 });
@@ -67,8 +69,16 @@ fn reasons_are_counted_apart() {
     log.record_refusal(peer, &"this is builder 2");
     log.record_silence(peer);
     log.count_forged();
-    let counts =
-        RefusalReport { foreign: 1, keys: 2, silent: 2, malformed: 1, forged: 2, unwelcome: 1, limited: 0 };
+    let counts = RefusalReport {
+        foreign: 1,
+        keys: 2,
+        silent: 2,
+        malformed: 1,
+        forged: 2,
+        unwelcome: 1,
+        limited: 0,
+        version: 1,
+    };
     assert_eq!(log.counts(), counts);
 }
 

@@ -2,7 +2,8 @@ use evb_core::{
     fragment::Timestamp,
     index::LaneIndex,
     wire::control::{
-        Decisions, Finish, LaneState, Message, RoleReport, Roster, SourceReport, TrainReport, Verdict,
+        Decisions, Finish, LaneState, Message, PathReport, RoleReport, Roster, SourceReport, TrainReport,
+        Verdict,
     },
 };
 
@@ -258,6 +259,7 @@ fn the_last_report_waits_for_commits_and_not_for_ever() {
     let Some(SourceOutput::Report(mut message)) = outputs.pop() else { panic!("{outputs:?}") };
     let facts = ReportFacts {
         host: evb_core::live::HostFacts { tcp_retransmits: 5, ..Default::default() },
+        tcp_retransmits: vec![5],
         trains: Some(TrainReport { uncut: 6, ..TrainReport::default() }),
         ..ReportFacts::default()
     };
@@ -270,8 +272,10 @@ fn the_last_report_waits_for_commits_and_not_for_ever() {
     assert_eq!((ended.exit_code, ended.run.number()), (1, 7));
     assert_eq!(ended.took_part, Some(Duration::from_millis(7)), "from the first decision to Finish");
     let Some(RoleReport::Source(own)) = ended.report.unwrap().report else { panic!("not a source's") };
-    let SourceReport { tcp_retransmits, uncommitted, trains, .. } = own;
+    let SourceReport { tcp_retransmits, uncommitted, trains, paths, .. } = own;
     assert_eq!((tcp_retransmits, uncommitted, trains.unwrap().uncut), (5, 1, 6));
+    let path = PathReport { builder: BUILDER.number().into(), tcp_retransmits: 5, resends: 0 };
+    assert_eq!(paths, [path]);
 }
 
 #[test]

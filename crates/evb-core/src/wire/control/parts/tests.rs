@@ -1,14 +1,14 @@
 use super::{
     super::{
         BuilderAddress, BuilderReport, Completions, Exception, Holding, Holdings, LaneReport, Message,
-        Report, RoleReport, Roster,
+        PathReport, Report, RoleReport, Roster, SourceReport,
     },
     *,
 };
 
 /// Returns one message of each kind that repeats a part, with `count` such parts, and the limit of
 /// their number.
-fn repeating(count: usize) -> [(Message, usize); 4] {
+fn repeating(count: usize) -> [(Message, usize); 5] {
     let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
     let lanes = vec![LaneReport::default(); count];
@@ -16,18 +16,24 @@ fn repeating(count: usize) -> [(Message, usize); 4] {
         report: Some(RoleReport::Builder(BuilderReport { lanes, ..BuilderReport::default() })),
         live: None,
     };
+    let paths = vec![PathReport::default(); count];
+    let paths = Report {
+        report: Some(RoleReport::Source(SourceReport { paths, ..SourceReport::default() })),
+        live: None,
+    };
     let holdings = Holdings { held: vec![Holding::default(); count], ..Holdings::default() };
     [
         (Message::Roster(roster), MAX_BUILDERS),
         (Message::Completions(completions), MAX_EXCEPTIONS),
         (Message::Report(report), MAX_SOURCES),
+        (Message::Report(paths), MAX_PATHS),
         (Message::Holdings(holdings), MAX_BUILDERS + 1),
     ]
 }
 
 #[test]
 fn messages_of_countless_empty_parts_are_refused_before_they_take_memory() {
-    for kind in 0..4 {
+    for kind in 0..5 {
         let of = |count| {
             let (message, most) = repeating(count).into_iter().nth(kind).unwrap();
             (Control { message: Some(message) }, most)

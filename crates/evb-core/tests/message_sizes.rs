@@ -1,0 +1,292 @@
+//! Tests of the sizes of control messages in a run of 4096 sources and 1024 builders: those that
+//! docs/reference/protocol.md states (CTRL-11).
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
+use std::{collections::BTreeMap, path::Path};
+
+use evb_core::{
+    set::MAX_SOURCES,
+    wire::{
+        control::{
+            Assignments, BuilderAddress, BuilderReport, Completions, Control, DatagramReport, DatagramTimes,
+            Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS,
+            MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING, MAX_PATHS,
+            Message, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport,
+            TrainReport,
+        },
+        encoding::Encoding as _,
+    },
+};
+
+/// The largest id, which takes most bytes.
+const ID: u32 = u16::MAX as u32;
+/// The largest number of 64 bits.
+const MOST: u64 = u64::MAX;
+/// Pairs in a histogram of up to one hour with a resolution of 1 % and of 0.1 %.
+const COARSE: usize = 3328;
+const FINE: usize = 23_552;
+
+fn size(message: Message) -> usize {
+    Control { message: Some(message) }.encoded_len()
+}
+
+fn report(report: RoleReport, live: Option<Live>) -> usize {
+    size(Message::Report(Report { report: Some(report), live }))
+}
+
+/// Returns a histogram of durations up to one hour.
+fn histogram(pairs: usize) -> Vec<u64> {
+    [3_600_000_000, u32::MAX.into()].repeat(pairs)
+}
+
+fn stages() -> Option<Box<GrantStages>> {
+    Some(Box::new(GrantStages { wake_us: histogram(COARSE), write_us: histogram(COARSE) }))
+}
+
+fn live() -> Live {
+    Live {
+        backlog_bytes: MOST,
+        backlog_fragments: MOST,
+        building: u32::MAX,
+        at_sink: u32::MAX,
+        since_commit_ns: MOST,
+        latency: [255, MOST].repeat(256),
+        disk_free_bytes: MOST,
+        disk_bytes: MOST,
+        processor_ns: MOST,
+        memory_bytes: MOST,
+    }
+}
+
+fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
+    SourceReport {
+        pushed: MOST,
+        pushed_bytes: MOST,
+        announced: MOST,
+        sent_bytes: MOST,
+        committed: MOST,
+        inhibited: MOST,
+        closed: MOST,
+        unexpected: MOST,
+        duplicate: MOST,
+        uncommitted: MOST,
+        tcp_retransmits: MOST,
+        backlog_peak_bytes: MOST,
+        reconnects: MOST,
+        resends: MOST,
+        departures: MOST,
+        late_p50_ns: MOST,
+        late_p99_ns: MOST,
+        late_max_ns: MOST,
+        forfeited_ns: MOST,
+        trains: Some(TrainReport { send_drops: MOST, segmentation_refused: MOST, uncut: MOST }),
+        stages,
+        refused: MOST,
+        paths: Vec::new(),
+    }
+}
+
+/// Returns the largest final report of a source.
+fn final_of_source() -> SourceReport {
+    let path = PathReport { builder: ID, tcp_retransmits: MOST, resends: MOST };
+    SourceReport { paths: vec![path; MAX_PATHS], ..source(stages()) }
+}
+
+fn lane() -> LaneReport {
+    LaneReport {
+        source: ID,
+        fragments: MOST,
+        payload_bytes: MOST,
+        missing: MOST,
+        late: MOST,
+        duplicate: MOST,
+        unexpected: MOST,
+        crc_errors: MOST,
+        last: MOST,
+        last_by_ns: MOST,
+        stalls: MOST,
+        reconnects: MOST,
+        segments: MOST,
+        absent: MOST,
+        lost_bytes: MOST,
+        resends: MOST,
+        timeouts: MOST,
+        late_after_loss: MOST,
+        duplicate_segments: MOST,
+    }
+}
+
+/// Returns the largest interim report of a builder.
+fn interim() -> BuilderReport {
+    let changed = LaneReport { source: ID, last: MOST, last_by_ns: MOST, ..LaneReport::default() };
+    BuilderReport {
+        complete: MOST,
+        incomplete: MOST,
+        rejected: MOST,
+        lost: MOST,
+        written: MOST,
+        payload_bytes: MOST,
+        lanes: vec![changed; MAX_CHANGED],
+        sum: Some(Box::new(lane())),
+        latency_max_us: MOST,
+        memory_peak_bytes: MOST,
+        ..BuilderReport::default()
+    }
+}
+
+/// Returns the largest final report of a builder.
+fn last() -> BuilderReport {
+    let (recovery_us, round_trip_us) = (histogram(COARSE), histogram(COARSE));
+    BuilderReport {
+        lanes: vec![lane(); MAX_SOURCES],
+        sum: None,
+        latency_us: histogram(FINE),
+        grant_delay_us: histogram(COARSE),
+        grant_first_byte_us: histogram(COARSE),
+        clock_error_ns: MOST,
+        datagrams: Some(DatagramReport {
+            damaged: MOST,
+            foreign: MOST,
+            stale: MOST,
+            receive_drops: MOST,
+            forged: MOST,
+            replayed: MOST,
+        }),
+        times: Some(DatagramTimes { recovery_us, recovery_max_us: MOST, round_trip_us }),
+        stages: stages(),
+        refusals: Some(RefusalReport {
+            foreign: MOST,
+            keys: MOST,
+            malformed: MOST,
+            silent: MOST,
+            unwelcome: MOST,
+            limited: MOST,
+            forged: MOST,
+            version: MOST,
+        }),
+        ..interim()
+    }
+}
+
+fn roster() -> Roster {
+    let address = BuilderAddress { id: ID, listen: "x".repeat(300), incarnation: u32::MAX };
+    Roster {
+        version: u32::MAX,
+        sources: vec![ID; MAX_SOURCES],
+        up: vec![ID; MAX_SOURCES],
+        builders: vec![address; MAX_BUILDERS],
+        max_fragment: vec![MOST; MAX_SOURCES],
+        incarnations: vec![u32::MAX; MAX_SOURCES],
+        // A source is either up or awaited.
+        awaited: Vec::new(),
+    }
+}
+
+fn completions() -> Completions {
+    let exception = |missing| Exception {
+        event: MOST,
+        outcome: Outcome::Lost,
+        missing: vec![ID; missing],
+        cause: "\u{10ffff}".repeat(MAX_CAUSE),
+    };
+    let exceptions = vec![exception(MAX_MISSING / MAX_EXCEPTIONS); MAX_EXCEPTIONS];
+    Completions { complete: vec![MOST; MAX_BATCH as usize], exceptions, before: MOST }
+}
+
+/// Returns the list of the most outstanding events, which lie within 2³¹ event ids.
+fn holdings() -> Holdings {
+    let each = MAX_OUTSTANDING / MAX_BUILDERS;
+    let events = [vec![1 << 62], vec![(1 << 31) / each as u64 - 1; each - 1]].concat();
+    let held = vec![Holding { holder: ID + 1, events }; MAX_BUILDERS];
+    Holdings { decided: 1 << 63, held }
+}
+
+fn sizes() -> BTreeMap<String, usize> {
+    let events = MAX_BATCH as usize;
+    let decisions = Decisions { first: MOST, runs: [1, ID + 2].repeat(events) };
+    let assignments = Assignments {
+        roster_version: 0,
+        events: vec![MOST; events],
+        triggered_ns: vec![MOST; events],
+        epoch: MOST,
+        expected: vec![ID; MAX_SOURCES],
+        answer: u32::MAX,
+    };
+    let sizes = [
+        ("`Roster`", size(Message::Roster(roster()))),
+        ("`Decisions`", size(Message::Decisions(decisions))),
+        ("`Assignments`", size(Message::Assignments(assignments))),
+        ("`Completions`", size(Message::Completions(completions()))),
+        ("`Holdings`", size(Message::Holdings(holdings()))),
+        (
+            "interim `Report` of a source",
+            report(RoleReport::Source(source(None)), Some(Live { latency: Vec::new(), ..live() })),
+        ),
+        ("interim `Report` of a builder", report(RoleReport::Builder(interim()), Some(live()))),
+        ("final `Report` of a source", report(RoleReport::Source(final_of_source()), None)),
+        ("final `Report` of a builder", report(RoleReport::Builder(last()), None)),
+    ];
+    sizes.map(|(name, size)| (name.to_owned(), size)).into()
+}
+
+/// Returns the table on the page: the messages with their largest sizes in bytes.
+fn page() -> BTreeMap<String, usize> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/protocol.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let table = text.lines().skip_while(|line| !line.starts_with("| largest message |")).skip(2);
+    let rows = table.take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        (cells[1].to_owned(), cells[2].replace(' ', "").parse().unwrap())
+    });
+    rows.collect()
+}
+
+#[test]
+fn no_message_is_larger_than_the_page_says() {
+    let (sizes, page) = (sizes(), page());
+    assert_eq!(sizes.keys().collect::<Vec<_>>(), page.keys().collect::<Vec<_>>());
+    for (name, size) in sizes {
+        let most = page[&name];
+        assert!(size <= most && most <= MAX_MESSAGE, "{name} takes {size} bytes, the page says {most}");
+        assert!(most - size <= most / 10, "{name} takes only {size} bytes, the page says {most}");
+    }
+}
+
+/// The reports of a second reach the supervisor over one link.
+#[test]
+fn the_interim_reports_of_the_largest_run_fit_a_slow_link() {
+    let typical =
+        |lane: LaneReport| LaneReport { source: 4000, last: 100_000, last_by_ns: 100_000_000, ..lane };
+    let builder = |lanes| BuilderReport {
+        complete: 1_000_000,
+        written: 1_000_000,
+        payload_bytes: 10_000_000_000,
+        lanes,
+        sum: Some(Box::new(LaneReport {
+            fragments: 4_000_000_000,
+            payload_bytes: 10_000_000_000,
+            ..typical(LaneReport::default())
+        })),
+        latency_max_us: 100_000,
+        memory_peak_bytes: 1_000_000_000,
+        ..BuilderReport::default()
+    };
+    let live = || Live { latency: [40, 100_000].repeat(40), memory_bytes: 1_000_000_000, ..Live::default() };
+    let of_builder = |lanes| report(RoleReport::Builder(builder(lanes)), Some(live()));
+    let of_source = report(
+        RoleReport::Source(SourceReport {
+            pushed: 1_000_000,
+            pushed_bytes: 1 << 40,
+            ..SourceReport::default()
+        }),
+        Some(Live { backlog_bytes: 1_000_000, ..Live::default() }),
+    );
+    let all = |lanes| MAX_SOURCES * of_source + MAX_BUILDERS * of_builder(lanes);
+    let changed = typical(LaneReport::default());
+    // At 10 kHz, each builder has ten events in a second, with one last source each.
+    let (usual, most) = (all(vec![changed; 10]), all(vec![changed; MAX_CHANGED]));
+    assert!(usual < 1_000_000 && most < 6_000_000, "{usual} and {most} bytes in a second");
+    let all_lanes = LaneReport { fragments: 1_000_000, payload_bytes: 1 << 32, ..LaneReport::default() };
+    let before = all(vec![typical(all_lanes); MAX_SOURCES]);
+    assert!(before > 100_000_000, "{before} bytes with all lanes in each report");
+}
