@@ -67,8 +67,8 @@ enum Part {
     /// The cost of monitoring: compares event rates with and without live reports, a Prometheus
     /// scrape and three control pages.
     Cost(cost::CostArgs),
-    /// A run with a thousand sources on loopback: its start, complete events, the cost of idle lanes,
-    /// and a crash of a process with hundreds of sources.
+    /// A run with a thousand sources on loopback: its start, complete events, the cost of idle
+    /// lanes, and a crash of a process with hundreds of sources.
     Thousands(thousands::ThousandsArgs),
     /// The C++ reader of event files: on 10 000 files, most of them damaged, it finds the same
     /// events and the same damage as the Rust reader.

@@ -372,7 +372,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
             return Some(Message::Completions(completions));
         }
         if self.next_heartbeat > now {
-            return self.reports.ring(now).then(|| Message::Report(self.report_so_far(now)));
+            return self
+                .reports
+                .ring(self.next_heartbeat, now)
+                .then(|| Message::Report(self.report_so_far(now)));
         }
         self.last_heartbeat = now;
         self.next_heartbeat = now + self.config.heartbeat;

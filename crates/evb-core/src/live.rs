@@ -39,10 +39,12 @@ impl ReportTimer {
         self.period.map(|_| self.next)
     }
 
-    /// Returns true once per period when a report is due. Reports that could not be sent in the
-    /// meantime are skipped.
-    pub(crate) fn ring(&mut self, now: Instant) -> bool {
-        let Some(period) = self.period.filter(|_| self.next <= now) else { return false };
+    /// Returns true once per period when a report is due now or before the peer's next heartbeat,
+    /// so that the two share a wake-up and a packet. Reports that could not be sent in the meantime
+    /// are skipped.
+    pub(crate) fn ring(&mut self, heartbeat: Instant, now: Instant) -> bool {
+        let is_due = self.next <= now || self.next < heartbeat;
+        let Some(period) = self.period.filter(|_| is_due) else { return false };
         self.next = now + period;
         true
     }

@@ -1,6 +1,6 @@
 //! Tests a run with a thousand sources and 16 builders in a few processes on loopback: how long it
-//! takes to start, if all events are complete, the cost of idle lanes, and a crash of a process with
-//! hundreds of sources.
+//! takes to start, if all events are complete, the cost of idle lanes, and a crash of a process
+//! with hundreds of sources.
 
 mod system;
 
@@ -54,6 +54,9 @@ pub(crate) struct ThousandsArgs {
     /// Number of events in the first run.
     #[arg(long, default_value_t = 10_000)]
     events: u64,
+    /// Run a smaller system for a shorter time, and only note the load of idle processes.
+    #[arg(long)]
+    short: bool,
     /// Used internally: states that this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
@@ -65,12 +68,17 @@ pub(super) fn run(setting: &Setting, args: &ThousandsArgs) -> Result<u8> {
         let mut again = setting.again("thousands");
         again.extend([format!("--sources={}", args.sources), format!("--builders={}", args.builders)]);
         again.extend([format!("--processes={}", args.processes), format!("--events={}", args.events)]);
+        again.extend(args.short.then(|| "--short".to_owned()));
         return alone::run(&again, LIMIT * 3);
     }
     let folder = setting.folder("thousands")?;
-    let size = Size { sources: args.sources, builders: args.builders, processes: args.processes };
-    let mut report = Report::bare("thousands");
-    all_complete(setting, &folder, size, args.events, &mut report)?;
+    let mut size = Size { sources: args.sources, builders: args.builders, processes: args.processes };
+    let (mut report, mut events) = (Report::bare("thousands"), args.events);
+    if args.short {
+        (size, events) = (Size { sources: 300, builders: 4, processes: 3 }, 1000);
+        report = report.untimed();
+    }
+    all_complete(setting, &folder, size, events, &mut report)?;
     idle(setting, &folder, size, &mut report)?;
     crash(setting, &folder, size, &mut report)?;
     Ok(u8::from(!report.finish(&setting.out)?))

@@ -189,6 +189,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
     vec![
         step("page", 600),
         step("here", 240),
+        step("thousands --short", 300),
         step("slurm", 300),
         metrics,
         alerts,

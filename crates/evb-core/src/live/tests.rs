@@ -9,14 +9,22 @@ fn peers_take_turns_within_a_period() {
     let mut first = ReportTimer::new(Duration::from_secs(1), 0, at(0));
     let second = ReportTimer::new(Duration::from_secs(1), 7, at(0));
     assert!(first.next() < second.next() && second.next() <= Some(at(1000)));
-    assert!(!first.ring(at(10)) && first.ring(at(100)) && !first.ring(at(100)));
+    assert!(!first.ring(at(0), at(10)) && first.ring(at(0), at(100)) && !first.ring(at(0), at(100)));
     assert_eq!(first.next(), Some(at(1100)));
-    assert!(first.ring(at(9000)), "reports that were not sent are skipped");
+    assert!(first.ring(at(0), at(9000)), "reports that were not sent are skipped");
     assert_eq!(first.next(), Some(at(10_000)));
+}
+
+#[test]
+fn a_report_goes_with_the_heartbeat_before() {
+    let mut timer = ReportTimer::new(Duration::from_secs(1), 0, at(0));
+    let heartbeats = (1..=8).map(|count| at(250 * count));
+    let rings: Vec<bool> = heartbeats.map(|now| timer.ring(now + Duration::from_millis(250), now)).collect();
+    assert_eq!(rings, [true, false, false, false, true, false, false, false]);
 }
 
 #[test]
 fn no_period_is_never() {
     let mut timer = ReportTimer::new(Duration::ZERO, 1, at(0));
-    assert!(timer.next().is_none() && !timer.ring(at(100_000)));
+    assert!(timer.next().is_none() && !timer.ring(at(0), at(100_000)));
 }

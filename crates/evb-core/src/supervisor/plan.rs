@@ -370,8 +370,8 @@ impl RunPlan {
         !boot_id.is_empty() && boot_id == self.boot_id
     }
 
-    /// Returns the reply to a peer that is admitted and sends a heartbeat that often. The peer
-    /// reports at most as often.
+    /// Returns the reply to a peer that is admitted and sends a heartbeat that often. If the
+    /// heartbeats of sources are rare, all peers report at most as often.
     pub(super) fn welcome(
         &self,
         heartbeat: Duration,
@@ -380,8 +380,9 @@ impl RunPlan {
         shared_clock: bool,
     ) -> Welcome {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let is_reported = !self.report_period.is_zero();
-        let report = if is_reported { self.report_period.max(heartbeat) } else { Duration::ZERO };
+        let of_source = self.heartbeat_of_source();
+        let is_rare = of_source > self.heartbeat && !self.report_period.is_zero();
+        let report = if is_rare { self.report_period.max(of_source) } else { self.report_period };
         let parameters = RunParameters {
             slots: self.slots,
             deadline_ns: nanos(self.deadline),

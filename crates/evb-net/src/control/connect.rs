@@ -175,9 +175,9 @@ async fn connect_one(
 }
 
 /// Lets the kernel choose the port of a bound socket when it connects (ip(7),
-/// `IP_BIND_ADDRESS_NO_PORT`). A port that `bind` chooses must be free for all destinations, so that
-/// the kernel searches for milliseconds if an address has thousands of connections, and finds none
-/// beyond the number of ports.
+/// `IP_BIND_ADDRESS_NO_PORT`). A port that `bind` chooses must be free for all destinations. If an
+/// address has thousands of connections, the kernel searches for milliseconds, and finds no port
+/// for more connections than there are ports.
 #[cfg(target_os = "linux")]
 fn leave_port_to_connect(socket: &Socket) {
     // If the option cannot be set, `bind` chooses the port.

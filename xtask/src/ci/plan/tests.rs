@@ -18,6 +18,7 @@ fn every_part_of_the_house_is_checked() {
         "eco page",
         "eco here",
         "eco slurm",
+        "eco thousands",
         "eco metrics",
         "eco alerts",
     ] {

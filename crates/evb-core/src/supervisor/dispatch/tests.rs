@@ -25,11 +25,11 @@ fn running(sources: u16, trigger: TriggerKind) -> SupervisorCore {
     for peer in core.peers() {
         let hello = Hello { listen: "127.0.0.1:1".to_owned(), ..Hello::new(peer, Peer::Supervisor) };
         let welcome = core.register(&hello, START).unwrap();
-        let periods =
-            if matches!(peer, Peer::Source(_)) { u64::from(sources).div_ceil(64).min(16) } else { 1 };
+        let of_source = u64::from(sources).div_ceil(64).min(16);
+        let periods = if matches!(peer, Peer::Source(_)) { of_source } else { 1 };
         let parameters = welcome.parameters.unwrap();
         assert_eq!(parameters.heartbeat_ns, 250_000_000 * periods);
-        assert_eq!(parameters.report_ns, parameters.heartbeat_ns.max(1_000_000_000));
+        assert_eq!(parameters.report_ns, (250_000_000 * of_source).max(1_000_000_000));
     }
     decisions(&mut core, START);
     for id in 1..=sources {
