@@ -17,6 +17,9 @@ pub use latencies::Latencies;
 /// not arrive all at once.
 const PARTS: u32 = 16;
 
+/// Least time to the next heartbeat for which a report goes with the heartbeat before.
+const RARE: Duration = Duration::from_secs(1);
+
 /// The timer of a peer's periodic reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportTimer {
@@ -39,11 +42,13 @@ impl ReportTimer {
         self.period.map(|_| self.next)
     }
 
-    /// Returns true once per period when a report is due now or before the peer's next heartbeat,
-    /// so that the two share a wake-up and a packet. Reports that could not be sent in the meantime
-    /// are skipped.
+    /// Returns true once per period when a report is due. If the peer's next heartbeat is far, a
+    /// report that would be due before it is due now, so that it shares a wake-up and a packet with
+    /// the heartbeat that has just been sent. Reports that could not be sent in the meantime are
+    /// skipped.
     pub(crate) fn ring(&mut self, heartbeat: Instant, now: Instant) -> bool {
-        let is_due = self.next <= now || self.next < heartbeat;
+        let joins = heartbeat.since(now) >= RARE && self.next < heartbeat;
+        let is_due = self.next <= now || joins;
         let Some(period) = self.period.filter(|_| is_due) else { return false };
         self.next = now + period;
         true

@@ -119,7 +119,7 @@ fn idle(setting: &Setting, folder: &Path, size: Size, report: &mut Report) -> Re
     for ((name, earlier), (_, later)) in before.iter().zip(system.usage()?) {
         let load = (later.processor - earlier.processor).as_secs_f64() / IDLE.as_secs_f64();
         let lanes = size.lanes_of(name);
-        let per_lane = if lanes > 0 { later.memory / lanes } else { 0 };
+        let per_lane = later.memory.checked_div(lanes).unwrap_or_default();
         println!(
             "idle {name}: {:.2} % of a core, {} kB, {per_lane} B per lane",
             load * 100.0,

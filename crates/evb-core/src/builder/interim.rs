@@ -31,7 +31,7 @@ impl Told {
         self.lasts.resize(count, 0);
         let mut changes = Vec::new();
         for lane in (self.next..count).chain(0..self.next.min(count)).map(LaneIndex::new) {
-            let LaneReport { source, last, last_by_ns, .. } = *lanes[lane].counters();
+            let &LaneReport { source, last, last_by_ns, .. } = lanes[lane].counters();
             if last == self.lasts[lane] {
                 continue;
             }

@@ -17,10 +17,11 @@ fn peers_take_turns_within_a_period() {
 
 #[test]
 fn a_report_goes_with_the_heartbeat_before() {
-    let mut timer = ReportTimer::new(Duration::from_secs(1), 0, at(0));
-    let heartbeats = (1..=8).map(|count| at(250 * count));
-    let rings: Vec<bool> = heartbeats.map(|now| timer.ring(now + Duration::from_millis(250), now)).collect();
-    assert_eq!(rings, [true, false, false, false, true, false, false, false]);
+    let mut timer = ReportTimer::new(Duration::from_secs(4), 15, at(0));
+    assert!(!timer.ring(at(3900), at(3800)), "frequent heartbeats do not hasten a report");
+    let heartbeats = (1..=8).map(|count| at(1000 * count));
+    let rings: Vec<bool> = heartbeats.map(|now| timer.ring(now + Duration::from_secs(1), now)).collect();
+    assert_eq!(rings, [false, false, false, true, false, false, false, true]);
 }
 
 #[test]
