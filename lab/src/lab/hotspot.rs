@@ -24,7 +24,9 @@ const TRUNK: Link = Link { rate: 622_000_000, buffer: 512 * 1024 };
 const PORT: u64 = 384 * 1024;
 /// Number of raw streams from a source to a builder. TCP shares a port unevenly among few streams,
 /// even over minutes; the sums of more streams are even.
-const STREAMS: usize = 4;
+const STREAMS: usize = 8;
+/// Duration of raw streams, in durations of a run of evb: TCP takes longer to share a port equally.
+const RAW_TIMES: f64 = 4.0;
 /// Payload that ATM carried of a port's 155 Mbit/s, in Mbit/s.
 const ATM: f64 = 128.0;
 /// Rates in Mbit/s that eight sources had, and the lone two of six.
@@ -74,7 +76,8 @@ fn full(transport: Transport, fragment: u64, shape: Shape) -> f64 {
 fn raw(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Result<()> {
     let shape = network.shape();
     let pairs = twin::pairs(shape);
-    let rates = by_source(shape, &iperf::streams(network, &pairs, STREAMS, bench.seconds)?.rates);
+    let seconds = bench.seconds * RAW_TIMES;
+    let rates = by_source(shape, &iperf::streams(network, &pairs, STREAMS, seconds)?.rates);
     let simulated = twin::streams(shape, STREAMS)?;
     let expected = by_source(shape, &simulated);
     let scale = full(Transport::Tcp, u64::MAX, shape) / ATM;
