@@ -222,7 +222,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.lanes.handle_timeout(now);
         self.slots.expire(now, |ended| self.lanes.note_end(ended));
-        if self.is_sweep_due(now) {
+        if self.sweep_time().is_some_and(|due| due <= now) {
             self.next_sweep = now + SWEEP;
             self.slots.evict_provisional(now, |evicted| self.lanes.note_eviction(evicted));
             self.give_up_broken_lanes(now);
@@ -235,9 +235,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn next_timeout(&self) -> Option<Instant> {
         let heartbeat =
             earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
-        // Without events, there is nothing to sweep.
-        let sweep = Some(self.next_sweep).filter(|_| self.slots.used() > 0);
-        let regular = earlier(heartbeat, sweep);
+        let regular = earlier(heartbeat, self.sweep_time());
         earlier(earlier(self.slots.next_deadline(), self.lanes.next_timeout()), regular)
     }
 
@@ -391,9 +389,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Returns true if it is time to look for what waits in vain.
-    fn is_sweep_due(&self, now: Instant) -> bool {
-        self.next_sweep <= now && self.slots.used() > 0
+    /// Returns the time of the next look for what waits in vain; `None` if no event waits.
+    fn sweep_time(&self) -> Option<Instant> {
+        (self.slots.used() > 0).then_some(self.next_sweep)
     }
 
     /// Gives up fragments that were announced on lanes whose connection has been gone for as long

@@ -72,7 +72,7 @@ impl Ends for Streams {
 
     fn open(&mut self, lane: LaneIndex, channel: Channel) {
         self.ends[lane] = Some(BuilderEnd::new(channel));
-        // Its socket has not been polled yet, so it would wake nobody.
+        // The socket wakes this task only after it has been polled once.
         self.wakes.list(lane.get());
     }
 

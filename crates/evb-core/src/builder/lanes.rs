@@ -324,22 +324,22 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Returns the sums of the lanes' counters for an interim report.
     pub(super) fn sum_so_far(&self) -> LaneReport {
         let mut sum = LaneReport::default();
-        self.counters_so_far().iter().for_each(|lane| sum.add(lane));
+        self.counters_so_far().for_each(|lane| sum.add(&lane));
         sum
     }
 
     /// Returns the lanes' counters without those of datagrams.
-    fn counters_so_far(&self) -> Vec<LaneReport> {
-        let mut reports: Vec<_> = self.lanes.iter().map(|lane| *lane.counters()).collect();
-        for (report, stalls) in reports.iter_mut().zip(&self.policy.counters().stalls) {
-            report.stalls = *stalls;
-        }
-        reports
+    fn counters_so_far(&self) -> impl Iterator<Item = LaneReport> {
+        let counters = self.policy.counters();
+        self.lanes.iter().enumerate().map(move |(lane, reception)| {
+            let stalls = counters.stalls.get(lane).copied().unwrap_or_default();
+            LaneReport { stalls, ..*reception.counters() }
+        })
     }
 
     /// Returns the lanes' final counters.
     pub(super) fn reports(&self) -> Vec<LaneReport> {
-        let mut reports = self.counters_so_far();
+        let mut reports: Vec<_> = self.counters_so_far().collect();
         for (report, lane) in reports.iter_mut().zip(&self.lanes) {
             lane.datagram_counters().report(report);
         }

@@ -186,7 +186,7 @@ where
 }
 
 impl Share {
-    /// Reads the pieces of this share until the file ends or nobody waits for them.
+    /// Reads the pieces of this share, until the file ends or the reader has been dropped.
     fn read(self, file: &EventFile, bytes: &[u8], sender: &SyncSender<Option<(Part, Stop)>>) {
         let (memory, end) = (Memory { bytes, at: 0 }, file.records_end());
         let mut start = self.first;
