@@ -11,8 +11,10 @@ use super::{TcpSegment, congestion::Congestion};
 /// Size of the headers that count towards the MTU: IPv4 and TCP, but not Ethernet.
 const WITHIN_MTU: u64 = TCP_FRAME_HEADERS - 14;
 
-/// Shortest retransmission timeout (TCP_RTO_MIN of Linux).
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
+/// Shortest time that a retransmission timeout adds to the smoothed round trip. Linux bounds the
+/// deviation, not the sum, by `TCP_RTO_MIN` (`tcp_rtt_estimator` in `net/ipv4/tcp_input.c`), so a
+/// long and steady round trip does not time out by itself.
+const LEAST_MARGIN: Duration = Duration::from_millis(200);
 /// Retransmission timeout before a round trip was measured (RFC 6298 §2.1).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest retransmission timeout (RFC 6298 §2.5).
@@ -153,8 +155,8 @@ impl Sender {
         self.next - self.acknowledged
     }
 
-    /// Updates the timeout by RFC 6298 §2; with timestamps on every segment, no sample is
-    /// ambiguous.
+    /// Updates the timeout by RFC 6298 §2, with Linux's least margin; with timestamps on every
+    /// segment, no sample is ambiguous.
     fn measure(&mut self, sample: Duration) {
         let (smoothed, deviation) = match self.round_trip {
             None => (sample, sample / 2),
@@ -164,6 +166,6 @@ impl Sender {
             }
         };
         self.round_trip = Some((smoothed, deviation));
-        self.timeout = (smoothed + deviation * 4).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+        self.timeout = (smoothed + (deviation * 4).max(LEAST_MARGIN)).min(LONGEST_TIMEOUT);
     }
 }

@@ -54,7 +54,7 @@ fn the_third_duplicate_fills_the_hole() {
 }
 
 #[test]
-fn the_timer_waits_200_ms_at_least_and_doubles() {
+fn the_timer_waits_200_ms_longer_than_a_round_trip_and_doubles() {
     let mut end = sender(1);
     send_all(&mut end, at(0));
     end.handle_segment(&acknowledgement(1, at(0)), at(100));
@@ -70,7 +70,7 @@ fn the_timer_waits_200_ms_at_least_and_doubles() {
         assert_eq!(send_all(&mut end, due), [1], "only the first unacknowledged segment is sent");
         before = due;
     }
-    assert_eq!(waits, [200, 400, 800, 1600].map(Duration::from_millis));
+    assert_eq!(waits, [200_100, 400_200, 800_400, 1_600_800].map(Duration::from_micros));
     assert_eq!((end.retransmits(), end.timeouts()), (4, 4));
 }
 
