@@ -90,6 +90,10 @@ pub(crate) struct LabArgs {
     /// Largest IP packet (MTU), in bytes. For `up`, `incast`, `fill` and `stops`.
     #[arg(long, global = true, default_value_t = 1500)]
     mtu: u64,
+    /// Only note bounds on speed and latency, on a machine whose cores other programs use. For
+    /// `qos`, `rcnp --cascade`, `atlas` and `mixed --trunk`, and the windows and filters of `babar`.
+    #[arg(long, global = true)]
+    untimed: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -139,7 +143,7 @@ enum Scenario {
     Frozen,
     /// Quality of service: systems of 1x1, 1x3 and 3x1 with a rate limit for each destination,
     /// enforced by evb or by the kernel.
-    Qos,
+    Qos(qos::QosArgs),
     /// Mixed traffic: event data, a bulk transfer and control messages share the link of one host,
     /// with and without traffic classes.
     Mixed,
@@ -214,9 +218,8 @@ impl Scenario {
     /// Returns the default transports of a scenario.
     fn usual_transports(&self) -> Transports {
         match self {
-            Self::Chaos(_) | Self::Soak(_) | Self::Deaths | Self::Trunks(_) | Self::Hotspot => {
-                Transports::Both
-            }
+            Self::Chaos(_) | Self::Soak(_) | Self::Deaths => Transports::Both,
+            Self::Trunks(_) | Self::Hotspot => Transports::Both,
             _ => Transports::Tcp,
         }
     }
@@ -264,6 +267,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         transports: args.transports(),
         trains: args.trains,
         mtu: args.mtu,
+        is_timed: !args.untimed,
     };
     let report = match &args.scenario {
         Scenario::Incast(args) => incast::run(&bench, args)?,
@@ -275,7 +279,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Trunks(args) => trunks::run(&bench, args)?,
         Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
-        Scenario::Qos => qos::run(&bench)?,
+        Scenario::Qos(args) => qos::run(&bench, args)?,
         Scenario::Mixed => mixed::run(&bench)?,
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,

@@ -1,6 +1,7 @@
-//! Mixed traffic, as in the RCNP study of class-based queueing: event data at 80 % of a 100 Mbit/s
-//! port share the link of a host with a bulk transfer and control messages. Runs with and without
-//! traffic classes in the host's kernel are compared.
+//! Mixed traffic: event data at 80 % of a 100 Mbit/s port share the link of a host with a bulk
+//! transfer and control messages. Runs with and without traffic classes in the host's kernel are
+//! compared. Class-based queueing on such a host is the study of Yasu et al. (KEK); traffic of DAQ
+//! and office on one network is that of Nomachi et al. (RCNP).
 
 use anyhow::Result;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use super::{
     bench::Bench,
     network::{Network, Shape},
     outcome::Outcome,
-    provisioned::Provisioned,
+    provisioned::{Bucket, Provisioned},
     report::{Bound, Report},
     system::{Mode, System, Trigger},
     traffic::Traffic,
@@ -38,7 +39,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     };
     let idle = Traffic::start(&network, ("s1", "b1"), bench.seconds / 2.0, false)?.finish()?.1;
     let with = {
-        let _provisioned = Provisioned::apply(&network, bench, &system())?;
+        let _provisioned = Provisioned::apply(&network, bench, &system(), Bucket::Htb)?;
         case(bench, &network, &mut report, "1x1 with classes", system())?
     };
     let without = case(bench, &network, &mut report, "1x1 without classes", system())?;
