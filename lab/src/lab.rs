@@ -79,7 +79,7 @@ pub(crate) struct LabArgs {
     #[arg(long, global = true, default_value = "")]
     only: String,
     /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak`, `deaths`,
-    /// `trunks` and `hotspot`; the default is TCP, and both transports in the last five.
+    /// `trunks`, `hotspot` and `rcnp --cascade`; the default is TCP, and both in the last six.
     #[arg(long, global = true)]
     transport: Option<Transports>,
     /// Keep the hosts' segmentation offloads on, so that trains of packets of at most 16 KiB cross
@@ -132,7 +132,7 @@ enum Scenario {
     Babar,
     /// The RCNP event builder, with 4 sources and 4 builders that request data from one source at a
     /// time: event rates by event size.
-    Rcnp,
+    Rcnp(rcnp::RcnpArgs),
     /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput
     /// beside that of `iperf3`, with and without the trunks in the configuration.
     Trunks(trunks::TrunksArgs),
@@ -215,11 +215,16 @@ impl LabArgs {
 }
 
 impl Scenario {
+    /// Returns the arguments of `rcnp` if that scenario runs under User-Mode Linux.
+    fn rcnp_elsewhere(&self) -> Option<&rcnp::RcnpArgs> {
+        if let Self::Rcnp(rcnp) = self { Some(rcnp).filter(|rcnp| rcnp.is_elsewhere()) } else { None }
+    }
+
     /// Returns the default transports of a scenario.
     fn usual_transports(&self) -> Transports {
         match self {
             Self::Chaos(_) | Self::Soak(_) | Self::Deaths => Transports::Both,
-            Self::Trunks(_) | Self::Hotspot => Transports::Both,
+            Self::Trunks(_) | Self::Hotspot | Self::Rcnp(_) => Transports::Both,
             _ => Transports::Tcp,
         }
     }
@@ -230,6 +235,9 @@ impl Scenario {
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
         return wan::elsewhere(args, &evbd(args)?, short);
+    }
+    if let Some(rcnp) = args.scenario.rcnp_elsewhere() {
+        return rcnp::elsewhere(args, rcnp, &evbd(args)?);
     }
     let lacks = if matches!(args.scenario, Scenario::Down) { None } else { lacks() };
     match (lacks, &args.scenario) {
@@ -275,7 +283,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Calibrate(args) => calibrate::run(&bench, args)?,
         Scenario::Stops(args) => stops::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
-        Scenario::Rcnp => rcnp::run(&bench)?,
+        Scenario::Rcnp(args) => rcnp::run(&bench, args)?,
         Scenario::Trunks(args) => trunks::run(&bench, args)?,
         Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
