@@ -21,6 +21,7 @@ mod trunks;
 mod hotspot;
 mod calibrate;
 mod stops;
+mod atlas;
 mod babar;
 mod rcnp;
 mod frozen;
@@ -133,6 +134,9 @@ enum Scenario {
     /// The RCNP event builder, with 4 sources and 4 builders that request data from one source at a
     /// time: event rates by event size.
     Rcnp(rcnp::RcnpArgs),
+    /// The pseudo-trigger of the ATLAS study: triggers by multicast across the switch to 1 and 3
+    /// sources, with 1 and 3 builders.
+    Atlas(atlas::AtlasArgs),
     /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput
     /// beside that of `iperf3`, with and without the trunks in the configuration.
     Trunks(trunks::TrunksArgs),
@@ -284,6 +288,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Stops(args) => stops::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
         Scenario::Rcnp(args) => rcnp::run(&bench, args)?,
+        Scenario::Atlas(args) => atlas::run(&bench, args)?,
         Scenario::Trunks(args) => trunks::run(&bench, args)?,
         Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
