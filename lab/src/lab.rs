@@ -149,8 +149,8 @@ enum Scenario {
     /// enforced by evb or by the kernel.
     Qos(qos::QosArgs),
     /// Mixed traffic: event data, a bulk transfer and control messages share the link of one host,
-    /// with and without traffic classes.
-    Mixed,
+    /// with and without traffic classes; or event data and office traffic share a trunk.
+    Mixed(mixed::MixedArgs),
     /// Comparison of the shaping modes credit, window, token bucket and none, for 4 to 32 sources.
     Modes,
     /// Accuracy of `evbd probe-buffer` on ports whose buffers are known, and on a port that cannot
@@ -293,7 +293,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
         Scenario::Qos(args) => qos::run(&bench, args)?,
-        Scenario::Mixed => mixed::run(&bench)?,
+        Scenario::Mixed(args) => mixed::run(&bench, args)?,
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,
         Scenario::Wan { short, .. } => wan::run(&bench, *short)?,

@@ -1,10 +1,16 @@
 //! Mixed traffic: event data at 80 % of a 100 Mbit/s port share the link of a host with a bulk
 //! transfer and control messages. Runs with and without traffic classes in the host's kernel are
 //! compared. Class-based queueing on such a host is the study of Yasu et al. (KEK); traffic of DAQ
-//! and office on one network is that of Nomachi et al. (RCNP).
+//! and office on one network is that of Nomachi et al. (RCNP), which `trunk` repeats (`--trunk`).
+
+mod office;
+mod trunk;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::Value;
+
+pub(crate) use self::office::connect_often;
 
 use super::{
     bench::Bench,
@@ -28,7 +34,21 @@ const CONTROL_MS: f64 = 5.0;
 /// Share of the requested event rate that must be reached.
 const KEPT: f64 = 0.99;
 
-pub(crate) fn run(bench: &Bench) -> Result<Report> {
+#[derive(Args)]
+pub(crate) struct MixedArgs {
+    /// Share a trunk between two switches with office traffic instead: a bulk transfer and many
+    /// short connections.
+    #[arg(long)]
+    trunk: bool,
+    /// Rate of the trunk, in Mbit/s; ports have four times this rate.
+    #[arg(long, default_value_t = 100, requires = "trunk")]
+    mbit: u64,
+}
+
+pub(crate) fn run(bench: &Bench, args: &MixedArgs) -> Result<Report> {
+    if args.trunk {
+        return trunk::run(bench, args.mbit);
+    }
     let mut report = Report::new("mixed");
     let network =
         Network::up(Shape { sources: 1, builders: 1, rate: LINK, port_buffer: 128 * 1024, ..Shape::PLAIN })?;

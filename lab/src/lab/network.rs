@@ -12,6 +12,7 @@
 mod claim;
 mod tree;
 mod trains;
+mod classes;
 
 use std::{
     collections::BTreeMap,

@@ -21,6 +21,7 @@ use super::{
     calibrate,
     flood::flood,
     guard::Guarded,
+    mixed::connect_often,
     network::{Network, address},
     relay::relay,
 };
@@ -51,6 +52,9 @@ pub(crate) enum Half {
     Burst { to: SocketAddr, packets: u64, payload: u64 },
     /// Counts received datagrams until stdin is closed.
     Count { at: SocketAddr },
+    /// Opens short connections one after the other for the given seconds, several at a time, and
+    /// prints their number and quantiles of their durations as JSON.
+    Short { to: SocketAddr, seconds: f64 },
     /// Notes when trigger announcements arrive.
     Tap(atlas::Tap),
     /// Runs a builder whose filter takes time for each event.
@@ -68,6 +72,7 @@ pub(crate) fn run(half: Half) -> Result<()> {
         Half::Relay { at, to, percent } => relay(at, to, percent),
         Half::Burst { to, packets, payload } => calibrate::send(to, packets, payload),
         Half::Count { at } => calibrate::count(at),
+        Half::Short { to, seconds } => connect_often(to, seconds),
         Half::Tap(tap) => atlas::listen(&tap),
         Half::Filtered(builder) => third_level::build(&builder),
         Half::Flood { seconds, targets } => flood(&targets, seconds),
