@@ -6,13 +6,13 @@
 
 mod interrupt;
 mod network;
+pub(crate) mod disk;
 mod system;
 pub(crate) mod fleet;
 mod outcome;
+mod bench;
 pub(crate) mod report;
 pub(crate) mod guard;
-pub(crate) mod disk;
-mod bench;
 mod reference;
 mod incast;
 mod fill;
@@ -23,13 +23,14 @@ mod calibrate;
 mod stops;
 mod atlas;
 mod babar;
-mod rcnp;
 mod frozen;
 mod provisioned;
 mod dice;
 mod relay;
 mod flood;
+mod office;
 pub(crate) mod traffic;
+mod rcnp;
 mod qos;
 mod mixed;
 mod modes;
@@ -92,7 +93,7 @@ pub(crate) struct LabArgs {
     #[arg(long, global = true, default_value_t = 1500)]
     mtu: u64,
     /// Only note bounds on speed and latency, on a machine whose cores other programs use. For
-    /// `qos`, `rcnp --cascade`, `atlas` and `mixed --trunk`, and the windows and filters of `babar`.
+    /// `qos`, `rcnp --cascade`, `atlas`, `mixed --trunk` and `babar`.
     #[arg(long, global = true)]
     untimed: bool,
 }

@@ -1,8 +1,8 @@
-//! The pseudo-trigger of the ATLAS study (Yasu et al.): a program on the supervisor's host announces
-//! triggers by multicast across the switch. One or three sources make a fragment of 1 kB when an
-//! announcement arrives, and one or three builders build the events. A listener on each source's
-//! host notes the arrivals, so that lost announcements and the spread of the arrivals at the
-//! sources are known independently of evb.
+//! The pseudo-trigger of the ATLAS study (Yasu et al.): a program on the supervisor's host
+//! announces triggers by multicast across the switch. One or three sources make a fragment of 1 kB
+//! when an announcement arrives, and one or three builders build the events. A listener on each
+//! source's host notes the arrivals, so that lost announcements and the spread of the arrivals at
+//! the sources are known independently of evb.
 
 mod tap;
 

@@ -3,14 +3,11 @@
 //! compared. Class-based queueing on such a host is the study of Yasu et al. (KEK); traffic of DAQ
 //! and office on one network is that of Nomachi et al. (RCNP), which `trunk` repeats (`--trunk`).
 
-mod office;
 mod trunk;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
-
-pub(crate) use self::office::connect_often;
 
 use super::{
     bench::Bench,

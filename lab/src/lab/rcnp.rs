@@ -3,8 +3,8 @@
 //! size and by the number of outstanding events per builder, at one switch, or at three switches in
 //! a row as in the study (`--cascade`).
 
-mod cascade;
 mod table;
+mod cascade;
 
 use std::{path::Path, time::Duration};
 
@@ -32,8 +32,9 @@ pub(crate) struct RcnpArgs {
     /// Rate of the links of the cascade, in Mbit/s.
     #[arg(long, default_value_t = 155, requires = "cascade")]
     mbit: u64,
-    /// Round trip between a source and a builder of the cascade, in ms, of which the netem of
-    /// User-Mode Linux makes up nearly all.
+    /// Round trip between a source and a builder of the cascade, in ms, which the netem of
+    /// User-Mode Linux adds. It must be below 50 ms, the time after which a builder gives the turn
+    /// of a silent source to another.
     #[arg(long, requires = "cascade")]
     rtt_ms: Option<f64>,
     /// Test three event sizes, and 1 and 8 outstanding events.

@@ -21,8 +21,8 @@ use super::{
     calibrate,
     flood::flood,
     guard::Guarded,
-    mixed::connect_often,
     network::{Network, address},
+    office::connect_often,
     relay::relay,
 };
 

@@ -12,12 +12,12 @@ use super::{
     super::{
         bench::Bench,
         network::{Link, Network, Shape, Tree},
+        office::{Office, Served},
         outcome::median,
         report::{Bound, Report},
         system::{Mode, System, Transport, Trigger},
     },
     KEPT,
-    office::{Office, Served},
 };
 
 const FRAGMENT: u64 = 16_000;

@@ -20,8 +20,8 @@ pub(crate) enum Tree {
     /// The sources behind a trunk of their own, and the builders behind two trunks, of which
     /// `middle` is nearer to the root.
     Row { middle: Link, outer: Link },
-    /// The sources behind one trunk and the builders behind another; the supervisor is at the switch
-    /// in between.
+    /// The sources behind one trunk and the builders behind another; the supervisor is at the
+    /// switch in between.
     Cascade(Link),
     /// The sources behind two trunks, of which the first has this number of sources. The builders
     /// are at the root, whose ports to builders serve the incoming trunks in turn.

@@ -24,7 +24,7 @@ pub(super) fn measure(
     let look = |fleet: &mut Fleet| -> Result<()> {
         if due.get(samples.len()).is_some_and(|due| fleet.elapsed().as_secs_f64() >= *due) {
             let before = Instant::now();
-            let bytes = network.lane_bytes()?;
+            let bytes = lane_bytes(network)?;
             samples.push((before + before.elapsed() / 2, bytes));
         }
         Ok(())
@@ -38,16 +38,14 @@ pub(super) fn measure(
     Ok((outcome, before.iter().zip(after).map(rate).collect()))
 }
 
-impl Network {
-    /// Returns the number of L2 bytes that every lane has carried so far: to each builder, or from
-    /// each source if there is only one builder.
-    fn lane_bytes(&self) -> Result<Vec<u64>> {
-        let shape = self.shape();
-        if shape.builders > 1 {
-            let ports = self.ports()?;
-            let of = |j: u16| ports.get(&format!("b{j}")).map(|port| port.bytes).context("no such port");
-            return (1..=shape.builders).map(of).collect();
-        }
-        (1..=shape.sources).map(|i| self.sent_bytes(&format!("s{i}"))).collect()
+/// Returns the number of L2 bytes that every lane has carried so far: to each builder, or from each
+/// source if there is only one builder.
+fn lane_bytes(network: &Network) -> Result<Vec<u64>> {
+    let shape = network.shape();
+    if shape.builders > 1 {
+        let ports = network.ports()?;
+        let of = |j: u16| ports.get(&format!("b{j}")).map(|port| port.bytes).context("no such port");
+        return (1..=shape.builders).map(of).collect();
     }
+    (1..=shape.sources).map(|i| network.sent_bytes(&format!("s{i}"))).collect()
 }

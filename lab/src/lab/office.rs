@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::super::{
+use super::{
     guard::Guarded,
     network::{Network, address},
     reference::rate,
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LISTENING: Duration = Duration::from_millis(500);
 
 /// Running office traffic; dropping this value ends it.
-pub(super) struct Office {
+pub(crate) struct Office {
     _servers: [Guarded; 2],
     bulk: Guarded,
     short: Guarded,
@@ -41,19 +41,19 @@ pub(super) struct Office {
 
 /// Results of office traffic.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(crate) struct Served {
     /// Payload rate of the bulk transfer in Mbit/s.
-    pub(super) bulk_mbit: f64,
-    pub(super) connections: f64,
-    pub(super) failed: f64,
+    pub(crate) bulk_mbit: f64,
+    pub(crate) connections: f64,
+    pub(crate) failed: f64,
     /// Median and 99th percentile of the duration of a short connection, in ms.
-    pub(super) p50_ms: f64,
-    pub(super) p99_ms: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
 }
 
 impl Office {
     /// Starts traffic from one host to another, for the given seconds.
-    pub(super) fn open(network: &Network, from: &str, to: &str, seconds: f64) -> Result<Self> {
+    pub(crate) fn open(network: &Network, from: &str, to: &str, seconds: f64) -> Result<Self> {
         let own = std::env::current_exe()?.to_string_lossy().into_owned();
         let at = address(to)?;
         let (bulk, short, unused) =
@@ -77,7 +77,7 @@ impl Office {
     }
 
     /// Waits for the end of the traffic.
-    pub(super) fn close(mut self) -> Result<Served> {
+    pub(crate) fn close(mut self) -> Result<Served> {
         let said = |program: &mut Guarded| -> Result<Value> {
             let mut words = String::new();
             program.0.stdout.take().context("it has no output")?.read_to_string(&mut words)?;
