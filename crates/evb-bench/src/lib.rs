@@ -2,6 +2,7 @@
 
 pub mod figure;
 mod run;
+mod machine;
 mod output;
 mod cpu;
 mod builder;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub use machine::Machine;
 pub use output::BenchError;
 pub use run::{RunError, RunSystem};
 
