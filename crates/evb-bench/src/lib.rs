@@ -5,16 +5,21 @@ mod run;
 mod machine;
 mod output;
 mod cpu;
+mod interval;
+mod window;
+mod ends;
 mod builder;
 pub mod modes;
 pub mod fill;
 pub mod regularity;
 pub mod shaping;
+pub mod stream;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub use interval::Interval;
 pub use machine::Machine;
 pub use output::BenchError;
 pub use run::{RunError, RunSystem};
@@ -38,6 +43,9 @@ pub enum BenchCommand {
     /// Regularity of randomly triggered messages after shaping, measured at the receiver, by
     /// executor (the study of Yasu et al. for ATLAS).
     Regularity(regularity::RegularityArguments),
+    /// Throughput of one flow between two hosts over TCP and UDP, over the size of the records,
+    /// with confidence intervals (the network tests of the BaBar event builder).
+    Stream(stream::StreamArguments),
 }
 
 /// Runs the chosen benchmark; `run` executes the real event-builder runs that some benchmarks
@@ -49,6 +57,7 @@ pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
         BenchCommand::Fill(arguments) => fill::main(arguments),
         BenchCommand::Shaping(arguments) => shaping::main(arguments, run),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
+        BenchCommand::Stream(arguments) => stream::main(arguments),
     }
 }
 
