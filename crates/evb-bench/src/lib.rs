@@ -14,6 +14,7 @@ pub mod fill;
 pub mod regularity;
 pub mod shaping;
 pub mod stream;
+pub mod memory;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,9 @@ pub enum BenchCommand {
     /// Throughput of one flow between two hosts over TCP and UDP, over the size of the records,
     /// with confidence intervals (the network tests of the BaBar event builder).
     Stream(stream::StreamArguments),
+    /// Memory bandwidth of this host, and the part of it that is lost beside a shaper that wakes up
+    /// many times a second (the KEK study of quality of service, Yasu et al.).
+    Memory(memory::MemoryArguments),
 }
 
 /// Runs the chosen benchmark; `run` executes the real event-builder runs that some benchmarks
@@ -58,6 +62,7 @@ pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
         BenchCommand::Shaping(arguments) => shaping::main(arguments, run),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
         BenchCommand::Stream(arguments) => stream::main(arguments),
+        BenchCommand::Memory(arguments) => memory::main(arguments),
     }
 }
 
