@@ -14,6 +14,7 @@ pub mod fill;
 pub mod regularity;
 pub mod shaping;
 pub mod stream;
+pub mod request;
 pub mod memory;
 
 use std::process::ExitCode;
@@ -47,6 +48,9 @@ pub enum BenchCommand {
     /// Throughput of one flow between two hosts over TCP and UDP, over the size of the records,
     /// with confidence intervals (the network tests of the BaBar event builder).
     Stream(stream::StreamArguments),
+    /// Rate of requests and their responses between two hosts over TCP and UDP, over the length of
+    /// the response and the number of outstanding requests (the tests of Nomachi et al.).
+    Request(request::RequestArguments),
     /// Memory bandwidth of this host, and the part of it that is lost beside a shaper that wakes up
     /// many times a second (the KEK study of quality of service, Yasu et al.).
     Memory(memory::MemoryArguments),
@@ -62,6 +66,7 @@ pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
         BenchCommand::Shaping(arguments) => shaping::main(arguments, run),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
         BenchCommand::Stream(arguments) => stream::main(arguments),
+        BenchCommand::Request(arguments) => request::main(arguments),
         BenchCommand::Memory(arguments) => memory::main(arguments),
     }
 }
