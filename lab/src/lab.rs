@@ -40,6 +40,7 @@ mod damage;
 mod loss;
 mod recovery;
 mod speed;
+mod stream;
 mod watch;
 mod memory;
 mod books;
@@ -164,6 +165,8 @@ enum Scenario {
     Recovery,
     /// Throughput of two cores over loopback, for evb over UDP, evb over TCP, and iperf3.
     Speed,
+    /// `evbd bench stream` beside `iperf3`, in turn, on links of 100 Mbit/s and 1 Gbit/s.
+    Stream,
     /// TCP and UDP over a wide-area line that loses, repeats, reorders, delays and corrupts
     /// packets, simulated under User-Mode Linux.
     Wan {
@@ -302,6 +305,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Loss => loss::run(&bench)?,
         Scenario::Recovery => recovery::run(&bench)?,
         Scenario::Speed => speed::run(&bench)?,
+        Scenario::Stream => stream::run(&bench)?,
         Scenario::Soak(args) => chaos::soak(&bench, args)?,
         Scenario::Intruders => intruders::run(&bench)?,
         Scenario::Deaths => deaths::run(&bench)?,
