@@ -58,7 +58,7 @@ pub(crate) fn uml(args: &UmlArgs) -> Result<Infallible> {
 }
 
 /// Returns a command that runs the program `lab`, from the given path, or built by cargo first.
-fn program(lab: Option<&Path>, drives_browser: bool) -> Command {
+pub(crate) fn program(lab: Option<&Path>, drives_browser: bool) -> Command {
     if let Some(lab) = lab {
         return Command::new(lab);
     }

@@ -8,6 +8,7 @@
 //! - `fuzz`: fuzz tests of every decoder and every state machine;
 //! - `instructions`: the number of instructions per byte that a lane transfers, counted by
 //!   valgrind;
+//! - `studies`: the figures of the papers on which evb stands, reproduced;
 //! - `seeds`: simulations of whole systems with random faults from seeds;
 //! - `api`: a comparison of the public API of `evb` with its committed listing;
 //! - `tutorial`: an execution of the tutorials, with a comparison of what they promise;
@@ -19,8 +20,9 @@
 mod repo;
 mod api;
 mod built;
-mod tidy;
 mod lab;
+mod studies;
+mod tidy;
 mod fuzz;
 mod instructions;
 mod package;
@@ -64,6 +66,9 @@ enum Task {
     Instructions(instructions::InstructionArgs),
     /// Simulate whole systems, each with random faults from a seed.
     Seeds(seeds::SeedsArgs),
+    /// Run the studies that reproduce the figures of five papers, and fill the pages in
+    /// docs/studies.
+    Studies(studies::StudiesArgs),
     /// Compare the public API of evb with the committed listing.
     Api(api::ApiArgs),
     /// Do what the tutorials say, command by command.
@@ -90,6 +95,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args).map(code),
         Task::Instructions(args) => instructions::run(&args).map(code),
         Task::Seeds(args) => seeds::run(&args),
+        Task::Studies(args) => studies::run(&args),
         Task::Api(args) => api::run(&args).map(code),
         Task::Tutorial(args) => tutorial::run(&args).map(code),
         Task::Sdk(args) => sdk::run(&args).map(code),

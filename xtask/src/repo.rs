@@ -48,8 +48,14 @@ impl RepoFile {
 impl Repo {
     /// Reads all files below `root`.
     pub(crate) fn load(root: &Path) -> Result<Self> {
+        Self::load_part(root, "")
+    }
+
+    /// Reads the files in a folder below `root`.
+    pub(crate) fn load_part(root: &Path, folder: &str) -> Result<Self> {
         let mut paths = Vec::new();
-        walk(root, &mut paths).with_context(|| format!("reading {}", root.display()))?;
+        let part = root.join(folder);
+        walk(&part, &mut paths).with_context(|| format!("reading {}", part.display()))?;
         let mut files = Vec::new();
         for path in paths {
             let relative = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");

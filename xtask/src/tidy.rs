@@ -25,6 +25,7 @@ mod citations;
 mod links;
 mod words;
 mod subjects;
+mod studies;
 
 use anyhow::Result;
 
@@ -34,7 +35,7 @@ use crate::repo::{self, Repo};
 /// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Violation>);
 
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 21] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -55,6 +56,7 @@ const CHECKS: [Check; 20] = [
     ("Markdown links", links::check),
     ("plain words", words::check),
     ("commit subjects", subjects::check),
+    ("studies of the papers", studies::check),
 ];
 
 /// Runs every check on this repository, and prints a table with the findings. Returns true if no

@@ -18,6 +18,11 @@ fn the_examples_are_admitted() {
         "examples/watch.toml",
         "examples/km3net.toml",
         "examples/two-switches.toml",
+        "examples/studies/kek-1x3.toml",
+        "examples/studies/atlas.toml",
+        "examples/studies/long-fat-pipe.toml",
+        "examples/studies/babar.toml",
+        "examples/studies/rcnp.toml",
     ] {
         let output = check(&[example]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -36,6 +41,43 @@ fn the_example_of_two_switches_is_drawn_as_the_guide_shows() {
     let drawing = drawing.split("```").next().expect("a block");
     assert!(page.contains(drawing), "{page}");
     assert!(page.contains("bounded by the trunk `core`"), "{page}");
+}
+
+/// The sums of the systems of the five papers are those of the papers and of `docs/studies`.
+#[test]
+fn the_systems_of_the_papers_have_their_sums() {
+    for (example, more, parts) in [
+        // 900 Mbit/s of frames of 1514 bytes are 914.3 Mbit/s on a link of 1 Gbit/s.
+        ("kek-1x3", &[][..], &["1 sources, 3 builders", "links carry    1838 events/s"][..]),
+        ("atlas", &[], &["multicast, group 239.1.2.3:7002", "10 Mbit/s for each lane, 3076 B at once"]),
+        ("long-fat-pipe", &["--rtt", "198ms"], &["bounded by the trunk `oc-12`", "24 MB", "198.00 ms"]),
+        ("babar", &[], &["36.66 Mbit/s  36.7 %", "25 Mbit/s  25.0 %", "6926 B"]),
+        ("rcnp", &[], &["links carry    16760 events/s, bounded by the trunk `sources`"]),
+    ] {
+        let path = format!("examples/studies/{example}.toml");
+        let output = check(&[&[path.as_str()], more].concat());
+        let page = String::from_utf8_lossy(&output.stdout);
+        for part in parts {
+            assert!(page.contains(part), "{part:?} is not in\n{page}");
+        }
+    }
+}
+
+/// A source whose rates together exceed its link is refused, as is an event rate above a trunk.
+#[test]
+fn the_systems_of_the_papers_are_refused_beyond_their_limits() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/studies");
+    for (example, from, to, reason) in [
+        ("kek-1x3", "300 Mbit/s", "400 Mbit/s", "the lanes' rates add up to 1.015"),
+        ("rcnp", "12 kHz", "17 kHz", "at most 16760 events/s"),
+    ] {
+        let text = std::fs::read_to_string(root.join(example).with_extension("toml")).expect("readable");
+        let file = written(&text.replace(from, to));
+        let output = check(&[file.path().to_str().expect("a plain path")]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{example}: {said}");
+        assert!(said.contains(reason), "{said}");
+    }
 }
 
 /// The reader closes the pipe early, as in `evbd check evb.toml | head -1`.

@@ -2,10 +2,15 @@
 //! turn give equal shares to trunks and not to sources, so an event builder needs a control of its
 //! own. Sources behind two trunks, four and four, or four and two, send to three builders at ports
 //! of 155 Mbit/s: first raw streams of `iperf3`, then evb. The simulator's figures stand beside.
+//! Before, raw streams meet in the study's simpler patterns ([`patterns`]).
+
+mod shares;
+mod patterns;
 
 use anyhow::Result;
 use serde_json::Value;
 
+use self::shares::Share;
 use super::{
     bench::Bench,
     fill::iperf,
@@ -49,6 +54,7 @@ fn shape(sources: u16) -> Shape {
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("hotspot");
+    let mut shares = patterns::run(bench, &mut report)?;
     for (name, sources) in CASES {
         let wants = |what: &str| bench.wants(&format!("{name} {what}"));
         let transports: Vec<_> = bench.transports.iter().filter(|of| wants(of.word())).collect();
@@ -57,12 +63,13 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         }
         let network = Network::up(shape(sources))?;
         if wants("raw") {
-            raw(bench, &network, &mut report, name)?;
+            shares.extend(raw(bench, &network, &mut report, name)?);
         }
         for transport in transports {
-            evb(bench, &network, &mut report, &format!("{name} {}", transport.word()), *transport)?;
+            shares.extend(evb(bench, &network, &mut report, name, *transport)?);
         }
     }
+    shares::publish(&shares, &bench.out, &mut report)?;
     Ok(report)
 }
 
@@ -73,7 +80,7 @@ fn full(transport: Transport, fragment: u64, shape: Shape) -> f64 {
 
 /// Runs streams of `iperf3` from each source to each builder, and checks the rates of the sources
 /// behind each trunk.
-fn raw(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Result<()> {
+fn raw(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Result<Vec<Share>> {
     let shape = network.shape();
     let pairs = twin::pairs(shape);
     let seconds = bench.seconds * RAW_TIMES;
@@ -94,7 +101,19 @@ fn raw(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Res
     let pairs = of_trunks(&rates).into_iter().zip(of_trunks(&expected));
     let off = pairs.map(|(lab, simulated)| (lab / simulated - 1.0).abs()).fold(0.0, f64::max);
     report.holds_timed(&format!("{name} raw: difference to the simulator"), off, Bound::AtMost(AGREEMENT));
-    Ok(())
+    let row = |(place, (got, simulated)): (usize, (&f64, &f64))| {
+        let paper = if place < usize::from(FIRST) { ONE_OF_FOUR } else { second_each };
+        Share {
+            case: name.to_owned(),
+            way: "raw",
+            of: format!("source {}", place + 1),
+            paper: Some(paper),
+            expected: paper * scale,
+            got: *got,
+            simulated: Some(*simulated),
+        }
+    };
+    Ok(rates.iter().zip(&expected).enumerate().map(row).collect())
 }
 
 /// Runs evb, and checks that all sources have equal shares and all ports their full rate.
@@ -102,10 +121,11 @@ fn evb(
     bench: &Bench,
     network: &Network,
     report: &mut Report,
-    name: &str,
+    case: &str,
     transport: Transport,
-) -> Result<()> {
+) -> Result<Vec<Share>> {
     let shape = network.shape();
+    let name = &format!("{case} {}", transport.word());
     let outcome = bench.run(network, name, System::new(Mode::Credit, FRAGMENT).over(transport))?;
     report.add(&outcome);
     report.clean(&outcome);
@@ -132,7 +152,16 @@ fn evb(
     };
     let off = each(&sources, &of_sources).max(each(&builders, &of_builders));
     report.holds_timed(&format!("{name}: difference to the simulator"), off, Bound::AtMost(AGREEMENT));
-    Ok(())
+    let row = |(place, (got, simulated)): (usize, (&f64, &f64))| Share {
+        case: case.to_owned(),
+        way: transport.word(),
+        of: format!("source {}", place + 1),
+        paper: None,
+        expected: share,
+        got: *got,
+        simulated: Some(*simulated),
+    };
+    Ok(sources.iter().zip(&of_sources).enumerate().map(row).collect())
 }
 
 /// Returns the sums of the rates of each source's streams, which are in the order of

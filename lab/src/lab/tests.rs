@@ -20,6 +20,20 @@ fn faults_come_over_the_transport_that_is_named() {
     assert_eq!(transports("lab incast"), [Transport::Tcp]);
 }
 
+/// The commands of the studies in `docs/studies` that are not marked as planned.
+#[test]
+fn the_commands_of_the_studies_are_accepted() {
+    let list = fs::read_to_string(repo::root().join("docs/studies/studies.toml")).unwrap();
+    let studies = list.split("[[study]]\n").filter(|study| !study.contains("\nplanned = true\n"));
+    let words = studies.flat_map(str::lines).filter_map(|line| line.split('"').nth(1));
+    let lines: Vec<&str> = words.filter_map(|line| line.strip_prefix("cargo xtask ")).collect();
+    assert!(!lines.is_empty());
+    for line in lines {
+        Line::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    assert!(Line::try_parse_from("lab nothing".split(' ')).is_err());
+}
+
 #[test]
 fn what_is_lacking_is_not_the_probe_itself() {
     // A mistake in the shell script that probes the kernel would look like a kernel that lacks a

@@ -59,6 +59,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     steps.push(Step::xtask("tutorials", 900, pages));
     steps.extend(networks(lab));
     steps.extend(beside_others(required, lab));
+    steps.push(studies(required, lab));
     steps.push(
         // Each bench runs once, as built by the tests, only to show that it runs.
         Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
@@ -199,6 +200,13 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         step("python --quick", 900),
         packages.beside(),
     ]
+}
+
+/// Returns the step that runs the short forms of all studies.
+fn studies(required: bool, lab: Option<&Path>) -> Step {
+    let lab = lab.map_or_else(String::new, |lab| format!(" --lab {}", lab.display()));
+    let require = if required { " --require" } else { "" };
+    Step::xtask("studies", 540, &format!("studies --quick --evbd target/release/evbd{lab}{require}"))
 }
 
 /// Returns steps that run clippy on the packages outside of the workspace that users get.

@@ -1,0 +1,104 @@
+//! Raw streams that meet in two switches, in the patterns of the RCNP study: independent streams, a
+//! mesh, two streams to one builder, and a third stream beside these.
+
+use anyhow::Result;
+
+use super::{
+    super::{
+        bench::Bench,
+        fill::iperf,
+        network::{Link, Network, Shape, Tree},
+        report::{Bound, Report},
+    },
+    ATM, RAW, STREAMS, full, furthest,
+    shares::Share,
+};
+use crate::lab::system::Transport;
+
+/// Half of the study's rates, so that two cores carry four full ports through two switches.
+const RATE: u64 = 77_500_000;
+const TRUNK: Link = Link { rate: 311_000_000, buffer: 256 * 1024 };
+const PORT: u64 = 128 * 1024;
+/// Duration of the streams, in durations of a run of evb.
+const TIMES: f64 = 2.0;
+
+/// A traffic pattern of the study.
+struct Pattern {
+    name: &'static str,
+    /// Sources and builders of the streams, each with the rate of the study in Mbit/s.
+    streams: &'static [(u16, u16, f64)],
+}
+
+const PATTERNS: [Pattern; 4] = [
+    Pattern { name: "independent", streams: &[(1, 1, ATM), (2, 2, ATM), (3, 3, ATM), (4, 4, ATM)] },
+    Pattern {
+        name: "mesh",
+        streams: &[
+            (1, 1, ATM / 4.0),
+            (1, 2, ATM / 4.0),
+            (1, 3, ATM / 4.0),
+            (1, 4, ATM / 4.0),
+            (2, 1, ATM / 4.0),
+            (2, 2, ATM / 4.0),
+            (2, 3, ATM / 4.0),
+            (2, 4, ATM / 4.0),
+            (3, 1, ATM / 4.0),
+            (3, 2, ATM / 4.0),
+            (3, 3, ATM / 4.0),
+            (3, 4, ATM / 4.0),
+            (4, 1, ATM / 4.0),
+            (4, 2, ATM / 4.0),
+            (4, 3, ATM / 4.0),
+            (4, 4, ATM / 4.0),
+        ],
+    },
+    Pattern { name: "merging", streams: &[(1, 1, ATM / 2.0), (2, 1, ATM / 2.0)] },
+    Pattern { name: "neighbour", streams: &[(1, 1, ATM / 2.0), (2, 1, ATM / 2.0), (3, 2, ATM)] },
+];
+
+fn shape() -> Shape {
+    Shape { sources: 4, builders: 4, rate: RATE, port_buffer: PORT, tree: Tree::Two(TRUNK), ..Shape::PLAIN }
+}
+
+/// Runs the patterns, and checks the rate of each stream.
+pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<Vec<Share>> {
+    let wanted: Vec<_> =
+        PATTERNS.iter().filter(|pattern| bench.wants(&format!("{} raw", pattern.name))).collect();
+    let mut shares = Vec::new();
+    if wanted.is_empty() {
+        return Ok(shares);
+    }
+    let network = Network::up(shape())?;
+    for pattern in wanted {
+        shares.extend(one(bench, &network, report, pattern)?);
+    }
+    Ok(shares)
+}
+
+fn one(bench: &Bench, network: &Network, report: &mut Report, pattern: &Pattern) -> Result<Vec<Share>> {
+    let shape = network.shape();
+    let pairs: Vec<(u16, u16)> = pattern.streams.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let got = iperf::streams(network, &pairs, STREAMS, bench.seconds * TIMES)?.rates;
+    let scale = full(Transport::Tcp, u64::MAX, shape) / ATM;
+    let shares: Vec<Share> = pattern
+        .streams
+        .iter()
+        .zip(&got)
+        .map(|((from, to, paper), got)| Share {
+            case: pattern.name.to_owned(),
+            way: "raw",
+            of: format!("{from}→{to}"),
+            paper: Some(*paper),
+            expected: paper * scale,
+            got: *got,
+            simulated: None,
+        })
+        .collect();
+    println!("{} raw, Mbit/s of each stream: {got:.1?}", pattern.name);
+    let off = shares.iter().map(|share| furthest(&[share.got], share.expected)).fold(0.0, f64::max);
+    report.holds_timed(&format!("{} raw: furthest stream", pattern.name), off, Bound::AtMost(RAW));
+    Ok(shares)
+}
+
+#[cfg(test)]
+mod tests;

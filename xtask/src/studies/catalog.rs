@@ -1,0 +1,220 @@
+//! [`Catalog`]: the list of all studies and of all figures of the five papers, read from
+//! `docs/studies/studies.toml`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Deserialize;
+
+/// Path of the catalog.
+pub(crate) const CATALOG: &str = "docs/studies/studies.toml";
+
+/// The papers, by the word with which the ids of their figures begin, with the number of their
+/// figures and plots: Yasu et al. (KEK), Yasu et al. (ATLAS), Hiraki et al., Pavel et al. (BaBar),
+/// Nomachi et al. (RCNP).
+pub(crate) const PAPERS: [(&str, u32); 5] =
+    [("kek", 13), ("atlas", 5), ("hiraki", 4), ("babar", 9), ("rcnp", 11)];
+
+/// All figures of the papers, and the studies that reproduce them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Catalog {
+    #[serde(rename = "figure")]
+    pub(crate) figures: Vec<Figure>,
+    #[serde(rename = "study")]
+    pub(crate) studies: Vec<Study>,
+}
+
+/// A figure or a plot of a paper.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// The paper's word and the number of the figure, such as `kek-11`.
+    pub(crate) id: String,
+    /// Description of what the figure shows.
+    pub(crate) shows: String,
+    /// Status once all studies have a result.
+    pub(crate) status: Status,
+    /// Reason why the figure is not reproduced, or only in part.
+    #[serde(default)]
+    pub(crate) reason: String,
+    /// Names of the studies that reproduce the figure.
+    #[serde(default)]
+    pub(crate) studies: Vec<String>,
+    /// Page and heading that treat the figure, as a link from the index.
+    pub(crate) section: String,
+}
+
+/// The part of a figure that the studies reproduce.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) enum Status {
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    #[serde(rename = "in part")]
+    InPart,
+    #[serde(rename = "not applicable")]
+    NotApplicable,
+}
+
+/// A command, and the tables and pictures that are made from its result.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Study {
+    pub(crate) name: String,
+    /// The command line of the full measurement, as a user types it; no argument contains a blank.
+    pub(crate) full: String,
+    /// The command line of the short form that CI runs.
+    pub(crate) quick: String,
+    /// Time limits of the two forms, in seconds.
+    #[serde(default = "an_hour")]
+    pub(crate) full_limit: u64,
+    #[serde(default = "a_minute")]
+    pub(crate) quick_limit: u64,
+    /// True if bounds of the study may fail on a busy machine. Then the short form may end with
+    /// exit code 1.
+    #[serde(default)]
+    pub(crate) timed: bool,
+    /// True if `evbd bench` draws a picture by its option `--svg`.
+    #[serde(default)]
+    pub(crate) draws: bool,
+    /// Name of the picture that a scenario of the network lab leaves beside its report.
+    pub(crate) drawn: Option<String>,
+    /// True if the command does not exist yet; then the study has no result and is not run.
+    #[serde(default)]
+    pub(crate) planned: bool,
+    #[serde(default, rename = "block")]
+    pub(crate) blocks: Vec<Block>,
+}
+
+fn an_hour() -> u64 {
+    3600
+}
+
+fn a_minute() -> u64 {
+    60
+}
+
+/// A generated part of a page, between the markers `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Block {
+    pub(crate) name: String,
+    /// Description of the picture, if the block shows the study's picture.
+    pub(crate) picture: Option<String>,
+    /// Sentence above the table.
+    pub(crate) caption: Option<String>,
+    pub(crate) table: Option<Table>,
+    /// Shows those notes of a lab's report that contain this text; an empty text shows all.
+    pub(crate) notes: Option<String>,
+    /// Shows the text that the command printed, from the first line to the second that begin so.
+    pub(crate) printed: Option<[String; 2]>,
+    /// True if the short form measures less, so that this block may be empty.
+    #[serde(default)]
+    pub(crate) only_full: bool,
+}
+
+/// A table that is made from the rows of a result.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    pub(crate) rows: Rows,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// A selection of values from a result.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rows {
+    /// Path of the values, such as `/points/*`.
+    pub(crate) at: String,
+    /// Values that a row must have, by path within the row.
+    #[serde(default)]
+    pub(crate) are: BTreeMap<String, String>,
+    /// Texts that values of a row must contain, by path within the row.
+    #[serde(default)]
+    pub(crate) have: BTreeMap<String, String>,
+}
+
+/// A column of a table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Column {
+    pub(crate) head: String,
+    /// Path of the value within the row.
+    pub(crate) at: String,
+    /// Divisor of numbers; 1 if it is not given.
+    pub(crate) per: Option<f64>,
+    /// Decimals of numbers; if it is not given, numbers stand as they are in the result.
+    pub(crate) digits: Option<usize>,
+    /// Text in place of a missing value, which is an error otherwise.
+    pub(crate) missing: Option<String>,
+}
+
+impl Catalog {
+    /// Reads a catalog.
+    ///
+    /// # Errors
+    /// The text is no catalog, a figure names a study that is not in the catalog, or two studies or
+    /// two blocks have the same name.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        let catalog: Self = toml::from_str(text).context(CATALOG)?;
+        let studies: Vec<&str> = catalog.studies.iter().map(|study| study.name.as_str()).collect();
+        for figure in &catalog.figures {
+            for study in &figure.studies {
+                ensure!(studies.contains(&study.as_str()), "{}: there is no study `{study}`", figure.id);
+            }
+        }
+        let blocks: Vec<&str> = catalog.blocks().map(|(_, block)| block.name.as_str()).collect();
+        for (what, names) in [("studies", studies), ("blocks", blocks)] {
+            if let Some(name) = twice(names) {
+                bail!("{CATALOG}: two {what} have the name `{name}`");
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// Returns all blocks, each with its study.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&Study, &Block)> {
+        self.studies.iter().flat_map(|study| study.blocks.iter().map(move |block| (study, block)))
+    }
+
+    pub(crate) fn study(&self, name: &str) -> Option<&Study> {
+        self.studies.iter().find(|study| study.name == name)
+    }
+}
+
+impl Study {
+    /// Returns true if the full measurement yields a picture.
+    pub(crate) fn has_picture(&self) -> bool {
+        self.draws || self.drawn.is_some()
+    }
+}
+
+impl Figure {
+    /// Returns the name of the figure as the pages write it, such as `KEK 11`.
+    pub(crate) fn name(&self) -> String {
+        let (paper, number) = self.id.split_once('-').unwrap_or((&self.id, ""));
+        let paper = match paper {
+            "hiraki" => "Hiraki".to_owned(),
+            "babar" => "BaBar".to_owned(),
+            other => other.to_uppercase(),
+        };
+        format!("{paper} {number}")
+    }
+}
+
+/// Returns a name that occurs at least twice.
+fn twice(mut names: Vec<&str>) -> Option<&str> {
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// Returns the ids of all figures of all papers.
+pub(crate) fn all_figures() -> Vec<String> {
+    let numbered =
+        PAPERS.into_iter().flat_map(|(paper, count)| (1..=count).map(move |number| (paper, number)));
+    numbered.map(|(paper, number)| format!("{paper}-{number}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use serde_json::json;
+
+use super::*;
+
+fn table(columns: &str) -> Table {
+    toml::from_str(&format!("rows = {{ at = \"/rows/*\" }}\ncolumns = [{columns}]")).unwrap()
+}
+
+#[test]
+fn a_table_has_a_row_for_each_row_of_the_result() {
+    let table = table(
+        "{ head = \"case\", at = \"/case\" }, { head = \"Mbit/s\", at = \"/rate\", per = 1e6, digits = 1 }, \
+         { head = \"all\", at = \"/all\", digits = 0 }, { head = \"?\", at = \"/none\", missing = \"–\" }",
+    );
+    let result = json!({ "rows": [
+        { "case": "a|b", "rate": 12_340_000.0, "all": [1.0, 20_000.0] },
+        { "case": "c", "rate": 5e5, "all": [], "none": true },
+    ] });
+    assert_eq!(
+        markdown(&table, &result).unwrap(),
+        "| case | Mbit/s | all | ? |\n|---|--:|--:|---|\n| a\\|b | 12.3 | 1, 20 000 | – |\n| c | 0.5 |  | yes |\n"
+    );
+}
+
+#[test]
+fn what_a_table_needs_must_be_there() {
+    let table = table("{ head = \"x\", at = \"/x\" }");
+    for (result, reason) in [
+        (json!({ "rows": [] }), "no row"),
+        (json!({}), "no row"),
+        (json!({ "rows": [{ "x": 1 }, { "y": 1 }] }), "`x`: a row has no /x"),
+        (json!({ "rows": [{ "x": null }] }), "`x`: a row has no /x"),
+    ] {
+        let error = format!("{:#}", markdown(&table, &result).unwrap_err());
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn long_numbers_are_grouped() {
+    for (number, digits, text) in [
+        (0.0, None, "0"),
+        (1234.0, None, "1234"),
+        (12345.0, None, "12 345"),
+        (-1_234_567.25, Some(1), "−1 234 567.2"),
+        (0.015, Some(2), "0.01"),
+        (-0.5, None, "−0.5"),
+    ] {
+        assert_eq!(decimal(number, digits), text);
+    }
+}
