@@ -36,6 +36,8 @@ const FRAGMENT: u64 = 1_000;
 const JOINED: Duration = Duration::from_secs(2);
 /// Time for late announcements to arrive after the end of the run.
 const LATE: Duration = Duration::from_millis(300);
+/// Least event rate as a share of the rate of the triggers.
+const KEPT: f64 = 0.98;
 /// Additional time that a run may take per second of triggers.
 const SLACK: f64 = 0.2;
 
@@ -100,6 +102,8 @@ fn case(
         outcome.number("events.inhibited"),
         Bound::AtMost(0.0),
     );
+    let rate = outcome.number("rates.events_per_s") / args.hertz;
+    report.holds_timed(&format!("{name}: share of the rate of the triggers"), rate, Bound::AtLeast(KEPT));
     said(pseudo_trigger.context("the run ended before the first trigger")?, name, report)?;
     thread::sleep(LATE);
     let mut heard = Vec::new();

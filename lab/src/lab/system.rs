@@ -315,7 +315,9 @@ impl System {
             write!(toml, "\n[[source]]\nid = {i}\nbind = \"{bind}\"\n")?;
             let check = self.check;
             let on = match self.trigger {
-                Trigger::Multicast => format!(", on = \"multicast\", interface = \"{bind}\""),
+                Trigger::Multicast => {
+                    format!(", on = \"multicast\", trigger_group = \"{GROUP}\", interface = \"{bind}\"")
+                }
                 _ => String::new(),
             };
             writeln!(

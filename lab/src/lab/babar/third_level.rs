@@ -79,10 +79,9 @@ pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
             points.push(judge(&outcome, share, each_s, report));
         }
     }
-    let without = points.iter().filter(|point| point.dead <= NONE).map(|point| point.filter_ms);
     report.note(format!(
-        "dead time begins above {:.2} ms of filter per event at {HERTZ} Hz, measured in steps; {} builders with one thread each have {:.2} ms",
-        without.fold(0.0, f64::max),
+        "dead time begins {} of filter per event at {HERTZ} Hz; {} builders with one thread each have {:.2} ms",
+        begins(&points),
         network.shape().builders,
         each_s * 1e3
     ));
@@ -157,6 +156,18 @@ impl Point {
             "events_per_s": self.rate,
             "machine_busy": self.busy,
         })
+    }
+}
+
+/// Describes between which times of the filter dead time begins. The points are in the order of
+/// their times.
+fn begins(points: &[Point]) -> String {
+    let first = points.iter().position(|point| !(point.rate > 0.0 && point.dead <= NONE));
+    let at = |place: usize| format!("{:.2} ms", points[place].filter_ms);
+    match first {
+        Some(0) => format!("below {}", at(0)),
+        Some(place) => format!("between {} and {}", at(place - 1), at(place)),
+        None => "above all tested times".to_owned(),
     }
 }
 
@@ -255,3 +266,6 @@ pub(crate) fn build(args: &Filtered) -> Result<()> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests;

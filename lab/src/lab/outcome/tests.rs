@@ -40,6 +40,12 @@ fn payload_beyond_the_ports_is_not_believed() {
     assert!(outcome(claims(1000, 500.0)).is_plausible());
     assert!(!outcome(claims(1001, 500.0)).is_plausible());
     assert!(!outcome(claims(1000, 501.0)).is_plausible());
+    // Triggers from outside may come in the last part of the run only, but carry no more either.
+    let late = |payload| {
+        let system = System::new(super::super::system::Mode::Credit, 1000).trigger(Trigger::Multicast);
+        Outcome { system, ..outcome(claims(payload, 900.0)) }.is_plausible()
+    };
+    assert!(late(1000) && !late(1001));
 }
 
 #[test]

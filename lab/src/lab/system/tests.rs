@@ -96,6 +96,7 @@ fn triggers_may_come_by_multicast() {
     assert_eq!(trigger["interface"].as_str(), Some("10.77.3.1"));
     let input = &table["source"][1]["input"];
     assert_eq!((input["on"].as_str(), input["interface"].as_str()), (Some("multicast"), Some("10.77.1.2")));
+    assert_eq!(input["trigger_group"].as_str(), Some(GROUP));
     assert_eq!(table["run"]["events"].as_integer(), Some(500));
     assert!(table["run"].get("duration").is_none());
 }
