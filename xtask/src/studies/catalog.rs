@@ -146,6 +146,8 @@ pub(crate) struct Column {
     pub(crate) per: Option<f64>,
     /// Decimals of numbers; if it is not given, numbers stand as they are in the result.
     pub(crate) digits: Option<usize>,
+    /// Path of the half width of the value's confidence interval.
+    pub(crate) error: Option<String>,
     /// Text in place of a missing value, which is an error otherwise.
     pub(crate) missing: Option<String>,
 }
