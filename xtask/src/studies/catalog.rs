@@ -77,6 +77,8 @@ pub(crate) struct Study {
     /// True if `evbd bench` draws a picture by its option `--svg`.
     #[serde(default)]
     pub(crate) draws: bool,
+    /// Name of the report of a scenario of the network lab, if it is not that of the scenario.
+    pub(crate) report: Option<String>,
     /// Name of the picture that a scenario of the network lab leaves beside its report.
     pub(crate) drawn: Option<String>,
     /// True if the command does not exist yet; then the study has no result and is not run.
