@@ -133,6 +133,9 @@ impl TriggerListener {
 pub struct TriggerFeed {
     outlet: Outlet,
     sent: u64,
+    refused: u64,
+    stops_when_refused: bool,
+    largest_delay: Duration,
 }
 
 #[derive(Debug)]
@@ -149,7 +152,7 @@ impl TriggerFeed {
     /// The operating system's error: there is no route, or the interface does not exist.
     pub async fn datagrams(to: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = multicast::sender(to, interface).await?;
-        Ok(Self { outlet: Outlet::Datagrams(socket), sent: 0 })
+        Ok(Self::new(Outlet::Datagrams(socket)))
     }
 
     /// Sends lines over TCP to a supervisor's trigger port.
@@ -159,7 +162,18 @@ impl TriggerFeed {
     pub async fn lines(to: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { outlet: Outlet::Lines(stream), sent: 0 })
+        Ok(Self::new(Outlet::Lines(stream)))
+    }
+
+    fn new(outlet: Outlet) -> Self {
+        let (sent, refused, largest_delay) = (0, 0, Duration::ZERO);
+        Self { outlet, sent, refused, stops_when_refused: false, largest_delay }
+    }
+
+    /// Makes it an error if the receiving host answers that no process listens at the address.
+    #[must_use]
+    pub fn stopping_when_refused(self) -> Self {
+        Self { stops_when_refused: true, ..self }
     }
 
     /// Returns the number of triggers sent.
@@ -167,11 +181,23 @@ impl TriggerFeed {
         self.sent
     }
 
+    /// Returns the number of answers by the receiving host that no process listens at the address.
+    /// A host need not answer every datagram, and nobody answers a datagram to a group.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Returns the largest delay of a trigger of [`run`](Self::run) behind its nominal time, until
+    /// it was given to the operating system together with the other triggers that were due.
+    pub fn largest_delay(&self) -> Duration {
+        self.largest_delay
+    }
+
     /// Sends `count` triggers now.
     ///
     /// # Errors
-    /// An error of the connection. A datagram to a port on which no process listens is not an
-    /// error.
+    /// An error of the connection. A datagram to a port on which no process listens is an error
+    /// only after [`stopping_when_refused`](Self::stopping_when_refused).
     pub async fn tell(&mut self, count: u64) -> io::Result<()> {
         match &mut self.outlet {
             Outlet::Lines(stream) => {
@@ -183,18 +209,45 @@ impl TriggerFeed {
                     let announcement =
                         Announcement { number: self.sent + 1, sent_ns: clock::now().as_nanos() };
                     let bytes: [u8; LENGTH] = announcement.encode();
-                    match socket.send(&bytes).await {
-                        Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => return Err(error),
-                        _ => self.sent += 1,
+                    // The kernel reports the answer to an earlier datagram instead of sending this
+                    // one, so this datagram is sent once more.
+                    for _ in 0..2 {
+                        match socket.send(&bytes).await {
+                            Ok(_) => break,
+                            Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => {
+                                return Err(error);
+                            }
+                            Err(error) => {
+                                self.refused = refused(self.refused, self.stops_when_refused, error)?
+                            }
+                        }
                     }
+                    self.sent += 1;
                 }
             }
         }
         Ok(())
     }
 
+    /// Checks for an answer to the last datagrams that no process listens at the address.
+    ///
+    /// # Errors
+    /// An error of the connection, as in [`tell`](Self::tell).
+    pub fn check(&mut self) -> io::Result<()> {
+        let Outlet::Datagrams(socket) = &self.outlet else { return Ok(()) };
+        match socket.take_error()? {
+            None => Ok(()),
+            Some(error) if error.kind() != io::ErrorKind::ConnectionRefused => Err(error),
+            Some(error) => {
+                self.refused = refused(self.refused, self.stops_when_refused, error)?;
+                Ok(())
+            }
+        }
+    }
+
     /// Sends triggers of the given kind and rate until `count` is reached, or without end if there
-    /// is no count. Triggers that are due together are sent together.
+    /// is no count. Triggers that are due together are sent together. Cancel safety: a call that is
+    /// dropped has counted the triggers that it sent.
     ///
     /// # Errors
     /// The errors of [`tell`](Self::tell), and the operating system's refusal of a timer.
@@ -212,6 +265,7 @@ impl TriggerFeed {
                 told += 1;
             }
             self.tell(told).await?;
+            self.largest_delay = self.largest_delay.max(clock::now().since(due));
             if end == Some(self.sent) {
                 break;
             }
@@ -227,4 +281,9 @@ impl TriggerFeed {
         let count = (rate.hertz() * duration.as_secs_f64()).round() as u64;
         self.run(TriggerKind::Periodic { rate }, 1, Some(count)).await
     }
+}
+
+/// Counts a refusal, or returns it as an error if the feed stops when it is refused.
+fn refused(before: u64, stops: bool, error: io::Error) -> io::Result<u64> {
+    if stops { Err(error) } else { Ok(before + 1) }
 }

@@ -6,13 +6,13 @@
 
 mod interrupt;
 mod network;
+pub(crate) mod disk;
 mod system;
 pub(crate) mod fleet;
 mod outcome;
+mod bench;
 pub(crate) mod report;
 pub(crate) mod guard;
-pub(crate) mod disk;
-mod bench;
 mod reference;
 mod incast;
 mod fill;
@@ -21,14 +21,16 @@ mod trunks;
 mod hotspot;
 mod calibrate;
 mod stops;
+mod atlas;
 mod babar;
-mod rcnp;
 mod frozen;
 mod provisioned;
 mod dice;
 mod relay;
 mod flood;
+mod office;
 pub(crate) mod traffic;
+mod rcnp;
 mod qos;
 mod mixed;
 mod modes;
@@ -38,6 +40,7 @@ mod damage;
 mod loss;
 mod recovery;
 mod speed;
+mod stream;
 mod watch;
 mod memory;
 mod books;
@@ -79,7 +82,7 @@ pub(crate) struct LabArgs {
     #[arg(long, global = true, default_value = "")]
     only: String,
     /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak`, `deaths`,
-    /// `trunks` and `hotspot`; the default is TCP, and both transports in the last five.
+    /// `trunks`, `hotspot` and `rcnp --cascade`; the default is TCP, and both in the last six.
     #[arg(long, global = true)]
     transport: Option<Transports>,
     /// Keep the hosts' segmentation offloads on, so that trains of packets of at most 16 KiB cross
@@ -90,6 +93,10 @@ pub(crate) struct LabArgs {
     /// Largest IP packet (MTU), in bytes. For `up`, `incast`, `fill` and `stops`.
     #[arg(long, global = true, default_value_t = 1500)]
     mtu: u64,
+    /// Only note bounds on speed and latency, on a machine whose cores other programs use. For
+    /// `qos`, `rcnp --cascade`, `atlas`, `mixed --trunk` and `babar`.
+    #[arg(long, global = true)]
+    untimed: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -128,7 +135,10 @@ enum Scenario {
     Babar,
     /// The RCNP event builder, with 4 sources and 4 builders that request data from one source at a
     /// time: event rates by event size.
-    Rcnp,
+    Rcnp(rcnp::RcnpArgs),
+    /// The pseudo-trigger of the ATLAS study: triggers by multicast across the switch to 1 and 3
+    /// sources, with 1 and 3 builders.
+    Atlas(atlas::AtlasArgs),
     /// Networks of two and three switches whose trunks are the bottleneck: drops, and goodput
     /// beside that of `iperf3`, with and without the trunks in the configuration.
     Trunks(trunks::TrunksArgs),
@@ -139,10 +149,10 @@ enum Scenario {
     Frozen,
     /// Quality of service: systems of 1x1, 1x3 and 3x1 with a rate limit for each destination,
     /// enforced by evb or by the kernel.
-    Qos,
+    Qos(qos::QosArgs),
     /// Mixed traffic: event data, a bulk transfer and control messages share the link of one host,
-    /// with and without traffic classes.
-    Mixed,
+    /// with and without traffic classes; or event data and office traffic share a trunk.
+    Mixed(mixed::MixedArgs),
     /// Comparison of the shaping modes credit, window, token bucket and none, for 4 to 32 sources.
     Modes,
     /// Accuracy of `evbd probe-buffer` on ports whose buffers are known, and on a port that cannot
@@ -155,6 +165,8 @@ enum Scenario {
     Recovery,
     /// Throughput of two cores over loopback, for evb over UDP, evb over TCP, and iperf3.
     Speed,
+    /// `evbd bench stream` beside `iperf3`, in turn, on links of 100 Mbit/s and 1 Gbit/s.
+    Stream,
     /// TCP and UDP over a wide-area line that loses, repeats, reorders, delays and corrupts
     /// packets, simulated under User-Mode Linux.
     Wan {
@@ -211,12 +223,16 @@ impl LabArgs {
 }
 
 impl Scenario {
+    /// Returns the arguments of `rcnp` if that scenario runs under User-Mode Linux.
+    fn rcnp_elsewhere(&self) -> Option<&rcnp::RcnpArgs> {
+        if let Self::Rcnp(rcnp) = self { Some(rcnp).filter(|rcnp| rcnp.is_elsewhere()) } else { None }
+    }
+
     /// Returns the default transports of a scenario.
     fn usual_transports(&self) -> Transports {
         match self {
-            Self::Chaos(_) | Self::Soak(_) | Self::Deaths | Self::Trunks(_) | Self::Hotspot => {
-                Transports::Both
-            }
+            Self::Chaos(_) | Self::Soak(_) | Self::Deaths => Transports::Both,
+            Self::Trunks(_) | Self::Hotspot | Self::Rcnp(_) => Transports::Both,
             _ => Transports::Tcp,
         }
     }
@@ -227,6 +243,9 @@ impl Scenario {
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
         return wan::elsewhere(args, &evbd(args)?, short);
+    }
+    if let Some(rcnp) = args.scenario.rcnp_elsewhere() {
+        return rcnp::elsewhere(args, rcnp, &evbd(args)?);
     }
     let lacks = if matches!(args.scenario, Scenario::Down) { None } else { lacks() };
     match (lacks, &args.scenario) {
@@ -264,6 +283,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         transports: args.transports(),
         trains: args.trains,
         mtu: args.mtu,
+        is_timed: !args.untimed,
     };
     let report = match &args.scenario {
         Scenario::Incast(args) => incast::run(&bench, args)?,
@@ -271,12 +291,13 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Calibrate(args) => calibrate::run(&bench, args)?,
         Scenario::Stops(args) => stops::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
-        Scenario::Rcnp => rcnp::run(&bench)?,
+        Scenario::Rcnp(args) => rcnp::run(&bench, args)?,
+        Scenario::Atlas(args) => atlas::run(&bench, args)?,
         Scenario::Trunks(args) => trunks::run(&bench, args)?,
         Scenario::Hotspot => hotspot::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
-        Scenario::Qos => qos::run(&bench)?,
-        Scenario::Mixed => mixed::run(&bench)?,
+        Scenario::Qos(args) => qos::run(&bench, args)?,
+        Scenario::Mixed(args) => mixed::run(&bench, args)?,
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,
         Scenario::Wan { short, .. } => wan::run(&bench, *short)?,
@@ -284,6 +305,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Loss => loss::run(&bench)?,
         Scenario::Recovery => recovery::run(&bench)?,
         Scenario::Speed => speed::run(&bench)?,
+        Scenario::Stream => stream::run(&bench)?,
         Scenario::Soak(args) => chaos::soak(&bench, args)?,
         Scenario::Intruders => intruders::run(&bench)?,
         Scenario::Deaths => deaths::run(&bench)?,

@@ -2,18 +2,27 @@
 
 pub mod figure;
 mod run;
+mod machine;
 mod output;
 mod cpu;
+mod interval;
+mod window;
+mod ends;
 mod builder;
 pub mod modes;
 pub mod fill;
 pub mod regularity;
 pub mod shaping;
+pub mod stream;
+pub mod request;
+pub mod memory;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub use interval::Interval;
+pub use machine::Machine;
 pub use output::BenchError;
 pub use run::{RunError, RunSystem};
 
@@ -36,6 +45,15 @@ pub enum BenchCommand {
     /// Regularity of randomly triggered messages after shaping, measured at the receiver, by
     /// executor (the study of Yasu et al. for ATLAS).
     Regularity(regularity::RegularityArguments),
+    /// Throughput of one flow between two hosts over TCP and UDP, over the size of the records,
+    /// with confidence intervals (the network tests of the BaBar event builder).
+    Stream(stream::StreamArguments),
+    /// Rate of requests and their responses between two hosts over TCP and UDP, over the length of
+    /// the response and the number of outstanding requests (the tests of Nomachi et al.).
+    Request(request::RequestArguments),
+    /// Memory bandwidth of this host, and the part of it that is lost beside a shaper that wakes up
+    /// many times a second (the KEK study of quality of service, Yasu et al.).
+    Memory(memory::MemoryArguments),
 }
 
 /// Runs the chosen benchmark; `run` executes the real event-builder runs that some benchmarks
@@ -47,6 +65,9 @@ pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
         BenchCommand::Fill(arguments) => fill::main(arguments),
         BenchCommand::Shaping(arguments) => shaping::main(arguments, run),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
+        BenchCommand::Stream(arguments) => stream::main(arguments),
+        BenchCommand::Request(arguments) => request::main(arguments),
+        BenchCommand::Memory(arguments) => memory::main(arguments),
     }
 }
 

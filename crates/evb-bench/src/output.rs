@@ -1,6 +1,7 @@
 //! The output of a measurement: a table on the terminal, JSON and a figure in files.
 
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -8,7 +9,7 @@ use std::{
 use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
 use serde::Serialize;
 
-use crate::figure::FigureError;
+use crate::{figure::FigureError, machine::Machine};
 
 /// The reason why a measurement has no result.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,14 @@ pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
     if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
 }
 
+/// A result as JSON: its own keys, and the machine of the measurement.
+#[derive(Serialize)]
+struct WithMachine<'a, T> {
+    machine: Machine,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
 /// Files that a measurement writes.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct OutputArguments {
@@ -62,14 +71,27 @@ pub(super) struct OutputArguments {
 }
 
 impl OutputArguments {
-    /// Prints the results and writes the requested files.
+    /// Prints the results of a measurement that used no other host, and writes the requested files.
     pub(super) fn publish(
         &self,
         measurement: &impl Serialize,
         table: &str,
         draw: impl FnOnce() -> Result<String, FigureError>,
     ) -> Result<(), BenchError> {
-        let json = serde_json::to_string_pretty(measurement)
+        self.publish_with(None, measurement, table, draw)
+    }
+
+    /// Prints the results of a measurement with `peer` (`None`: with no other host), and writes the
+    /// requested files.
+    pub(super) fn publish_with(
+        &self,
+        peer: Option<IpAddr>,
+        measurement: &impl Serialize,
+        table: &str,
+        draw: impl FnOnce() -> Result<String, FigureError>,
+    ) -> Result<(), BenchError> {
+        let result = WithMachine { machine: Machine::read(peer), result: measurement };
+        let json = serde_json::to_string_pretty(&result)
             .map_err(|error| BenchError::Operator(format!("cannot write the result as JSON: {error}")))?;
         match &self.json {
             Some(path) if path.as_os_str() == "-" => say!("{json}"),

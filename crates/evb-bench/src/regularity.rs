@@ -99,7 +99,8 @@ pub(super) fn main(arguments: &RegularityArguments) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let published = measure(arguments).and_then(|study| {
-        arguments.output.publish(&study, &text::text(&study), || draw::figure(&study).svg()).map(|()| study)
+        let (peer, table) = (arguments.send_to.map(|to| to.ip()), text::text(&study));
+        arguments.output.publish_with(peer, &study, &table, || draw::figure(&study).svg()).map(|()| study)
     });
     match published {
         Ok(study) if study.holds() => ExitCode::SUCCESS,

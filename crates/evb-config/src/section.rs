@@ -250,6 +250,25 @@ impl<'t> Section<'t> {
         Some(time)
     }
 
+    /// Reads a number from `range`, with or without a decimal point.
+    pub(super) fn decimal(&mut self, key: &'static str, range: std::ops::RangeInclusive<f64>) -> Option<f64> {
+        let value = self.value(key)?;
+        let remedy = format!("give a number from {} to {}, without quotes", range.start(), range.end());
+        let number = match value.get_ref() {
+            DeValue::Integer(integer) => integer.as_str().parse::<f64>().ok(),
+            DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+            other => {
+                self.refuse(key, format!("`{key}` is {}, not a number", describe(other)), remedy);
+                return None;
+            }
+        };
+        let number = number.filter(|number| range.contains(number));
+        if number.is_none() {
+            self.refuse(key, format!("this is not a possible value of `{key}`"), remedy);
+        }
+        number
+    }
+
     /// Reads a whole number from `range`; in an entry with ids, a text with `{id}` is accepted too.
     pub(super) fn whole(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use evb_core::units::Frequency;
+use evb_core::{trigger::TriggerKind, units::Frequency};
 
 use super::{endpoint::Endpoint, section::Section};
 
@@ -33,6 +33,20 @@ pub enum TriggerConfig {
         /// Number of events in each burst.
         count: u32,
     },
+    /// Triggers of several superposed streams, each of which is on and off in turn for times with
+    /// heavy tails: a self-similar load.
+    OnOff {
+        /// Mean number of events per second of all streams together.
+        rate: Frequency,
+        /// Mean time for which a stream stays on.
+        on: Duration,
+        /// Mean time for which a stream stays off.
+        off: Duration,
+        /// Shape of the Pareto distribution of both times.
+        shape: f64,
+        /// Number of streams.
+        streams: u16,
+    },
     /// Triggers at the pace of the builders: whenever half of a builder's slots are free, as many
     /// triggers occur at once.
     AsFastAsPossible,
@@ -52,9 +66,10 @@ impl TriggerConfig {
     /// it.
     pub fn events_per_second(&self) -> Option<f64> {
         match self {
-            Self::Periodic { rate } | Self::Poisson { rate } | Self::Gaussian { rate, .. } => {
-                Some(rate.hertz())
-            }
+            Self::Periodic { rate }
+            | Self::Poisson { rate }
+            | Self::Gaussian { rate, .. }
+            | Self::OnOff { rate, .. } => Some(rate.hertz()),
             Self::Burst { rate, count } => Some(rate.hertz() * f64::from(*count)),
             Self::AsFastAsPossible | Self::External { .. } | Self::Multicast(_) => None,
         }
@@ -86,16 +101,18 @@ enum Kind {
     Poisson,
     Gaussian,
     Burst,
+    OnOff,
     AsFastAsPossible,
     External,
     Multicast,
 }
 
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 8] = [
     ("periodic", Kind::Periodic),
     ("poisson", Kind::Poisson),
     ("gaussian", Kind::Gaussian),
     ("burst", Kind::Burst),
+    ("on-off", Kind::OnOff),
     ("as-fast-as-possible", Kind::AsFastAsPossible),
     ("external", Kind::External),
     ("multicast", Kind::Multicast),
@@ -120,6 +137,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
             let count = section.need("count", count, "the events of a burst, for example count = 10");
             rate.zip(count).map(|(rate, count)| TriggerConfig::Burst { rate, count })
         }
+        Kind::OnOff => needed_rate(&mut section).and_then(|rate| on_off(&mut section, rate)),
         Kind::AsFastAsPossible => Some(TriggerConfig::AsFastAsPossible),
         Kind::External => {
             let listen = section.endpoint("listen");
@@ -137,6 +155,18 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
     };
     section.finish();
     trigger
+}
+
+/// Reads the keys of `on-off` beside the rate; each has a default.
+fn on_off(section: &mut Section<'_>, rate: Frequency) -> Option<TriggerConfig> {
+    let TriggerKind::OnOff { on, off, shape, streams, .. } = TriggerKind::on_off(rate) else { return None };
+    Some(TriggerConfig::OnOff {
+        rate,
+        on: section.duration("on").unwrap_or(on),
+        off: section.duration("off").unwrap_or(off),
+        shape: section.decimal("shape", 1.05..=10.0).unwrap_or(shape),
+        streams: section.count("streams", 1000).and_then(|count| count.try_into().ok()).unwrap_or(streams),
+    })
 }
 
 fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {

@@ -47,9 +47,13 @@ impl ReportTimer {
     /// the heartbeat that has just been sent. Reports that could not be sent in the meantime are
     /// skipped.
     pub(crate) fn ring(&mut self, heartbeat: Instant, now: Instant) -> bool {
-        let joins = heartbeat.since(now) >= RARE && self.next < heartbeat;
-        let is_due = self.next <= now || joins;
-        let Some(period) = self.period.filter(|_| is_due) else { return false };
+        let Some(period) = self.period else { return false };
+        let until_heartbeat = heartbeat.since(now);
+        // A shorter period has a report of its own between two heartbeats.
+        let joins = (RARE..=period).contains(&until_heartbeat) && self.next < heartbeat;
+        if self.next > now && !joins {
+            return false;
+        }
         self.next = now + period;
         true
     }

@@ -3,10 +3,13 @@
 
 pub mod announcement;
 mod clipped;
+mod on_off;
 #[cfg(test)]
 mod tests;
 
 use core::time::Duration;
+
+use on_off::OnOff;
 
 use crate::{rng::Rng, time::Instant, units::Frequency};
 
@@ -55,9 +58,34 @@ pub enum TriggerKind {
         /// Events in each burst.
         count: u32,
     },
+    /// Events of several superposed streams, each of which is on and off in turn for times with
+    /// heavy tails: a self-similar load, which has bursts and silences of all lengths
+    /// (`docs/reference/triggers.md` gives the source).
+    OnOff {
+        /// Mean events per second of all streams together.
+        rate: Frequency,
+        /// Mean time for which a stream stays on.
+        on: Duration,
+        /// Mean time for which a stream stays off.
+        off: Duration,
+        /// Shape of the Pareto distribution of both times, above 1. With a shape of 2 or more, the
+        /// load is not self-similar.
+        shape: f64,
+        /// Number of streams.
+        streams: u16,
+    },
     /// External triggers: from the library, a script, or a program that sends triggers over the
     /// network.
     External,
+}
+
+impl TriggerKind {
+    /// Returns [`OnOff`](Self::OnOff) with the usual parameters: 16 streams with the shape 1.5,
+    /// each on for 50 ms and off for 150 ms on average.
+    pub const fn on_off(rate: Frequency) -> Self {
+        let (on, off) = (Duration::from_millis(50), Duration::from_millis(150));
+        Self::OnOff { rate, on, off, shape: 1.5, streams: 16 }
+    }
 }
 
 /// Nanoseconds with 48 fractional bits. After an hour at 1 MHz, the error is below a picosecond.
@@ -82,12 +110,14 @@ enum Intervals {
     Exponential { mean_nanos: f64 },
     Normal { centre_nanos: f64, sigma_nanos: f64 },
     Burst { period: FixedNanos, count: u32, left: u32 },
+    OnOff(OnOff),
 }
 
 impl Trigger {
     /// Creates the triggers after `start`; the first one occurs one interval after `start`. All
     /// random times follow from `seed`.
     pub fn new(kind: TriggerKind, seed: u64, start: Instant) -> Self {
+        let mut rng = Rng::new(seed);
         let intervals = match kind {
             TriggerKind::AsFastAsPossible | TriggerKind::External => Intervals::None,
             TriggerKind::Periodic { rate } => Intervals::Periodic { period: fixed(rate.period_nanos()) },
@@ -101,8 +131,11 @@ impl Trigger {
                 let count = count.max(1);
                 Intervals::Burst { period: fixed(rate.period_nanos()), count, left: 0 }
             }
+            TriggerKind::OnOff { rate, on, off, shape, streams } => {
+                Intervals::OnOff(OnOff::new(rate, (on, off), shape, streams, &mut rng))
+            }
         };
-        let mut trigger = Self { intervals, start, next: 0, rng: Rng::new(seed) };
+        let mut trigger = Self { intervals, start, next: 0, rng };
         trigger.advance();
         trigger
     }
@@ -142,6 +175,7 @@ impl Trigger {
                 *left = *count - 1;
                 *period
             }
+            Intervals::OnOff(streams) => streams.take(&mut self.rng).saturating_sub(self.next),
         };
         self.next = self.next.saturating_add(step);
     }

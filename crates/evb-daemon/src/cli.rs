@@ -11,6 +11,7 @@ use crate::{
     log::{self, LogFormat},
     run, shell,
     tools::{dump, merge, verify},
+    trigger,
 };
 
 #[derive(Parser)]
@@ -45,6 +46,9 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
+    /// Announce triggers to a supervisor, or by multicast to supervisor and sources alike: a
+    /// pseudo-trigger.
+    Trigger(trigger::TriggerArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
     Keygen(keygen::KeygenArguments),
     /// Print, apply, remove or read back the kernel's traffic control for this host's part of a
@@ -79,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
+        Command::Trigger(arguments) => trigger::main(&arguments),
         Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
         Command::ProbeBuffer { end } => probe_buffer::main(&end),

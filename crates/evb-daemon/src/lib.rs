@@ -9,5 +9,6 @@ mod service;
 pub mod run;
 mod bench;
 mod tools;
+mod trigger;
 mod shell;
 pub mod cli;

@@ -11,6 +11,7 @@ use evb_net::host::{Fact, Unavailable, ask_driver as ask};
 mod number {
     pub(super) const DRIVER: u32 = 0x03;
     pub(super) const COALESCING: u32 = 0x0e;
+    pub(super) const SET_COALESCING: u32 = 0x0f;
     pub(super) const RINGS: u32 = 0x10;
     pub(super) const PAUSE: u32 = 0x12;
     pub(super) const STRINGS: u32 = 0x1b;
@@ -158,6 +159,35 @@ pub fn coalescing(device: &str) -> Fact<Coalescing> {
         adaptive_receive: answer[10] != 0,
         adaptive_send: answer[11] != 0,
     })
+}
+
+/// Changes the interrupt coalescing of a device; settings that [`Coalescing`] does not contain stay
+/// as they are.
+///
+/// # Errors
+/// The driver does not support such settings, or this process may not change them.
+pub fn set_coalescing(device: &str, wanted: Coalescing) -> Fact<()> {
+    let present = ask(device, &[number::COALESCING])?;
+    ask(device, &with_coalescing(&present, wanted)).map(drop)
+}
+
+/// Returns the request that changes the present coalescing, the driver's answer, to the wanted one.
+fn with_coalescing(present: &[u32], wanted: Coalescing) -> Vec<u32> {
+    /// Length of `struct ethtool_coalesce` (linux/ethtool.h) in words.
+    const WORDS: usize = 23;
+    let mut request: Vec<u32> = present.iter().copied().chain([0; WORDS]).take(WORDS).collect();
+    for (at, value) in [
+        (0, number::SET_COALESCING),
+        (1, wanted.receive_micros),
+        (2, wanted.receive_packets),
+        (5, wanted.send_micros),
+        (6, wanted.send_packets),
+        (10, wanted.adaptive_receive.into()),
+        (11, wanted.adaptive_send.into()),
+    ] {
+        request[at] = value;
+    }
+    request
 }
 
 /// Returns the sizes of the device's packet rings.

@@ -5,12 +5,13 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
 /// Opens a socket that receives from a multicast group (IPv4 or IPv6); other sockets of this host
-/// may receive from the same group. The interface is given by a local address (IPv4) or a name
-/// (IPv6); with `None`, the routing table decides.
+/// may receive from the same group. The interface is given by a name, or over IPv4 by a local
+/// address; with `None`, the routing table decides.
 ///
 /// # Errors
 /// Fails if `group` is not a multicast address, or if the interface does not exist.
@@ -23,7 +24,7 @@ pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket>
             // The socket is bound to the group's address, so that it does not receive datagrams to
             // other groups with the same port.
             socket.bind(&group.into())?;
-            socket.join_multicast_v4(&address, &interface_v4(interface)?)?;
+            socket.join_multicast_v4_n(&address, &interface_v4(interface)?)?;
         }
         IpAddr::V6(address) => {
             socket.set_only_v6(true)?;
@@ -46,7 +47,13 @@ pub async fn sender(to: SocketAddr, interface: Option<&str>) -> io::Result<UdpSo
     if to.ip().is_multicast() && interface.is_some() {
         let options = SockRef::from(&socket);
         match to {
-            SocketAddr::V4(_) => options.set_multicast_if_v4(&interface_v4(interface)?)?,
+            SocketAddr::V4(_) => match interface_v4(interface)? {
+                InterfaceIndexOrAddress::Address(address) => options.set_multicast_if_v4(&address)?,
+                InterfaceIndexOrAddress::Index(index) => {
+                    let any = Ipv4Addr::UNSPECIFIED;
+                    set_ip_multicast_if_with_ifindex(&socket, &any, &any, index)?;
+                }
+            },
             SocketAddr::V6(_) => options.set_multicast_if_v6(interface_index(interface)?)?,
         }
     }
@@ -54,16 +61,17 @@ pub async fn sender(to: SocketAddr, interface: Option<&str>) -> io::Result<UdpSo
     Ok(socket)
 }
 
-fn interface_v4(interface: Option<&str>) -> io::Result<Ipv4Addr> {
-    let Some(name) = interface else { return Ok(Ipv4Addr::UNSPECIFIED) };
-    let problem =
-        || format!("`{name}` is not the IPv4 address of an interface; write for example 192.168.1.10");
-    name.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, problem()))
+fn interface_v4(interface: Option<&str>) -> io::Result<InterfaceIndexOrAddress> {
+    match interface.map(str::parse) {
+        None => Ok(InterfaceIndexOrAddress::Address(Ipv4Addr::UNSPECIFIED)),
+        Some(Ok(address)) => Ok(InterfaceIndexOrAddress::Address(address)),
+        Some(Err(_)) => interface_index(interface).map(InterfaceIndexOrAddress::Index),
+    }
 }
 
 fn interface_index(interface: Option<&str>) -> io::Result<u32> {
     let Some(name) = interface else { return Ok(0) };
-    let problem = || format!("there is no network interface `{name}` here; see `ip link`");
+    let problem = || format!("there is no network interface `{name}` here; see `ip address`");
     let fault = || io::Error::new(io::ErrorKind::NotFound, problem());
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
         return Err(fault());

@@ -13,6 +13,9 @@ use evb_core::{
 use evb_shaper::Shaping;
 use evb_sim::{FragmentSize, NetworkModel, Scenario, SimReport};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 struct Args {
     /// Numbers of sources, and of builders.

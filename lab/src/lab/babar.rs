@@ -1,6 +1,10 @@
 //! The event builder of the BaBar experiment: 22 sources, 15 builders, 32 kB events. Rates are
 //! halved, so that two cores carry the network: 50 Mbit/s and 1 kHz load the ports as much as
-//! BaBar's 100 Mbit/s and 2 kHz.
+//! BaBar's 100 Mbit/s and 2 kHz. Also the study of TCP windows at a port of a switch (`windows`),
+//! and the third-level trigger (`third_level`).
+
+pub(super) mod third_level;
+mod windows;
 
 use anyhow::Result;
 
@@ -26,15 +30,15 @@ fn shape(mbit: u64) -> Shape {
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
-    let mut report = Report::new("babar");
-    {
+    let mut report = Report::of("babar", bench);
+    if ["periodic", "poisson"].iter().any(|kind| wants(bench, &format!("22x15 design {kind}"))) {
         let network = Network::up(shape(50))?;
         for transport in bench.transports {
             design(bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic", *transport)?;
             design(bench, &network, &mut report, Trigger::Poisson(1000.0), "poisson", *transport)?;
         }
     }
-    {
+    if ["22x15 limit", "22x15 limit window"].iter().any(|case| wants(bench, case)) {
         let network = Network::up(shape(25))?;
         for transport in bench.transports {
             limit(bench, &network, &mut report, *transport, Mode::Credit)?;
@@ -45,7 +49,14 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     for transport in bench.transports {
         full_scale(bench, &mut report, *transport)?;
     }
+    windows::run(bench, &mut report)?;
+    third_level::run(bench, &mut report)?;
     Ok(report)
+}
+
+/// Returns true if a case is selected for one of the transports.
+fn wants(bench: &Bench, case: &str) -> bool {
+    bench.transports.iter().any(|transport| bench.wants(&Bench::name(case, *transport)))
 }
 
 /// Runs at BaBar's original rates of 100 Mbit/s and 2 kHz, which a machine of two cores may not

@@ -35,6 +35,8 @@ pub(crate) struct Bench {
     pub(crate) trains: bool,
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
+    /// True if bounds on speed and latency are checked, in scenarios that support both.
+    pub(crate) is_timed: bool,
 }
 
 impl Bench {

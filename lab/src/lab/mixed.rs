@@ -1,15 +1,19 @@
-//! Mixed traffic, as in the RCNP study of class-based queueing: event data at 80 % of a 100 Mbit/s
-//! port share the link of a host with a bulk transfer and control messages. Runs with and without
-//! traffic classes in the host's kernel are compared.
+//! Mixed traffic: event data at 80 % of a 100 Mbit/s port share the link of a host with a bulk
+//! transfer and control messages. Runs with and without traffic classes in the host's kernel are
+//! compared. Class-based queueing on such a host is the study of Yasu et al. (KEK); traffic of DAQ
+//! and office on one network is that of Nomachi et al. (RCNP), which `trunk` repeats (`--trunk`).
+
+mod trunk;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::Value;
 
 use super::{
     bench::Bench,
     network::{Network, Shape},
     outcome::Outcome,
-    provisioned::Provisioned,
+    provisioned::{Bucket, Provisioned},
     report::{Bound, Report},
     system::{Mode, System, Trigger},
     traffic::Traffic,
@@ -27,7 +31,21 @@ const CONTROL_MS: f64 = 5.0;
 /// Share of the requested event rate that must be reached.
 const KEPT: f64 = 0.99;
 
-pub(crate) fn run(bench: &Bench) -> Result<Report> {
+#[derive(Args)]
+pub(crate) struct MixedArgs {
+    /// Share a trunk between two switches with office traffic instead: a bulk transfer and many
+    /// short connections.
+    #[arg(long)]
+    trunk: bool,
+    /// Rate of the trunk, in Mbit/s; ports have four times this rate.
+    #[arg(long, default_value_t = 100, requires = "trunk")]
+    mbit: u64,
+}
+
+pub(crate) fn run(bench: &Bench, args: &MixedArgs) -> Result<Report> {
+    if args.trunk {
+        return trunk::run(bench, args.mbit);
+    }
     let mut report = Report::new("mixed");
     let network =
         Network::up(Shape { sources: 1, builders: 1, rate: LINK, port_buffer: 128 * 1024, ..Shape::PLAIN })?;
@@ -38,7 +56,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     };
     let idle = Traffic::start(&network, ("s1", "b1"), bench.seconds / 2.0, false)?.finish()?.1;
     let with = {
-        let _provisioned = Provisioned::apply(&network, bench, &system())?;
+        let _provisioned = Provisioned::apply(&network, bench, &system(), Bucket::Htb)?;
         case(bench, &network, &mut report, "1x1 with classes", system())?
     };
     let without = case(bench, &network, &mut report, "1x1 without classes", system())?;

@@ -12,12 +12,14 @@
 mod claim;
 mod tree;
 mod trains;
+mod classes;
 
 use std::{
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -174,6 +176,12 @@ impl Network {
     /// wait in the host and are dropped only by switch ports.
     pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
         limit(&format!("{PREFIX}{host}"), "e0", rate, self.bucket(), "10m")
+    }
+
+    /// Gives each direction of every trunk a delay; the kernel needs netem. The trunks keep their
+    /// rates, and drop no packet.
+    pub(crate) fn delay_trunks(&self, delay: Duration) -> Result<()> {
+        tree::delay(self, delay)
     }
 
     /// Returns the number of L2 bytes that a host has sent so far.
@@ -351,11 +359,12 @@ fn random_drop(percent: f64) -> String {
 }
 
 /// Reads the counts of all ports from tc's JSON listing. The queueing discipline at the root of a
-/// port is `tbf`, or `htb` if trunks take turns.
+/// port is `tbf`, or `htb` if trunks take turns, or `netem` at a trunk with a delay.
 fn port_counts(json: &str, trunks: &[Trunk]) -> Result<BTreeMap<String, PortCount>> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let mut ports = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry["kind"] == "tbf" || entry["kind"] == "htb") {
+    let is_port = |entry: &&Value| ["tbf", "htb", "netem"].iter().any(|kind| entry["kind"] == *kind);
+    for entry in entries.iter().filter(is_port) {
         let device = entry["dev"].as_str().unwrap_or_default();
         let of_trunk = || {
             let (position, end) = tree::of_device(device)?;

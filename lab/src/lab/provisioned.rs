@@ -4,8 +4,28 @@
 use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
 
 use super::{bench::Bench, network::Network, system::System};
+
+/// The mechanism by which `evbd provision` enforces the rate of a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bucket {
+    /// The ceiling of an HTB class.
+    Htb,
+    /// A tbf within an HTB class.
+    Tbf,
+}
+
+impl Bucket {
+    /// Returns the value of evbd's option `--bucket`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Htb => "htb",
+            Self::Tbf => "tbf",
+        }
+    }
+}
 
 /// Hosts on which `evbd provision` has installed token buckets; dropping this value restores their
 /// original links.
@@ -18,7 +38,12 @@ pub(crate) struct Provisioned<'n> {
 
 impl<'n> Provisioned<'n> {
     /// Runs `evbd provision` for `system` on the host of every source.
-    pub(crate) fn apply(network: &'n Network, bench: &Bench, system: &System) -> Result<Self> {
+    pub(crate) fn apply(
+        network: &'n Network,
+        bench: &Bench,
+        system: &System,
+        bucket: Bucket,
+    ) -> Result<Self> {
         let path = bench.out.join("provision.toml");
         fs::write(&path, system.config(network.shape(), bench.seconds)?)?;
         let mut provisioned = Self {
@@ -29,7 +54,7 @@ impl<'n> Provisioned<'n> {
         };
         for i in 1..=network.shape().sources {
             let host = format!("s{i}");
-            provisioned.call(&host, "apply", &["--replace"])?;
+            provisioned.call(&host, "apply", &["--replace", "--bucket", bucket.word()])?;
             provisioned.hosts.push(host);
         }
         Ok(provisioned)

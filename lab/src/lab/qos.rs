@@ -1,24 +1,27 @@
 //! Quality of service as Yasu et al. studied it at KEK: systems of 1×1, 1×3 and 3×1 with a rate
 //! limit for every destination, from 10 Mbit/s to 95 % of the link. Either evb itself or token
-//! buckets that `evbd provision` installs in the kernel enforce the limits. Rates are measured in
-//! L2 frames by the counters of the network, not by those of evb.
+//! buckets that `evbd provision` installs in the kernel enforce the limits: the ceilings of HTB
+//! classes (`htb`), or `tbf` within such classes, as in the study. Rates are measured in L2 frames
+//! by the counters of the network, not by those of evb.
 
-use std::time::Instant;
+mod lanes;
+mod means;
+mod table;
+mod unshaped;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use clap::Args;
 
+use self::{lanes::measure, means::Means, table::Row};
 use super::{
     bench::Bench,
-    fleet::Fleet,
     network::{Network, Shape},
-    outcome::{Outcome, median},
-    provisioned::Provisioned,
+    provisioned::{Bucket, Provisioned},
     report::{Bound, Report},
-    system::{Mode, System, Trigger},
+    system::{Mode, System},
 };
 
 const FRAGMENT: u64 = 64_000;
-const LINK: u64 = 1_000_000_000;
 /// Amount of outstanding data of a lane, as its sending time in seconds, so that the lane does not
 /// run empty while a busy host delays the process.
 const AHEAD: f64 = 0.05;
@@ -29,43 +32,62 @@ const PATIENCE: f64 = 1.2;
 const FULL: f64 = 0.95;
 /// Largest allowed relative error of a rate.
 const TOLERANCE: f64 = 0.01;
-/// Rates to test, each applied to all destinations if the link can carry the sum, in bit/s.
-const RATES: [u64; 4] = [10_000_000, 30_000_000, 100_000_000, 300_000_000];
-/// Different rates of three destinations, in bit/s, to check that lanes do not affect each other.
-const UNEQUAL: [u64; 3] = [10_000_000, 100_000_000, 500_000_000];
-/// Time from the start of a run to the first sample, in which queues fill up, in seconds;
-/// `BEFORE_END` is the time from the last sample to the end.
-const SETTLED: f64 = 1.5;
-const BEFORE_END: f64 = 0.3;
+/// Rates to test, each applied to all destinations if the link can carry the sum, in thousandths
+/// of the link's rate: 10 to 300 Mbit/s of 1 Gbit/s.
+const RATES: [u64; 4] = [10, 30, 100, 300];
+/// Different rates of three destinations, in thousandths of the link's rate, to check that lanes do
+/// not affect each other.
+const UNEQUAL: [u64; 3] = [10, 100, 500];
 
-fn shape(sources: u16, builders: u16) -> Shape {
-    Shape { sources, builders, rate: LINK, port_buffer: 128 * 1024, ..Shape::PLAIN }
+#[derive(Args)]
+pub(crate) struct QosArgs {
+    /// Token buckets of the kernel to test, besides evb's own timers.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Bucket::Htb, Bucket::Tbf])]
+    bucket: Vec<Bucket>,
+    /// Rate of every port, in Mbit/s; the tested rates are parts of it. A lower rate shows the same
+    /// behaviour, if two cores cannot carry 1000 Mbit/s.
+    #[arg(long, default_value_t = 1000)]
+    mbit: u64,
+    /// Test only the highest rate of each system, and unequal rates.
+    #[arg(long)]
+    short: bool,
 }
 
-pub(crate) fn run(bench: &Bench) -> Result<Report> {
-    let mut report = Report::new("qos");
+fn shape(sources: u16, builders: u16, mbit: u64) -> Shape {
+    Shape { sources, builders, rate: mbit * 1_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN }
+}
+
+pub(crate) fn run(bench: &Bench, args: &QosArgs) -> Result<Report> {
+    let mut report = Report::of("qos", bench);
+    let means = Means::with(&args.bucket);
+    let (mut rows, mut baselines, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     for (sources, builders) in [(1, 1), (1, 3), (3, 1)] {
-        let shape = shape(sources, builders);
-        let network = Network::up(shape)?;
-        for offload in ["software", "tbf"] {
-            for rates in rates(shape) {
-                case(bench, &network, &mut report, offload, &rates)?;
+        let network = Network::up(shape(sources, builders, args.mbit))?;
+        baselines.extend(unshaped::baseline(bench, &network, &mut report)?);
+        for means in &means {
+            for rates in rates(network.shape(), args.short) {
+                rows.extend(case(bench, &network, &mut report, *means, &rates)?);
             }
         }
-        cpu(bench, &network, &mut report)?;
+        costs.extend(unshaped::cost(bench, &network, &mut report, &means)?);
     }
+    report.attach("unshaped", baselines.into());
+    report.attach("processor", costs.into());
+    table::publish(&rows, &bench.out, &mut report)?;
     Ok(report)
 }
 
 /// Returns the sets of rates to test, with one rate for each builder.
-fn rates(shape: Shape) -> Vec<Vec<u64>> {
+fn rates(shape: Shape, is_short: bool) -> Vec<Vec<u64>> {
     let lanes = u64::from(shape.sources.max(shape.builders));
-    let full = (LINK as f64 * FULL) as u64 / lanes;
+    let full = (shape.rate as f64 * FULL) as u64 / lanes;
+    let part = |thousandths: &u64| shape.rate / 1000 * thousandths;
     let each = |rate| vec![rate; usize::from(shape.builders)];
-    let mut all: Vec<Vec<u64>> = RATES.iter().filter(|rate| **rate < full).map(|rate| each(*rate)).collect();
+    let lower = RATES.iter().map(part).filter(|rate| *rate < full && !is_short);
+    let mut all: Vec<Vec<u64>> = lower.map(each).collect();
     all.push(each(full));
     if shape.builders == 3 {
-        all.push(UNEQUAL.to_vec());
+        all.push(UNEQUAL.iter().map(part).collect());
     }
     all
 }
@@ -79,34 +101,34 @@ fn slots(rates: &[u64]) -> u32 {
     fragments(fastest, AHEAD).min(fragments(slowest, PATIENCE)).clamp(8, 128)
 }
 
-fn name(shape: Shape, offload: &str, rates: &[u64]) -> String {
+fn name(shape: Shape, means: Means, rates: &[u64]) -> String {
     let mut mbit: Vec<String> = rates.iter().map(|rate| (rate / 1_000_000).to_string()).collect();
     mbit.dedup();
-    format!("{}x{} {offload} {}", shape.sources, shape.builders, mbit.join("-"))
+    format!("{}x{} {} {}", shape.sources, shape.builders, means.name(), mbit.join("-"))
 }
 
-/// Runs a system with these rates `bench.runs` times, enforced by evb (`software`) or the kernel
-/// (`tbf`), and checks the median rate of each lane.
+/// Runs a system with these rates `bench.runs` times, and checks the median rate of each lane.
+/// Returns a row of the table for each lane.
 fn case(
     bench: &Bench,
     network: &Network,
     report: &mut Report,
-    offload: &'static str,
+    means: Means,
     rates: &[u64],
-) -> Result<()> {
+) -> Result<Vec<Row>> {
     let shape = network.shape();
-    let name = name(shape, offload, rates);
+    let name = name(shape, means, rates);
     if !bench.wants(&name) {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let system = System::new(Mode::None, FRAGMENT).slots(slots(rates)).rates(rates, offload).warn();
-    let provisioned = match offload {
-        "tbf" => Some(Provisioned::apply(network, bench, &system)?),
-        _ => None,
+    let system = System::new(Mode::None, FRAGMENT).slots(slots(rates)).rates(rates, means.offload()).warn();
+    let provisioned = match means {
+        Means::Kernel(bucket) => Some(Provisioned::apply(network, bench, &system, bucket)?),
+        Means::Software => None,
     };
     let mut measured: Vec<Vec<f64>> = Vec::new();
     let mut drops = 0;
-    for run in 1..=bench.runs {
+    for run in 1..=bench.runs.max(1) {
         let (outcome, got) = measure(bench, network, &format!("{name} run {run}"), system.clone())?;
         report.add(&outcome);
         // Drops are only noted, because at 95 % of the port's rate, delayed lanes catch up at the
@@ -117,91 +139,35 @@ fn case(
     }
     drop(provisioned);
     report.note(format!("{name}: {drops} packets dropped in all runs"));
-    for (place, asked) in asked(shape, rates).into_iter().enumerate() {
-        let got = median(measured.iter().map(|run| run.get(place).copied().unwrap_or(f64::NAN)));
-        let off = got / asked as f64 - 1.0;
+    let row = |(place, asked)| Row {
+        system: format!("{}x{}", shape.sources, shape.builders),
+        means,
+        lane: place + 1,
+        asked,
+        got: measured.iter().map(|run| run.get(place).copied().unwrap_or(f64::NAN)).collect(),
+    };
+    let rows: Vec<Row> = asked(shape, rates).into_iter().enumerate().map(row).collect();
+    for row in &rows {
         report.note(format!(
             "{name}, {} {}: asked {:.3}, got {:.3} Mbit/s, {:+.3} %",
             if shape.builders > 1 { "to builder" } else { "from source" },
-            place + 1,
-            asked as f64 / 1e6,
-            got / 1e6,
-            off * 100.0,
+            row.lane,
+            row.asked as f64 / 1e6,
+            row.median() / 1e6,
+            row.off() * 100.0,
         ));
-        report.holds(&format!("{name}, lane {}: off by", place + 1), off.abs(), Bound::AtMost(TOLERANCE));
+        report.holds_timed(
+            &format!("{name}, lane {}: off by", row.lane),
+            row.off().abs(),
+            Bound::AtMost(TOLERANCE),
+        );
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// Returns the requested rates of the lanes, by builder, or by source if there is only one builder.
 fn asked(shape: Shape, rates: &[u64]) -> Vec<u64> {
     if shape.builders > 1 { rates.to_vec() } else { vec![rates[0]; usize::from(shape.sources)] }
-}
-
-/// Runs a system, and returns the rate of every lane in bit/s, from two samples of the network's
-/// counters.
-fn measure(bench: &Bench, network: &Network, name: &str, system: System) -> Result<(Outcome, Vec<f64>)> {
-    let mut samples: Vec<(Instant, Vec<u64>)> = Vec::new();
-    let due = [SETTLED, bench.seconds - BEFORE_END];
-    let look = |fleet: &mut Fleet| -> Result<()> {
-        if due.get(samples.len()).is_some_and(|due| fleet.elapsed().as_secs_f64() >= *due) {
-            let before = Instant::now();
-            let bytes = network.lane_bytes()?;
-            samples.push((before + before.elapsed() / 2, bytes));
-        }
-        Ok(())
-    };
-    let outcome = bench.run_with(network, name, system, look)?;
-    let [(begin, before), (end, after)] = &samples[..] else {
-        anyhow::bail!("{name}: the run was too short to be measured; give more --seconds");
-    };
-    let seconds = end.duration_since(*begin).as_secs_f64();
-    let rate = |(before, after): (&u64, &u64)| (after - before) as f64 * 8.0 / seconds;
-    Ok((outcome, before.iter().zip(after).map(rate).collect()))
-}
-
-/// Measures the processor time of pacing: runs the same event rate with and without pacing, and
-/// notes both times per event.
-fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
-    let shape = network.shape();
-    let name = format!("{}x{} cpu", shape.sources, shape.builders);
-    if !bench.wants(&name) {
-        return Ok(());
-    }
-    let lanes = u64::from(shape.sources.max(shape.builders));
-    let rate = LINK / 2 / lanes;
-    let paced = vec![rate; usize::from(shape.builders)];
-    // The event rate is slightly below the paced rate, so that both runs build the same number of
-    // events per second.
-    let events = 0.95 * rate as f64 * f64::from(shape.builders)
-        / (System::new(Mode::None, FRAGMENT).wire_time(shape) * shape.rate as f64 / f64::from(shape.sources));
-    let at = || System::new(Mode::None, FRAGMENT).trigger(Trigger::Periodic(events)).warn();
-    let unshaped = bench.run(network, &format!("{name} unshaped"), at())?;
-    report.add(&unshaped);
-    let shaped = bench.run(network, &format!("{name} software"), at().rates(&paced, "software"))?;
-    report.add(&shaped);
-    let per_event = |outcome: &Outcome| outcome.cpu_s / outcome.number("events.assigned") * 1e6;
-    let (without, with) = (per_event(&unshaped), per_event(&shaped));
-    report.note(format!(
-        "{name}: {without:.0} µs of CPU per event unshaped, {with:.0} µs paced to {:.0} Mbit/s a lane ({:+.0} %), all roles",
-        rate as f64 / 1e6,
-        (with / without - 1.0) * 100.0,
-    ));
-    Ok(())
-}
-
-impl Network {
-    /// Returns the number of L2 bytes that every lane has carried so far: to each builder, or from
-    /// each source if there is only one builder.
-    fn lane_bytes(&self) -> Result<Vec<u64>> {
-        let shape = self.shape();
-        if shape.builders > 1 {
-            let ports = self.ports()?;
-            let of = |j: u16| ports.get(&format!("b{j}")).map(|port| port.bytes).context("no such port");
-            return (1..=shape.builders).map(of).collect();
-        }
-        (1..=shape.sources).map(|i| self.sent_bytes(&format!("s{i}"))).collect()
-    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,88 @@
 //! The event builder of RCNP and Saclay (Nomachi et al.): builders request data from one source at
 //! a time, so that round trips determine the event rate. Prints a table of event rates by event
-//! size and by the number of outstanding events per builder.
+//! size and by the number of outstanding events per builder, at one switch, or at three switches in
+//! a row as in the study (`--cascade`).
 
-use anyhow::Result;
+mod table;
+mod cascade;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
 
 use super::{
+    LabArgs,
     bench::Bench,
     network::{Network, Shape},
     report::Report,
     system::{Mode, System},
 };
+use crate::uml;
 
+/// Sizes of events in bytes; each of four sources sends a quarter.
 const SIZES: [u64; 7] = [16, 64, 256, 1_000, 4_000, 16_000, 64_000];
 
-pub(crate) fn run(bench: &Bench) -> Result<Report> {
+#[derive(Args)]
+pub(crate) struct RcnpArgs {
+    /// Put sources, supervisor and builders at three switches in a row, with TCP and UDP and with 1
+    /// to 8 outstanding events per builder.
+    #[arg(long)]
+    cascade: bool,
+    /// Rate of the links of the cascade, in Mbit/s.
+    #[arg(long, default_value_t = 155, requires = "cascade")]
+    mbit: u64,
+    /// Round trip between a source and a builder of the cascade, in ms, which the netem of
+    /// User-Mode Linux adds. It must be below 50 ms, the time after which a builder gives the turn
+    /// of a silent source to another.
+    #[arg(long, requires = "cascade")]
+    rtt_ms: Option<f64>,
+    /// Test three event sizes, and 1 and 8 outstanding events.
+    #[arg(long, requires = "cascade")]
+    short: bool,
+    /// Used internally: run on the current kernel instead of starting User-Mode Linux.
+    #[arg(long, hide = true)]
+    here: bool,
+}
+
+impl RcnpArgs {
+    /// Returns true if the scenario runs under User-Mode Linux, which has not been started.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.rtt_ms.is_some() && !self.here
+    }
+}
+
+/// Runs the scenario under User-Mode Linux, and returns its exit code, or that of a skipped test.
+pub(crate) fn elsewhere(args: &LabArgs, rcnp: &RcnpArgs, evbd: &Path) -> Result<u8> {
+    let own = std::env::current_exe().context("where is this program?")?;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mut command: Vec<String> =
+        [text(&own), "lab".into(), "rcnp".into(), "--cascade".into(), "--here".into()].into();
+    let transports: Vec<&str> = args.transports().iter().map(|transport| transport.word()).collect();
+    let transport = if let [one] = transports[..] { one } else { "both" };
+    for (option, value) in [
+        ("--rtt-ms", rcnp.rtt_ms.unwrap_or_default().to_string()),
+        ("--mbit", rcnp.mbit.to_string()),
+        ("--transport", transport.to_owned()),
+        ("--evbd", text(evbd)),
+        ("--out", text(&args.out)),
+        ("--seconds", args.seconds.to_string()),
+        ("--only", args.only.clone()),
+    ] {
+        command.extend([option.to_owned(), value]);
+    }
+    for (flag, is_on) in [("--short", rcnp.short), ("--untimed", args.untimed)] {
+        command.extend(is_on.then(|| flag.to_owned()));
+    }
+    // Besides its duration, a run needs time for start and drain, and for a timeout if it fails.
+    let limit = 120.0 + cascade::RUNS as f64 * (2.0 * args.seconds + 15.0);
+    uml::under(&command, Duration::from_secs_f64(limit), "768M")
+}
+
+pub(crate) fn run(bench: &Bench, args: &RcnpArgs) -> Result<Report> {
+    if args.cascade {
+        return cascade::run(bench, args);
+    }
     let mut report = Report::new("rcnp");
     let network = Network::up(Shape {
         sources: 4,
@@ -26,7 +95,6 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         for size in SIZES {
             let name = format!("4x4 slots {slots} size {size}");
             if bench.wants(&name) {
-                // `size` is that of an event, of which each of four sources sends a quarter.
                 let system = System::new(Mode::Sequential, size / 4).slots(slots);
                 let outcome = bench.run(&network, &name, system)?;
                 report.add(&outcome);

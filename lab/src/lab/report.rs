@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::{outcome::Outcome, system::Transport};
+use super::{bench::Bench, outcome::Outcome, system::Transport};
 
 /// A lower or an upper bound on a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +49,11 @@ impl Report {
     pub(crate) fn new(scenario: &'static str) -> Self {
         println!("{}", header());
         Self::bare(scenario)
+    }
+
+    /// Creates the report of a scenario whose bounds on speed the command line may turn into notes.
+    pub(crate) fn of(scenario: &'static str, bench: &Bench) -> Self {
+        Self { timed: bench.is_timed, ..Self::new(scenario) }
     }
 
     /// Creates a report without printing a table header, for a scenario that prints its own table.

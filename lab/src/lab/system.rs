@@ -9,7 +9,10 @@ use std::{
 
 pub(crate) use evb_net::pacing::Transport;
 
-use super::network::{Shape, Trunk, address};
+use super::{
+    disk,
+    network::{Shape, Trunk, address},
+};
 
 /// Returns the lane bytes in a full packet: the MTU without the headers of IP (20), TCP (20) and
 /// TCP timestamps (12), or without those of IP (20), UDP (8) and evb's datagrams (40).
@@ -56,7 +59,13 @@ pub(crate) enum Trigger {
     Fast,
     Periodic(f64),
     Poisson(f64),
+    /// Announcements that another program sends to [`GROUP`] from the supervisor's host; sources
+    /// make their fragments when an announcement arrives.
+    Multicast,
 }
+
+/// Multicast group and port of trigger announcements.
+pub(crate) const GROUP: &str = "239.77.1.1:7002";
 
 /// Event files and journal of a run, and its number of events.
 #[derive(Clone, Debug)]
@@ -66,6 +75,14 @@ pub(crate) struct Storage {
     pub(crate) journal: PathBuf,
     /// Number of events of the run; `None` if the run lasts until it is stopped.
     pub(crate) events: Option<u64>,
+}
+
+/// A filter of every builder that keeps one event in `keep_every`.
+#[derive(Clone, Debug)]
+pub(crate) struct ThirdLevel {
+    pub(crate) keep_every: u32,
+    /// Folder for the folders of the builders' event files.
+    pub(crate) folder: PathBuf,
 }
 
 /// Settings of an evb system.
@@ -111,6 +128,12 @@ pub(crate) struct System {
     pub(crate) more_shaping: String,
     /// True if the configuration describes the network's trunks.
     pub(crate) knows_trunks: bool,
+    /// Additional lines of `[network]` in evbd's configuration.
+    pub(crate) more_network: String,
+    /// Number of events after which the run ends, instead of its duration.
+    pub(crate) events: Option<u64>,
+    /// Filter and event files of the builders; with `None`, builders discard all events.
+    pub(crate) third_level: Option<ThirdLevel>,
 }
 
 impl System {
@@ -136,6 +159,9 @@ impl System {
             spares_last_source: false,
             more_shaping: String::new(),
             knows_trunks: true,
+            more_network: String::new(),
+            events: None,
+            third_level: None,
         }
     }
 
@@ -185,6 +211,20 @@ impl System {
         Self { more_shaping: lines.to_owned(), ..self }
     }
 
+    /// Adds lines to the section `[network]` of the configuration.
+    pub(crate) fn networked(self, lines: &str) -> Self {
+        Self { more_network: format!("{lines}\n"), ..self }
+    }
+
+    /// Ends the run after this number of events.
+    pub(crate) fn events(self, events: u64) -> Self {
+        Self { events: Some(events), ..self }
+    }
+
+    pub(crate) fn third_level(self, third_level: ThirdLevel) -> Self {
+        Self { third_level: Some(third_level), ..self }
+    }
+
     /// Leaves the network's trunks out of the configuration.
     pub(crate) fn without_trunks(self) -> Self {
         Self { knows_trunks: false, ..self }
@@ -219,6 +259,10 @@ impl System {
             Trigger::Fast => "{ kind = \"as-fast-as-possible\" }".to_owned(),
             Trigger::Periodic(rate) => format!("{{ kind = \"periodic\", rate = \"{rate:.3} Hz\" }}"),
             Trigger::Poisson(rate) => format!("{{ kind = \"poisson\", rate = \"{rate:.3} Hz\" }}"),
+            Trigger::Multicast => {
+                let interface = address("sup")?;
+                format!("{{ kind = \"multicast\", group = \"{GROUP}\", interface = \"{interface}\" }}")
+            }
         };
         let shaping = self.shaping();
         let port_buffer = match self.budget {
@@ -230,7 +274,7 @@ impl System {
                 events.map(|events| format!("events = {events}")).unwrap_or_default(),
                 format!("journal = \"{}\"\n", journal.display()),
             ),
-            None => (format!("duration = \"{seconds} s\""), String::new()),
+            None => (self.length(seconds), String::new()),
         };
         let security = match &self.key {
             Some(key) => format!("mode = \"psk\"\nkey_file = \"{}\"", key.display()),
@@ -241,7 +285,7 @@ impl System {
             "[run]\nnumber = 1\n{length}\nseed = 1\n\n\
              [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\n{slots}policy = \"{}\"\n{journal}\n\
              [network]\ntransport = \"{}\"\nlink_rate = \"{} Mbit/s\"\n{port_buffer}mtu = {}\n\
-             congestion_control = \"cubic\"\nadmission = \"{}\"\n\n\
+             congestion_control = \"cubic\"\nadmission = \"{}\"\n{}\n\
              {}[shaping]\n{shaping}\n\n[security]\n{security}\n",
             address("sup")?,
             self.policy,
@@ -249,30 +293,54 @@ impl System {
             shape.rate / 1_000_000,
             shape.mtu,
             if self.warn { "warn" } else { "refuse" },
+            self.more_network,
             if self.knows_trunks { trunks(shape) } else { String::new() },
         );
+        self.write_roles(&mut toml, shape)?;
+        Ok(toml)
+    }
+
+    /// Returns the line of `[run]` that states when the run ends.
+    fn length(&self, seconds: f64) -> String {
+        match self.events {
+            Some(events) => format!("events = {events}"),
+            None => format!("duration = \"{seconds} s\""),
+        }
+    }
+
+    /// Writes the sections of all sources and builders.
+    fn write_roles(&self, toml: &mut String, shape: Shape) -> anyhow::Result<()> {
         for i in 1..=self.sources(shape) {
             let (bind, size) = (address(&format!("s{i}"))?, self.fragment);
             write!(toml, "\n[[source]]\nid = {i}\nbind = \"{bind}\"\n")?;
             let check = self.check;
+            let on = match self.trigger {
+                Trigger::Multicast => format!(", on = \"multicast\", interface = \"{bind}\""),
+                _ => String::new(),
+            };
             writeln!(
                 toml,
-                "input = {{ kind = \"generator\", size = \"{size} B\", check = \"{check}\" }}\nmax_fragment = \"{size} B\""
+                "input = {{ kind = \"generator\", size = \"{size} B\", check = \"{check}\"{on} }}\nmax_fragment = \"{size} B\""
             )?;
         }
         for j in 1..=shape.builders {
             let listen = if self.named { format!("builder-{j}") } else { address(&format!("b{j}"))? };
             let place = usize::from(j) - 1;
-            let sink = match self.storage.as_ref().and_then(|storage| storage.sinks.get(place)) {
+            let stored = self.storage.as_ref().and_then(|storage| storage.sinks.get(place).cloned());
+            let filtered = self.third_level.as_ref().map(|level| disk::folder(&level.folder, j));
+            let sink = match stored.or(filtered) {
                 Some(path) => format!("{{ kind = \"file\", path = \"{}\" }}", path.display()),
                 None => "{ kind = \"null\" }".to_owned(),
             };
             write!(toml, "\n[[builder]]\nid = {j}\nlisten = \"{listen}:7101\"\nsink = {sink}\n")?;
+            if let Some(ThirdLevel { keep_every, .. }) = self.third_level {
+                writeln!(toml, "filter = {{ kind = \"prescale\", keep_every = {keep_every} }}")?;
+            }
             if let Some(rate) = self.rates.get(place) {
                 writeln!(toml, "rate = \"{rate} bit/s\"")?;
             }
         }
-        Ok(toml)
+        Ok(())
     }
 
     /// Returns the lines of the section `[shaping]`.

@@ -16,10 +16,13 @@ use serde_json::{Value, json};
 use socket2::SockRef;
 
 use super::{
+    atlas,
+    babar::third_level,
     calibrate,
     flood::flood,
     guard::Guarded,
     network::{Network, address},
+    office::connect_often,
     relay::relay,
 };
 
@@ -49,6 +52,13 @@ pub(crate) enum Half {
     Burst { to: SocketAddr, packets: u64, payload: u64 },
     /// Counts received datagrams until stdin is closed.
     Count { at: SocketAddr },
+    /// Opens short connections one after the other for the given seconds, several at a time, and
+    /// prints their number and quantiles of their durations as JSON.
+    Short { to: SocketAddr, seconds: f64 },
+    /// Notes when trigger announcements arrive.
+    Tap(atlas::Tap),
+    /// Runs a builder whose filter takes time for each event.
+    Filtered(third_level::Filtered),
     /// Attacks the targets with datagrams and connections for the given seconds.
     Flood { seconds: f64, targets: Vec<SocketAddr> },
 }
@@ -62,6 +72,9 @@ pub(crate) fn run(half: Half) -> Result<()> {
         Half::Relay { at, to, percent } => relay(at, to, percent),
         Half::Burst { to, packets, payload } => calibrate::send(to, packets, payload),
         Half::Count { at } => calibrate::count(at),
+        Half::Short { to, seconds } => connect_often(to, seconds),
+        Half::Tap(tap) => atlas::listen(&tap),
+        Half::Filtered(builder) => third_level::build(&builder),
         Half::Flood { seconds, targets } => flood(&targets, seconds),
     }
 }

@@ -61,6 +61,9 @@ pub(super) enum Stroke {
 pub struct Curve {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
+    /// Low and high end of the error bar of each point, in the order of the points; points beyond
+    /// the end of the list have no error bar.
+    pub(super) errors: Vec<(f64, f64)>,
     pub(super) stroke: Stroke,
 }
 
@@ -86,7 +89,21 @@ impl Curve {
     }
 
     fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>, stroke: Stroke) -> Self {
-        Self { name: name.into(), points: points.into_iter().collect(), stroke }
+        Self { name: name.into(), points: points.into_iter().collect(), errors: Vec::new(), stroke }
+    }
+
+    /// Adds error bars: the low and the high end of each point's y value, in the order of the
+    /// points. A bar with an end that is not a number is not drawn.
+    #[must_use]
+    pub fn with_errors(mut self, errors: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        self.errors = errors.into_iter().collect();
+        self
+    }
+
+    /// Returns all y values that the axis must show: those of the points and of the error bars.
+    pub(super) fn heights(&self) -> impl Iterator<Item = f64> {
+        let ends = self.errors.iter().flat_map(|(low, high)| [*low, *high]);
+        self.points.iter().map(|point| point.1).chain(ends)
     }
 }
 

@@ -49,6 +49,21 @@ pub(super) fn mark<B: DrawingBackend>(
     .map_err(drawing)
 }
 
+/// Draws the error bar of a point between two pixels above each other, with a short line across
+/// each end.
+pub(super) fn error_bar<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    index: usize,
+    low: (i32, i32),
+    high: (i32, i32),
+) -> Result<(), FigureError> {
+    let across = |(x, y): (i32, i32)| vec![(x - 4, y), (x + 4, y)];
+    for line in [vec![low, high], across(low), across(high)] {
+        area.draw(&PathElement::new(line, colour(index).stroke_width(1))).map_err(drawing)?;
+    }
+    Ok(())
+}
+
 /// Draws a dashed line through points given in pixels.
 pub(super) fn dashed<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,

@@ -49,7 +49,7 @@ pub(super) fn draw<B: DrawingBackend>(
             curves
                 .iter()
                 .enumerate()
-                .try_for_each(|(index, curve)| draw_curve(chart, &plane, index, curve))?;
+                .try_for_each(|(index, curve)| draw_curve(chart, &plane, &y, index, curve))?;
         }
         Content::Histogram(bins) => {
             bins.iter()
@@ -88,9 +88,7 @@ fn axes(chart: &Chart) -> Option<(Ticks, Ticks)> {
         Content::Bars { groups, .. } => vec![0.0, groups.len() as f64],
     };
     let ys: Vec<f64> = match &chart.content {
-        Content::Curves(curves) => {
-            curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1)).collect()
-        }
+        Content::Curves(curves) => curves.iter().flat_map(Curve::heights).collect(),
         Content::Histogram(bins) => bins.iter().flat_map(|b| &b.counts).map(|count| *count as f64).collect(),
         Content::Bars { bars, .. } => bars.iter().flat_map(|bars| bars.values.iter().copied()).collect(),
     };
@@ -169,6 +167,7 @@ fn plane<'a, B: DrawingBackend>(
 fn draw_curve<B: DrawingBackend>(
     chart: &Chart,
     plane: &Plane<'_, B>,
+    y: &Ticks,
     index: usize,
     curve: &Curve,
 ) -> Result<(), FigureError> {
@@ -180,6 +179,19 @@ fn draw_curve<B: DrawingBackend>(
         let (x, y) = plane.plotting_area().map_coordinate(&place(point)?);
         Some((x - left, y - top))
     };
+    for ((x, _), (low, high)) in curve.points.iter().zip(&curve.errors) {
+        // A logarithmic axis cannot show an end at or below zero, so such a bar ends at the axis.
+        let ground = if low.is_finite() { Some(y.low) } else { None };
+        let ends =
+            (chart.x.scale.place(*x), chart.y.scale.place(*low).or(ground), chart.y.scale.place(*high));
+        if let (Some(x), Some(low), Some(high)) = ends {
+            let pixel = |place| {
+                let (x, y) = plane.plotting_area().map_coordinate(&(x, place));
+                (x - left, y - top)
+            };
+            marks::error_bar(&area, index, pixel(low), pixel(high))?;
+        }
+    }
     let pixels: Vec<Option<(i32, i32)>> = curve.points.iter().map(pixel).collect();
     for piece in pixels.split(Option::is_none) {
         let piece: Vec<(i32, i32)> = piece.iter().flatten().copied().collect();

@@ -63,6 +63,50 @@ fn marks_stand_where_the_values_are() {
 }
 
 #[test]
+fn error_bars_reach_from_the_low_to_the_high_end() {
+    let (x, y) = (Axis::linear("x (m)").between(0.0, 10.0), Axis::linear("y (m)").between(0.0, 10.0));
+    let curve = Curve::points("", [(2.0, 5.0), (5.0, 5.0), (8.0, 5.0)]);
+    let errors = [(4.0, 7.0), (f64::NAN, f64::NAN)];
+    let chart = Chart::curves(x, y, vec![curve.with_errors(errors)]);
+    let svg = Figure::new("").with(chart).svg().expect("drawn");
+    let document = roxmltree::Document::parse(&svg).expect("well-formed");
+    let number = |node: &roxmltree::Node<'_, '_>, name: &str| {
+        node.attribute(name).and_then(|text| text.parse::<f64>().ok()).expect("a number")
+    };
+    let marks: Vec<(f64, f64)> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("circle"))
+        .map(|node| (number(&node, "cx"), number(&node, "cy")))
+        .collect();
+    // Lines of the bars have the colour of the first series; those of axes and grid are grey.
+    let bars: Vec<Vec<(f64, f64)>> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("polyline") && node.attribute("stroke") == Some("#0072B2"))
+        .map(|node| {
+            let pairs = node.attribute("points").unwrap_or_default().split_whitespace();
+            pairs
+                .filter_map(|pair| pair.split_once(','))
+                .filter_map(|(x, y)| Some((x.parse().ok()?, y.parse().ok()?)))
+                .collect()
+        })
+        .collect();
+    let [upright, low, high] = bars.as_slice() else { panic!("{bars:?}") };
+    assert_eq!(upright[0].0, marks[0].0, "the bar is not at its mark");
+    // The mark divides the bar 1 to 2, because the ends are 1 below and 2 above it.
+    let (below, above) = (upright[0].1 - marks[0].1, marks[0].1 - upright[1].1);
+    assert!(below > 10.0 && (above / below - 2.0).abs() < 0.1, "{below} below, {above} above");
+    assert!(low[1].0 - low[0].0 > 4.0 && high[1].0 - high[0].0 > 4.0, "{bars:?}");
+}
+
+#[test]
+fn an_axis_shows_whole_error_bars() {
+    let curve = Curve::points("", [(1.0, 50.0)]).with_errors([(-100.0, 900.0)]);
+    let chart = Chart::curves(Axis::linear("x"), Axis::log("y"), vec![curve]);
+    let (texts, _) = read(&Figure::new("").with(chart).svg().expect("drawn"));
+    assert!(texts.iter().any(|text| text == "1000"), "{texts:?}");
+}
+
+#[test]
 fn bins_count_every_sample() {
     let bins = Bins::of("before", &[-0.1, 0.0, 0.5, 0.99, 1.0, 9.9, 10.0, f64::NAN], 0.0, 10.0, 10);
     assert_eq!(bins.counts(), [3, 1, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -15,9 +15,11 @@ fn files_are_written_and_a_bad_place_is_named() {
         OutputArguments { json: Some(folder.path().join("a.json")), svg: Some(folder.path().join("a.svg")) };
     output.publish(&serde_json::json!({ "bench": "x" }), "", || Ok("<svg/>".into())).expect("written");
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("there");
-    assert!(read("a.json").contains("\"bench\": \"x\""));
+    let json: serde_json::Value = serde_json::from_str(&read("a.json")).expect("JSON");
+    assert_eq!(json["bench"], "x");
+    assert!(json["machine"]["kernel"].is_string() && json["machine"]["load_average"].is_array(), "{json}");
     assert_eq!(read("a.svg"), "<svg/>");
     let nowhere = OutputArguments { json: Some("/nowhere/at/all.json".into()), svg: None };
-    let error = nowhere.publish(&1, "", || Ok(String::new())).expect_err("refused");
+    let error = nowhere.publish(&serde_json::json!({}), "", || Ok(String::new())).expect_err("refused");
     assert!(error.to_string().contains("/nowhere/at/all.json"), "{error}");
 }

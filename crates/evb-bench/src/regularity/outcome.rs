@@ -175,6 +175,7 @@ fn word(kind: TriggerKind) -> &'static str {
         TriggerKind::Gaussian { .. } => "gaussian",
         TriggerKind::Periodic { .. } => "periodic",
         TriggerKind::Burst { .. } => "burst",
+        TriggerKind::OnOff { .. } => "on-off",
         TriggerKind::AsFastAsPossible | TriggerKind::External => "-",
     }
 }

@@ -25,6 +25,14 @@ fn a_report_goes_with_the_heartbeat_before() {
 }
 
 #[test]
+fn a_report_more_frequent_than_heartbeats_goes_alone() {
+    let mut timer = ReportTimer::new(Duration::from_secs(1), 15, at(0));
+    let heartbeat = at(1_000_000);
+    let rings = (0..=5000).filter(|now| timer.ring(heartbeat, at(*now))).count();
+    assert_eq!(rings, 5, "one in each second");
+}
+
+#[test]
 fn no_period_is_never() {
     let mut timer = ReportTimer::new(Duration::ZERO, 1, at(0));
     assert!(timer.next().is_none() && !timer.ring(at(0), at(100_000)));

@@ -427,6 +427,9 @@ pub(super) fn with_rate(trigger: TriggerKind, rate: Frequency) -> Option<Trigger
         TriggerKind::Poisson { .. } => Some(TriggerKind::Poisson { rate }),
         TriggerKind::Gaussian { sigma, .. } => Some(TriggerKind::Gaussian { rate, sigma }),
         TriggerKind::Burst { count, .. } => Some(TriggerKind::Burst { rate, count }),
+        TriggerKind::OnOff { on, off, shape, streams, .. } => {
+            Some(TriggerKind::OnOff { rate, on, off, shape, streams })
+        }
         TriggerKind::AsFastAsPossible | TriggerKind::External => None,
     }
 }

@@ -1,6 +1,9 @@
 use evb_core::units::Rate;
 
-use super::{Feature, Line, driver, feature, line_of, offloads, rings, string};
+use super::{
+    Coalescing, Feature, Line, coalescing, driver, feature, line_of, offloads, rings, set_coalescing, string,
+    with_coalescing,
+};
 
 #[test]
 fn an_unknown_speed_is_none() {
@@ -40,4 +43,26 @@ fn the_loopback_has_offloads_and_no_rings() {
 fn no_such_device_is_said() {
     assert!(driver("no-such-dev").expect_err("none").to_string().contains("No such device"));
     assert!(driver("a-name-that-no-device-can-have").is_err());
+}
+
+#[test]
+fn other_settings_of_coalescing_stay_as_they_are() {
+    let present: Vec<u32> = (0..1024).collect();
+    let wanted = Coalescing {
+        receive_micros: 1000,
+        receive_packets: 2,
+        send_micros: 996,
+        send_packets: 6,
+        adaptive_receive: true,
+        adaptive_send: false,
+    };
+    let request = with_coalescing(&present, wanted);
+    // The words are laid out as in `struct ethtool_coalesce`: command, then receive and send times
+    // and packets at 1, 2, 5 and 6.
+    assert_eq!(request[..7], [0x0f, 1000, 2, 3, 4, 996, 6]);
+    assert_eq!((request.len(), &request[9..13]), (23, &[9, 1, 0, 12][..]));
+    assert_eq!(with_coalescing(&[], wanted).len(), 23);
+    let error = coalescing("lo").expect_err("no hardware").to_string();
+    assert_eq!(error, "not supported by this device's driver");
+    assert_eq!(set_coalescing("lo", wanted).expect_err("no hardware").to_string(), error);
 }

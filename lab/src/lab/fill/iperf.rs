@@ -85,7 +85,7 @@ pub(crate) fn streams(network: &Network, pairs: &[(u16, u16)], each: usize, seco
 /// Runs a stream for each pair of a source and a builder, with these options of the clients. Calls
 /// `during` when all have started, with the time between the starts of the first and the last.
 /// Returns the JSON output of the clients, and this time.
-fn talk(
+pub(crate) fn talk(
     network: &Network,
     pairs: &[(u16, u16)],
     options: &[&str],

@@ -1,6 +1,6 @@
 //! [`Tree`]: the switches of a network, and the trunks that join them into a tree.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use anyhow::{Result, ensure};
 
@@ -20,6 +20,9 @@ pub(crate) enum Tree {
     /// The sources behind a trunk of their own, and the builders behind two trunks, of which
     /// `middle` is nearer to the root.
     Row { middle: Link, outer: Link },
+    /// The sources behind one trunk and the builders behind another; the supervisor is at the
+    /// switch in between.
+    Cascade(Link),
     /// The sources behind two trunks, of which the first has this number of sources. The builders
     /// are at the root, whose ports to builders serve the incoming trunks in turn.
     Merge { first: u16, each: Link },
@@ -52,6 +55,8 @@ const ETHERNET: u64 = 14;
 /// Rate that a class of a port with turns has without borrowing, in bit/s. It is small, so that
 /// nearly all packets are borrowed from the port, for which the classes take turns.
 const OWN_RATE: &str = "8000bit";
+/// Number of packets that a trunk with a delay holds.
+const NETEM_PACKETS: &str = "20000";
 
 impl Shape {
     /// Returns the trunks of the network; a trunk comes before those beyond it.
@@ -72,6 +77,10 @@ impl Shape {
                 trunk("middle", middle, None),
                 Trunk { builders, ..trunk("builders", outer, Some(0)) },
                 Trunk { sources, ..trunk("sources", outer, None) },
+            ],
+            Tree::Cascade(each) => vec![
+                Trunk { sources, ..trunk("sources", each, None) },
+                Trunk { builders, ..trunk("builders", each, None) },
             ],
             Tree::Merge { first, each } => vec![
                 Trunk { sources: 1..first + 1, ..trunk("first", each, None) },
@@ -164,6 +173,20 @@ pub(super) fn lay(network: &Network) -> Result<()> {
             network.set_packets(SWITCH, device)?;
             run("ip", &["-n", SWITCH, "link", "set", device, "master", &bridge(at), "up"])?;
             network.limit(SWITCH, device, trunk.link)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives each direction of every trunk a delay, by the kernel's netem in place of the token bucket.
+/// The trunks keep their rates; their queues become so long that they drop nothing.
+pub(super) fn delay(network: &Network, delay: Duration) -> Result<()> {
+    let delay = format!("{}us", delay.as_micros());
+    for (position, trunk) in network.shape.trunks().iter().enumerate() {
+        let rate = format!("{}bit", trunk.link.rate);
+        for device in ["down", "up"].map(|end| format!("t{position}-{end}")) {
+            let netem = ["root", "netem", "delay", &delay, "rate", &rate, "limit", NETEM_PACKETS];
+            run("tc", &[&["-n", SWITCH, "qdisc", "replace", "dev", &device], &netem[..]].concat())?;
         }
     }
     Ok(())

@@ -86,3 +86,27 @@ fn trunks_are_written_down_or_left_out() {
     let merge = Tree::Merge { first: 4, each: link(622) };
     assert!(text(System::new(Mode::Credit, 16_000), merge).contains("port_buffer = \"43690 B\""));
 }
+
+#[test]
+fn triggers_may_come_by_multicast() {
+    let system = System::new(Mode::Credit, 1000).trigger(Trigger::Multicast).events(500);
+    let table: toml::Table = system.config(SHAPE, 2.5).unwrap().parse().unwrap();
+    let trigger = &table["supervisor"]["trigger"];
+    assert_eq!(trigger["group"].as_str(), Some(GROUP));
+    assert_eq!(trigger["interface"].as_str(), Some("10.77.3.1"));
+    let input = &table["source"][1]["input"];
+    assert_eq!((input["on"].as_str(), input["interface"].as_str()), (Some("multicast"), Some("10.77.1.2")));
+    assert_eq!(table["run"]["events"].as_integer(), Some(500));
+    assert!(table["run"].get("duration").is_none());
+}
+
+#[test]
+fn a_third_level_keeps_one_event_in_some() {
+    let level = ThirdLevel { keep_every: 20, folder: "/run".into() };
+    let system = System::new(Mode::None, 1000).third_level(level).networked("receive_buffer = \"8192 B\"");
+    let table: toml::Table = system.config(Shape { builders: 2, ..SHAPE }, 2.5).unwrap().parse().unwrap();
+    let builder = &table["builder"][1];
+    assert_eq!(builder["filter"]["keep_every"].as_integer(), Some(20));
+    assert_eq!(builder["sink"]["path"].as_str(), Some("/run/disk-2"));
+    assert_eq!(table["network"]["receive_buffer"].as_str(), Some("8192 B"));
+}

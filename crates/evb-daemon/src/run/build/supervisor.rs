@@ -99,6 +99,10 @@ fn trigger(config: &TriggerConfig) -> (TriggerKind, Option<TriggerInput>) {
             (TriggerKind::Gaussian { rate: *rate, sigma: *sigma }, None)
         }
         TriggerConfig::Burst { rate, count } => (TriggerKind::Burst { rate: *rate, count: *count }, None),
+        TriggerConfig::OnOff { rate, on, off, shape, streams } => {
+            let (rate, on, off) = (*rate, *on, *off);
+            (TriggerKind::OnOff { rate, on, off, shape: *shape, streams: *streams }, None)
+        }
         TriggerConfig::AsFastAsPossible => (TriggerKind::AsFastAsPossible, None),
         TriggerConfig::External { listen, protocol } => {
             let address = listen.to_string();

@@ -16,9 +16,11 @@ fn every_host_is_at_one_switch() {
     assert_eq!((home(three, "b2"), home(three, "b3")), (vec!["middle"], vec!["far"]));
     let row = Tree::Row { middle: NARROW, outer: WIDE };
     assert_eq!((home(row, "b4"), home(row, "s8")), (vec!["builders"], vec!["sources"]));
+    let cascade = Tree::Cascade(NARROW);
+    assert_eq!((home(cascade, "b1"), home(cascade, "s8")), (vec!["builders"], vec!["sources"]));
     let merge = Tree::Merge { first: 4, each: WIDE };
     assert_eq!((home(merge, "s4"), home(merge, "s5")), (vec!["first"], vec!["second"]));
-    for tree in [Tree::Single, Tree::Two(NARROW), three, row, merge] {
+    for tree in [Tree::Single, Tree::Two(NARROW), three, row, cascade, merge] {
         assert!(home(tree, "sup").is_empty(), "{tree:?}");
     }
     assert!(home(Tree::Two(NARROW), "b5").is_empty() && home(Tree::Two(NARROW), "s1").is_empty());
@@ -34,6 +36,8 @@ fn the_first_full_queue_limits_the_network() {
     let thin = Link { rate: 200, ..NARROW };
     assert_eq!(carries(Tree::Three { middle: NARROW, far: thin }), 400.0);
     assert_eq!(carries(Tree::Row { middle: NARROW, outer: WIDE }), 500.0);
+    // Each of the two trunks carries all traffic.
+    assert_eq!(carries(Tree::Cascade(NARROW)), 500.0);
     // Each of the two trunks carries half of the traffic.
     assert_eq!(carries(Tree::Merge { first: 4, each: thin }), 400.0);
     // A trunk with three quarters of the sources is full first.

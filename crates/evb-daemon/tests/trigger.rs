@@ -1,0 +1,163 @@
+//! `evbd trigger`, tested as a user runs it.
+
+use std::{
+    net::{Ipv4Addr, TcpListener, UdpSocket},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+fn command(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+    command.arg("trigger").args(line.split_whitespace());
+    command
+}
+
+fn evbd(line: &str) -> Output {
+    command(line).output().expect("evbd starts")
+}
+
+/// Returns a socket and the numbers of the announcements that arrive until none comes for a while.
+fn listener(address: &str) -> UdpSocket {
+    let socket = UdpSocket::bind(address).expect("bound");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("set");
+    socket
+}
+
+fn numbers(socket: &UdpSocket) -> Vec<u64> {
+    let mut room = [0; 64];
+    std::iter::from_fn(|| socket.recv(&mut room).ok().map(|length| (room, length)))
+        .map(|(bytes, length)| {
+            assert_eq!((&bytes[..4], length), (&b"evbt"[..], 20));
+            u64::from_le_bytes(bytes[4..12].try_into().expect("eight bytes"))
+        })
+        .collect()
+}
+
+fn summary(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn every_kind_announces_its_count_in_order() {
+    let socket = listener("127.0.0.1:0");
+    let to = socket.local_addr().expect("an address");
+    for kind in [
+        "periodic",
+        "poisson",
+        "gaussian --sigma 250us",
+        "burst --burst 8",
+        "on-off --on 20ms --off 20ms --streams 8",
+    ] {
+        let output = evbd(&format!("--to {to} --kind {kind} --rate 2kHz --count 100 --json"));
+        assert_eq!(output.status.code(), Some(0), "{kind}: {output:?}");
+        assert_eq!(numbers(&socket), (1..=100).collect::<Vec<_>>(), "{kind}");
+        let summary = summary(&output);
+        assert_eq!((&summary["announced"], &summary["ended"]), (&100.into(), &"count".into()));
+        assert!(summary["got_hz"].as_f64().is_some_and(|rate| rate > 0.0), "{summary}");
+        assert!(summary["largest_delay_us"].as_f64().is_some_and(|delay| delay > 0.0), "{summary}");
+    }
+}
+
+#[test]
+fn a_group_is_reached_through_an_interface_by_address_or_name() {
+    for (interface, last) in [("127.0.0.1", 1), ("lo", 2)] {
+        let group = Ipv4Addr::new(239, 255, 77, 40 + last);
+        let socket = listener(&format!("{group}:0"));
+        socket.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).expect("joined");
+        let port = socket.local_addr().expect("an address").port();
+        let line = format!("--to {group}:{port} --interface {interface} --rate 1kHz --count 20");
+        let output = evbd(&line);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(numbers(&socket), (1..=20).collect::<Vec<_>>(), "{interface}");
+        let page = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(page.contains("20 triggers announced") && page.contains("largest delay"), "{page}");
+    }
+}
+
+fn interrupt(child: &Child) {
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
+    assert!(killed.success());
+}
+
+#[test]
+fn an_interrupted_command_ends_with_its_summary() {
+    let socket = listener("127.0.0.1:0");
+    let to = socket.local_addr().expect("an address");
+    let mut line = command(&format!("--to {to} --rate 100Hz --json"));
+    let child = line.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("evbd starts");
+    let mut room = [0; 64];
+    for _ in 0..5 {
+        socket.recv(&mut room).expect("an announcement");
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().expect("evbd ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let summary = summary(&output);
+    assert_eq!(summary["ended"], "interrupted");
+    assert!(summary["announced"].as_u64().is_some_and(|count| count >= 5), "{summary}");
+}
+
+#[test]
+fn a_peer_that_does_not_listen_ends_the_command_unless_it_keeps_going() {
+    // The port is free again when the socket is closed.
+    let closed = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    for count in [1, 1000] {
+        let output = evbd(&format!("--to {closed} --rate 1kHz --count {count}"));
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("no program listens"), "{output:?}");
+    }
+    let output = evbd(&format!("--to {closed} --rate 1kHz --count 50 --keep-going --json"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let summary = summary(&output);
+    assert_eq!(summary["announced"], 50);
+    assert!(summary["refused"].as_u64().is_some_and(|refused| refused > 0), "{summary}");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let output = evbd(&format!("--to {port} --tcp --rate 1kHz --count 1"));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn lines_over_tcp_are_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let to = listener.local_addr().expect("an address");
+    let reading = thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("accepted");
+        std::io::read_to_string(stream).expect("text")
+    });
+    let output = evbd(&format!("--to {to} --tcp --rate 1kHz --count 30"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = reading.join().expect("read");
+    assert_eq!(text.lines().map(|line| line.parse::<u64>().expect("a count")).sum::<u64>(), 30);
+}
+
+#[test]
+fn what_cannot_be_announced_exits_with_2_and_a_reason() {
+    for (line, reason) in [
+        ("--to 239.1.2.3:7002 --rate 1kHz", "state the network interface"),
+        (
+            "--to 239.1.2.3:7002 --rate 1kHz --interface no-such-device",
+            "no network interface `no-such-device`",
+        ),
+        ("--to 239.1.2.3:7002 --rate 1kHz --interface 192.0.2.77", "check --interface"),
+        ("--to 239.1.2.3:7002 --rate 1kHz --tcp", "leave out --tcp"),
+        ("--to 127.0.0.1:7002 --rate 1kHz --interface lo", "not a multicast group"),
+        ("--to 127.0.0.1 --rate 1kHz", "has no port"),
+        ("--to 127.0.0.1:0 --rate 1kHz", "has no port"),
+        ("--to 127.0.0.1:99999 --rate 1kHz", "has no port"),
+        ("--to no-such-host.invalid:7002 --rate 1kHz", "cannot resolve `no-such-host.invalid:7002`"),
+        ("--to 127.0.0.1:7002 --rate 0Hz", "above zero"),
+        ("--to 127.0.0.1:7002 --rate 0", "above zero"),
+        ("--to 127.0.0.1:7002 --rate 1kHz --kind magic", "invalid value"),
+        ("--to 127.0.0.1:7002 --rate 1kHz --kind gaussian", "needs --sigma"),
+        ("--to 127.0.0.1:7002 --rate 1kHz --count 0", "invalid value"),
+    ] {
+        let output = evbd(line);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {text}");
+        assert!(text.contains(reason), "{line}: {text}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}

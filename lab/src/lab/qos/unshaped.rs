@@ -1,0 +1,167 @@
+//! The runs without rates: the rate of each destination, and the processor time that the rates
+//! cost.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        bench::Bench,
+        network::Network,
+        outcome::{Outcome, median},
+        provisioned::Provisioned,
+        report::{Bound, Report},
+        system::{Mode, System, Trigger},
+    },
+    FRAGMENT,
+    lanes::measure,
+    means::Means,
+};
+
+/// Least rate of each of three destinations without rates, as a share of the link's rate: Yasu et
+/// al. report more than 200 Mbit/s of 1 Gbit/s, and nearly the same for each.
+const LEAST: f64 = 0.2;
+/// Largest relative difference of a destination's rate from their mean.
+const EVEN: f64 = 0.1;
+/// Number of events per builder that are under way.
+const SLOTS: u32 = 16;
+/// Load of the link while processor time is measured.
+const LOAD: f64 = 0.5;
+/// Event rate as a share of the rate that the lanes may have, so that runs with and without rates
+/// build the same events.
+const BELOW: f64 = 0.95;
+
+/// Runs a system without rates at full speed, and returns its entry in the table of the report.
+pub(super) fn baseline(bench: &Bench, network: &Network, report: &mut Report) -> Result<Option<Value>> {
+    let shape = network.shape();
+    let name = format!("{}x{} unshaped", shape.sources, shape.builders);
+    if !bench.wants(&name) {
+        return Ok(None);
+    }
+    let (outcome, got) =
+        measure(bench, network, &name, System::new(Mode::None, FRAGMENT).slots(SLOTS).warn())?;
+    report.add(&outcome);
+    report.yes(&format!("{name}: every event complete"), outcome.is_complete());
+    let mbit: Vec<f64> = got.iter().map(|rate| rate / 1e6).collect();
+    report.note(format!("{name}: {mbit:.1?} Mbit/s, {} packets dropped", outcome.drops()));
+    if shape.builders > 1 {
+        let least = got.iter().copied().fold(f64::INFINITY, f64::min) / shape.rate as f64;
+        report.holds_timed(&format!("{name}: least destination, of the link"), least, Bound::AtLeast(LEAST));
+        report.holds_timed(
+            &format!("{name}: furthest destination from the mean"),
+            unevenness(&got),
+            Bound::AtMost(EVEN),
+        );
+    }
+    Ok(Some(json!({
+        "system": format!("{}x{}", shape.sources, shape.builders),
+        "got_bit_per_s": got,
+        "drops": outcome.drops(),
+    })))
+}
+
+/// Returns the largest relative difference of a rate from the mean of all.
+fn unevenness(rates: &[f64]) -> f64 {
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    rates.iter().map(|rate| (rate / mean - 1.0).abs()).fold(0.0, f64::max)
+}
+
+/// Processor time of one event, in µs: of evb's processes, and of the whole machine, which includes
+/// the kernel's work for packets that it delays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cost {
+    processes: f64,
+    machine: f64,
+}
+
+impl Cost {
+    fn of(outcome: &Outcome) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let per_event = |seconds: f64| seconds / outcome.number("events.assigned") * 1e6;
+        Self {
+            processes: per_event(outcome.cpu_s),
+            machine: per_event(outcome.machine_busy * outcome.wall_s * cores),
+        }
+    }
+}
+
+/// Measures the processor time of the rates: runs the same event rate without rates and by each
+/// means in turn, `bench.runs` times, and returns the entries in the table of the report.
+pub(super) fn cost(
+    bench: &Bench,
+    network: &Network,
+    report: &mut Report,
+    means: &[Means],
+) -> Result<Vec<Value>> {
+    let shape = network.shape();
+    let system = format!("{}x{}", shape.sources, shape.builders);
+    let name = format!("{system} cpu");
+    if !bench.wants(&name) {
+        return Ok(Vec::new());
+    }
+    let rate = (shape.rate as f64 * LOAD) as u64 / u64::from(shape.sources.max(shape.builders));
+    let plain = System::new(Mode::None, FRAGMENT);
+    let fragment_bits = plain.wire_time(shape) * shape.rate as f64 / f64::from(shape.sources);
+    let events = BELOW * rate as f64 * f64::from(shape.builders) / fragment_bits;
+    let plain = plain.trigger(Trigger::Periodic(events)).warn();
+    let rates = vec![rate; usize::from(shape.builders)];
+    let mut rounds: Vec<Vec<Cost>> = Vec::new();
+    for run in 1..=bench.runs.max(1) {
+        let mut round = Vec::new();
+        for means in std::iter::once(None).chain(means.iter().copied().map(Some)) {
+            let word = means.map_or("unshaped", Means::name);
+            let system = match means {
+                Some(means) => plain.clone().rates(&rates, means.offload()),
+                None => plain.clone(),
+            };
+            let _provisioned = match means {
+                Some(Means::Kernel(bucket)) => Some(Provisioned::apply(network, bench, &system, bucket)?),
+                _ => None,
+            };
+            let outcome = bench.run(network, &format!("{name} {word} run {run}"), system)?;
+            report.add(&outcome);
+            report.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
+            round.push(Cost::of(&outcome));
+        }
+        rounds.push(round);
+    }
+    Ok(means
+        .iter()
+        .enumerate()
+        .map(|(place, means)| compared(&system, *means, place, &rounds, report))
+        .collect())
+}
+
+/// Notes the processor time by one means, and returns its entry in the table of the report. The
+/// first run of each round is without rates, and that of the means at `place` follows.
+fn compared(system: &str, means: Means, place: usize, rounds: &[Vec<Cost>], report: &mut Report) -> Value {
+    let of = |run: usize, part: fn(&Cost) -> f64| median(rounds.iter().map(|round| part(&round[run])));
+    let ratios = |part: fn(&Cost) -> f64| -> Vec<f64> {
+        rounds.iter().map(|round| part(&round[place + 1]) / part(&round[0])).collect()
+    };
+    let (processes, machine) = (ratios(|cost| cost.processes), ratios(|cost| cost.machine));
+    report.note(format!(
+        "{system} cpu {}: {:.0} µs of the processes per event, {:.0} unshaped ({:+.1} %); {:.0} µs of the whole machine, {:.0} unshaped ({:+.1} %); medians of {} rounds",
+        means.name(),
+        of(place + 1, |cost| cost.processes),
+        of(0, |cost| cost.processes),
+        (median(processes.iter().copied()) - 1.0) * 100.0,
+        of(place + 1, |cost| cost.machine),
+        of(0, |cost| cost.machine),
+        (median(machine.iter().copied()) - 1.0) * 100.0,
+        rounds.len(),
+    ));
+    json!({
+        "system": system,
+        "means": means.name(),
+        "processes_us_per_event": of(place + 1, |cost| cost.processes),
+        "processes_us_per_event_unshaped": of(0, |cost| cost.processes),
+        "processes_ratio": processes,
+        "machine_us_per_event": of(place + 1, |cost| cost.machine),
+        "machine_us_per_event_unshaped": of(0, |cost| cost.machine),
+        "machine_ratio": machine,
+    })
+}
+
+#[cfg(test)]
+mod tests;
