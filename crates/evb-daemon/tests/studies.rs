@@ -20,7 +20,7 @@ fn lines() -> Vec<String> {
         lines.filter_map(|line| Some(line.split('"').nth(1)?.to_owned())).collect::<Vec<_>>()
     };
     let (planned, present): (Vec<&str>, Vec<&str>) =
-        list.split("[[study]]\n").partition(|study| study.contains("\nplanned = true\n"));
+        list.split("[[study]]\n").partition(|study| study.contains("\nplanned "));
     let planned: Vec<String> = planned.into_iter().flat_map(quoted).collect();
     let mut found: Vec<String> = present.into_iter().flat_map(quoted).collect();
     for entry in fs::read_dir(folder).expect("a folder") {

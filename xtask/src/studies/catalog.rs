@@ -77,6 +77,8 @@ pub(crate) struct Study {
     /// True if `evbd bench` draws a picture by its option `--svg`.
     #[serde(default)]
     pub(crate) draws: bool,
+    /// Name of the report of a scenario of the network lab, if it is not that of the scenario.
+    pub(crate) report: Option<String>,
     /// Name of the picture that a scenario of the network lab leaves beside its report.
     pub(crate) drawn: Option<String>,
     /// True if the command does not exist yet; then the study has no result and is not run.
@@ -146,6 +148,8 @@ pub(crate) struct Column {
     pub(crate) per: Option<f64>,
     /// Decimals of numbers; if it is not given, numbers stand as they are in the result.
     pub(crate) digits: Option<usize>,
+    /// Path of the half width of the value's confidence interval.
+    pub(crate) error: Option<String>,
     /// Text in place of a missing value, which is an error otherwise.
     pub(crate) missing: Option<String>,
 }

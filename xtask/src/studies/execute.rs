@@ -76,7 +76,8 @@ impl Programs {
                     if let Some(drawn) = &study.drawn {
                         fs::copy(out.join(drawn), self.svg(study)).with_context(|| drawn.clone())?;
                     }
-                    read(&out.join(format!("{scenario}.json")))
+                    let report = study.report.as_deref().unwrap_or(scenario);
+                    read(&out.join(format!("{report}.json")))
                 })
             }
             _ => bail!("a study is `evbd …` or `cargo xtask lab …`, not `{line}`"),

@@ -52,7 +52,11 @@ fn cell(column: &Column, row: &Value) -> Result<String> {
             return None.with_context(|| format!("`{}`: a row has no {}", column.head, column.at));
         }
     };
-    Ok(shown(value, column).replace('|', "\\|"))
+    let text = shown(value, column).replace('|', "\\|");
+    let Some(path) = &column.error else { return Ok(text) };
+    let error =
+        select::first(row, path).with_context(|| format!("`{}`: a row has no {path}", column.head))?;
+    Ok(format!("{text} ± {}", shown(error, column)))
 }
 
 fn shown(value: &Value, column: &Column) -> String {

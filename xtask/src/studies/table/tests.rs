@@ -37,6 +37,14 @@ fn what_a_table_needs_must_be_there() {
 }
 
 #[test]
+fn a_value_has_its_interval() {
+    let table = table("{ head = \"x\", at = \"/x/mean\", error = \"/x/half\", per = 10, digits = 1 }");
+    let result = |half| json!({ "rows": [{ "x": { "mean": 12.0, "half": half } }] });
+    assert!(markdown(&table, &result(json!(3))).unwrap().ends_with("| 1.2 ± 0.3 |\n"));
+    assert!(markdown(&table, &result(json!(null))).is_err());
+}
+
+#[test]
 fn long_numbers_are_grouped() {
     for (number, digits, text) in [
         (0.0, None, "0"),
