@@ -11,6 +11,7 @@ mod ends;
 mod builder;
 pub mod modes;
 pub mod fill;
+pub mod pipe;
 pub mod regularity;
 pub mod shaping;
 pub mod stream;
@@ -39,6 +40,10 @@ pub enum BenchCommand {
     /// Goodput and drops of credit-based shaping over C·R/L (rate, time from a grant to its data,
     /// buffer), on the simulated switch with recorded delays of hosts.
     Fill(fill::FillArguments),
+    /// Goodput of a bulk flow over a long fat path, and its packets per millisecond, for hosts that
+    /// are faster than the path and for remedies, on a simulated network (the study of Hiraki et
+    /// al.).
+    Pipe(pipe::PipeArguments),
     /// Requested and measured rate of each destination, and the processor time, by executor: with
     /// real sources and builders over loopback.
     Shaping(shaping::ShapingArguments),
@@ -63,6 +68,7 @@ pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
         BenchCommand::Builder(arguments) => builder::main(arguments, run),
         BenchCommand::Modes(arguments) => modes::main(arguments),
         BenchCommand::Fill(arguments) => fill::main(arguments),
+        BenchCommand::Pipe(arguments) => pipe::main(arguments),
         BenchCommand::Shaping(arguments) => shaping::main(arguments, run),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
         BenchCommand::Stream(arguments) => stream::main(arguments),

@@ -12,6 +12,7 @@ mod descriptors;
 mod sums;
 mod rules;
 mod paths;
+mod fast_host;
 mod planning;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ mod tests;
 use evb_core::{id::Peer, units::Bytes};
 
 pub use descriptors::{DescriptorSum, descriptors};
+pub use fast_host::FastHost;
 pub use nodes::{NodeSum, QueueSum};
 pub use paths::{GrantPaths, MeasuredPath, PathError, PathOrigin, PathStage};
 pub use planning::{Bound, HANDLING, Planning, PortPlanning, planning};

@@ -42,6 +42,10 @@ pub struct PlanArguments {
     /// configuration lacks the values that depend on the link rate.
     #[arg(long, required_unless_present = "hosts")]
     link_rate: Option<Rate>,
+    /// The rate of the sources' links, if it differs from the rate of the other links, in line
+    /// bytes.
+    #[arg(long, requires = "link_rate")]
+    host_rate: Option<Rate>,
     /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures
     /// it.
     #[arg(long, requires = "link_rate")]
@@ -100,6 +104,8 @@ struct Numbers {
     event_size: Bytes,
     trigger_rate: Option<Frequency>,
     link_rate: Rate,
+    /// Rate of the sources' links, if it differs from `link_rate`.
+    host_rate: Option<Rate>,
     port_buffer: Option<Bytes>,
     mtu: u32,
 }
@@ -117,6 +123,7 @@ impl PlanArguments {
             event_size,
             trigger_rate: self.trigger_rate,
             link_rate: self.link_rate?,
+            host_rate: self.host_rate,
             port_buffer: self.port_buffer,
             mtu: self.mtu,
         })
@@ -226,7 +233,8 @@ fn remedy(arguments: &Numbers, plan: &Plan) -> String {
     let fragment = arguments.event_size.count() as f64 / f64::from(arguments.sources);
     let per_event = evb_shaper::cost::PacketCost::tcp(arguments.mtu, evb_shaper::cost::CELL).line_factor();
     let link = arguments.link_rate.bytes_per_second();
-    let from_source = link / (fragment * per_event);
+    let from_host = arguments.host_rate.map_or(link, Rate::bytes_per_second);
+    let from_source = from_host / (fragment * per_event);
     if asked > from_source {
         return format!(
             "each source's link carries the fragments of {} events/s, however many builders there are: it takes smaller fragments, faster \

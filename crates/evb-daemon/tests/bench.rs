@@ -150,8 +150,24 @@ fn builder_draws_its_figure() {
 }
 
 #[test]
+fn pipe_judges_its_hosts() {
+    let line = ["pipe", "--seconds", "3", "--runs", "1", "--gaps", "1023", "--clusters", "1 ms"];
+    let (output, json, figure) = bench(&[&line[..], &["--transmit-queues", "25000"]].concat());
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("equal-rate host") && table.contains("busy for X·RTT/Y"), "{table}");
+    let failed = json["verdicts"].as_array().into_iter().flatten().any(|verdict| verdict["holds"] == false);
+    assert_eq!(output.status.code(), Some(i32::from(failed)), "{table}");
+    assert!(json["series"][0]["sent"].as_array().is_some_and(|sent| sent.len() == 2000));
+    assert!(figure.contains("Packets/ms"));
+}
+
+#[test]
 fn nonsense_exits_with_2() {
     for line in [
+        ["bench", "pipe", "--rtt", "0 ms"],
+        ["bench", "pipe", "--fast-rate", "100 Mbit/s"],
+        ["bench", "pipe", "--equal-rate", "2 Gbit/s"],
+        ["bench", "pipe", "--executors", "magic"],
         ["bench", "regularity", "--rate", "8 Mbit/s"],
         ["bench", "modes", "--load", "2"],
         ["bench", "shaping", "--shapes", "2x2"],

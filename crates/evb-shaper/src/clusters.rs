@@ -7,7 +7,10 @@ use evb_core::units::{Bytes, Rate};
 
 use crate::{cost::PacketCost, pace::Pace};
 
-/// Clustered packet spacing.
+/// Clustered packet spacing, as K. Hiraki, M. Nakamura, J. Senbon, Y. Sugawara, T. Itoh and M.
+/// Inaba propose it for TCP's slow start over long fat paths: "End-node transmission rate control
+/// kind to intermediate routers — towards 10Gbps era". They let the clusters grow from single
+/// packets that are T apart; here, a pace determines the clusters for as long as it lasts.
 ///
 /// At a rate of r, packets of P bytes are Δ = P / r apart. A sender with a timer precision of T
 /// cannot keep intervals shorter than T, and a sender that needs a wake-up for each departure

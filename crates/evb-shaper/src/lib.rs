@@ -36,7 +36,8 @@
 //! | departure times instead of tokens | Carousel (Saeed et al., 2017); Linux's `fq` since 4.20 |
 //! | classes that share a link | CBQ (Floyd & Jacobson, ToN 3(4), 1995), by HTB's rules (Devera) |
 //! | lanes that share a class | start-time fair queueing (Goyal, Vin & Cheng, SIGCOMM 1996) |
-//! | packets that leave together where timers are coarse | clustered packet spacing: [`Clusters`] |
+//! | packets that leave together where timers are coarse | Hiraki et al.: [`Clusters`] |
+//! | the buffer for a host that is faster than its path | Hiraki et al.: [`sums::busy_time`] |
 //! | division of a shared buffer | max-min fairness by progressive filling (Bertsekas & Gallager) |
 //! | bytes that meet in a port | network calculus (Cruz, 1991): [`sums`] |
 //!

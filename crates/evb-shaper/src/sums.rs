@@ -25,6 +25,22 @@ pub fn overload_buffer(inflow: Rate, outflow: Rate, time: Duration) -> Bytes {
     flow(inflow.bits_per_second().saturating_sub(outflow.bits_per_second()).into(), time)
 }
 
+/// Returns Δt = X·RTT/Y: the time of each round trip for which a host sends, if it puts X·RTT, the
+/// bytes that a path of rate X carries in a round trip, onto a link of rate Y at once. For the rest
+/// of the round trip, the link is idle. A link that is not faster than the path is never idle.
+///
+/// In this time, the path needs a buffer of (Y − X)·Δt in front of its slowest link:
+/// [`overload_buffer`]. Source of both: Hiraki et al., "End-node transmission rate control kind to
+/// intermediate routers" (the full reference is at [`Clusters`](crate::Clusters)).
+pub fn busy_time(path: Rate, link: Rate, round_trip: Duration) -> Duration {
+    let (path, link) = (path.bits_per_second(), link.bits_per_second());
+    if path >= link {
+        return round_trip;
+    }
+    let nanos = round_trip.as_nanos().saturating_mul(path.into()) / u128::from(link);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 /// Returns the time that a buffer with `held` bytes takes to empty, which is the longest wait of a
 /// packet in it. For a budget of `held` bytes, the result is the longest time from a grant to its
 /// data at which the budget still fills the link.

@@ -11,7 +11,7 @@
 //! also repeat, delay and damage ([`NetworkModel`]). Messages to and from the supervisor use
 //! streams. Socket buffers are unlimited, a handshake takes no time, and the simulated TCP has no
 //! selective acknowledgements and no tail loss probes, so that packet losses cost it more time than
-//! a real TCP.
+//! a real TCP. Only [`LongPipe`] has selective acknowledgements and a receive window.
 //!
 //! ```text
 //!   source host ── link ──►┌────────┐ port: drop-tail queue ── link ──► builder host
@@ -35,6 +35,7 @@ mod switch;
 mod transport;
 mod network;
 mod flows;
+mod pipe;
 mod workload;
 mod ledger;
 mod stream;
@@ -48,6 +49,7 @@ pub use evb_core::transport::Transport;
 pub use flows::{Flow, FlowsReport, RawFlows};
 pub use hosts::{Delays, HostModel, ProcessorTime, Program};
 pub use network::{DatagramFates, NetworkModel, NodeReport, Service, Trunk};
+pub use pipe::{DRIVER_RING, Departures, KeptPace, LongPipe, PipeReport};
 pub use report::{DatagramSummary, SimReport};
 pub use run::SimError;
 pub use scenario::Scenario;

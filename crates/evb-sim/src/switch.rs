@@ -123,6 +123,11 @@ impl OutputPort {
         Self { link, limit, queue, queued, counters: PortCounters::default() }
     }
 
+    /// Returns the port's counters.
+    pub(crate) fn counters(&self) -> PortCounters {
+        self.counters
+    }
+
     /// Queues a frame and returns the time of its arrival, or `None` if it does not fit. The frame
     /// takes space in the queue until its last bit has left.
     pub(crate) fn enqueue(&mut self, frame: Bytes, now: Instant) -> Option<Instant> {

@@ -17,9 +17,19 @@
 //! | retransmission timeout | smoothed round trip + 4 deviations, doubling up to 60 s | RFC 6298 |
 //! | … at least | 200 ms | Linux; RFC 6298 §2.4 has 1 s |
 //!
-//! Not modelled: connection set-up, selective acknowledgements, a receive window (hosts read at
-//! once), segmentation offload.
+//! [`Endpoint::with_reports`] replaces parts of this, for flows over long fat paths:
+//!
+//! | property | value | source |
+//! |---|---|---|
+//! | slow start | up to two segments per acknowledgement | RFC 3465 with L = 2 |
+//! | fast recovery | selective acknowledgements: all gaps in one recovery | RFC 2018, 6675 |
+//! | receive window | as given | RFC 9293 §3.8 |
+//! | full transmit queue | half the window, at most once a round trip | Linux: `tcp_enter_cwr` |
+//!
+//! Not modelled: connection set-up, a receive window otherwise (hosts read at once), segmentation
+//! offload.
 
+mod scoreboard;
 mod congestion;
 mod receiver;
 mod sender;
@@ -50,6 +60,9 @@ pub(crate) struct TcpSegment {
     pub(crate) sent_at: Instant,
     /// Time at which the acknowledged segment was sent (RFC 7323 TSecr).
     pub(crate) echo: Option<Instant>,
+    /// Begin and end of the segment beyond a gap that caused this acknowledgement (the first block
+    /// of RFC 2018). Each such segment causes an acknowledgement, so that one block suffices.
+    pub(crate) beyond_gap: Option<(u64, u64)>,
 }
 
 /// One end of a connection, which sends and receives a stream.
@@ -72,6 +85,36 @@ impl Endpoint {
     /// Creates an end of an established connection on links of the given MTU.
     pub(crate) fn new(mtu: u32) -> Self {
         Self { sender: Sender::new(mtu), receiver: Receiver::default() }
+    }
+
+    /// Sets the receive window of the opposite end, and uses its reports of segments beyond a gap.
+    pub(crate) fn with_reports(self, receive_window: u64) -> Self {
+        Self { sender: self.sender.with_reports(receive_window), ..self }
+    }
+
+    /// Sets the congestion window from which the connection starts.
+    pub(crate) fn starting_at(self, window: u64) -> Self {
+        Self { sender: self.sender.starting_at(window), ..self }
+    }
+
+    /// Returns the number of segments that the congestion window holds.
+    pub(crate) fn window_segments(&self) -> u64 {
+        self.sender.congestion().window() / self.sender.segment()
+    }
+
+    /// Returns true until the first reduction of the congestion window.
+    pub(crate) fn is_first_start(&self) -> bool {
+        self.sender.congestion().is_first_start()
+    }
+
+    /// Returns true if [`Self::poll`] returns a segment with data now.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Reduces the congestion window, because the transmit queue of the host is full.
+    pub(crate) fn handle_full_queue(&mut self) {
+        self.sender.handle_full_queue();
     }
 
     /// Returns the buffer to which bytes to be sent are appended.
@@ -107,8 +150,8 @@ impl Endpoint {
             return None;
         }
         let (offset, payload) = data.unwrap_or_else(|| (self.sender.next_offset(), bytes::Bytes::new()));
-        let (acknowledged, echo) = self.receiver.acknowledge();
-        Some(TcpSegment { offset, payload, acknowledged, sent_at: now, echo })
+        let (acknowledged, echo, beyond_gap) = self.receiver.acknowledge();
+        Some(TcpSegment { offset, payload, acknowledged, sent_at: now, echo, beyond_gap })
     }
 
     /// Returns the time at which the retransmission timer or the timer of a delayed acknowledgement

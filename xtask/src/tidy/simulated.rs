@@ -15,10 +15,11 @@ const SIMULATOR: &str = "crates/evb-sim/src/";
 
 /// Modules that may define constants, with their submodules: they model kernels, links, disks,
 /// readout, operators and faults, which are not part of evb, or limit the simulation.
-const WORLD: [&str; 14] = [
+const WORLD: [&str; 15] = [
     "hosts",
     "link",
     "network",
+    "pipe",
     "run",
     "switch",
     "transport",

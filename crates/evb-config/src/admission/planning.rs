@@ -15,6 +15,7 @@ use evb_shaper::{
 };
 
 use super::{
+    fast_host::{FastHost, fast_host},
     nodes::NodeSum,
     paths::GrantPaths,
     sums::{PortSum, Sums},
@@ -36,7 +37,7 @@ pub struct Planning {
     pub bounds: Vec<Bound>,
 }
 
-/// The sums of one switch port, all in buffer bytes.
+/// The sums of one switch port, in buffer bytes except for those of [`FastHost`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortPlanning {
     /// Name of the port.
@@ -48,6 +49,8 @@ pub struct PortPlanning {
     /// which follows from the configured links and paces, and leave at rate X. Fragments of sources
     /// that share a link arrive one after the other.
     pub overload: Option<Bytes>,
+    /// Sums of a source whose link is faster or slower than the way to the port; `None` if none is.
+    pub fast_host: Option<FastHost>,
     /// Time in which the full buffer of the port empties. If the budget exceeds the buffer, the
     /// time from a grant to its data may vary by at most this much without an overflow.
     pub buffer_drain: Option<Duration>,
@@ -116,6 +119,7 @@ fn port_planning(
             let inflow = inflow(config, sums, port, frames);
             overload_buffer(inflow, frames, event / inflow)
         }),
+        fast_host: fast_host(sums, port, times),
         buffer_drain: buffer.map(|buffer| drain_time(buffer, frames)),
         outstanding,
         full_up_to: outstanding.map(|held| held / frames),

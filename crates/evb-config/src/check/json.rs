@@ -75,10 +75,25 @@ fn planned(planning: &Planning) -> Vec<Value> {
     let port = |port: &PortPlanning| {
         let stages = of_budget(&planning.paths, port);
         let paths = planning.paths.times().iter().zip(&port.utilisation).zip(&port.full_budget);
+        let fast_host = port.fast_host.as_ref().map(|host| {
+            let sums = planning.paths.times().iter().zip(&host.busy).zip(&host.buffer);
+            json!({
+                "host_bits_per_s": host.host_rate.bits_per_second(),
+                "network_bits_per_s": host.network_rate.bits_per_second(),
+                "grant_paths": sums.map(|((time, busy), buffer)| {
+                    json!({
+                        "grant_path_us": micros(Some(*time)),
+                        "busy_us": micros(Some(*busy)),
+                        "buffer_line_bytes": buffer.count(),
+                    })
+                }).collect::<Vec<_>>(),
+            })
+        });
         json!({
             "port": port.name,
             "incast_bytes": bytes(port.incast),
             "overload_bytes": bytes(port.overload),
+            "fast_host": fast_host,
             "buffer_drain_us": micros(port.buffer_drain),
             "outstanding_bytes": bytes(port.outstanding),
             "full_up_to_us": micros(port.full_up_to),

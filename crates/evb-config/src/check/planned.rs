@@ -18,6 +18,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
         page += "\nPlanning: what a port must hold, unless sources are held back\n";
         page += table("", &BEAR, &groups.iter().map(|group| bear(config, group)).collect::<Vec<_>>())
             .trim_start_matches('\n');
+        page += &fast_hosts(&planning.paths, &groups);
         page += &table(
             "\nPlanning: what may be under way, and the part of the link that it fills, min(1, L/(C·R))",
             &fill_head(&planning.paths),
@@ -59,6 +60,32 @@ fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
         window,
         port.most_windows.map_or_else(unknown, |lanes| lanes.to_string()),
     ]
+}
+
+/// Formats the sums of sources whose links differ from their way to a port; empty without any.
+fn fast_hosts(paths: &GrantPaths, groups: &[Vec<&PortPlanning>]) -> String {
+    let of_group = |group: &Vec<&PortPlanning>| {
+        let host = group[0].fast_host.as_ref()?;
+        let row = |((path, busy), buffer): ((&Duration, &Duration), &Bytes)| {
+            vec![
+                names(group),
+                host.host_rate.to_string(),
+                host.network_rate.to_string(),
+                time(*path),
+                time(*busy),
+                size(*buffer),
+            ]
+        };
+        Some(paths.times().iter().zip(&host.busy).zip(&host.buffer).map(row).collect::<Vec<_>>())
+    };
+    let rows: Vec<Vec<String>> = groups.iter().filter_map(of_group).flatten().collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["port", "host's rate Y", "network's rate X", "path R", "busy Δt = X·R/Y", "buffer (Y−X)·Δt"];
+    table("\nPlanning: a source that sends X·R at once, the bytes that fill the way", &head, &rows)
+        + "  Its link is busy for Δt of each R, and idle for the rest. The buffer, in line bytes, is where the rate falls to X.\n  \
+           A pace of X needs neither (`mode = \"token-bucket\"`).\n"
 }
 
 fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {

@@ -15,7 +15,7 @@ use evb_core::{set::MAX_SOURCES, units::Bytes, wire::control::MAX_BUILDERS};
 use super::{
     PlanArguments,
     advice::advise,
-    skeleton::{network, trigger},
+    skeleton::{host_rate, network, trigger},
 };
 use crate::{Endpoint, is_host, is_unspecified};
 
@@ -128,6 +128,9 @@ impl<'a> Allocation<'a> {
                 text,
                 "\n[[source]]\nid    = {id}\nhost  = \"{host}\"\ninput = {{ kind = \"generator\", size = \"{size} B\" }}"
             );
+            if let Some(rate) = numbers.as_ref().and_then(host_rate) {
+                let _ = writeln!(text, "link_rate = {rate}");
+            }
         }
         let sink = given.out.as_deref().map_or_else(
             || "\"null\"".to_owned(),

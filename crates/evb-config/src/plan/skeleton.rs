@@ -17,7 +17,7 @@ pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
          [supervisor]\nlisten  = \"supervisor.daq:7000\"\ntrigger = {}\nslots   = {}\n\n{}\
          [security]\nmode = \"none\"  # every peer that reaches the ports is trusted: use a network of its own\n\n\
          [[source]]\nids          = \"{}\"\ninput        = {{ kind = \"generator\", size = \"{fragment} B\" }}  # later your readout\n\
-         max_fragment = {}\n\n\
+         max_fragment = {}\n{}\n\
          [[builder]]\nids    = \"{}\"\nlisten = \"builder{{id}}.daq:7100\"\nsink   = \"null\"  # {{ kind = \"file\", path = \"out/\" }}\n",
         arguments.event_size,
         trigger(arguments.trigger_rate),
@@ -25,6 +25,7 @@ pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
         network(arguments, advice),
         ids(sources),
         quoted(largest),
+        host_rate(arguments).map_or_else(String::new, |rate| format!("link_rate    = {rate}\n")),
         ids(builders),
     )
 }
@@ -56,6 +57,11 @@ pub(super) fn network(arguments: &Numbers, advice: &Advice) -> String {
         arguments.mtu,
         advice.mode.word(),
     )
+}
+
+/// Returns the value of a source's `link_rate` in TOML; `None` if it is that of all links.
+pub(super) fn host_rate(arguments: &Numbers) -> Option<String> {
+    arguments.host_rate.map(|rate| format!("\"{}\"", link(rate)))
 }
 
 fn ids(count: u16) -> String {

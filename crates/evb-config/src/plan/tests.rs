@@ -35,6 +35,22 @@ fn planned(line: &str) -> Plan {
 const INCAST: &str = "--sources 8 --builders 1 --event-size 512kB --trigger-rate 150Hz --link-rate 1Gbit/s --port-buffer 128KiB";
 
 #[test]
+fn a_fast_host_shows_its_busy_time_and_the_buffer() {
+    let line =
+        "--sources 1 --builders 1 --event-size 64kB --link-rate 100Mbit/s --host-rate 1Gbit/s --rtt 198ms";
+    let plan = planned(line);
+    assert!(plan.text.contains("link_rate    = \"1 Gbit/s\""), "{}", plan.text);
+    let page = page(&plan);
+    for part in ["busy Δt = X·R/Y", "1 Gbit/s", "100 Mbit/s", "198.00 ms", "19.80 ms", "2.23 MB"] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    let host = &as_json(&plan)["check"]["planning"][0]["fast_host"];
+    assert_eq!(host["grant_paths"][0]["busy_us"], 19_800.0);
+    assert_eq!(host["grant_paths"][0]["buffer_line_bytes"], 2_227_500);
+    assert!(!super::page(&planned(INCAST)).contains("busy Δt"), "equal rates have no such table");
+}
+
+#[test]
 fn an_incast_is_planned_with_credit() {
     let plan = planned(INCAST);
     assert_eq!((plan.advice.mode, plan.advice.budget), (ShapingMode::Credit, None));
@@ -144,6 +160,7 @@ proptest! {
             event_size: evb_core::units::Bytes::new(event),
             trigger_rate: evb_core::units::Frequency::from_hertz(rate),
             link_rate: evb_core::units::Rate::from_bits_per_second(link),
+            host_rate: None,
             port_buffer: buffer.map(evb_core::units::Bytes::new),
             mtu: if jumbo { 9000 } else { 1500 },
         };

@@ -4,8 +4,8 @@ use evb_core::units::{Bytes, Rate};
 use proptest::prelude::*;
 
 use super::{
-    drain_time, full_budget, incast_buffer, largest_window, most_windows, overload_buffer, utilisation,
-    windows_buffer,
+    busy_time, drain_time, full_budget, incast_buffer, largest_window, most_windows, overload_buffer,
+    utilisation, windows_buffer,
 };
 use crate::cost::{CELL, PacketCost};
 
@@ -35,6 +35,18 @@ fn a_budget_against_the_round_trip() {
     assert!((utilisation(budget, link, Duration::from_micros(200)) - 0.472).abs() < 1e-9);
     assert_eq!(utilisation(budget, link, Duration::ZERO), 1.0);
     assert_eq!(full_budget(link, Duration::from_micros(200)), Bytes::new(250_000));
+}
+
+#[test]
+fn a_fast_host_is_busy_for_a_part_of_each_round_trip() {
+    let (path, round_trip) = (Rate::from_bits_per_second(100_000_000), Duration::from_millis(198));
+    let busy = busy_time(path, GIGABIT, round_trip);
+    assert_eq!(busy, Duration::from_micros(19_800));
+    assert_eq!(overload_buffer(GIGABIT, path, busy), Bytes::new(2_227_500));
+    // A host that is as slow as the path or slower sends all the time, and needs no buffer.
+    assert_eq!(busy_time(path, path, round_trip), round_trip);
+    assert_eq!(busy_time(GIGABIT, path, round_trip), round_trip);
+    assert_eq!(overload_buffer(path, path, round_trip), Bytes::ZERO);
 }
 
 #[test]

@@ -17,6 +17,12 @@ pub(super) struct Congestion {
     recovery: Option<u64>,
     /// Offset below which losses cause no second reduction (RFC 6582 §3.2).
     recover: u64,
+    /// Offset below which a full transmit queue causes no second reduction.
+    held_back: u64,
+    /// Largest number of bytes by which an acknowledgement opens the window in slow start.
+    step: u64,
+    /// True if the receiver reports the segments beyond a gap.
+    is_selective: bool,
 }
 
 impl Congestion {
@@ -28,7 +34,36 @@ impl Congestion {
             duplicates: 0,
             recovery: None,
             recover: 0,
+            held_back: 0,
+            step: segment,
+            is_selective: false,
         }
+    }
+
+    /// Counts the acknowledged bytes of up to two segments (RFC 3465 with L = 2), and leaves the
+    /// choice of segments in a recovery to the reports of the receiver (RFC 6675).
+    pub(super) fn with_reports(self) -> Self {
+        Self { step: 2 * self.segment, is_selective: true, ..self }
+    }
+
+    /// Sets the window from which the connection starts.
+    pub(super) fn starting_at(self, window: u64) -> Self {
+        Self { window: window.max(self.segment), ..self }
+    }
+
+    /// Returns true between the detection of a loss and its repair.
+    pub(super) fn is_recovering(&self) -> bool {
+        self.recovery.is_some()
+    }
+
+    /// Returns true while the window is below the threshold of slow start.
+    pub(super) fn is_in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    /// Returns true until the first reduction of the window.
+    pub(super) fn is_first_start(&self) -> bool {
+        self.threshold == u64::MAX
     }
 
     /// Returns the congestion window, the number of bytes that may be under way.
@@ -46,6 +81,7 @@ impl Congestion {
                 self.window = self.threshold;
                 false
             }
+            Some(_) if self.is_selective => false,
             Some(_) => {
                 // An acknowledgement below the end of the recovery means that another segment is
                 // missing (RFC 6582 §3.2, step 3).
@@ -53,10 +89,11 @@ impl Congestion {
                 true
             }
             None => {
-                if was_limited && self.window < self.threshold {
-                    self.window += bytes.min(self.segment);
+                if was_limited && self.is_in_slow_start() {
+                    self.window += bytes.min(self.step);
                 } else if was_limited {
-                    self.window += (self.segment * self.segment / self.window).max(1);
+                    let counted = if self.is_selective { bytes.min(self.step) } else { self.segment };
+                    self.window += (self.segment * counted / self.window).max(1);
                 }
                 false
             }
@@ -67,7 +104,9 @@ impl Congestion {
     /// be retransmitted.
     pub(super) fn duplicate(&mut self, acknowledged: u64, in_flight: u64, next: u64) -> bool {
         if self.recovery.is_some() {
-            self.window += self.segment;
+            if !self.is_selective {
+                self.window += self.segment;
+            }
             return false;
         }
         self.duplicates += 1;
@@ -75,10 +114,22 @@ impl Congestion {
             return false;
         }
         self.threshold = self.reduced(in_flight);
-        self.window = self.threshold + u64::from(DUPLICATES) * self.segment;
+        let arrived = if self.is_selective { 0 } else { u64::from(DUPLICATES) };
+        self.window = self.threshold + arrived * self.segment;
         self.recovery = Some(next);
         self.recover = next;
         true
+    }
+
+    /// Reduces the window by half because the transmit queue of the host is full, at most once in a
+    /// round trip. A loss that is being repaired has already reduced it.
+    pub(super) fn queue_was_full(&mut self, acknowledged: u64, in_flight: u64, next: u64) {
+        if self.is_recovering() || acknowledged < self.held_back {
+            return;
+        }
+        self.threshold = self.reduced(in_flight);
+        self.window = self.threshold;
+        self.held_back = next;
     }
 
     /// Reduces the window after a retransmission timeout (RFC 5681 §3.1, equation 4).

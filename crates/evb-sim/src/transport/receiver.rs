@@ -21,6 +21,8 @@ pub(super) struct Receiver {
     /// Time by which an acknowledgement must be sent; it may be sent earlier together with data.
     due: Option<Instant>,
     echo: Option<Instant>,
+    /// The last segment beyond a gap since the last acknowledgement.
+    beyond_gap: Option<(u64, u64)>,
 }
 
 impl Receiver {
@@ -38,10 +40,11 @@ impl Receiver {
         self.due
     }
 
-    /// Returns the cumulative acknowledgement and the timestamp to echo.
-    pub(super) fn acknowledge(&mut self) -> (u64, Option<Instant>) {
+    /// Returns the cumulative acknowledgement, the timestamp to echo, and the report of a segment
+    /// beyond a gap.
+    pub(super) fn acknowledge(&mut self) -> (u64, Option<Instant>, Option<(u64, u64)>) {
         self.due = None;
-        (self.next, self.echo.take())
+        (self.next, self.echo.take(), self.beyond_gap.take())
     }
 
     pub(super) fn handle_data(&mut self, segment: &TcpSegment, now: Instant) -> usize {
@@ -56,6 +59,7 @@ impl Receiver {
         // segment out of order.
         self.due = Some(if in_order && self.due.is_none() { now + DELAY } else { now });
         if segment.offset > self.next {
+            self.beyond_gap = Some((segment.offset, segment.offset + segment.payload.len() as u64));
             self.beyond.entry(segment.offset).or_insert_with(|| segment.payload.clone());
             return 0;
         }

@@ -6,7 +6,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use evb_core::time::Instant;
 use evb_shaper::cost::TCP_FRAME_HEADERS;
 
-use super::{TcpSegment, congestion::Congestion};
+use super::{TcpSegment, congestion::Congestion, scoreboard::Scoreboard};
 
 /// Size of the headers that count towards the MTU: IPv4 and TCP, but not Ethernet.
 const WITHIN_MTU: u64 = TCP_FRAME_HEADERS - 14;
@@ -29,6 +29,10 @@ pub(super) struct Sender {
     highest: u64,
     segment: u64,
     congestion: Congestion,
+    /// The reports of the receiver; `None`: the sender does not use them.
+    reports: Option<Scoreboard>,
+    /// The receive window, in bytes.
+    receive_window: u64,
     /// True if the first segment that is not acknowledged must be retransmitted before anything
     /// else.
     resend_first: bool,
@@ -50,6 +54,8 @@ impl Sender {
             highest: 0,
             segment,
             congestion: Congestion::new(segment),
+            reports: None,
+            receive_window: u64::MAX,
             resend_first: false,
             round_trip: None,
             timeout: FIRST_TIMEOUT,
@@ -58,6 +64,25 @@ impl Sender {
             retransmits: 0,
             timeouts: 0,
         }
+    }
+
+    /// Sets the receive window, and uses the reports of the receiver.
+    pub(super) fn with_reports(self, receive_window: u64) -> Self {
+        let congestion = self.congestion.with_reports();
+        Self { congestion, reports: Some(Scoreboard::default()), receive_window, ..self }
+    }
+
+    /// Sets the congestion window from which the connection starts.
+    pub(super) fn starting_at(self, window: u64) -> Self {
+        Self { congestion: self.congestion.starting_at(window), ..self }
+    }
+
+    pub(super) fn congestion(&self) -> &Congestion {
+        &self.congestion
+    }
+
+    pub(super) fn segment(&self) -> u64 {
+        self.segment
     }
 
     pub(super) fn queue(&mut self) -> &mut BytesMut {
@@ -86,9 +111,17 @@ impl Sender {
 
     pub(super) fn handle_acknowledgement(&mut self, segment: &TcpSegment, now: Instant) {
         let upto = segment.acknowledged;
+        if let Some(reports) = &mut self.reports {
+            reports.acknowledged(upto.max(self.acknowledged).min(self.highest));
+            if let Some((begin, end)) =
+                segment.beyond_gap.filter(|(begin, end)| *begin > upto && *end <= self.highest)
+            {
+                reports.add(begin, end);
+            }
+        }
         if upto > self.acknowledged && upto <= self.highest {
             let news = upto - self.acknowledged;
-            let was_limited = self.in_flight() + self.segment > self.congestion.window();
+            let was_limited = self.is_limited();
             self.queue.advance(usize::try_from(news).unwrap_or(usize::MAX).min(self.queue.len()));
             if self.queue.is_empty() {
                 // An idle stream occupies no memory.
@@ -109,7 +142,16 @@ impl Sender {
     pub(super) fn poll(&mut self, now: Instant) -> Option<(u64, Bytes)> {
         if core::mem::take(&mut self.resend_first) && self.in_flight() > 0 {
             let length = self.segment.min(self.in_flight());
+            if let Some(reports) = &mut self.reports {
+                reports.handle_filled(self.acknowledged + length);
+            }
             return Some(self.emit(self.acknowledged, length, now));
+        }
+        if let Some((offset, length)) = self.gap() {
+            if let Some(reports) = &mut self.reports {
+                reports.handle_filled(offset + length);
+            }
+            return Some(self.emit(offset, length, now));
         }
         let waiting = self.queue.len() as u64 - self.in_flight();
         if waiting == 0 {
@@ -119,12 +161,57 @@ impl Sender {
             self.congestion.restart();
         }
         let length = self.segment.min(waiting);
-        if self.in_flight() + length > self.congestion.window() {
+        if !self.fits(length) {
             return None;
         }
         let offset = self.next;
         self.next += length;
         Some(self.emit(offset, length, now))
+    }
+
+    /// Returns true if [`Self::poll`] returns a segment now.
+    pub(super) fn is_ready(&self) -> bool {
+        let waiting = self.queue.len() as u64 - self.in_flight();
+        (self.resend_first && self.in_flight() > 0)
+            || self.gap().is_some()
+            || (waiting > 0 && self.fits(self.segment.min(waiting)))
+    }
+
+    /// Reduces the window because the transmit queue of the host is full.
+    pub(super) fn handle_full_queue(&mut self) {
+        self.congestion.queue_was_full(self.acknowledged, self.in_flight(), self.next);
+    }
+
+    /// Returns true if the congestion window limits the flow. With reports, half of the window is
+    /// enough in slow start, as in Linux (`tcp_is_cwnd_limited`), so that a paced flow is limited
+    /// too.
+    fn is_limited(&self) -> bool {
+        let (window, in_flight) = (self.congestion.window(), self.in_flight());
+        let is_half = self.reports.is_some() && self.congestion.is_in_slow_start() && window < 2 * in_flight;
+        in_flight + self.segment > window || is_half
+    }
+
+    /// Returns the gap in the receiver's reports that may be filled now.
+    fn gap(&self) -> Option<(u64, u64)> {
+        let reports = self.reports.as_ref().filter(|_| self.congestion.is_recovering())?;
+        let (offset, length) = reports.next_gap(self.acknowledged, self.segment)?;
+        (self.under_way() + length <= self.congestion.window()).then_some((offset, length))
+    }
+
+    /// Returns true if a new segment fits into both windows.
+    fn fits(&self, length: u64) -> bool {
+        self.under_way() + length <= self.congestion.window()
+            && self.in_flight() + length <= self.receive_window
+    }
+
+    /// Returns the bytes that the congestion window counts.
+    fn under_way(&self) -> u64 {
+        match &self.reports {
+            Some(reports) if self.congestion.is_recovering() => {
+                reports.under_way(self.acknowledged, self.next)
+            }
+            _ => self.in_flight(),
+        }
     }
 
     /// If the retransmission timer is due, reduces the window and continues sending from the first
@@ -136,6 +223,9 @@ impl Sender {
         self.timeouts += 1;
         self.congestion.timed_out(self.in_flight(), self.highest);
         self.next = self.acknowledged;
+        if let Some(reports) = &mut self.reports {
+            reports.clear();
+        }
         self.resend_first = false;
         self.timeout = (self.timeout * 2).min(LONGEST_TIMEOUT);
         self.timer = None;

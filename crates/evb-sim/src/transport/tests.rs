@@ -23,7 +23,14 @@ fn send_all(end: &mut Endpoint, now: Instant) -> Vec<u64> {
 
 fn acknowledgement(segments: u64, echo: Instant) -> TcpSegment {
     let (acknowledged, echo) = (segments * SEGMENT, Some(echo));
-    TcpSegment { offset: 0, payload: Bytes::new(), acknowledged, sent_at: Instant::ZERO, echo }
+    TcpSegment {
+        offset: 0,
+        payload: Bytes::new(),
+        acknowledged,
+        sent_at: Instant::ZERO,
+        echo,
+        beyond_gap: None,
+    }
 }
 
 #[test]
