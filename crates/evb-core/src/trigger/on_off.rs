@@ -4,9 +4,9 @@
 //! Pareto distributions: P(T > t) = (least / t)^shape. With a shape α between 1 and 2, these times
 //! have a mean but no variance, and the sum of many such streams is self-similar: the variance of
 //! the number of triggers in a window grows as the window to the power 2H, with H = (3 − α) / 2,
-//! and not in proportion to the window as for Poisson triggers. (Willinger, Taqqu, Sherman and Wilson,
-//! "Self-similarity through high-variability: statistical analysis of Ethernet LAN traffic at the
-//! source level", IEEE/ACM Transactions on Networking 5 (1997) 71–86.)
+//! and not in proportion to the window as for Poisson triggers. (Willinger, Taqqu, Sherman and
+//! Wilson, "Self-similarity through high-variability: statistical analysis of Ethernet LAN traffic
+//! at the source level", IEEE/ACM Transactions on Networking 5 (1997) 71–86.)
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
