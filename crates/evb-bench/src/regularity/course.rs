@@ -1,139 +1,195 @@
-//! The sequence of the study's runs, which all send to the same receiver.
+//! The sequence of the study's runs, which all send to the same receivers.
 
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
-use evb_core::{trigger::TriggerKind, units::Rate};
-use evb_host::kernel;
-use evb_net::{
-    host,
-    pacing::{Executor, Offload, Software, Transport, Trial, Txtime, cores, prove, spin_allowed},
+use evb_core::{
+    trigger::TriggerKind,
+    units::{Frequency, Rate},
 };
+use evb_host::kernel;
+use evb_net::{host, pacing::Offload};
 use indicatif::ProgressBar;
 
 use super::{
-    RegularityArguments,
-    judged::{self, Study},
+    RegularityArguments, TriggerWord,
+    executors::{self, Candidate},
+    judged::{self, Panel, REGULAR, Study},
     message::MessageSize,
+    namespace::KernelBuckets,
     outcome::{self, Circumstances, RunOutcome},
     receiver::{Announcement, Arrivals, Connection},
-    sender::{self, Sent, Stream, Way},
+    sender::{self, Path, Sent, Shaper, Stream, Way},
+    ticked::ON_TICKS,
 };
 use crate::{cpu, output::BenchError};
 
-/// An executor of departure times to measure, with its name.
-struct Candidate {
-    name: String,
-    executor: Box<dyn Executor>,
-}
-
-/// A study in progress, with its connection to the receiver.
+/// A study in progress, with its connections to the receivers.
 pub(super) struct Course<'a> {
-    arguments: &'a RegularityArguments,
-    connection: Connection,
-    size: MessageSize,
+    pub(super) arguments: &'a RegularityArguments,
+    connections: Vec<Connection>,
+    pub(super) size: MessageSize,
     runs: Vec<RunOutcome>,
     remarks: Vec<String>,
     bar: ProgressBar,
 }
 
+/// The results of one run: of the sender for each receiver, and of each receiver.
+struct Transfer {
+    sent: Vec<Sent>,
+    arrivals: Vec<Arrivals>,
+    time: Duration,
+    cpu: Option<Duration>,
+}
+
 impl<'a> Course<'a> {
-    pub(super) fn open(arguments: &'a RegularityArguments, to: SocketAddr) -> Result<Self, BenchError> {
-        let connection =
-            Connection::open(to).map_err(BenchError::system(format!("cannot reach a receiver at {to}")))?;
-        let size = MessageSize::new(arguments.message, to.is_ipv6());
+    pub(super) fn open(arguments: &'a RegularityArguments, to: &[SocketAddr]) -> Result<Self, BenchError> {
+        let mut connections = Vec::new();
+        for to in to {
+            connections.push(Connection::open(*to).map_err(|error| {
+                BenchError::Operator(format!(
+                    "cannot reach a receiver at {to}: {error}; start one there with --listen"
+                ))
+            })?);
+        }
+        let size = MessageSize::new(arguments.message, to.iter().any(SocketAddr::is_ipv6));
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
-        Ok(Self { arguments, connection, size, runs: Vec::new(), remarks: Vec::new(), bar })
+        Ok(Self { arguments, connections, size, runs: Vec::new(), remarks: Vec::new(), bar })
+    }
+
+    /// Judges all runs, and draws histograms of them.
+    pub(super) fn judged(self, panels: impl FnOnce(&[RunOutcome]) -> Vec<Panel>) -> Study {
+        self.bar.finish_and_clear();
+        let verdicts = judged::judge(&self.runs);
+        let holds = verdicts.hold() && !self.runs.is_empty();
+        let setting = self.setting();
+        let panels = panels(&self.runs);
+        let (runs, remarks) = (self.runs, self.remarks);
+        Study {
+            bench: "regularity",
+            study: self.arguments.study.map(|_| "atlas"),
+            setting,
+            tick_us: tick_us(),
+            runs,
+            overload: verdicts.overload,
+            passing: verdicts.passing,
+            ticks: verdicts.ticks,
+            underload: verdicts.underload,
+            holds,
+            panels,
+            remarks,
+        }
     }
 
     /// Runs the whole study: first without shaping, then overload, then underload.
-    pub(super) fn study(mut self) -> Result<Study, BenchError> {
+    pub(super) fn general(&mut self) -> Result<(), BenchError> {
+        let (rate, messages) = (self.arguments.rate, self.arguments.messages());
         let candidates = self.candidates()?;
-        let (poisson, gaussian) = self.kinds();
-        let plain = Candidate { name: "at once".to_owned(), executor: Box::new(Software::timer()) };
-        for kind in [gaussian, poisson] {
-            self.run(&plain, Way::Unshaped(kind), 1, None)?;
+        let kinds = self.kinds();
+        for kind in &kinds {
+            self.run(&Candidate::at_once(), Way::Unshaped(*kind), 1, None, messages)?;
         }
-        let rate = self.arguments.rate;
-        let overload = self.offered() / rate.bits_per_second() as f64;
         for round in 1..=self.arguments.rounds {
             for candidate in &candidates {
-                if candidate.executor.offload() == Offload::Software {
-                    self.run(candidate, Way::Bare(rate), round, None)?;
+                let in_software = candidate.executor.offload() == Offload::Software;
+                if in_software && candidate.shaper == Shaper::Bucket {
+                    self.run(candidate, Way::Bare(rate), round, None, messages)?;
                 }
-                for kind in [gaussian, poisson] {
-                    self.run(candidate, Way::Shaped(kind, rate), round, Some(overload))?;
+                for kind in &kinds {
+                    let load = self.load(*kind);
+                    self.run(candidate, Way::Shaped(*kind, rate), round, load, messages)?;
                 }
             }
+        }
+        if !self.arguments.triggers.contains(&TriggerWord::Poisson) {
+            self.remark("the underload runs, which need Poisson triggers, are left out");
+            return Ok(());
         }
         for load in &self.arguments.loads {
-            for candidate in &candidates {
-                self.underload(candidate, *load, poisson)?;
+            for candidate in candidates.iter().filter(|candidate| candidate.shaper.ticks().is_none()) {
+                self.underload(candidate, *load)?;
             }
         }
-        self.bar.finish_and_clear();
-        let (overload, underload) = judged::judge(&self.runs);
-        let setting = self.setting();
-        let (runs, remarks) = (self.runs, self.remarks);
-        Ok(Study { bench: "regularity", setting, tick_us: tick_us(), runs, overload, underload, remarks })
+        Ok(())
     }
 
     /// Repeats underload runs until a run agrees with theory or the number of rounds is reached.
-    fn underload(&mut self, candidate: &Candidate, load: f64, kind: TriggerKind) -> Result<(), BenchError> {
-        let rate = Rate::from_bits_per_second((self.offered() / load).round() as u64);
+    fn underload(&mut self, candidate: &Candidate, load: f64) -> Result<(), BenchError> {
+        let trigger = self.arguments.fastest();
+        let rate = Rate::from_bits_per_second((self.offered(trigger) / load).round() as u64);
+        let (way, messages) =
+            (Way::Shaped(TriggerKind::Poisson { rate: trigger }, rate), self.arguments.underload_messages);
+        self.repeat(candidate, way, Some(load), messages, |run| {
+            run.variation.is_some_and(|found| judged::agree(found, load))
+        })
+    }
+
+    /// Repeats a shaped run until it shows what the executor must show, for each receiver, or until
+    /// the number of rounds is reached.
+    pub(super) fn until_shown(&mut self, candidate: &Candidate, kind: TriggerKind) -> Result<(), BenchError> {
+        let (way, load) = (Way::Shaped(kind, self.arguments.rate), self.load(kind));
+        self.repeat(candidate, way, load, self.arguments.messages(), |run| match run.ticks {
+            Some(signs) => signs.on_ticks >= ON_TICKS,
+            None => run.within_5_percent.is_some_and(|share| share >= REGULAR),
+        })
+    }
+
+    fn repeat(
+        &mut self,
+        candidate: &Candidate,
+        way: Way,
+        load: Option<f64>,
+        messages: u32,
+        shown: impl Fn(&RunOutcome) -> bool,
+    ) -> Result<(), BenchError> {
         for round in 1..=self.arguments.rounds {
-            self.run(candidate, Way::Shaped(kind, rate), round, Some(load))?;
-            if self.runs.last().and_then(|run| run.variation).is_some_and(|found| judged::agree(found, load))
-            {
+            let before = self.runs.len();
+            self.run(candidate, way, round, load, messages)?;
+            if self.runs.iter().skip(before).all(&shown) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn candidates(&mut self) -> Result<Vec<Candidate>, BenchError> {
-        let mut candidates = Vec::new();
-        for name in &self.arguments.executors {
-            let executor: Box<dyn Executor> = match name.as_str() {
-                "timerfd" => Box::new(Software::timer()),
-                "spin" => {
-                    if let Err(refused) = spin_allowed(false, cores()) {
-                        self.remarks.push(format!("spin is forced here: {refused}"));
-                    }
-                    Box::new(Software::spinning())
-                }
-                "txtime" => {
-                    let from = self.connection.local().map_err(BenchError::system("the connection"))?.ip();
-                    let to = self.connection.peer().ip();
-                    let trial = Trial::new(Transport::Udp, from, to);
-                    let proof = prove(Offload::Txtime, &trial);
-                    if !proof.held {
-                        self.remarks.push(format!("txtime is left out: {proof}"));
-                        continue;
-                    }
-                    Box::new(Txtime)
-                }
-                other => {
-                    let known = format!("there is no executor `{other}`; choose from timerfd, spin, txtime");
-                    return Err(BenchError::Operator(known));
-                }
-            };
-            candidates.push(Candidate { name: name.clone(), executor });
+    /// Sends triggered messages without shaping.
+    pub(super) fn unshaped(&mut self, kind: TriggerKind) -> Result<(), BenchError> {
+        self.run(&Candidate::at_once(), Way::Unshaped(kind), 1, None, self.arguments.messages())
+    }
+
+    pub(super) fn candidates(&mut self) -> Result<Vec<Candidate>, BenchError> {
+        let local = self.local(0)?.ip();
+        let peer = self.connections.first().map_or(local, |connection| connection.peer().ip());
+        executors::candidates(&self.arguments.executors(), (local, peer), &mut self.remarks)
+    }
+
+    fn remark(&mut self, remark: impl Into<String>) {
+        let remark = remark.into();
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
         }
-        Ok(candidates)
     }
 
-    fn kinds(&self) -> (TriggerKind, TriggerKind) {
-        let rate = self.arguments.trigger_rate;
-        (TriggerKind::Poisson { rate }, TriggerKind::Gaussian { rate, sigma: self.arguments.sigma })
+    /// Returns all kinds of trigger at all trigger rates.
+    fn kinds(&self) -> Vec<TriggerKind> {
+        let of = |rate: Frequency| {
+            self.arguments.triggers.iter().map(move |word| word.kind(rate, self.arguments.sigma))
+        };
+        self.arguments.trigger_rates.iter().copied().flat_map(of).collect()
     }
 
-    /// Returns the rate that the triggers offer, in buffer bytes, as bit/s.
-    fn offered(&self) -> f64 {
-        self.arguments.trigger_rate.hertz() * self.size.buffer().count() as f64 * 8.0
+    /// Returns the rate that triggers offer to each receiver, in buffer bytes, as bit/s.
+    fn offered(&self, triggers: Frequency) -> f64 {
+        triggers.hertz() * self.size.buffer().count() as f64 * 8.0
+    }
+
+    /// Returns the offered rate over the assigned rate.
+    fn load(&self, kind: TriggerKind) -> Option<f64> {
+        let offered = outcome::rate_of(kind).map(|rate| self.offered(rate));
+        offered.map(|offered| offered / self.arguments.rate.bits_per_second() as f64)
     }
 
     fn run(
@@ -142,39 +198,64 @@ impl<'a> Course<'a> {
         way: Way,
         round: u32,
         load: Option<f64>,
+        messages: u32,
     ) -> Result<(), BenchError> {
-        let underload = load.is_some_and(|load| load < 1.0);
-        let messages = if underload { self.arguments.underload_messages } else { self.arguments.messages };
         // All executors get the same triggers within a round; each round has other triggers.
         let seed = self.arguments.seed.wrapping_add(u64::from(round) - 1);
+        let (shaper, depth) = (candidate.shaper, self.arguments.depth);
         let run = self.runs.len() as u64 + 1;
-        let stream = Stream { run, way, size: self.size, messages, seed };
+        let full_at_start = self.arguments.full_at_start;
+        let stream = Stream { run, way, shaper, depth, full_at_start, size: self.size, messages, seed };
         let of_load = load.map_or_else(String::new, |load| format!(" at load {load:.2}"));
         self.bar.set_message(format!("run {run}: {way} by {}{of_load}, {messages} messages", candidate.name));
-        let (sent, arrivals, time, cpu) = self.transfer(candidate, &stream)?;
-        let with = Circumstances { executor: &candidate.name, round, load, time, cpu };
-        self.runs.push(outcome::outcome(&stream, with, &sent, &arrivals));
+        let done = self.transfer(candidate, &stream)?;
+        for (index, (sent, arrivals)) in done.sent.iter().zip(&done.arrivals).enumerate() {
+            let receiver = index as u32 + 1;
+            let (executor, time, cpu) = (candidate.name.as_str(), done.time, done.cpu);
+            let with = Circumstances { executor, receiver, round, load, time, cpu };
+            self.runs.push(outcome::outcome(&stream, with, sent, arrivals));
+        }
         Ok(())
+    }
+
+    fn local(&self, receiver: usize) -> Result<SocketAddr, BenchError> {
+        let gone = || BenchError::Operator("there is no receiver".to_owned());
+        let connection = self.connections.get(receiver).ok_or_else(gone)?;
+        connection.local().map_err(BenchError::system("the connection"))
+    }
+
+    /// Announces a run to all receivers; returns the paths of its messages.
+    fn announce(&mut self, stream: &Stream) -> Result<Vec<Path>, BenchError> {
+        // A receiver waits at least for five mean intervals before it gives up.
+        let interval = stream.way.kind().and_then(outcome::rate_of).map_or(0.0, Frequency::period_nanos);
+        let patience_ms = 1000 + (interval * 5.0 / 1e6) as u64;
+        let announcement = Announcement { run: stream.run, messages: stream.messages, patience_ms };
+        let mut paths = Vec::new();
+        for receiver in 0..self.connections.len() {
+            let from = SocketAddr::new(self.local(receiver)?.ip(), 0);
+            let connection = &mut self.connections[receiver];
+            let to = connection.announce(announcement).map_err(BenchError::system("the receiver"))?;
+            paths.push(Path { from, to });
+        }
+        Ok(paths)
     }
 
     /// Sends the messages in a separate thread, with real-time scheduling if that is requested and
     /// permitted.
-    fn transfer(
-        &mut self,
-        candidate: &Candidate,
-        stream: &Stream,
-    ) -> Result<(Sent, Arrivals, Duration, Option<Duration>), BenchError> {
+    fn transfer(&mut self, candidate: &Candidate, stream: &Stream) -> Result<Transfer, BenchError> {
         let fault = BenchError::system;
-        let announcement = Announcement { run: stream.run, messages: stream.messages, patience_ms: 1000 };
-        let to = self.connection.announce(announcement).map_err(fault("the receiver"))?;
-        let from = SocketAddr::new(self.connection.local().map_err(fault("the connection"))?.ip(), 0);
+        let paths = self.announce(stream)?;
+        let buckets = match (stream.shaper, stream.way) {
+            (Shaper::Kernel, Way::Shaped(_, rate)) => Some(KernelBuckets::install(&paths, stream, rate)?),
+            _ => None,
+        };
         let executor = candidate.executor.as_ref();
         let ordinary = self.arguments.ordinary_priority;
         let start = Instant::now();
         let sending = std::thread::scope(|scope| {
-            let thread = scope.spawn(move || {
+            let thread = scope.spawn(|| {
                 let promoted = if ordinary { Ok(()) } else { host::run_in_real_time() };
-                let sent = sender::run(stream, executor, from, to);
+                let sent = sender::run(stream, executor, &paths);
                 (promoted, sent, cpu::of_thread())
             });
             thread.join()
@@ -184,34 +265,44 @@ impl<'a> Course<'a> {
         };
         let time = start.elapsed();
         if let Err(error) = promoted {
-            let remark =
-                format!("the sender runs at the priority of other programs, not in real time: {error}");
-            if !self.remarks.contains(&remark) {
-                self.remarks.push(remark);
-            }
+            self.remark(format!(
+                "the sender runs at the priority of other programs, not in real time: {error}"
+            ));
         }
-        let arrivals = self.connection.arrivals().map_err(fault("the receiver"))?;
-        Ok((sent.map_err(fault("sending"))?, arrivals, time, cpu))
+        let mut arrivals = Vec::new();
+        for connection in &mut self.connections {
+            arrivals.push(connection.arrivals().map_err(fault("the receiver"))?);
+        }
+        // Messages may wait in the kernel's buckets until they have arrived.
+        drop(buckets);
+        Ok(Transfer { sent: sent.map_err(fault("sending"))?, arrivals, time, cpu })
     }
 
     fn setting(&self) -> String {
-        let payload = self.arguments.trigger_rate.hertz() * self.size.payload.count() as f64 * 8.0;
+        let fastest = self.arguments.fastest();
+        let payload = fastest.hertz() * self.size.payload.count() as f64 * 8.0;
+        let rates: Vec<String> = self.arguments.rates().iter().map(ToString::to_string).collect();
         format!(
-            "messages of {} payload ({} buffer bytes, {} line bytes); triggers at {}: {:.2} Mbit/s of payload, {:.2} Mbit/s of buffer \
-             bytes, Gaussian sigma {:?}; overload: assigned {} of buffer bytes, {:.2} times that is offered; seed {}; {}",
+            "messages of {} payload ({} buffer bytes, {} line bytes); triggers at {}: at most {:.2} Mbit/s of payload, {:.2} Mbit/s of \
+             buffer bytes, Gaussian sigma {:?}; overload: assigned {} of buffer bytes, {:.2} times that is offered; the bucket is {} at the \
+             start; seed {}; {}",
             self.size.payload,
             self.size.buffer().count(),
             self.size.line().count(),
-            self.arguments.trigger_rate,
+            rates.join(", "),
             payload / 1e6,
-            self.offered() / 1e6,
+            self.offered(fastest) / 1e6,
             self.arguments.sigma,
             self.arguments.rate,
-            self.offered() / self.arguments.rate.bits_per_second() as f64,
+            self.offered(fastest) / self.arguments.rate.bits_per_second() as f64,
+            if self.arguments.full_at_start { "full" } else { "empty" },
             self.arguments.seed,
-            match self.arguments.send_to {
-                Some(to) => format!("to the receiver at {to}"),
-                None => "over loopback".to_owned(),
+            match self.arguments.send_to.as_slice() {
+                [] => format!("over loopback to {} receiver(s)", self.connections.len()),
+                to => format!(
+                    "to the receiver at {}",
+                    to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                ),
             }
         )
     }

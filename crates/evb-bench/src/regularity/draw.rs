@@ -1,7 +1,10 @@
 //! The figure of the study.
 
+use evb_core::units::Frequency;
+
 use super::{
-    judged::{Study, departure_variation},
+    atlas::BINS as BINS_OF_PANELS,
+    judged::{Panel, Study, departure_variation},
     outcome::RunOutcome,
 };
 use crate::figure::{Axis, Bars, Bins, Chart, Curve, Figure};
@@ -9,14 +12,23 @@ use crate::figure::{Axis, Bars, Bins, Chart, Curve, Figure};
 const BINS: usize = 80;
 
 pub(super) fn figure(study: &Study) -> Figure {
-    let mut figure = Figure::new("Random triggers made regular").columns(2);
-    for verdict in &study.overload {
-        figure = figure.with(histogram(study, &verdict.executor, verdict.trigger));
+    if !study.panels.is_empty() {
+        return panels(study);
+    }
+    let mut figure = Figure::new("Triggers made regular").columns(2);
+    let overload = study.overload.iter().map(|v| (&v.executor, v.trigger, v.trigger_hz, v.receiver));
+    let ticks = study.ticks.iter().map(|v| (&v.executor, v.trigger, v.trigger_hz, v.receiver));
+    let passing = study.passing.iter().map(|v| (&v.executor, v.trigger, v.trigger_hz, v.receiver));
+    for (executor, trigger, hertz, receiver) in overload.chain(ticks).chain(passing) {
+        figure = figure.with(histogram(study, &Shown { executor, trigger, hertz, receiver }));
     }
     if !study.underload.is_empty() {
         figure = figure.with(variation(study));
     }
-    figure.with(lateness(study)).note(format!("{}.", study.setting)).note(WHY).note(why_not_hz(study))
+    if !study.overload.is_empty() {
+        figure = figure.with(lateness(study));
+    }
+    figure.note(format!("{}.", study.setting)).note(WHY).note(why_not_hz(study))
 }
 
 const WHY: &str = "Before: the gaps as they come to the receiver when every message leaves as it is triggered. After: the same triggers \
@@ -48,27 +60,66 @@ fn why_not_hz(study: &Study) -> String {
     )
 }
 
-fn histogram(study: &Study, executor: &str, trigger: &str) -> Chart {
-    let gaps = |way: &str, executor: Option<&str>| -> Vec<f64> {
-        let of = |run: &&RunOutcome| {
-            run.way == way
-                && run.trigger == trigger
-                && executor.is_none_or(|executor| run.executor == executor)
-                && run.load.is_none_or(|load| load > 1.0)
-        };
-        study.runs.iter().filter(of).flat_map(|run| run.gaps.iter().map(|gap| gap / 1e3)).collect()
+/// Draws the six histograms of a preset study.
+fn panels(study: &Study) -> Figure {
+    let chart = |panel: &Panel| {
+        let end = panel.low_ms + panel.bin_ms * BINS_OF_PANELS as f64;
+        let bins = |gaps: &[f64], name: &str| Bins::of(name, gaps, panel.low_ms, end, BINS_OF_PANELS);
+        let series = panel.series.iter().map(|series| bins(&series.gaps_ms, &series.name)).collect();
+        let (x, y) = (Axis::linear("Gap between messages at the receiver (ms)"), Axis::log("Gaps in a bin"));
+        let chart = Chart::histogram(x, y, series).titled(panel.title.as_str());
+        panel.marks.iter().fold(chart, |chart, (at, name)| chart.vertical(*at, name.as_str()))
     };
-    let nominal = nominal_ms(study);
-    let end = nominal * 2.5;
+    let figure = Figure::new("The six histograms of the ATLAS pseudo-trigger study").columns(2);
+    let figure = study.panels.iter().map(chart).fold(figure, Figure::with);
+    figure.note(format!("{}.", study.setting)).note(
+        "After Yasu et al. The executors tick:100 and tick:1500 imitate kernels whose timers expire at multiples of 1/HZ only; the others \
+         are evb's. The best round of each is shown.",
+    )
+}
+
+/// The messages of a histogram.
+struct Shown<'a> {
+    executor: &'a str,
+    trigger: &'a str,
+    hertz: Option<f64>,
+    receiver: u32,
+}
+
+fn histogram(study: &Study, shown: &Shown<'_>) -> Chart {
+    let alike = |run: &&RunOutcome| {
+        run.trigger == shown.trigger && run.trigger_hz == shown.hertz && run.receiver == shown.receiver
+    };
+    let is_after = |run: &RunOutcome| {
+        let is_underload = run.trigger == "poisson" && run.load.is_some_and(|load| load < 1.0);
+        run.way == "shaped" && run.executor == shown.executor && !is_underload
+    };
+    let gaps = |of: &dyn Fn(&RunOutcome) -> bool| -> Vec<f64> {
+        let runs = study.runs.iter().filter(alike).filter(|run| of(run));
+        runs.flat_map(|run| run.gaps.iter().map(|gap| gap / 1e3)).collect()
+    };
+    let run = study.runs.iter().filter(alike).find(|run| is_after(run));
+    let nominal = run.and_then(|run| run.expected_gap_us).map_or_else(|| nominal_ms(study), |gap| gap / 1e3);
+    let tick = run.and_then(|run| run.ticks).map_or(0.0, |signs| signs.tick_us / 1e3);
+    let end = (nominal * 2.5).max(tick * 2.0);
+    let below = run.and_then(|run| run.load).is_some_and(|load| load < 1.0);
+    let rate =
+        shown.hertz.and_then(Frequency::from_hertz).map_or_else(String::new, |rate| format!(" at {rate}"));
+    let to = if shown.receiver > 1 { format!(" to receiver {}", shown.receiver) } else { String::new() };
     Chart::histogram(
         Axis::linear("Gap between messages at the receiver (ms)"),
         Axis::log("Gaps in a bin"),
         vec![
-            Bins::of("before", &gaps("unshaped", None), 0.0, end, BINS),
-            Bins::of("after", &gaps("shaped", Some(executor)), 0.0, end, BINS),
+            Bins::of("before", &gaps(&|run| run.way == "unshaped"), 0.0, end, BINS),
+            Bins::of("after", &gaps(&is_after), 0.0, end, BINS),
         ],
     )
-    .titled(format!("{executor}, {trigger} triggers, overload"))
+    .titled(format!(
+        "{}{to}, {} triggers{rate}, {}",
+        shown.executor,
+        shown.trigger,
+        if below { "below the rate" } else { "overload" }
+    ))
     .vertical(nominal, format!("nominal {nominal:.3} ms"))
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use evb_core::{time::Instant, trigger::TriggerKind};
+use evb_core::{time::Instant, trigger::TriggerKind, units::Frequency};
 use evb_net::pacing::Gaps;
 use serde::Serialize;
 
 use super::{
     receiver::Arrivals,
     sender::{Sent, Stream, Way},
+    ticked::TickSigns,
 };
 
 /// Relative difference up to which a gap counts as equal to the nominal gap.
@@ -23,6 +24,10 @@ pub struct RunOutcome {
     pub executor: String,
     /// Name of the trigger's distribution.
     pub trigger: &'static str,
+    /// Mean rate of the triggers in Hz; `None` without triggers.
+    pub trigger_hz: Option<f64>,
+    /// Number of the receiver, from 1.
+    pub receiver: u32,
     /// Number of the round, from 1.
     pub round: u32,
     /// Mean offered rate / assigned rate.
@@ -52,11 +57,18 @@ pub struct RunOutcome {
     pub idle_starts: u64,
     /// Time between messages at the assigned rate.
     pub nominal_us: Option<f64>,
+    /// Gap that regular messages have: the time between messages at the assigned rate, or the
+    /// period of periodic triggers that ask for less.
+    pub expected_gap_us: Option<f64>,
+    /// Number of messages at the start that left faster than the assigned rate, from tokens that
+    /// were there before: gaps below 95 % of the time between messages at the assigned rate, before
+    /// the first gap above.
+    pub ahead_at_start: u64,
     /// Rate from the first arrival to the last, in buffer bytes.
     pub got_bits_per_s: f64,
     /// Gaps at the receiver.
     pub gap_us: Spread,
-    /// Part of the gaps that are within 5 % of the nominal gap.
+    /// Part of the gaps that are within 5 % of the expected gap.
     pub within_5_percent: Option<f64>,
     /// Coefficient of variation of the gaps at the receiver: standard deviation / mean.
     pub variation: Option<f64>,
@@ -69,6 +81,9 @@ pub struct RunOutcome {
     pub late_us: Spread,
     /// Processor time of the sending thread / duration of the run.
     pub cpu: Option<f64>,
+    /// Signs of a timer that expires at ticks; `None` for executors without ticks and for loads
+    /// below 1.
+    pub ticks: Option<TickSigns>,
     /// All gaps in the order of arrival, for histograms.
     #[serde(skip)]
     pub gaps: Vec<f64>,
@@ -112,6 +127,7 @@ pub(super) fn gaps_of(durations: &[Duration]) -> Gaps {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances<'a> {
     pub(super) executor: &'a str,
+    pub(super) receiver: u32,
     pub(super) round: u32,
     pub(super) load: Option<f64>,
     pub(super) time: Duration,
@@ -133,6 +149,11 @@ pub(super) fn outcome(
     let nominal = rate.map(|rate| buffer / rate);
     let times: Vec<Instant> = arrivals.nanos.iter().map(|nanos| Instant::from_nanos(*nanos)).collect();
     let gaps = Gaps::between(&times);
+    let in_order: Vec<f64> = times.windows(2).map(|pair| micros(pair[1].since(pair[0]))).collect();
+    let expected = expected_gap(stream.way, nominal, with.load);
+    let over = with.load.is_some_and(|load| load > 1.0);
+    let signs = |ticks, rate| TickSigns::of(&in_order, ticks, stream.depth_at(rate) / rate);
+    let signs = stream.shaper.ticks().zip(rate).filter(|_| over).map(|(ticks, rate)| signs(ticks, rate));
     let (duplicates, reordered) = disorder(&arrivals.numbers);
     let received = arrivals.numbers.len() as u64 - duplicates;
     let span = times.first().zip(times.last()).map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
@@ -143,6 +164,8 @@ pub(super) fn outcome(
         way,
         executor: with.executor.to_owned(),
         trigger,
+        trigger_hz: stream.way.kind().and_then(rate_of).map(Frequency::hertz),
+        receiver: with.receiver,
         round: with.round,
         load: with.load,
         load_drawn: nominal.filter(|_| !sent.triggers.is_empty()).map(|gap| gap.as_secs_f64() / mean_trigger),
@@ -157,15 +180,44 @@ pub(super) fn outcome(
         queue_peak: sent.queue_peak,
         idle_starts: sent.idle_starts,
         nominal_us: nominal.map(micros),
+        expected_gap_us: expected.map(micros),
+        ahead_at_start: nominal.map_or(0, |nominal| ahead(&in_order, micros(nominal))),
         got_bits_per_s: if span > 0.0 { bits / span } else { 0.0 },
         gap_us: Spread::of(&gaps),
-        within_5_percent: nominal.map(|nominal| gaps.within(nominal, TOLERANCE)),
+        within_5_percent: expected.map(|expected| gaps.within(expected, TOLERANCE)),
         variation: gaps.coefficient_of_variation(),
         variation_ideal: gaps_of(&sent.ideal).coefficient_of_variation(),
         variation_triggers: triggers.coefficient_of_variation(),
         late_us: Spread::of(&gaps_of(&sent.lateness)),
         cpu: with.cpu.map(|cpu| cpu.as_secs_f64() / with.time.as_secs_f64()),
-        gaps: times.windows(2).map(|pair| micros(pair[1].since(pair[0]))).collect(),
+        ticks: signs,
+        gaps: in_order,
+    }
+}
+
+/// Returns the gap that regular messages have.
+fn expected_gap(way: Way, nominal: Option<Duration>, load: Option<f64>) -> Option<Duration> {
+    match way.kind() {
+        Some(TriggerKind::Periodic { rate }) if load.is_none_or(|load| load <= 1.0) => {
+            Some(Duration::from_nanos(rate.period_nanos() as u64))
+        }
+        _ => nominal,
+    }
+}
+
+/// Returns the number of messages that left ahead of the assigned rate at the start.
+pub(super) fn ahead(gaps: &[f64], nominal_us: f64) -> u64 {
+    gaps.iter().take_while(|gap| **gap < nominal_us * (1.0 - TOLERANCE)).count() as u64
+}
+
+pub(super) fn rate_of(kind: TriggerKind) -> Option<Frequency> {
+    match kind {
+        TriggerKind::Poisson { rate }
+        | TriggerKind::Gaussian { rate, .. }
+        | TriggerKind::Periodic { rate }
+        | TriggerKind::Burst { rate, .. }
+        | TriggerKind::OnOff { rate, .. } => Some(rate),
+        TriggerKind::AsFastAsPossible | TriggerKind::External => None,
     }
 }
 

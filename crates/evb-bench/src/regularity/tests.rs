@@ -85,6 +85,8 @@ fn run(
         way,
         executor: "timerfd".into(),
         trigger,
+        trigger_hz: Some(1000.0).filter(|_| trigger != "-"),
+        receiver: 1,
         round: 1,
         load,
         load_drawn: load,
@@ -99,6 +101,8 @@ fn run(
         queue_peak: 1,
         idle_starts: 1,
         nominal_us: Some(1667.2),
+        expected_gap_us: Some(1667.2),
+        ahead_at_start: 0,
         got_bits_per_s: 5e6,
         gap_us: Spread::default(),
         within_5_percent: Some(share),
@@ -107,19 +111,29 @@ fn run(
         variation_triggers: Some(1.0),
         late_us: Spread { p01: 1.0, p50: 20.0, p99: 50.0, max: 90.0 },
         cpu: Some(0.04),
+        ticks: None,
         gaps: vec![1667.0, 1666.0, 1668.0],
     }
 }
 
 fn study(runs: Vec<RunOutcome>) -> Study {
-    let (overload, underload) = judge(&runs);
+    study_of(runs, false)
+}
+
+fn study_of(runs: Vec<RunOutcome>, atlas: bool) -> Study {
+    let verdicts = judge(&runs);
     Study {
         bench: "regularity",
+        study: None,
         setting: "a test".into(),
         tick_us: Some(4000.0),
+        holds: verdicts.hold() && !runs.is_empty(),
+        panels: super::atlas::panels(&runs).into_iter().filter(|_| atlas).collect(),
         runs,
-        overload,
-        underload,
+        overload: verdicts.overload,
+        passing: verdicts.passing,
+        ticks: verdicts.ticks,
+        underload: verdicts.underload,
         remarks: vec!["txtime is left out".into()],
     }
 }
@@ -128,7 +142,7 @@ fn study(runs: Vec<RunOutcome>) -> Study {
 fn the_best_round_counts_and_is_held_against_the_bare_loop() {
     let over = |share| run("shaped", "poisson", Some(1.67), share, 0.1);
     let bare = |share| run("bare", "-", None, share, 0.1);
-    let verdict = |runs: Vec<RunOutcome>| judge(&runs).0[0].clone();
+    let verdict = |runs: Vec<RunOutcome>| judge(&runs).overload[0].clone();
     let good = verdict(vec![bare(0.99), over(0.90), bare(0.97), over(0.985), bare(0.98), over(0.979)]);
     assert!(good.regular && good.no_worse == Some(true), "{good:?}");
     assert_eq!((good.shaped, good.bare), (vec![0.90, 0.985, 0.979], vec![0.99, 0.97, 0.98]));
@@ -145,11 +159,11 @@ fn the_best_round_counts_and_is_held_against_the_bare_loop() {
 #[test]
 fn underload_is_held_against_theory() {
     let under = |variation| run("shaped", "poisson", Some(0.8), 0.0, variation);
-    let (_, good) = judge(&[under(0.9), under(0.62)]);
+    let good = judge(&[under(0.9), under(0.62)]).underload;
     assert!(good[0].agrees && (good[0].theory - 0.6).abs() < 1e-12, "{good:?}");
-    assert!(!judge(&[under(0.67)]).1[0].agrees);
-    assert!(!study(vec![run("shaped", "poisson", Some(0.8), 0.0, 0.67)]).holds());
-    assert!(!study(Vec::new()).holds(), "a study without runs does not hold");
+    assert!(!judge(&[under(0.67)]).underload[0].agrees);
+    assert!(!study(vec![run("shaped", "poisson", Some(0.8), 0.0, 0.67)]).holds);
+    assert!(!study(Vec::new()).holds, "a study without runs does not hold");
 }
 
 #[test]
@@ -160,7 +174,7 @@ fn table_and_figure_say_what_was_found() {
         run("shaped", "poisson", Some(1.67), 0.9912, 0.1),
         run("shaped", "poisson", Some(0.8), 0.0, 0.61),
     ]);
-    assert!(study.holds());
+    assert!(study.holds);
     let page = text::text(&study);
     for part in [
         "99.12 %",
@@ -209,6 +223,14 @@ fn a_run_over_loopback_keeps_to_the_rate_and_accounts_for_every_message() {
 fn what_cannot_be_measured_is_refused() {
     for (line, reason) in [
         ("--rate 8Mbit/s", "at least 1.2"),
+        ("--rate 20Mbit/s --trigger-rates 1kHz,100Hz", "at least 1.2"),
+        ("--rate 8Mbit/s --triggers periodic", "at least 1.2"),
+        ("--rate 8Mbit/s --study atlas", "at least 1.2"),
+        ("--rate 1kbit/s", "raise --rate"),
+        ("--depth 100B", "less than a message"),
+        ("--executors tick:0 --loads 0.5", "no executor `tick:0`"),
+        ("--executors tick:x --loads 0.5", "no executor `tick:x`"),
+        ("--study atlas --executors tick:100", "one of evb's executors"),
         ("--message 9kB", "one packet"),
         ("--message 4B", "one packet"),
         ("--loads 1.0", "below 1"),
@@ -249,4 +271,136 @@ fn the_receiver_counts_strangers_and_survives_them() {
     drop((peer, reader));
     let (first, second) = serving.join().expect("served");
     assert!(first.is_err() && second);
+}
+
+/// Gaps of the given executor as a run over loopback shows them: clumps with 100 ticks a second,
+/// two or three ticks with 1500.
+fn gaps_of_executor(executor: &str) -> Vec<f64> {
+    let cycle: &[f64] = match executor {
+        "tick:100" => &[9_940.0, 12.0, 13.0, 12.0, 12.0, 11.0],
+        "tick:1500" => &[1_340.0, 1_990.0],
+        _ => &[1_667.0, 1_660.0, 1_675.0],
+    };
+    cycle.iter().copied().cycle().take(600).collect()
+}
+
+fn atlas_run(way: &'static str, executor: &str, trigger: &'static str, hertz: f64, share: f64) -> RunOutcome {
+    let load = (way == "shaped").then_some(if hertz < 500.0 { 0.17 } else { 1.67 });
+    let gaps = gaps_of_executor(executor);
+    let hz = executor.strip_prefix("tick:").and_then(|hz| hz.parse().ok());
+    let of = |hz| super::TickSigns::of(&gaps, super::ticks::Ticks::new(hz).expect("ticks"), Duration::ZERO);
+    RunOutcome {
+        executor: executor.into(),
+        trigger_hz: Some(hertz),
+        ticks: hz.map(of),
+        gaps: gaps.clone(),
+        ..run(way, trigger, load, share, 0.1)
+    }
+}
+
+fn atlas_runs() -> Vec<RunOutcome> {
+    vec![
+        atlas_run("unshaped", "at once", "periodic", 100.0, 1.0),
+        atlas_run("shaped", "timerfd", "periodic", 100.0, 1.0),
+        atlas_run("shaped", "tick:100", "periodic", 1000.0, 0.0),
+        atlas_run("shaped", "tick:1500", "periodic", 1000.0, 0.01),
+        atlas_run("shaped", "timerfd", "periodic", 1000.0, 0.995),
+        atlas_run("unshaped", "at once", "gaussian", 1000.0, 0.1),
+        atlas_run("shaped", "tick:1500", "gaussian", 1000.0, 0.01),
+        atlas_run("shaped", "timerfd", "gaussian", 1000.0, 0.99),
+    ]
+}
+
+#[test]
+fn the_atlas_study_expects_ticks_to_fail_and_evb_to_pass() {
+    let good = study_of(atlas_runs(), true);
+    assert!(good.holds, "{good:#?}");
+    assert_eq!((good.overload.len(), good.passing.len(), good.ticks.len()), (2, 1, 3));
+    assert!(good.ticks.iter().all(|verdict| verdict.fails_regularity && verdict.behaves));
+    assert!(good.ticks[0].clumped_at_ticks && good.ticks[0].clumps_expected && good.ticks[1].on_ticks);
+    let hundred = super::ticks::Ticks::new(100).expect("ticks");
+    let even = super::TickSigns::of(&[1667.0; 600], hundred, Duration::ZERO);
+    // Each of these runs is not as expected: regular ticks, ticks without clumps, an irregular
+    // executor of evb's, periodic triggers that do not pass unchanged.
+    for (place, run) in [
+        (2, atlas_run("shaped", "tick:100", "periodic", 1000.0, 0.99)),
+        (2, RunOutcome { ticks: Some(even), ..atlas_run("shaped", "tick:100", "periodic", 1000.0, 0.0) }),
+        (4, atlas_run("shaped", "timerfd", "periodic", 1000.0, 0.97)),
+        (1, atlas_run("shaped", "timerfd", "periodic", 100.0, 0.97)),
+    ] {
+        let mut runs = atlas_runs();
+        runs[place] = run;
+        let broken = study_of(runs, true);
+        assert!(!broken.holds, "run {place}: {broken:#?}");
+    }
+}
+
+#[test]
+fn the_atlas_study_shows_six_histograms_and_says_what_is_expected() {
+    let study = study_of(atlas_runs(), true);
+    let names: Vec<Vec<&str>> = study
+        .panels
+        .iter()
+        .map(|panel| panel.series.iter().map(|series| series.name.as_str()).collect())
+        .collect();
+    let expected: [&[&str]; 6] = [
+        &["not shaped"],
+        &["timerfd"],
+        &["tick:100", "timerfd"],
+        &["tick:1500", "timerfd"],
+        &["not shaped"],
+        &["tick:1500", "timerfd"],
+    ];
+    assert_eq!(names, expected);
+    let page = text::text(&study);
+    for part in [
+        "clumps of 6.0 messages every 10.000 ms",
+        "fails the 98 %, as is expected of ticks",
+        "of the gaps are multiples of 666.7 µs within 66.7 µs",
+        "below the rate: 100.00 % of the gaps stay as they are",
+        "All verdicts are as expected.",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    let svg = draw::figure(&study).svg().expect("drawn");
+    let places: Vec<usize> = (1..=6)
+        .map(|number| svg.find(&format!("{number}: ")).unwrap_or_else(|| panic!("no histogram {number}")))
+        .collect();
+    assert!(places.is_sorted(), "the histograms are in the order of the paper");
+}
+
+#[test]
+fn tokens_of_the_start_are_counted() {
+    use super::outcome::ahead;
+    assert_eq!(ahead(&[1000.0, 1000.0, 1667.0, 1000.0], 1667.2), 2);
+    assert_eq!(ahead(&[1660.0, 10.0], 1667.2), 0);
+}
+
+#[test]
+fn every_one_of_three_receivers_gets_and_judges_all_messages() {
+    let line = "--executors timerfd,tick:100 --triggers periodic --receivers 3 --rounds 1 --messages 60 \
+                --ordinary-priority --full-at-start";
+    let study = measure(&arguments(line)).expect("measured");
+    // One unshaped run, a bare loop, and a run of each executor, with three outcomes each.
+    assert_eq!(study.runs.len(), 4 * 3);
+    for run in &study.runs {
+        assert_eq!((run.sent, run.received, run.lost, run.foreign), (60, 60, 0, 0), "{run:?}");
+    }
+    let receivers = |numbers: Vec<u32>| assert_eq!(numbers, [1, 2, 3]);
+    receivers(study.overload.iter().map(|verdict| verdict.receiver).collect());
+    receivers(study.ticks.iter().map(|verdict| verdict.receiver).collect());
+    // Even if every timer is late, no more tokens come than the rate and a full bucket allow.
+    for run in study.runs.iter().filter(|run| run.way == "shaped") {
+        let (took, nominal) = (run.gaps.iter().sum::<f64>(), run.nominal_us.expect("shaped"));
+        assert!(took >= nominal * (59.0 - 8.0), "{took} µs by {}", run.executor);
+    }
+}
+
+#[test]
+fn a_receiver_that_cannot_be_reached_is_the_operators_matter() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let closed = closed.expect("a port");
+    let refused = measure(&arguments(&format!("--send-to {closed} --rounds 1"))).expect_err("unreachable");
+    assert!(matches!(&refused, super::BenchError::Operator(_)), "{refused:?}");
+    assert!(refused.to_string().contains("start one there with --listen"), "{refused}");
 }

@@ -46,7 +46,7 @@ fn options_that_do_not_fit_are_refused_with_a_reason() {
     for (line, reason) in [
         ("--rate 0Hz", "above zero"),
         ("--rate 0", "for example \"1 kHz\""),
-        ("--rate 2GHz", "above 1000 MHz"),
+        ("--rate 2000MHz", "above 1000 MHz"),
         ("--rate 1kHz --kind gaussian", "needs --sigma"),
         ("--rate 1kHz --kind burst", "needs --burst"),
         ("--rate 1kHz --sigma 1us", "--sigma does not belong to --kind periodic"),
