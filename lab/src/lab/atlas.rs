@@ -38,8 +38,8 @@ const JOINED: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_millis(300);
 /// Least event rate as a share of the rate of the triggers.
 const KEPT: f64 = 0.98;
-/// Time from the last trigger to the end of the run, in seconds. The run ends by its duration, since
-/// a number of events would never be reached if a trigger was inhibited.
+/// Time from the last trigger to the end of the run, in seconds. The run ends by its duration,
+/// since a number of events would never be reached if a trigger was inhibited.
 const TAIL: f64 = 3.0;
 
 #[derive(Args)]
