@@ -130,8 +130,6 @@ pub(crate) struct System {
     pub(crate) knows_trunks: bool,
     /// Additional lines of `[network]` in evbd's configuration.
     pub(crate) more_network: String,
-    /// Number of events after which the run ends, instead of its duration.
-    pub(crate) events: Option<u64>,
     /// Filter and event files of the builders; with `None`, builders discard all events.
     pub(crate) third_level: Option<ThirdLevel>,
 }
@@ -160,7 +158,6 @@ impl System {
             more_shaping: String::new(),
             knows_trunks: true,
             more_network: String::new(),
-            events: None,
             third_level: None,
         }
     }
@@ -216,11 +213,6 @@ impl System {
         Self { more_network: format!("{lines}\n"), ..self }
     }
 
-    /// Ends the run after this number of events.
-    pub(crate) fn events(self, events: u64) -> Self {
-        Self { events: Some(events), ..self }
-    }
-
     pub(crate) fn third_level(self, third_level: ThirdLevel) -> Self {
         Self { third_level: Some(third_level), ..self }
     }
@@ -274,7 +266,7 @@ impl System {
                 events.map(|events| format!("events = {events}")).unwrap_or_default(),
                 format!("journal = \"{}\"\n", journal.display()),
             ),
-            None => (self.length(seconds), String::new()),
+            None => (format!("duration = \"{seconds} s\""), String::new()),
         };
         let security = match &self.key {
             Some(key) => format!("mode = \"psk\"\nkey_file = \"{}\"", key.display()),
@@ -298,14 +290,6 @@ impl System {
         );
         self.write_roles(&mut toml, shape)?;
         Ok(toml)
-    }
-
-    /// Returns the line of `[run]` that states when the run ends.
-    fn length(&self, seconds: f64) -> String {
-        match self.events {
-            Some(events) => format!("events = {events}"),
-            None => format!("duration = \"{seconds} s\""),
-        }
     }
 
     /// Writes the sections of all sources and builders.
