@@ -57,7 +57,7 @@ pub enum BenchCommand {
     /// the response and the number of outstanding requests (the tests of Nomachi et al.).
     Request(request::RequestArguments),
     /// Memory bandwidth of this host, and the part of it that is lost beside a shaper that wakes up
-    /// many times a second (the KEK study of quality of service, Yasu et al.).
+    /// many times a second (the studies of Yasu et al. at KEK and for ATLAS).
     Memory(memory::MemoryArguments),
 }
 

@@ -1,9 +1,9 @@
 //! `evbd bench memory`: measures the memory bandwidth of this host, and the part of it that is lost
 //! beside a shaper that wakes up many times a second.
 //!
-//! The benchmark repeats the memory tests of the KEK study of quality of service (Yasu et al.): an
-//! event builder copies every byte several times, so that memory may limit it before the network
-//! does, and each wake-up of a shaper takes time from the copies.
+//! The benchmark follows two studies of Yasu et al.: the KEK study of quality of service measured
+//! copies, because an event builder copies every byte several times, and the study for ATLAS
+//! measured the bandwidth that 1500 instead of 100 timer interrupts per second take from copies.
 
 mod arrays;
 mod shaper;
