@@ -1,6 +1,8 @@
 //! Raw streams that meet in two switches, in the patterns of the RCNP study: independent streams, a
 //! mesh, two streams to one builder, and a third stream beside these.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 
 use super::{
@@ -25,14 +27,24 @@ const TIMES: f64 = 2.0;
 /// A traffic pattern of the study.
 struct Pattern {
     name: &'static str,
+    /// Largest relative difference of a stream from its expected rate; `None` if single streams are
+    /// only noted.
+    tolerance: Option<f64>,
     /// Sources and builders of the streams, each with the rate of the study in Mbit/s.
     streams: &'static [(u16, u16, f64)],
 }
 
 const PATTERNS: [Pattern; 4] = [
-    Pattern { name: "independent", streams: &[(1, 1, ATM), (2, 2, ATM), (3, 3, ATM), (4, 4, ATM)] },
+    Pattern {
+        name: "independent",
+        tolerance: Some(RAW),
+        streams: &[(1, 1, ATM), (2, 2, ATM), (3, 3, ATM), (4, 4, ATM)],
+    },
     Pattern {
         name: "mesh",
+        // The study's switch gave each connection an equal share by credits. On Ethernet, TCP alone
+        // divides a port, and not evenly.
+        tolerance: None,
         streams: &[
             (1, 1, ATM / 4.0),
             (1, 2, ATM / 4.0),
@@ -52,8 +64,12 @@ const PATTERNS: [Pattern; 4] = [
             (4, 4, ATM / 4.0),
         ],
     },
-    Pattern { name: "merging", streams: &[(1, 1, ATM / 2.0), (2, 1, ATM / 2.0)] },
-    Pattern { name: "neighbour", streams: &[(1, 1, ATM / 2.0), (2, 1, ATM / 2.0), (3, 2, ATM)] },
+    Pattern { name: "merging", tolerance: Some(RAW), streams: &[(1, 1, ATM / 2.0), (2, 1, ATM / 2.0)] },
+    Pattern {
+        name: "neighbour",
+        tolerance: Some(RAW),
+        streams: &[(1, 1, ATM / 2.0), (2, 1, ATM / 2.0), (3, 2, ATM)],
+    },
 ];
 
 fn shape() -> Shape {
@@ -96,8 +112,26 @@ fn one(bench: &Bench, network: &Network, report: &mut Report, pattern: &Pattern)
         .collect();
     println!("{} raw, Mbit/s of each stream: {got:.1?}", pattern.name);
     let off = shares.iter().map(|share| furthest(&[share.got], share.expected)).fold(0.0, f64::max);
-    report.holds_timed(&format!("{} raw: furthest stream", pattern.name), off, Bound::AtMost(RAW));
+    let what = format!("{} raw: furthest stream", pattern.name);
+    match pattern.tolerance {
+        Some(tolerance) => report.holds_timed(&what, off, Bound::AtMost(tolerance)),
+        None => report.note(format!("{what}: {off:.3} of its share (not judged)")),
+    }
+    let off = by_builder(pattern, &shares).into_iter().map(|(got, all)| furthest(&[got], all));
+    let off = off.fold(0.0, f64::max);
+    report.holds_timed(&format!("{} raw: furthest builder", pattern.name), off, Bound::AtMost(RAW));
     Ok(shares)
+}
+
+/// Returns the measured and the expected rate of all streams to each builder.
+fn by_builder(pattern: &Pattern, shares: &[Share]) -> Vec<(f64, f64)> {
+    let mut sums: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
+    for ((_, to, _), share) in pattern.streams.iter().zip(shares) {
+        let (got, expected) = sums.entry(*to).or_default();
+        *got += share.got;
+        *expected += share.expected;
+    }
+    sums.into_values().collect()
 }
 
 #[cfg(test)]

@@ -19,3 +19,23 @@ fn no_link_carries_more_than_a_full_stream() {
 fn the_trunk_carries_all_ports() {
     assert!(TRUNK.rate >= RATE * u64::from(shape().builders));
 }
+
+#[test]
+fn a_builder_has_the_sum_of_its_streams() {
+    let share = |got, expected| Share {
+        case: String::new(),
+        way: "raw",
+        of: String::new(),
+        paper: None,
+        expected,
+        got,
+        simulated: None,
+    };
+    let pattern = Pattern {
+        name: "two and one",
+        tolerance: Some(RAW),
+        streams: &[(1, 1, 1.0), (2, 2, 1.0), (3, 1, 1.0)],
+    };
+    let sums = by_builder(&pattern, &[share(30.0, 40.0), share(7.0, 8.0), share(50.0, 40.0)]);
+    assert_eq!(sums, [(80.0, 80.0), (7.0, 8.0)]);
+}
