@@ -29,6 +29,11 @@ use crate::output::BenchError;
 /// Longest time for the connection to the far end.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// Shortest and longest duration of a measurement in seconds.
+const SHORTEST: f64 = 0.05;
+const LONGEST: f64 = 600.0;
+const LONGEST_WARM_UP: Duration = Duration::from_secs(60);
+
 /// Arguments that choose the far end of a measurement.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct Ends {
@@ -38,6 +43,24 @@ pub(super) struct Ends {
     /// Measure with another host, where the same command runs with --listen.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) send_to: Option<SocketAddr>,
+}
+
+impl Ends {
+    /// Returns the host of the far end; `None` if it is a thread of this process.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.send_to.map(|to| to.ip())
+    }
+}
+
+/// Refuses durations of a measurement and of its warm-up with which nothing can be measured.
+pub(super) fn check_span(seconds: f64, warm_up: Duration) -> Result<(), BenchError> {
+    if !(SHORTEST..=LONGEST).contains(&seconds) {
+        return Err(BenchError::Operator(format!("--seconds is {SHORTEST} to {LONGEST}, not {seconds}")));
+    }
+    if warm_up > LONGEST_WARM_UP {
+        return Err(BenchError::Operator(format!("--warm-up is at most one minute, not {warm_up:?}")));
+    }
+    Ok(())
 }
 
 /// A transport protocol.

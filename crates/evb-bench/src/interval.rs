@@ -54,6 +54,23 @@ impl Repetition {
         Ok(())
     }
 
+    /// Measures until the interval of the runs' `rate` is narrow enough, or the number of
+    /// repetitions is reached. Returns the interval and all runs.
+    pub(super) fn runs<R, E>(
+        &self,
+        rate: impl Fn(&R) -> f64,
+        mut measure: impl FnMut(u32) -> Result<R, E>,
+    ) -> Result<(Interval, Vec<R>), E> {
+        let mut runs = Vec::new();
+        let interval = self.run(|number| {
+            let run = measure(number)?;
+            let sample = rate(&run);
+            runs.push(run);
+            Ok(sample)
+        })?;
+        Ok((interval, runs))
+    }
+
     /// Measures until the interval is narrow enough, or the number of repetitions is reached.
     pub(super) fn run<E>(&self, mut measure: impl FnMut(u32) -> Result<f64, E>) -> Result<Interval, E> {
         let mut samples = Vec::new();

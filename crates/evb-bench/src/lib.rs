@@ -7,6 +7,7 @@ mod output;
 mod cpu;
 mod interval;
 mod window;
+mod lines;
 mod ends;
 mod builder;
 pub mod modes;

@@ -13,17 +13,16 @@ mod tests;
 
 use std::{process::ExitCode, thread, time::Duration};
 
-use evb_core::units::{Bytes, Frequency, UnitError, parse_duration};
+use evb_core::units::{Bytes, Frequency, parse_duration};
 use evb_host::cores;
 use evb_net::host;
-use indicatif::ProgressBar;
 
 pub use point::{MemoryLoss, MemoryPoint, MemoryTable};
 
 use self::arrays::{Arrays, Kernel};
 use crate::{
     interval::Interval,
-    output::{BenchError, OutputArguments, failed},
+    output::{self, BenchError, OutputArguments, failed},
 };
 
 /// Arguments of `evbd bench memory`.
@@ -33,7 +32,7 @@ pub struct MemoryArguments {
     #[arg(long, value_delimiter = ',', default_value = "4 MB,8 MB,16 MB,32 MB")]
     sizes: Vec<Bytes>,
     /// Frequencies at which the shaper wakes up.
-    #[arg(long, value_delimiter = ',', default_value = "100 Hz,1500 Hz,10 kHz", value_parser = frequency)]
+    #[arg(long, value_delimiter = ',', default_value = "100 Hz,1500 Hz,10 kHz")]
     wakes: Vec<Frequency>,
     /// Number of pairs of rounds, of which one is idle and one beside the shaper.
     #[arg(long, default_value_t = 30)]
@@ -49,10 +48,6 @@ pub struct MemoryArguments {
     core: Option<usize>,
     #[command(flatten)]
     output: OutputArguments,
-}
-
-fn frequency(text: &str) -> Result<Frequency, String> {
-    text.parse().map_err(|error: UnitError| error.to_string())
 }
 
 /// Largest array.
@@ -85,8 +80,7 @@ fn course(arguments: &MemoryArguments, core: usize) -> Result<MemoryTable, Bench
     host::pin_to_core(core).map_err(|error| {
         BenchError::Operator(format!("cannot run on core {core}: {error}; choose another --core"))
     })?;
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = output::spinner();
     let mut table = MemoryTable::new(arguments.pairs, arguments.round, arguments.confidence, core);
     for size in &arguments.sizes {
         let mut arrays = Arrays::new(*size);

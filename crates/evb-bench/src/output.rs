@@ -4,9 +4,11 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{figure::FigureError, machine::Machine};
@@ -49,6 +51,13 @@ impl BenchError {
 pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
     eprintln!("error: {error}");
     if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
+}
+
+/// Returns the line on the terminal that tells the progress of a long measurement.
+pub(super) fn spinner() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 /// A result as JSON: its own keys, and the machine of the measurement.

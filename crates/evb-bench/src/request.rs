@@ -15,18 +15,17 @@ mod tests;
 use std::{process::ExitCode, time::Duration};
 
 use evb_core::units::{Bytes, parse_duration};
-use indicatif::ProgressBar;
 
 pub use point::{RequestPoint, RequestTable};
 
 use self::{
-    client::{Case, Client},
+    client::{Case, Client, Run},
     wire::LARGEST_RESPONSE,
 };
 use crate::{
     ends::{self, Ends, LARGEST_DATAGRAM, Transport},
     interval::Repetition,
-    output::{BenchError, OutputArguments, failed},
+    output::{self, BenchError, OutputArguments, failed},
 };
 
 /// Arguments of `evbd bench request`.
@@ -58,8 +57,6 @@ pub struct RequestArguments {
     output: OutputArguments,
 }
 
-/// Longest duration of a measurement in seconds.
-const LONGEST: f64 = 600.0;
 /// Largest number of outstanding requests.
 const MOST_OUTSTANDING: usize = 1024;
 
@@ -68,8 +65,9 @@ pub(super) fn main(arguments: &RequestArguments) -> ExitCode {
     let done = match arguments.ends.listen {
         Some(at) => ends::listen(at, wire::BENCH, server::serve).map(|never| match never {}),
         None => measure(arguments).and_then(|table| {
-            let peer = arguments.ends.send_to.map(|to| to.ip());
-            arguments.output.publish_with(peer, &table, &table.text(), || table.figure().svg())
+            arguments
+                .output
+                .publish_with(arguments.ends.peer(), &table, &table.text(), || table.figure().svg())
         }),
     };
     match done {
@@ -80,22 +78,17 @@ pub(super) fn main(arguments: &RequestArguments) -> ExitCode {
 
 fn measure(arguments: &RequestArguments) -> Result<RequestTable, BenchError> {
     check(arguments)?;
-    let limit = ends::datagram_limit(arguments.ends.send_to.map(|to| to.ip()));
+    let limit = ends::datagram_limit(arguments.ends.peer());
     let (cases, remarks) = cases(arguments, limit);
     ends::measure(arguments.ends.send_to, wire::BENCH, server::serve, |dialogue| {
         let mut client = Client::new(dialogue, arguments);
         let mut table = RequestTable::new(setting(arguments), remarks);
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let bar = output::spinner();
         for (number, case) in cases.iter().enumerate() {
-            let mut runs = Vec::new();
-            let rate = arguments.repetition.run(|repeat| {
-                let at = format!("point {} of {}", number + 1, cases.len());
-                bar.set_message(format!("{at}: {case}, measurement {repeat}"));
-                let run = client.run(case)?;
-                let rate = run.per_s();
-                runs.push(run);
-                Ok::<f64, BenchError>(rate)
+            let at = format!("point {} of {}: {case}", number + 1, cases.len());
+            let (rate, runs) = arguments.repetition.runs(Run::per_s, |repeat| {
+                bar.set_message(format!("{at}, measurement {repeat}"));
+                client.run(case)
             })?;
             table.points.push(RequestPoint::new(case, rate, &runs));
         }
@@ -157,12 +150,7 @@ fn setting(arguments: &RequestArguments) -> String {
 fn check(arguments: &RequestArguments) -> Result<(), BenchError> {
     let refuse = |reason: String| Err(BenchError::Operator(reason));
     arguments.repetition.check()?;
-    if !(arguments.seconds >= 0.05 && arguments.seconds <= LONGEST) {
-        return refuse(format!("--seconds is 0.05 to {LONGEST}, not {}", arguments.seconds));
-    }
-    if arguments.warm_up > Duration::from_secs(60) {
-        return refuse(format!("--warm-up is at most one minute, not {:?}", arguments.warm_up));
-    }
+    ends::check_span(arguments.seconds, arguments.warm_up)?;
     if !(Duration::from_millis(1)..=Duration::from_secs(10)).contains(&arguments.timeout) {
         return refuse(format!("--timeout is 1 ms to 10 s, not {:?}", arguments.timeout));
     }

@@ -22,7 +22,7 @@ use self::{
     point::point,
     system::{Keeper, Load, Shape, run},
 };
-use super::output::{BenchError, OutputArguments, failed};
+use super::output::{self, BenchError, OutputArguments, failed};
 use crate::run::{RunError, RunSystem};
 
 /// Arguments of `evbd bench shaping`.
@@ -73,18 +73,12 @@ fn measure(arguments: &ShapingArguments, run: RunSystem) -> Result<ShapingTable,
         return Err(BenchError::Operator("a point is measured at least once, for at least 100 ms".into()));
     }
     let table = ShapingTable::new(arguments.duration, arguments.runs);
-    let mut course = Course { arguments, table, working: None, bar: bar(), run };
+    let mut course = Course { arguments, table, working: None, bar: output::spinner(), run };
     for shape in &arguments.shapes {
         course.shape(*shape)?;
     }
     course.bar.finish_and_clear();
     Ok(course.table)
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 struct Course<'a> {

@@ -17,20 +17,18 @@ mod tests;
 use std::{process::ExitCode, time::Duration};
 
 use evb_core::units::{Bytes, parse_duration};
-use indicatif::ProgressBar;
 
 pub use point::{StreamPoint, StreamTable};
 
 use self::{
     coalescing::{Coalescer, Times},
-    plan::Case,
-    sender::Sender,
+    sender::{Run, Sender},
 };
 use crate::{
     ends::{self, Ends, Transport},
     interval::Repetition,
     machine,
-    output::{BenchError, OutputArguments, failed},
+    output::{self, BenchError, OutputArguments, failed},
 };
 
 /// Arguments of `evbd bench stream`.
@@ -73,16 +71,14 @@ pub struct StreamArguments {
     output: OutputArguments,
 }
 
-/// Longest duration of a measurement in seconds.
-const LONGEST: f64 = 600.0;
-
 /// Runs the benchmark, or only its receiving end if `--listen` is given.
 pub(super) fn main(arguments: &StreamArguments) -> ExitCode {
     let done = match arguments.ends.listen {
         Some(at) => ends::listen(at, wire::BENCH, receiver::serve).map(|never| match never {}),
         None => measure(arguments).and_then(|table| {
-            let peer = arguments.ends.send_to.map(|to| to.ip());
-            arguments.output.publish_with(peer, &table, &table.text(), || table.figure().svg())
+            arguments
+                .output
+                .publish_with(arguments.ends.peer(), &table, &table.text(), || table.figure().svg())
         }),
     };
     match done {
@@ -93,7 +89,7 @@ pub(super) fn main(arguments: &StreamArguments) -> ExitCode {
 
 fn measure(arguments: &StreamArguments) -> Result<StreamTable, BenchError> {
     check(arguments)?;
-    let peer = arguments.ends.send_to.map(|to| to.ip());
+    let peer = arguments.ends.peer();
     let mut coalescer = match arguments.coalescing.is_empty() {
         true => None,
         false => Some(Coalescer::of(machine::device(peer))?),
@@ -109,37 +105,21 @@ fn measure(arguments: &StreamArguments) -> Result<StreamTable, BenchError> {
     ends::measure(arguments.ends.send_to, wire::BENCH, receiver::serve, |dialogue| {
         let mut sender = Sender::new(dialogue, arguments);
         let mut table = StreamTable::new(setting(arguments), remarks);
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let bar = output::spinner();
         for (number, case) in cases.iter().enumerate() {
             let at = format!("point {} of {}: {case}", number + 1, cases.len());
             if let Some((coalescer, times)) = coalescer.as_mut().zip(case.coalescing) {
                 coalescer.set(times)?;
             }
-            table.add(point(arguments, &mut sender, case, |repeat| {
+            let (rate, runs) = arguments.repetition.runs(Run::bits_per_s, |repeat| {
                 bar.set_message(format!("{at}, measurement {repeat}"));
-            })?);
+                sender.run(case)
+            })?;
+            table.add(StreamPoint::new(case, rate, &runs));
         }
         bar.finish_and_clear();
         Ok(table)
     })
-}
-
-fn point(
-    arguments: &StreamArguments,
-    sender: &mut Sender,
-    case: &Case,
-    mut progress: impl FnMut(u32),
-) -> Result<StreamPoint, BenchError> {
-    let mut runs = Vec::new();
-    let rate = arguments.repetition.run(|repeat| {
-        progress(repeat);
-        let run = sender.run(case)?;
-        let rate = run.bits_per_s();
-        runs.push(run);
-        Ok::<f64, BenchError>(rate)
-    })?;
-    Ok(StreamPoint::new(case, rate, &runs))
 }
 
 fn setting(arguments: &StreamArguments) -> String {
@@ -156,12 +136,7 @@ fn setting(arguments: &StreamArguments) -> String {
 fn check(arguments: &StreamArguments) -> Result<(), BenchError> {
     let refuse = |reason: String| Err(BenchError::Operator(reason));
     arguments.repetition.check()?;
-    if !(arguments.seconds >= 0.05 && arguments.seconds <= LONGEST) {
-        return refuse(format!("--seconds is 0.05 to {LONGEST}, not {}", arguments.seconds));
-    }
-    if arguments.warm_up > Duration::from_secs(60) {
-        return refuse(format!("--warm-up is at most one minute, not {:?}", arguments.warm_up));
-    }
+    ends::check_span(arguments.seconds, arguments.warm_up)?;
     let bad = |record: &&Bytes| record.count() == 0 || **record > wire::LARGEST_RECORD;
     if let Some(record) = arguments.records.iter().find(bad) {
         return refuse(format!("--records are 1 B to {}, not {record}", wire::LARGEST_RECORD));

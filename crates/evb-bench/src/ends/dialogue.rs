@@ -1,12 +1,14 @@
 //! The connection by which the two ends agree on each run.
 
 use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufReader},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::lines;
 
 /// Longest wait for the other end's next line, apart from the duration of a run.
 pub(super) const GREETING: Duration = Duration::from_secs(5);
@@ -75,21 +77,14 @@ impl Dialogue {
 
     /// Sends a line.
     pub(crate) fn say(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let mut line = serde_json::to_string(value)?;
-        line.push('\n');
-        self.writer.write_all(line.as_bytes())
+        lines::write(&mut self.writer, value)
     }
 
     /// Waits for a line of the peer for at most `patience`; returns `None` if the peer has closed
     /// the connection.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> io::Result<Option<T>> {
         self.writer.set_read_timeout(Some(patience))?;
-        let mut line = Vec::new();
-        (&mut self.reader).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(serde_json::from_slice(&line)?))
+        lines::read(&mut self.reader, LONGEST_LINE)
     }
 
     /// Waits for a line that must come.

@@ -50,6 +50,15 @@ fn a_point_is_repeated_until_it_is_known_or_ten_times() {
 }
 
 #[test]
+fn a_point_is_repeated_exactly_until_its_interval_is_narrow() {
+    // The half width is 2.72 after five measurements, and 2.30 after six.
+    let sample = |run: &u32| if run.is_multiple_of(2) { 102.0 } else { 98.0 };
+    let (interval, runs) = NETPERF.runs(sample, Ok::<_, ()>).expect("measured");
+    assert_eq!((runs, interval.converged), (vec![1, 2, 3, 4, 5, 6], Some(true)));
+    assert_eq!(interval.samples, [98.0, 102.0, 98.0, 102.0, 98.0, 102.0]);
+}
+
+#[test]
 fn nonsense_is_refused() {
     assert_eq!(part("2.5%"), Ok(0.025));
     assert_eq!(part("0.05"), Ok(0.05));

@@ -24,7 +24,10 @@ use super::{
     sender::{self, Path, Sent, Shaper, Stream, Way},
     ticked::ON_TICKS,
 };
-use crate::{cpu, output::BenchError};
+use crate::{
+    cpu,
+    output::{self, BenchError},
+};
 
 /// A study in progress, with its connections to the receivers.
 pub(super) struct Course<'a> {
@@ -55,8 +58,7 @@ impl<'a> Course<'a> {
             })?);
         }
         let size = MessageSize::new(arguments.message, to.iter().any(SocketAddr::is_ipv6));
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        let bar = output::spinner();
         Ok(Self { arguments, connections, size, runs: Vec::new(), remarks: Vec::new(), bar })
     }
 
@@ -298,7 +300,8 @@ impl<'a> Course<'a> {
             if self.arguments.full_at_start { "full" } else { "empty" },
             self.arguments.seed,
             match self.arguments.send_to.as_slice() {
-                [] => format!("over loopback to {} receiver(s)", self.connections.len()),
+                [] if self.connections.len() == 1 => "over loopback to one receiver".to_owned(),
+                [] => format!("over loopback to {} receivers", self.connections.len()),
                 to => format!(
                     "to the receiver at {}",
                     to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

@@ -186,12 +186,7 @@ pub(super) fn judge(runs: &[RunOutcome]) -> Verdicts {
 }
 
 fn note_overload(verdicts: &mut Vec<OverloadVerdict>, run: &RunOutcome, runs: &[RunOutcome]) {
-    let known = verdicts.iter_mut().find(|v| {
-        v.executor == run.executor
-            && v.trigger == run.trigger
-            && v.trigger_hz == run.trigger_hz
-            && v.receiver == run.receiver
-    });
+    let known = verdicts.iter_mut().find(|v| run.is_of(&v.executor, v.trigger, v.trigger_hz, v.receiver));
     if let Some(verdict) = known {
         verdict.shaped.extend(run.within_5_percent);
         return;
@@ -211,12 +206,7 @@ fn note_overload(verdicts: &mut Vec<OverloadVerdict>, run: &RunOutcome, runs: &[
 }
 
 fn note_ticks(verdicts: &mut Vec<TickVerdict>, run: &RunOutcome) {
-    let known = verdicts.iter_mut().find(|v| {
-        v.executor == run.executor
-            && v.trigger == run.trigger
-            && v.trigger_hz == run.trigger_hz
-            && v.receiver == run.receiver
-    });
+    let known = verdicts.iter_mut().find(|v| run.is_of(&v.executor, v.trigger, v.trigger_hz, v.receiver));
     if let Some(verdict) = known {
         verdict.shaped.extend(run.within_5_percent);
         verdict.signs.extend(run.ticks);

@@ -89,6 +89,22 @@ pub struct RunOutcome {
     pub gaps: Vec<f64>,
 }
 
+impl RunOutcome {
+    /// Returns true if the run belongs to the case that a verdict is about.
+    pub(super) fn is_of(
+        &self,
+        executor: &str,
+        trigger: &str,
+        trigger_hz: Option<f64>,
+        receiver: u32,
+    ) -> bool {
+        self.executor == executor
+            && self.trigger == trigger
+            && self.trigger_hz == trigger_hz
+            && self.receiver == receiver
+    }
+}
+
 /// Percentiles of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {

@@ -3,16 +3,17 @@
 //! as a thread of this process or as a program on another host.
 
 use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufReader},
     net::{SocketAddr, TcpListener, TcpStream},
     time::Duration,
 };
 
 use evb_core::units::Bytes;
 use evb_net::pacing::GapReceiver;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 use super::message;
+use crate::lines;
 
 /// The largest number of messages of a run; the receiver keeps all arrival times in memory.
 pub(super) const MOST_MESSAGES: u32 = 4_000_000;
@@ -74,11 +75,11 @@ impl Receiver {
         stream.set_nodelay(true)?;
         let mut writer = stream.try_clone()?;
         let mut reader = BufReader::new(stream);
-        while let Some(run) = read_line::<Announcement>(&mut reader)? {
+        while let Some(run) = lines::read::<Announcement>(&mut reader, LONGEST_LINE)? {
             let local = SocketAddr::new(self.address()?.ip(), 0);
             let mut socket = GapReceiver::bind(local, Some(SOCKET_BUFFER))?;
-            write_line(&mut writer, &Ready { port: socket.local_addr()?.port() })?;
-            write_line(&mut writer, &collect(&mut socket, run)?)?;
+            lines::write(&mut writer, &Ready { port: socket.local_addr()?.port() })?;
+            lines::write(&mut writer, &collect(&mut socket, run)?)?;
         }
         Ok(peer)
     }
@@ -126,14 +127,16 @@ impl Connection {
 
     /// Announces a run; returns the address to which its messages must be sent.
     pub(super) fn announce(&mut self, run: Announcement) -> io::Result<SocketAddr> {
-        write_line(&mut self.writer, &run)?;
-        let ready: Ready = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        lines::write(&mut self.writer, &run)?;
+        let ready: Ready =
+            lines::read(&mut self.reader, LONGEST_LINE)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(SocketAddr::new(self.peer.ip(), ready.port))
     }
 
     /// Waits for the end of the run; returns its arrivals.
     pub(super) fn arrivals(&mut self) -> io::Result<Arrivals> {
-        let arrivals: Arrivals = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let arrivals: Arrivals =
+            lines::read(&mut self.reader, LONGEST_LINE)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         if arrivals.numbers.len() == arrivals.nanos.len() {
             Ok(arrivals)
         } else {
@@ -150,17 +153,4 @@ impl Connection {
     pub(super) fn local(&self) -> io::Result<SocketAddr> {
         self.writer.local_addr()
     }
-}
-
-fn write_line(writer: &mut TcpStream, value: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_string(value)?;
-    line.push('\n');
-    writer.write_all(line.as_bytes())
-}
-
-/// Reads a line of JSON; `None` if the connection was closed.
-fn read_line<T: DeserializeOwned>(reader: &mut BufReader<TcpStream>) -> io::Result<Option<T>> {
-    let mut line = String::new();
-    reader.take(LONGEST_LINE).read_line(&mut line)?;
-    if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_str(&line)?)) }
 }

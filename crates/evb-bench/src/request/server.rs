@@ -94,7 +94,7 @@ fn answer_stream(listener: &TcpListener, peer: IpAddr, order: Order) -> io::Resu
 }
 
 /// Answers requests until the run is over; returns their number. Requests with another source
-/// address get no answer, so that nobody can direct responses to a third host.
+/// address get no answer, so that a peer cannot direct responses to a third host.
 fn answer_datagrams(socket: &UdpSocket, peer: IpAddr, order: Order, is_over: &AtomicBool) -> io::Result<u64> {
     socket.set_read_timeout(Some(LOOK))?;
     let mut response = vec![0x5a; order.length as usize];

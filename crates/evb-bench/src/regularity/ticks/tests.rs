@@ -89,7 +89,7 @@ fn gate(hertz: Option<u32>, full: bool) -> Gate {
 fn with_a_hundred_ticks_a_second_messages_leave_in_clumps_of_six() {
     let left = departures(periodic(1000.0), gate(Some(100), false), 3000);
     // The triggers bring ten messages in each tick, and the tokens of a tick are enough for 5.998.
-    // At first, messages find tokens that nobody waited for.
+    // At first, messages find tokens that are left over.
     let steady = &left[30..];
     assert!(steady.iter().all(|at| at.as_nanos() % 10_000_000 == 0), "messages leave at ticks only");
     let clumps = steady.chunk_by(|a, b| a == b).map(<[Instant]>::len).collect::<Vec<_>>();
