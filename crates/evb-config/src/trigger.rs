@@ -137,7 +137,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
             let count = section.need("count", count, "the events of a burst, for example count = 10");
             rate.zip(count).map(|(rate, count)| TriggerConfig::Burst { rate, count })
         }
-        Kind::OnOff => needed_rate(&mut section).and_then(|rate| on_off(&mut section, rate)),
+        Kind::OnOff => needed_rate(&mut section).map(|rate| on_off(&mut section, rate)),
         Kind::AsFastAsPossible => Some(TriggerConfig::AsFastAsPossible),
         Kind::External => {
             let listen = section.endpoint("listen");
@@ -158,15 +158,15 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
 }
 
 /// Reads the keys of `on-off` beside the rate; each has a default.
-fn on_off(section: &mut Section<'_>, rate: Frequency) -> Option<TriggerConfig> {
-    let TriggerKind::OnOff { on, off, shape, streams, .. } = TriggerKind::on_off(rate) else { return None };
-    Some(TriggerConfig::OnOff {
+fn on_off(section: &mut Section<'_>, rate: Frequency) -> TriggerConfig {
+    let streams = section.count("streams", TriggerKind::MOST_STREAMS.into());
+    TriggerConfig::OnOff {
         rate,
-        on: section.duration("on").unwrap_or(on),
-        off: section.duration("off").unwrap_or(off),
-        shape: section.decimal("shape", 1.05..=10.0).unwrap_or(shape),
-        streams: section.count("streams", 1000).and_then(|count| count.try_into().ok()).unwrap_or(streams),
-    })
+        on: section.duration("on").unwrap_or(TriggerKind::USUAL_ON),
+        off: section.duration("off").unwrap_or(TriggerKind::USUAL_OFF),
+        shape: section.decimal("shape", TriggerKind::SHAPES).unwrap_or(TriggerKind::USUAL_SHAPE),
+        streams: streams.and_then(|count| count.try_into().ok()).unwrap_or(TriggerKind::USUAL_STREAMS),
+    }
 }
 
 fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {

@@ -7,7 +7,7 @@ mod on_off;
 #[cfg(test)]
 mod tests;
 
-use core::time::Duration;
+use core::{ops::RangeInclusive, time::Duration};
 
 use on_off::OnOff;
 
@@ -80,11 +80,24 @@ pub enum TriggerKind {
 }
 
 impl TriggerKind {
-    /// Returns [`OnOff`](Self::OnOff) with the usual parameters: 16 streams with the shape 1.5,
-    /// each on for 50 ms and off for 150 ms on average.
+    /// Usual mean time for which a stream of [`OnOff`](Self::OnOff) stays on.
+    pub const USUAL_ON: Duration = Duration::from_millis(50);
+    /// Usual mean time for which a stream stays off.
+    pub const USUAL_OFF: Duration = Duration::from_millis(150);
+    /// Usual shape of the distribution of both times.
+    pub const USUAL_SHAPE: f64 = 1.5;
+    /// Usual number of streams.
+    pub const USUAL_STREAMS: u16 = 16;
+    /// Range of the shape: times of a smaller shape have hardly a mean, and those of a larger one
+    /// are nearly equal.
+    pub const SHAPES: RangeInclusive<f64> = 1.05..=10.0;
+    /// Largest number of streams.
+    pub const MOST_STREAMS: u16 = 1000;
+
+    /// Returns [`OnOff`](Self::OnOff) with the usual parameters.
     pub const fn on_off(rate: Frequency) -> Self {
-        let (on, off) = (Duration::from_millis(50), Duration::from_millis(150));
-        Self::OnOff { rate, on, off, shape: 1.5, streams: 16 }
+        let (on, off) = (Self::USUAL_ON, Self::USUAL_OFF);
+        Self::OnOff { rate, on, off, shape: Self::USUAL_SHAPE, streams: Self::USUAL_STREAMS }
     }
 }
 

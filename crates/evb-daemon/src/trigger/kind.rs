@@ -78,7 +78,7 @@ impl KindArguments {
                 return Err(format!("{option} does not belong to --kind {word}"));
             }
         }
-        if let Some(shape) = self.shape.filter(|shape| !(1.05..=10.0).contains(shape)) {
+        if let Some(shape) = self.shape.filter(|shape| !TriggerKind::SHAPES.contains(shape)) {
             return Err(format!("--shape is a number from 1.05 to 10, not {shape}"));
         }
         if [self.on, self.off].contains(&Some(Duration::ZERO)) {
@@ -97,15 +97,12 @@ impl KindArguments {
                 let count = self.burst.ok_or("--kind burst needs --burst, the triggers of a burst")?;
                 TriggerKind::Burst { rate, count }
             }
-            Kind::OnOff => match TriggerKind::on_off(rate) {
-                TriggerKind::OnOff { on, off, shape, streams, .. } => TriggerKind::OnOff {
-                    rate,
-                    on: self.on.unwrap_or(on),
-                    off: self.off.unwrap_or(off),
-                    shape: self.shape.unwrap_or(shape),
-                    streams: self.streams.unwrap_or(streams),
-                },
-                other => other,
+            Kind::OnOff => TriggerKind::OnOff {
+                rate,
+                on: self.on.unwrap_or(TriggerKind::USUAL_ON),
+                off: self.off.unwrap_or(TriggerKind::USUAL_OFF),
+                shape: self.shape.unwrap_or(TriggerKind::USUAL_SHAPE),
+                streams: self.streams.unwrap_or(TriggerKind::USUAL_STREAMS),
             },
         })
     }
