@@ -25,6 +25,7 @@ use super::{
     fleet::Fleet,
     guard::Guarded,
     network::{Network, Shape, address},
+    outcome::quantile,
     report::{Bound, Report},
     system::{GROUP, Mode, System, Trigger},
 };
@@ -204,8 +205,7 @@ struct Quantiles {
 impl Quantiles {
     fn of(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
-        let at = |q: f64| times.get((q * times.len() as f64) as usize).or_else(|| times.last()).copied();
-        let at = |q: f64| at(q).unwrap_or(f64::NAN);
+        let at = |part: f64| quantile(&times, part).unwrap_or(f64::NAN);
         Self { p50: at(0.5), p99: at(0.99), max: at(1.0) }
     }
 

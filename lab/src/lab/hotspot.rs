@@ -15,7 +15,7 @@ use super::{
     bench::Bench,
     fill::iperf,
     network::{Link, Network, Shape, Tree},
-    outcome::Outcome,
+    outcome::{Outcome, furthest},
     report::{Bound, Report},
     system::{Mode, System, Transport, port_capacity},
     twin,
@@ -181,13 +181,6 @@ fn rates(outcome: &Outcome, of: &str) -> Vec<f64> {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Returns the largest relative difference of a value from the expected one; NaN if a value is
-/// missing.
-fn furthest(values: &[f64], expected: f64) -> f64 {
-    let off = values.iter().map(|value| (value / expected - 1.0).abs());
-    off.max_by(f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     guard::Guarded,
     network::{Network, address},
+    outcome::quantile,
     reference::rate,
 };
 
@@ -117,7 +118,7 @@ pub(crate) fn connect_often(to: SocketAddr, seconds: f64) -> Result<()> {
     let failed: u64 = results.iter().map(|(_, failed)| failed).sum();
     let mut times: Vec<f64> = results.into_iter().flat_map(|(times, _)| times).collect();
     times.sort_by(f64::total_cmp);
-    let at = |q: f64| times.get((q * times.len() as f64) as usize).or_else(|| times.last()).copied();
+    let at = |part: f64| quantile(&times, part);
     println!(
         "{}",
         json!({ "connections": times.len(), "failed": failed, "p50_ms": at(0.5), "p99_ms": at(0.99) })

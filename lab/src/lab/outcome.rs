@@ -160,5 +160,17 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// Returns the largest relative difference of a value from the expected one; NaN if a value is
+/// missing.
+pub(crate) fn furthest(values: &[f64], expected: f64) -> f64 {
+    let off = values.iter().map(|value| (value / expected - 1.0).abs());
+    off.max_by(f64::total_cmp).unwrap_or(f64::NAN)
+}
+
+/// Returns a quantile of sorted values; `None` if there are no values.
+pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    sorted.get((part * sorted.len() as f64) as usize).or_else(|| sorted.last()).copied()
+}
+
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,7 @@ use super::{
     guard::Guarded,
     network::{Network, address},
     office::connect_often,
+    outcome::quantile,
     relay::relay,
 };
 
@@ -135,7 +136,7 @@ fn ask(to: SocketAddr, seconds: f64) -> Result<()> {
         thread::sleep((sent + EVERY).saturating_duration_since(Instant::now()));
     }
     times.sort_by(f64::total_cmp);
-    let at = |q: f64| times.get((q * times.len() as f64) as usize).or_else(|| times.last()).copied();
+    let at = |part: f64| quantile(&times, part);
     let lost = asked - times.len() as u64;
     println!(
         "{}",

@@ -10,9 +10,10 @@ use super::{
         bench::Bench,
         fill::iperf,
         network::{Link, Network, Shape, Tree},
+        outcome::furthest,
         report::{Bound, Report},
     },
-    ATM, RAW, STREAMS, full, furthest,
+    ATM, RAW, STREAMS, full,
     shares::Share,
 };
 use crate::lab::system::Transport;
@@ -111,14 +112,15 @@ fn one(bench: &Bench, network: &Network, report: &mut Report, pattern: &Pattern)
         })
         .collect();
     println!("{} raw, Mbit/s of each stream: {got:.1?}", pattern.name);
-    let off = shares.iter().map(|share| furthest(&[share.got], share.expected)).fold(0.0, f64::max);
+    let parts: Vec<f64> = shares.iter().map(|share| share.got / share.expected).collect();
+    let off = furthest(&parts, 1.0);
     let what = format!("{} raw: furthest stream", pattern.name);
     match pattern.tolerance {
         Some(tolerance) => report.holds_timed(&what, off, Bound::AtMost(tolerance)),
         None => report.note(format!("{what}: {off:.3} of its share (not judged)")),
     }
-    let off = by_builder(pattern, &shares).into_iter().map(|(got, all)| furthest(&[got], all));
-    let off = off.fold(0.0, f64::max);
+    let parts: Vec<f64> = by_builder(pattern, &shares).iter().map(|(got, all)| got / all).collect();
+    let off = furthest(&parts, 1.0);
     report.holds_timed(&format!("{} raw: furthest builder", pattern.name), off, Bound::AtMost(RAW));
     Ok(shares)
 }

@@ -8,7 +8,7 @@ use super::{
     super::{
         bench::Bench,
         network::Network,
-        outcome::{Outcome, median},
+        outcome::{Outcome, furthest, median},
         provisioned::Provisioned,
         report::{Bound, Report},
         system::{Mode, System, Trigger},
@@ -62,8 +62,7 @@ pub(super) fn baseline(bench: &Bench, network: &Network, report: &mut Report) ->
 
 /// Returns the largest relative difference of a rate from the mean of all.
 fn unevenness(rates: &[f64]) -> f64 {
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    rates.iter().map(|rate| (rate / mean - 1.0).abs()).fold(0.0, f64::max)
+    furthest(rates, rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
 /// Processor time of one event, in µs: of evb's processes, and of the whole machine, which includes
