@@ -29,8 +29,9 @@ pub(super) struct Sender {
     highest: u64,
     segment: u64,
     congestion: Congestion,
-    /// The reports of the receiver; `None`: the sender does not use them.
-    reports: Option<Scoreboard>,
+    /// The reports of the receiver; `None`: the sender does not use them. Boxed, because a large
+    /// system has hundreds of thousands of senders, and only the long path uses reports.
+    reports: Option<Box<Scoreboard>>,
     /// The receive window, in bytes.
     receive_window: u64,
     /// True if the first segment that is not acknowledged must be retransmitted before anything
@@ -69,7 +70,7 @@ impl Sender {
     /// Sets the receive window, and uses the reports of the receiver.
     pub(super) fn with_reports(self, receive_window: u64) -> Self {
         let congestion = self.congestion.with_reports();
-        Self { congestion, reports: Some(Scoreboard::default()), receive_window, ..self }
+        Self { congestion, reports: Some(Box::default()), receive_window, ..self }
     }
 
     /// Sets the congestion window from which the connection starts.
