@@ -182,7 +182,7 @@ impl TriggerFeed {
     }
 
     /// Returns the number of answers by the receiving host that no process listens at the address.
-    /// A host need not answer every datagram, and nobody answers a datagram to a group.
+    /// A host need not answer every datagram, and no host answers a datagram to a group.
     pub fn refused(&self) -> u64 {
         self.refused
     }
