@@ -68,24 +68,24 @@ impl GapReceiver {
     /// # Errors
     /// Returns the operating system's error.
     pub fn receive(&mut self, patience: Duration) -> io::Result<Option<Receipt>> {
-        // A timeout of zero would mean to wait forever.
-        self.socket.set_read_timeout(Some(patience.max(Duration::from_micros(1))))?;
-        match sys_txtime::receive(self.socket.as_fd(), &mut self.room) {
-            Ok(received) => {
-                let stamp =
-                    received.realtime.map(|nanos| Instant::from_nanos(nanos).shifted(self.from_realtime));
-                let at = stamp.unwrap_or_else(clock::now);
-                Ok(Some(Receipt { at, length: received.length, stamped: stamp.is_some() }))
+        let until = clock::now() + patience;
+        loop {
+            // A timeout of zero would mean to wait forever.
+            let left = until.since(clock::now()).max(Duration::from_micros(1));
+            self.socket.set_read_timeout(Some(left))?;
+            match sys_txtime::receive(self.socket.as_fd(), &mut self.room) {
+                Ok(received) => {
+                    let stamp =
+                        received.realtime.map(|nanos| Instant::from_nanos(nanos).shifted(self.from_realtime));
+                    let at = stamp.unwrap_or_else(clock::now);
+                    return Ok(Some(Receipt { at, length: received.length, stamped: stamp.is_some() }));
+                }
+                // The kernel never restarts a receive with a timeout after a signal (signal(7)), for
+                // example after that of a child process that has ended.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted && clock::now() < until => {}
+                Err(error) if is_timeout(&error) => return Ok(None),
+                Err(error) => return Err(error),
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -93,6 +93,11 @@ impl GapReceiver {
     pub fn payload(&self, receipt: &Receipt) -> &[u8] {
         self.room.get(..receipt.length).unwrap_or_default()
     }
+}
+
+/// Returns true if a receive has ended without a datagram because of its timeout.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 impl AsFd for GapReceiver {

@@ -1,5 +1,7 @@
 use std::{net::UdpSocket, time::Duration};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::GapReceiver;
 use crate::clock::now;
 
@@ -23,4 +25,23 @@ fn patience_ends() {
     let mut receiver = GapReceiver::bind("127.0.0.1:0".parse().unwrap(), None).unwrap();
     assert_eq!(receiver.receive(Duration::from_millis(5)).unwrap(), None);
     assert_eq!(receiver.receive(Duration::ZERO).unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_signal_does_not_end_patience() {
+    // With a handler, the signal interrupts the wait instead of ending the process.
+    let mut handled = signal(SignalKind::user_defined1()).unwrap();
+    let mut receiver = GapReceiver::bind("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let (to, waiting) = (receiver.local_addr().unwrap(), rustix::thread::gettid());
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        // The kernel prefers the thread that the number names.
+        rustix::process::kill_process(waiting, rustix::process::Signal::USR1).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"evb", to).unwrap();
+    });
+    let receipt = receiver.receive(Duration::from_secs(5)).unwrap();
+    sender.join().unwrap();
+    handled.recv().await;
+    assert_eq!(receiver.payload(&receipt.unwrap()), b"evb");
 }
