@@ -45,8 +45,7 @@ pub(crate) struct QosArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Bucket::Htb, Bucket::Tbf])]
     bucket: Vec<Bucket>,
     /// Rate of every port, in Mbit/s; the tested rates are parts of it. A lower rate shows the same
-    /// behaviour, if two cores cannot carry 1000 Mbit/s; at 250, evbd's test of the kernel refuses
-    /// htb.
+    /// behaviour, if two cores cannot carry 1000 Mbit/s.
     #[arg(long, default_value_t = 1000)]
     mbit: u64,
     /// Test only the highest rate of each system, and unequal rates.

@@ -72,6 +72,9 @@ fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
     assert!(holds(&offered, &seen));
     assert!(!holds(&offered, &offered), "nothing held it back");
     assert!(!holds(&offered, &seen[..30]));
+    let mut late = seen.clone();
+    late[43..60].fill(seen[60]);
+    assert!(holds(&offered, &late), "a late timer lets several packets go at once");
     let slow = times(120, 0, Duration::from_micros(121));
     assert!(!holds(&slow, &slow), "the host itself was that slow");
     assert!(shaped::judge(&slow, &slow, rate).0.undecided);
