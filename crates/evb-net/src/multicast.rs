@@ -9,6 +9,8 @@ use rustix::net::sockopt::set_ip_multicast_if_with_ifindex;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
+use crate::host::link;
+
 /// Opens a socket that receives from a multicast group (IPv4 or IPv6); other sockets of this host
 /// may receive from the same group. The interface is given by a name, or over IPv4 by a local
 /// address; with `None`, the routing table decides.
@@ -71,11 +73,10 @@ fn interface_v4(interface: Option<&str>) -> io::Result<InterfaceIndexOrAddress> 
 
 fn interface_index(interface: Option<&str>) -> io::Result<u32> {
     let Some(name) = interface else { return Ok(0) };
-    let problem = || format!("there is no network interface `{name}` here; see `ip address`");
-    let fault = || io::Error::new(io::ErrorKind::NotFound, problem());
-    if name.is_empty() || name.starts_with('.') || name.contains('/') {
-        return Err(fault());
-    }
-    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/ifindex")).map_err(|_| fault())?;
-    text.trim().parse().map_err(|_| fault())
+    let links = link::links().map_err(|reason| io::Error::other(reason.to_string()))?;
+    let found = links.into_iter().find(|link| link.name == name);
+    found.map(|link| link.index).ok_or_else(|| {
+        let problem = format!("there is no network interface `{name}` here; see `ip address`");
+        io::Error::new(io::ErrorKind::NotFound, problem)
+    })
 }
