@@ -5,7 +5,6 @@
 //! copies, because an event builder copies every byte several times, and the study for ATLAS
 //! measured the bandwidth that 1500 instead of 100 timer interrupts per second take from copies.
 
-mod arrays;
 mod shaper;
 mod point;
 #[cfg(test)]
@@ -14,12 +13,14 @@ mod tests;
 use std::{process::ExitCode, thread, time::Duration};
 
 use evb_core::units::{Bytes, Frequency, parse_duration};
-use evb_host::cores;
+use evb_host::{
+    bandwidth::{Arrays, Kernel},
+    cores,
+};
 use evb_net::host;
 
 pub use point::{MemoryLoss, MemoryPoint, MemoryTable};
 
-use self::arrays::{Arrays, Kernel};
 use crate::{
     interval::Interval,
     output::{self, BenchError, OutputArguments, failed},

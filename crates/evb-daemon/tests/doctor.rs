@@ -63,6 +63,7 @@ fn every_finding_has_its_keys() {
         "timer lateness",
         "cores",
         "frequency governor",
+        "memory copies",
         "receive buffer",
         "send buffer",
         "TCP receive limit",

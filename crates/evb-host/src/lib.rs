@@ -5,6 +5,7 @@
 //! the check of a configuration before a run ([`check`]).
 
 pub mod memory;
+pub mod bandwidth;
 pub mod descriptors;
 pub mod kernel;
 pub mod cores;

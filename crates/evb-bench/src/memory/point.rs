@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use evb_core::units::{Bytes, Frequency};
+use evb_host::bandwidth::Kernel;
 use serde::Serialize;
 
-use super::arrays::Kernel;
 use crate::{
     figure::{Axis, Chart, Curve, Figure},
     interval::Interval,

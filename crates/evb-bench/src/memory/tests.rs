@@ -2,12 +2,9 @@ use std::{thread, time::Duration};
 
 use clap::Parser as _;
 use evb_core::units::{Bytes, Frequency};
+use evb_host::bandwidth::Kernel;
 
-use super::{
-    MemoryArguments, MemoryLoss, MemoryPoint, MemoryTable,
-    arrays::{Arrays, Kernel},
-    measure, shaper,
-};
+use super::{MemoryArguments, MemoryLoss, MemoryPoint, MemoryTable, measure, shaper};
 use crate::interval::Interval;
 
 #[derive(clap::Parser)]
@@ -18,28 +15,6 @@ struct Line {
 
 fn arguments(line: &[&str]) -> MemoryArguments {
     Line::try_parse_from(["memory"].iter().chain(line)).expect("a command line").memory
-}
-
-#[test]
-fn kernels_do_what_stream_defines() {
-    let mut arrays = Arrays::new(Bytes::kib(64));
-    arrays.pass(Kernel::Copy);
-    let (a, b, _) = arrays.first();
-    assert_eq!(a, b);
-    arrays.pass(Kernel::Triad);
-    let (a, b, c) = arrays.first();
-    assert_eq!(a, b + 3.0 * c);
-    assert_eq!((Kernel::Copy.arrays(), Kernel::Triad.arrays()), (2, 3));
-}
-
-#[test]
-fn passes_are_made_and_take_time() {
-    // A loop that the compiler removed would reach more than a terabyte per second.
-    let mut arrays = Arrays::new(Bytes::mib(4));
-    for kernel in [Kernel::Copy, Kernel::Triad] {
-        let bandwidth = arrays.bandwidth(kernel, Duration::from_millis(20));
-        assert!((1e7..1e12).contains(&bandwidth), "{kernel}: {bandwidth} B/s");
-    }
 }
 
 #[test]

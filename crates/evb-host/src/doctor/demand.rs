@@ -1,7 +1,12 @@
 //! The demands of a configuration on the host that runs it.
 
-use evb_config::{BuilderEntry, Config, OffloadChoice, ShapingMode, Transport};
-use evb_core::id::Peer as Role;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use evb_config::{BuilderEntry, Config, OffloadChoice, ShapingMode, SinkEntry, Transport};
+use evb_core::{id::Peer as Role, units::Rate};
 use evb_shaper::sums::windows_buffer;
 
 use super::facts::Demand;
@@ -46,7 +51,27 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         receive_buffer: network.receive_buffer,
         congestion_control: network.congestion_control.clone(),
         cores: cores(config, here).collect(),
+        copies: copies(config, here),
     }
+}
+
+/// Returns the rate at which the roles here copy bytes while their links are full; `None` if a
+/// link's rate is not configured, or no source or builder is here. A source copies every byte into
+/// its socket; a builder copies every byte out of its socket, and once more into the page cache if
+/// it writes files. Roles with the same address share a link.
+fn copies(config: &Config, here: &[Role]) -> Option<Rate> {
+    let link = |own: Option<Rate>| own.or(config.network.link_rate);
+    let mut links: BTreeMap<(bool, String), Rate> = BTreeMap::new();
+    for source in config.sources.iter().filter(|source| here.contains(&Role::Source(source.id))) {
+        links.insert((false, source.link_name()), link(source.link_rate)?);
+    }
+    for builder in config.builders.iter().filter(|builder| here.contains(&Role::Builder(builder.id))) {
+        let times = if matches!(builder.sink, SinkEntry::File { .. }) { 2 } else { 1 };
+        let rate = link(builder.link_rate)? * times;
+        let all = links.entry((true, builder.port_name().to_owned())).or_insert(rate);
+        *all = rate.max(*all);
+    }
+    links.into_values().reduce(|sum, rate| sum + rate)
 }
 
 /// Returns the cores to which the configuration binds roles of this host.

@@ -36,6 +36,7 @@ pub(super) struct Facts {
     pub(super) demand: Option<Demand>,
     pub(super) clock: ClockFacts,
     pub(super) cores: CoreFacts,
+    pub(super) memory: Fact<CopyFacts>,
     pub(super) sockets: SocketFacts,
     pub(super) devices: Vec<DeviceFacts>,
     pub(super) paths: Vec<PathFacts>,
@@ -95,6 +96,8 @@ pub(super) struct Demand {
     pub(super) congestion_control: Option<String>,
     /// Cores to which the configuration binds roles of this host.
     pub(super) cores: BTreeSet<usize>,
+    /// Rate at which the roles of this host copy bytes while their links are full; `None`: unknown.
+    pub(super) copies: Option<Rate>,
 }
 
 impl Demand {
@@ -115,6 +118,14 @@ pub(super) struct ClockFacts {
 pub(super) struct CoreFacts {
     pub(super) cores: Cores,
     pub(super) governors: Fact<BTreeSet<String>>,
+}
+
+/// The rate at which several threads copy memory at the same time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopyFacts {
+    /// Rate of all threads together; each byte counts once.
+    pub(super) rate: Rate,
+    pub(super) threads: usize,
 }
 
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 mod paths;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, num::NonZero, thread, time::Duration};
 
 use evb_core::{id::Peer as Role, units::Bytes};
 use evb_net::{
@@ -19,17 +19,23 @@ use evb_net::{
 
 use super::{
     facts::{
-        ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Facts, PathFacts, Proved, SocketFacts,
-        StageFacts, TurnFacts,
+        ClockFacts, CongestionFacts, CopyFacts, CoreFacts, Demand, DeviceFacts, Facts, PathFacts, Proved,
+        SocketFacts, StageFacts, TurnFacts,
     },
     peers::{Peer, Peers},
 };
-use crate::{cores, ethtool, kernel};
+use crate::{bandwidth, cores, ethtool, kernel};
 
 /// Duration of the measurement of timer lateness.
 const WATCHED: Duration = Duration::from_millis(500);
 /// Number of message exchanges between two threads that are timed.
 const TURNS: usize = 500;
+/// Duration of the measurement of copies.
+const COPYING: Duration = Duration::from_millis(100);
+/// Size of the arrays between which a thread copies: more than the caches near a core hold.
+const COPIED: Bytes = Bytes::mib(16);
+/// Largest number of threads that copy: a few of them use the whole bandwidth of the memory.
+const MOST_COPYING: usize = 4;
 /// Largest number of devices that are examined.
 const MOST_DEVICES: usize = 16;
 /// Size of the socket buffers that are requested for the test if the configuration names none: the
@@ -50,11 +56,13 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
         source: clocks::source(),
         reading_cost: clocks::reading_cost(),
     };
+    let memory = copy_facts();
     let paths = paths::paths(&peers.reached, &links);
     let devices = chosen.into_iter().map(|link| device(link, demand.as_ref(), peers, &paths)).collect();
     Ok(Facts {
         clock,
         cores: core_facts(),
+        memory,
         sockets: socket_facts(demand.as_ref()),
         devices,
         paths,
@@ -108,6 +116,15 @@ fn core_facts() -> CoreFacts {
     let cores = cores::cores();
     let governors = cores.allowed.clone().and_then(|allowed| cores::governors(&allowed));
     CoreFacts { cores, governors }
+}
+
+/// Copies memory with one thread for each usable core.
+fn copy_facts() -> Fact<CopyFacts> {
+    let usable = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = usable.min(MOST_COPYING);
+    let rate = bandwidth::copy_rate(threads, COPIED, COPYING);
+    let rate = rate.map_err(|error| Unavailable::new(format!("memory cannot be copied: {error}")))?;
+    Ok(CopyFacts { rate, threads })
 }
 
 fn socket_facts(demand: Option<&Demand>) -> SocketFacts {

@@ -2,6 +2,7 @@
 //! give the same verdicts.
 
 mod host;
+mod memory;
 mod sockets;
 mod device;
 mod queues;
@@ -16,6 +17,7 @@ use super::{facts::Facts, finding::Finding};
 /// Returns all findings in the order of the output.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = host::findings(facts);
+    findings.push(memory::finding(facts));
     findings.extend(sockets::findings(facts));
     for device in &facts.devices {
         findings.extend(device::findings(device, facts.demand.as_ref()));

@@ -2,6 +2,7 @@
 
 mod made_up;
 mod host;
+mod memory;
 mod sockets;
 mod device;
 mod queues;

@@ -25,8 +25,8 @@ use evb_shaper::{ByteMeasure, Pace};
 use crate::{
     cores::Cores,
     doctor::facts::{
-        ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts, Proved,
-        SocketFacts, StageFacts, TurnFacts,
+        ClockFacts, CongestionFacts, CopyFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts,
+        Proved, SocketFacts, StageFacts, TurnFacts,
     },
     ethtool::{Coalescing, Feature, Line, Offloads, Pause, Rings},
 };
@@ -48,6 +48,7 @@ pub(super) fn facts() -> Facts {
             },
             governors: Ok(BTreeSet::from(["performance".to_owned()])),
         },
+        memory: Ok(CopyFacts { rate: Rate::from_bits_per_second(80_000_000_000), threads: 4 }),
         sockets: sockets(),
         devices: vec![device()],
         paths: vec![path()],
@@ -82,6 +83,7 @@ fn demand() -> Demand {
         receive_buffer: Some(Bytes::mib(8)),
         congestion_control: None,
         cores: BTreeSet::from([2, 3]),
+        copies: Some(Rate::from_bits_per_second(2_000_000_000)),
     }
 }
 

@@ -1,12 +1,16 @@
-//! The arrays and the kernels of the measurement.
+//! The memory bandwidth of this host, measured by loops over arrays.
+
+#[cfg(test)]
+mod tests;
 
 use std::{
     fmt,
     hint::black_box,
+    io, thread,
     time::{Duration, Instant},
 };
 
-use evb_core::units::Bytes;
+use evb_core::units::{Bytes, Rate};
 use serde::Serialize;
 
 /// A loop over whole arrays, as in STREAM (McCalpin, "Memory Bandwidth and Machine Balance in
@@ -24,7 +28,7 @@ pub enum Kernel {
 impl Kernel {
     /// Returns the bytes that a pass counts, in sizes of an array. Bytes that a cache reads before
     /// they are overwritten are not counted, as in STREAM.
-    pub(super) fn arrays(self) -> u64 {
+    pub fn arrays(self) -> u64 {
         match self {
             Self::Copy => 2,
             Self::Triad => 3,
@@ -43,7 +47,7 @@ impl fmt::Display for Kernel {
 
 /// Three arrays of the same size.
 #[derive(Debug)]
-pub(super) struct Arrays {
+pub struct Arrays {
     a: Vec<f64>,
     b: Vec<f64>,
     c: Vec<f64>,
@@ -52,7 +56,7 @@ pub(super) struct Arrays {
 impl Arrays {
     /// Creates arrays of `size` each, and writes every element, so that all memory is present
     /// before the measurement.
-    pub(super) fn new(size: Bytes) -> Self {
+    pub fn new(size: Bytes) -> Self {
         let array = |value: f64| {
             let count = size.as_usize() / size_of::<f64>();
             (0..count).map(|index| value + index as f64 * 1e-9).collect()
@@ -62,7 +66,7 @@ impl Arrays {
 
     /// Makes passes for this time and a little longer, to the end of the last one; returns bytes
     /// per second.
-    pub(super) fn bandwidth(&mut self, kernel: Kernel, time: Duration) -> f64 {
+    pub fn bandwidth(&mut self, kernel: Kernel, time: Duration) -> f64 {
         let size = (self.a.len() * size_of::<f64>()) as u64;
         let begin = Instant::now();
         let mut passes = 0u64;
@@ -78,7 +82,7 @@ impl Arrays {
 
     /// Makes one pass. The compiler must assume that the arrays are read and changed between two
     /// passes, so that it cannot leave a pass out.
-    pub(super) fn pass(&mut self, kernel: Kernel) {
+    fn pass(&mut self, kernel: Kernel) {
         let (b, c) = (black_box(&self.b), black_box(&self.c));
         match kernel {
             Kernel::Copy => self.a.copy_from_slice(b),
@@ -91,9 +95,20 @@ impl Arrays {
         }
         black_box(&mut self.a);
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn first(&self) -> (f64, f64, f64) {
-        (self.a[1], self.b[1], self.c[1])
-    }
+/// Returns the rate at which `threads` threads copy memory at the same time, each between arrays of
+/// `size`; each byte counts once.
+///
+/// # Errors
+/// The operating system's error, if it refuses a thread.
+pub fn copy_rate(threads: usize, size: Bytes, time: Duration) -> io::Result<Rate> {
+    let mut arrays: Vec<Arrays> = (0..threads.max(1)).map(|_| Arrays::new(size)).collect();
+    let copy = |arrays: &mut Arrays| arrays.bandwidth(Kernel::Copy, time) / Kernel::Copy.arrays() as f64;
+    thread::scope(|scope| {
+        let start = |arrays| thread::Builder::new().spawn_scoped(scope, move || copy(arrays));
+        let started: io::Result<Vec<_>> = arrays.iter_mut().map(start).collect();
+        let sum: f64 = started?.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum();
+        Ok(Rate::from_bytes_per_second(sum as u64))
+    })
 }
