@@ -1,6 +1,7 @@
 //! `evbd trigger`: a pseudo-trigger, which announces triggers over the network.
 
 mod kind;
+mod link;
 mod summary;
 
 use std::{
@@ -162,7 +163,11 @@ fn check(arguments: &TriggerArguments, to: SocketAddr) -> Result<(), TriggerErro
             "{to} is not a multicast group, and the kernel's routes determine its interface: leave out \
              --interface {interface}"
         )),
-        _ => Ok(()),
+        // TCP joins lines into packets while the line is full.
+        _ if arguments.tcp => Ok(()),
+        interface => {
+            link::check(arguments.kind.hertz(), to, interface.as_deref()).map_err(TriggerError::Operator)
+        }
     }
 }
 

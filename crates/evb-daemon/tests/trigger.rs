@@ -161,3 +161,32 @@ fn what_cannot_be_announced_exits_with_2_and_a_reason() {
         assert!(output.stdout.is_empty(), "{line}");
     }
 }
+
+/// The device states 10 Gbit/s; the test needs root.
+#[test]
+fn a_rate_above_that_of_the_link_exits_with_2() {
+    let evbd = env!("CARGO_BIN_EXE_evbd");
+    let set_up = "ip link add near type veth peer name far && ip addr add 10.84.0.1/24 dev near && \
+                  ip link set near up && ip link set far up";
+    let within = |line: &str| {
+        let script = format!("({set_up}) || exit 77; {line}");
+        Command::new("unshare").args(["--net", "--", "sh", "-c", &script]).output()
+    };
+    match within("true") {
+        Ok(output) if output.status.success() => {}
+        other => return eprintln!("skipped: no network namespace with a link: {other:?}"),
+    }
+    for (to, interface) in [
+        ("239.1.2.3:7002", "--interface near"),
+        ("239.1.2.3:7002", "--interface 10.84.0.1"),
+        ("10.84.0.9:7002", ""),
+    ] {
+        let line = format!("{evbd} trigger --to {to} {interface} --count 1 --rate");
+        let output = within(&format!("{line} 15MHz")).expect("unshare starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("near carries 10 Gbit/s: lower --rate to at most 14534883 Hz"), "{said}");
+    }
+    let line = format!("{evbd} trigger --to 239.1.2.3:7002 --interface near --count 1 --rate 14MHz");
+    assert_eq!(within(&line).expect("unshare starts").status.code(), Some(0));
+}
