@@ -1,6 +1,10 @@
 //! [`Filter`]: accept or reject built events before the sink, as a software trigger does.
 
+mod parallel;
+
 use evb_core::{event::Event, id::SourceId};
+
+pub use parallel::ParallelFilter;
 
 /// A filter's decision about an event.
 ///
@@ -38,7 +42,8 @@ pub enum FilterVerdict {
 }
 
 /// Judges every built event before the sink. A filter runs on the sink's thread and may keep state.
-/// A slow filter causes back-pressure, as a slow sink does.
+/// A slow filter causes back-pressure, as a slow sink does; [`ParallelFilter`] uses several
+/// threads.
 ///
 /// ```
 /// use evb::{
@@ -69,6 +74,12 @@ pub enum FilterVerdict {
 pub trait Filter: Send + 'static {
     /// Decides whether this event goes to the sink.
     fn verdict(&mut self, event: &Event) -> FilterVerdict;
+
+    /// Decides about several events, which are all that wait for the filter, and returns a verdict
+    /// for each in their order. An event without a verdict is lost.
+    fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
+        events.iter().map(|event| self.verdict(event)).collect()
+    }
 }
 
 impl<F: FnMut(&Event) -> FilterVerdict + Send + 'static> Filter for F {

@@ -154,7 +154,8 @@ async fn run<S: Sink>(
             }
             count = incoming.recv_many(&mut batch, slots) => if count == 0 { break },
         }
-        let mut fates: Vec<Fate> = batch.iter().map(|event| judge(filter.as_mut(), event)).collect();
+        let mut verdicts = filter.verdicts(&batch).into_iter();
+        let mut fates: Vec<Fate> = batch.iter().map(|event| fate(event, verdicts.next())).collect();
         let written = |fate: &Fate| matches!(fate, Fate::Written);
         let mut left: Vec<usize> = (0..batch.len()).filter(|index| written(&fates[*index])).collect();
         while !left.is_empty() {
@@ -222,15 +223,17 @@ async fn write<S: Sink>(
     Ok(())
 }
 
-/// Returns the filter's verdict; `Written` stands for an event that goes on to the sink.
-fn judge(filter: &mut dyn Filter, event: &Event) -> Fate {
-    match filter.verdict(event) {
-        FilterVerdict::Accept => Fate::Written,
-        FilterVerdict::Reject => Fate::Rejected,
-        FilterVerdict::Corrupt { source_id, problem } => {
-            let cause = format!("wrong content from source {source_id}: {problem}");
-            tracing::error!(event_id = event.id.number(), cause, "the event is lost");
-            Fate::Failed(cause)
+/// Returns the outcome of an event after the filter; `Written` stands for an event that goes on to
+/// the sink.
+fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
+    let cause = match verdict {
+        Some(FilterVerdict::Accept) => return Fate::Written,
+        Some(FilterVerdict::Reject) => return Fate::Rejected,
+        Some(FilterVerdict::Corrupt { source_id, problem }) => {
+            format!("wrong content from source {source_id}: {problem}")
         }
-    }
+        None => "the filter returned no verdict for it".to_owned(),
+    };
+    tracing::error!(event_id = event.id.number(), cause, "the event is lost");
+    Fate::Failed(cause)
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{Fate, Stage, StageOptions, start};
 use crate::{
-    filter::AcceptAll,
+    filter::{AcceptAll, Filter, FilterVerdict},
     sink::{RunFacts, Sink, SinkError},
 };
 
@@ -57,13 +57,17 @@ fn event(id: u64) -> Event {
 }
 
 async fn stage(sink: Moody, give_up: Duration) -> Stage {
+    filtered(AcceptAll, sink, give_up).await
+}
+
+async fn filtered(filter: impl Filter, sink: Moody, give_up: Duration) -> Stage {
     let facts = RunFacts {
         run: RUN,
         epoch: Epoch::new(1),
         builder: BuilderId::new(1),
         sources: vec![SourceId::new(1)],
     };
-    let (stage, begun) = start(facts, sink, Box::new(AcceptAll), StageOptions { slots: 8, give_up }).unwrap();
+    let (stage, begun) = start(facts, sink, Box::new(filter), StageOptions { slots: 8, give_up }).unwrap();
     begun.await.unwrap().unwrap();
     stage
 }
@@ -202,4 +206,30 @@ async fn a_builder_that_is_gone_is_not_waited_for() {
     drop(stage);
     let ended = tokio::time::timeout(Duration::from_secs(5), is_gone.recv()).await;
     assert_eq!(ended.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_event_without_a_verdict_is_lost_by_name() {
+    /// Judges the first event of a batch only.
+    struct Lazy;
+    impl Filter for Lazy {
+        fn verdict(&mut self, _: &Event) -> FilterVerdict {
+            FilterVerdict::Accept
+        }
+
+        fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
+            events.iter().take(1).map(|event| self.verdict(event)).collect()
+        }
+    }
+    // The sink is full at first, so that later events wait for the filter together.
+    let sink = Moody::default();
+    *sink.moods.lock().unwrap() = vec![None, None, Some(SinkError::passing("full"))];
+    let taken = Arc::clone(&sink.taken);
+    let mut stage = filtered(Lazy, sink, Duration::from_secs(5)).await;
+    (1..=8).for_each(|id| stage.submit(event(id)).unwrap());
+    let fates = fates(&mut stage, 8).await;
+    let lost = fates.iter().filter(|(_, cause)| cause.is_some()).count();
+    assert!(lost > 0 && lost + taken.lock().unwrap().len() == 8, "{fates:?}");
+    let words = "the filter returned no verdict for it";
+    assert!(fates.iter().flat_map(|(_, cause)| cause).all(|cause| cause == words), "{fates:?}");
 }
