@@ -1,9 +1,9 @@
 //! BaBar's third-level trigger: 2 kHz of built events in, 100 Hz to disk; and the time that a
 //! filter may take for each event until dead time begins.
 //!
-//! evb runs a builder's filter on the thread of its sink. So 15 builders at 2 kHz give a filter
-//! 7.5 ms per event. The filter of the second part only waits, as a stand-in for computing on a
-//! core that each builder has to itself.
+//! evb runs a builder's filter on the thread of its sink, and a `ParallelFilter` on several
+//! threads. So 15 builders at 2 kHz give a filter 7.5 ms per event and thread. The filter of the
+//! second part only waits, as a stand-in for computing on a core that each thread has to itself.
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::PathBuf, thread, time::Duration};
 
@@ -13,7 +13,7 @@ use evb::{
     builder::{Builder, BuilderConfig},
     event::Event,
     file::WriterOptions,
-    filter::{Filter as _, FilterVerdict, Prescale},
+    filter::{Filter as _, FilterVerdict, ParallelFilter, Prescale},
     id::BuilderId,
     shaping::{CELL, PacketCost, Shaping},
     sink::FileSink,
@@ -39,9 +39,12 @@ const KEEP_EVERY: u32 = 20;
 /// with 15 builders. The time that a filter may take does not depend on the size of events.
 const SOURCES: u16 = 4;
 const SMALL_FRAGMENT: u64 = 250;
-/// Times of the filter per event, as shares of the time that a builder has for an event. The first
-/// and the last are those of the short form.
-const SHARES: [f64; 7] = [0.0, 0.5, 0.8, 0.9, 1.0, 1.1, 1.4];
+/// Threads of each builder's filter, and times of the filter per event, as shares of the time that
+/// a thread has for an event.
+const CASES: [(usize, f64); 9] =
+    [(1, 0.0), (1, 0.5), (1, 0.8), (1, 0.9), (1, 1.0), (1, 1.1), (1, 1.4), (2, 0.8), (2, 1.4)];
+/// Places of the cases of the short form.
+const SHORT_CASES: [usize; 3] = [1, 6, 7];
 /// Duration of a run below which only the short form's times are tested, in seconds.
 const SHORT: f64 = 8.0;
 /// Shares up to which no dead time is allowed, and from which some is required.
@@ -60,31 +63,31 @@ pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let shape = Shape { sources: SOURCES, ..shape(100) };
     let each_s = f64::from(shape.builders) / HERTZ;
     let is_short = bench.seconds < SHORT;
-    let shares = SHARES.into_iter().enumerate();
-    let shares: Vec<f64> = shares
-        .filter(|(place, _)| !is_short || [1, SHARES.len() - 1].contains(place))
-        .map(|(_, share)| share)
-        .collect();
-    let name = |share: f64| format!("{SOURCES}x15 filter {:.2} ms", share * each_s * 1e3);
-    if !shares.iter().any(|share| bench.wants(&name(*share))) {
+    let cases = CASES.iter().enumerate();
+    let cases = cases.filter(|(place, _)| !is_short || SHORT_CASES.contains(place));
+    let cases: Vec<Case> =
+        cases.map(|(_, (threads, share))| Case { threads: *threads, share: *share, each_s }).collect();
+    if !cases.iter().any(|case| bench.wants(&case.name())) {
         return Ok(());
     }
     let network = Network::up(shape)?;
     let mut points = Vec::new();
-    for share in shares {
-        let name = name(share);
-        if bench.wants(&name) {
-            let outcome = slow(bench, &network, &name, share * each_s)?;
+    for case in cases {
+        if bench.wants(&case.name()) {
+            let outcome = slow(bench, &network, &case)?;
             report.add(&outcome);
-            points.push(judge(&outcome, share, each_s, report));
+            points.push(judge(&outcome, &case, report));
         }
     }
-    report.note(format!(
-        "dead time begins {} of filter per event at {HERTZ} Hz; {} builders with one thread each have {:.2} ms",
-        begins(&points),
-        network.shape().builders,
-        each_s * 1e3
-    ));
+    for (threads, words) in [(1, "one thread"), (2, "two threads")] {
+        let own: Vec<&Point> = points.iter().filter(|point| point.threads == threads).collect();
+        report.note(format!(
+            "dead time begins {} of filter per event at {HERTZ} Hz; {} builders with {words} each have {:.2} ms",
+            begins(&own),
+            network.shape().builders,
+            each_s * threads as f64 * 1e3
+        ));
+    }
     report.attach("filter", points.iter().map(Point::json).collect());
     Ok(())
 }
@@ -140,8 +143,31 @@ fn built_per_s(outcome: &Outcome) -> f64 {
     outcome.number("events.assigned") / outcome.number("duration_s")
 }
 
+/// A run with a slow filter.
+struct Case {
+    /// Threads of each builder's filter.
+    threads: usize,
+    /// Time of the filter per event, as a share of the time that a thread has for an event.
+    share: f64,
+    /// Time that a builder has for an event, in seconds.
+    each_s: f64,
+}
+
+impl Case {
+    /// Returns the time of the filter per event in seconds.
+    fn seconds(&self) -> f64 {
+        self.share * self.each_s * self.threads as f64
+    }
+
+    fn name(&self) -> String {
+        let threads = if self.threads == 1 { String::new() } else { format!(" on {} threads", self.threads) };
+        format!("{SOURCES}x15 filter {:.2} ms{threads}", self.seconds() * 1e3)
+    }
+}
+
 /// Result of a run with a slow filter.
 struct Point {
+    threads: usize,
     filter_ms: f64,
     dead: f64,
     rate: f64,
@@ -151,6 +177,7 @@ struct Point {
 impl Point {
     fn json(&self) -> serde_json::Value {
         json!({
+            "threads": self.threads,
             "filter_ms": self.filter_ms,
             "dead_time_fraction": self.dead,
             "events_per_s": self.rate,
@@ -161,7 +188,7 @@ impl Point {
 
 /// Describes between which times of the filter dead time begins. The points are in the order of
 /// their times.
-fn begins(points: &[Point]) -> String {
+fn begins(points: &[&Point]) -> String {
     let first = points.iter().position(|point| !(point.rate > 0.0 && point.dead <= NONE));
     let at = |place: usize| format!("{:.2} ms", points[place].filter_ms);
     match first {
@@ -172,10 +199,12 @@ fn begins(points: &[Point]) -> String {
 }
 
 /// Checks dead time where the time of the filter leaves no doubt, and returns the run's result.
-fn judge(outcome: &Outcome, share: f64, each_s: f64, report: &mut Report) -> Point {
+fn judge(outcome: &Outcome, case: &Case, report: &mut Report) -> Point {
     built(outcome, report);
+    let share = case.share;
     let point = Point {
-        filter_ms: share * each_s * 1e3,
+        threads: case.threads,
+        filter_ms: case.seconds() * 1e3,
         dead: outcome.number("dead_time_fraction"),
         rate: built_per_s(outcome),
         busy: outcome.machine_busy,
@@ -196,17 +225,18 @@ fn judge(outcome: &Outcome, share: f64, each_s: f64, report: &mut Report) -> Poi
     point
 }
 
-/// Runs a system whose builders are programs of the lab with a filter that takes `seconds` per
-/// event.
-fn slow(bench: &Bench, network: &Network, name: &str, seconds: f64) -> Result<Outcome> {
+/// Runs a system whose builders are programs of the lab with a filter that takes time.
+fn slow(bench: &Bench, network: &Network, case: &Case) -> Result<Outcome> {
+    let name = &case.name();
     let (own, shape) = (std::env::current_exe()?, network.shape());
     let quoted = |path: &std::path::Path| format!("'{}'", path.display());
     // The lab starts every role by the same program; this one starts builders as programs of the
     // lab and all other roles as evbd.
     let script = format!(
-        "#!/bin/sh\ncase \"$4\" in\nbuilder:*) exec {} lab-traffic filtered \"${{4#builder:}}\" --filter-us {:.0} --port-rate {} --port-buffer {} --lanes {} --out {} ;;\n*) exec {} \"$@\" ;;\nesac\n",
+        "#!/bin/sh\ncase \"$4\" in\nbuilder:*) exec {} lab-traffic filtered \"${{4#builder:}}\" --filter-us {:.0} --threads {} --port-rate {} --port-buffer {} --lanes {} --out {} ;;\n*) exec {} \"$@\" ;;\nesac\n",
         quoted(&own),
-        seconds * 1e6,
+        case.seconds() * 1e6,
+        case.threads,
         shape.rate,
         shape.port_buffer,
         shape.sources,
@@ -228,6 +258,9 @@ pub(crate) struct Filtered {
     /// Time of the filter per event, in microseconds.
     #[arg(long)]
     filter_us: u64,
+    /// Threads of the filter.
+    #[arg(long)]
+    threads: usize,
     /// Rate of the switch's port, in bit/s.
     #[arg(long)]
     port_rate: u64,
@@ -251,11 +284,15 @@ pub(crate) fn build(args: &Filtered) -> Result<()> {
     config.shaping = Shaping::credit_for(port, Some(rate), args.lanes, &PacketCost::tcp(1500, CELL));
     config.queue_delay = port / rate;
     config.lane.congestion_control = Some("cubic".to_owned());
-    let (time, mut prescale) = (Duration::from_micros(args.filter_us), Prescale::new(KEEP_EVERY.into()));
-    let filter = move |event: &Event| -> FilterVerdict {
-        thread::sleep(time);
-        prescale.verdict(event)
+    let time = Duration::from_micros(args.filter_us);
+    let filter = |_| {
+        let mut prescale = Prescale::new(KEEP_EVERY.into());
+        move |event: &Event| -> FilterVerdict {
+            thread::sleep(time);
+            prescale.verdict(event)
+        }
     };
+    let filter = ParallelFilter::new((0..args.threads).map(filter));
     let folder = args.out.join(format!("disk-{}", args.builder));
     let sink = FileSink::new(folder, WriterOptions::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
