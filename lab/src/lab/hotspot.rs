@@ -2,7 +2,7 @@
 //! turn give equal shares to trunks and not to sources, so an event builder needs a control of its
 //! own. Sources behind two trunks, four and four, or four and two, send to three builders at ports
 //! of 155 Mbit/s: first raw streams of `iperf3`, then evb. The simulator's figures stand beside.
-//! Before, raw streams meet in the study's simpler patterns ([`patterns`]).
+//! Before, streams meet in the study's simpler patterns ([`patterns`]).
 
 mod shares;
 mod patterns;
@@ -116,7 +116,13 @@ fn raw(bench: &Bench, network: &Network, report: &mut Report, name: &str) -> Res
     Ok(rates.iter().zip(&expected).enumerate().map(row).collect())
 }
 
-/// Runs evb, and checks that all sources have equal shares and all ports their full rate.
+/// Payload rates in Mbit/s.
+struct Rates {
+    sources: Vec<f64>,
+    builders: Vec<f64>,
+}
+
+/// Runs evb, and returns the share of each source.
 fn evb(
     bench: &Bench,
     network: &Network,
@@ -124,22 +130,49 @@ fn evb(
     case: &str,
     transport: Transport,
 ) -> Result<Vec<Share>> {
+    let [lab, simulated] =
+        system(bench, network, report, &format!("{case} {}", transport.word()), transport)?;
+    let expected = source_share(transport, network.shape());
+    let row = |(place, (got, simulated)): (usize, (&f64, &f64))| Share {
+        case: case.to_owned(),
+        way: transport.word(),
+        of: format!("source {}", place + 1),
+        paper: None,
+        expected,
+        got: *got,
+        simulated: Some(*simulated),
+    };
+    Ok(lab.sources.iter().zip(&simulated.sources).enumerate().map(row).collect())
+}
+
+/// Returns the payload rate of each source in Mbit/s while all builders' ports are full.
+fn source_share(transport: Transport, shape: Shape) -> f64 {
+    full(transport, FRAGMENT, shape) * f64::from(shape.builders) / f64::from(shape.sources)
+}
+
+/// Runs evb in the lab and in the simulator, and checks that all sources have equal shares and all
+/// ports their full rate.
+fn system(
+    bench: &Bench,
+    network: &Network,
+    report: &mut Report,
+    name: &str,
+    transport: Transport,
+) -> Result<[Rates; 2]> {
     let shape = network.shape();
-    let name = &format!("{case} {}", transport.word());
     let outcome = bench.run(network, name, System::new(Mode::Credit, FRAGMENT).over(transport))?;
     report.add(&outcome);
     report.clean(&outcome);
-    let (sources, builders) = (rates(&outcome, "sources"), rates(&outcome, "builders"));
-    let simulated = twin::system(&bench.out.join(Bench::case(name)).join("config.toml"), shape)?;
-    let (of_sources, of_builders) =
-        (twin::megabits(&simulated.source_rates), twin::megabits(&simulated.builder_rates));
-    println!("{name}, Mbit/s of each source: {sources:.1?}; simulated: {of_sources:.1?}");
-    println!("{name}, Mbit/s of each builder: {builders:.1?}; simulated: {of_builders:.1?}");
-    let full = full(transport, FRAGMENT, shape);
-    let share = full * f64::from(BUILDERS) / f64::from(shape.sources);
+    let lab = Rates { sources: rates(&outcome, "sources"), builders: rates(&outcome, "builders") };
+    let twin = twin::system(&bench.out.join(Bench::case(name)).join("config.toml"), shape)?;
+    let simulated =
+        Rates { sources: twin::megabits(&twin.source_rates), builders: twin::megabits(&twin.builder_rates) };
+    println!("{name}, Mbit/s of each source: {:.1?}; simulated: {:.1?}", lab.sources, simulated.sources);
+    println!("{name}, Mbit/s of each builder: {:.1?}; simulated: {:.1?}", lab.builders, simulated.builders);
+    let (share, full) = (source_share(transport, shape), full(transport, FRAGMENT, shape));
     report
         .note(format!("{name}: {share:.1} Mbit/s of each source is possible, and {full:.1} to each builder"));
-    for (what, rates, possible) in [("source", &sources, share), ("builder", &builders, full)] {
+    for (what, rates, possible) in [("source", &lab.sources, share), ("builder", &lab.builders, full)] {
         report.holds_timed(
             &format!("{name}: furthest {what}"),
             furthest(rates, possible),
@@ -150,18 +183,9 @@ fn evb(
         let pairs = lab.iter().zip(simulated);
         pairs.map(|(lab, simulated)| (lab / simulated - 1.0).abs()).fold(0.0, f64::max)
     };
-    let off = each(&sources, &of_sources).max(each(&builders, &of_builders));
+    let off = each(&lab.sources, &simulated.sources).max(each(&lab.builders, &simulated.builders));
     report.holds_timed(&format!("{name}: difference to the simulator"), off, Bound::AtMost(AGREEMENT));
-    let row = |(place, (got, simulated)): (usize, (&f64, &f64))| Share {
-        case: case.to_owned(),
-        way: transport.word(),
-        of: format!("source {}", place + 1),
-        paper: None,
-        expected: share,
-        got: *got,
-        simulated: Some(*simulated),
-    };
-    Ok(sources.iter().zip(&of_sources).enumerate().map(row).collect())
+    Ok([lab, simulated])
 }
 
 /// Returns the sums of the rates of each source's streams, which are in the order of

@@ -1,5 +1,6 @@
 //! Raw streams that meet in two switches, in the patterns of the RCNP study: independent streams, a
-//! mesh, two streams to one builder, and a third stream beside these.
+//! mesh, two streams to one builder, and a third stream beside these. The mesh is also the traffic
+//! of evb itself.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +13,13 @@ use super::{
         network::{Link, Network, Shape, Tree},
         outcome::furthest,
         report::{Bound, Report},
+        system::Transport,
+        twin,
     },
-    ATM, RAW, STREAMS, full,
+    ATM, FRAGMENT, RAW, STREAMS, full,
     shares::Share,
+    system,
 };
-use crate::lab::system::Transport;
 
 /// Half of the study's rates, so that two cores carry four full ports through two switches.
 const RATE: u64 = 77_500_000;
@@ -44,7 +47,7 @@ const PATTERNS: [Pattern; 4] = [
     Pattern {
         name: "mesh",
         // The study's switch gave each connection an equal share by credits. On Ethernet, TCP alone
-        // divides a port, and not evenly.
+        // divides a port, and not evenly; evb's credit does.
         tolerance: None,
         streams: &[
             (1, 1, ATM / 4.0),
@@ -81,15 +84,42 @@ fn shape() -> Shape {
 pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<Vec<Share>> {
     let wanted: Vec<_> =
         PATTERNS.iter().filter(|pattern| bench.wants(&format!("{} raw", pattern.name))).collect();
+    let transports = bench.transports.iter().filter(|of| bench.wants(&format!("mesh {}", of.word())));
+    let transports: Vec<Transport> = transports.copied().collect();
     let mut shares = Vec::new();
-    if wanted.is_empty() {
+    if wanted.is_empty() && transports.is_empty() {
         return Ok(shares);
     }
     let network = Network::up(shape())?;
     for pattern in wanted {
         shares.extend(one(bench, &network, report, pattern)?);
     }
+    for transport in transports {
+        shares.extend(mesh(bench, &network, report, transport)?);
+    }
     Ok(shares)
+}
+
+/// Runs evb, and returns the share of each pair of a source and a builder.
+fn mesh(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<Vec<Share>> {
+    let shape = network.shape();
+    let name = format!("mesh {}", transport.word());
+    let [lab, simulated] = system(bench, network, report, &name, transport)?;
+    // Every event is complete, and all fragments have the same size, so each source has sent an
+    // equal part of each builder's bytes.
+    let part = |rates: &[f64], builder: u16| {
+        rates.get(usize::from(builder) - 1).copied().unwrap_or(f64::NAN) / f64::from(shape.sources)
+    };
+    let row = |(source, builder): (u16, u16)| Share {
+        case: "mesh".to_owned(),
+        way: transport.word(),
+        of: format!("{source}→{builder}"),
+        paper: Some(ATM / 4.0),
+        expected: full(transport, FRAGMENT, shape) / f64::from(shape.sources),
+        got: part(&lab.builders, builder),
+        simulated: Some(part(&simulated.builders, builder)),
+    };
+    Ok(twin::pairs(shape).into_iter().map(row).collect())
 }
 
 fn one(bench: &Bench, network: &Network, report: &mut Report, pattern: &Pattern) -> Result<Vec<Share>> {
