@@ -80,8 +80,8 @@ impl GapReceiver {
                     let at = stamp.unwrap_or_else(clock::now);
                     return Ok(Some(Receipt { at, length: received.length, stamped: stamp.is_some() }));
                 }
-                // The kernel never restarts a receive with a timeout after a signal (signal(7)), for
-                // example after that of a child process that has ended.
+                // The kernel never restarts a receive with a timeout after a signal (signal(7)),
+                // for example after that of a child process that has ended.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted && clock::now() < until => {}
                 Err(error) if is_timeout(&error) => return Ok(None),
                 Err(error) => return Err(error),
