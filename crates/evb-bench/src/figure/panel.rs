@@ -21,6 +21,10 @@ const MARGIN: i32 = 14;
 const GRID: RGBColor = RGBColor(225, 225, 225);
 /// Part of a bar group's width that the bars fill; the rest is the gap between groups.
 const GROUP_FILL: f64 = 0.8;
+/// Least gap between the names of two groups of bars, in pixels.
+const GROUP_GAP: i32 = 8;
+/// Smallest readable size of text in pixels.
+const LEAST_SIZE: f64 = 8.0;
 
 /// Draws the chart into `area`.
 pub(super) fn draw<B: DrawingBackend>(
@@ -133,6 +137,7 @@ fn plane<'a, B: DrawingBackend>(
         across.labelled = (0..groups.len()).map(|group| group as f64 + 0.5).collect();
     }
     let widest = y.labelled.iter().map(|place| Lettering::AXIS.width(&y.text(*place))).max().unwrap_or(0);
+    let room = area.dim_in_pixel().0 as i32 - 3 * MARGIN - widest - 34;
     let mut plane = ChartBuilder::on(area)
         .margin(MARGIN)
         .margin_right(MARGIN + 14)
@@ -146,13 +151,15 @@ fn plane<'a, B: DrawingBackend>(
     };
     let y_text = |place: &f64| y.text(*place);
     let (x_name, y_name) = (plain(&chart.x.label), plain(&chart.y.label));
-    let font = ("sans-serif", Lettering::AXIS.size * 1.24, &INK);
+    let font = |size: f64| ("sans-serif", size * 1.24, &INK);
+    let x_size = groups.map_or(Lettering::AXIS.size, |groups| group_size(groups, room));
     let mut mesh = plane.configure_mesh();
     mesh.bold_line_style(GRID)
         .light_line_style(GRID.mix(0.5))
         .axis_style(INK)
-        .label_style(font)
-        .axis_desc_style(font)
+        .x_label_style(font(x_size))
+        .y_label_style(font(Lettering::AXIS.size))
+        .axis_desc_style(font(Lettering::AXIS.size))
         .x_desc(x_name)
         .y_desc(y_name)
         .x_label_formatter(&x_text)
@@ -162,6 +169,14 @@ fn plane<'a, B: DrawingBackend>(
     }
     mesh.draw().map_err(drawing)?;
     Ok(plane)
+}
+
+/// Returns the font size at which the names of all groups of bars stand beside each other in `room`
+/// pixels, within readable sizes.
+fn group_size(groups: &[String], room: i32) -> f64 {
+    let widest = groups.iter().map(|name| Lettering::AXIS.width(name)).max().unwrap_or(0);
+    let needed = f64::from(widest + GROUP_GAP) * groups.len() as f64;
+    (Lettering::AXIS.size * f64::from(room) / needed).clamp(LEAST_SIZE, Lettering::AXIS.size)
 }
 
 fn draw_curve<B: DrawingBackend>(

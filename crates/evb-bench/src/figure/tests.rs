@@ -30,7 +30,7 @@ fn curves_have_a_mark_for_every_point_and_a_legend() {
     );
     let svg = Figure::new("Rates").with(chart).note("A < B & \"C\"").svg().expect("drawn");
     let (texts, counts) = read(&svg);
-    for text in ["Rates", "timerfd", "asked", "Asked (Mbit/s)", "Got (Mbit/s)", "10⁵", "A < B & \"C\""] {
+    for text in ["Rates", "timerfd", "asked", "Asked (Mbit/s)", "Got (Mbit/s)", "10⁶", "A < B & \"C\""] {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
     // The seven points of the curve and the legend's entry are circles.
@@ -136,6 +136,32 @@ fn bars_name_their_groups_and_values() {
             "{text:?} is not twice in {texts:?}"
         );
     }
+}
+
+#[test]
+fn names_of_many_groups_stand_beside_each_other() {
+    let chart = |count: usize| {
+        let groups: Vec<String> = (0..count).map(|group| format!("group {group}")).collect();
+        Chart::bars("", groups, Axis::linear("Rate"), vec![Bars::new("x", vec![1.0; count])])
+    };
+    // Returns the positions and font sizes of the groups' names in half the width of a page.
+    let names = |count: usize| -> Vec<(f64, f64)> {
+        let svg = Figure::new("").columns(2).with(chart(count)).with(chart(1)).svg().expect("drawn");
+        let document = roxmltree::Document::parse(&svg).expect("XML");
+        let number = |node: &roxmltree::Node<'_, '_>, name: &str| {
+            node.attribute(name).and_then(|value| value.parse::<f64>().ok()).expect("a number")
+        };
+        let is_name =
+            |node: &roxmltree::Node<'_, '_>| node.text().is_some_and(|text| text.trim().starts_with("group"));
+        let found = document.descendants().filter(is_name).filter(roxmltree::Node::is_element);
+        found.take(count).map(|node| (number(&node, "x"), number(&node, "font-size"))).collect()
+    };
+    let few = names(3);
+    assert!((few[0].1 - 13.0).abs() < 0.5, "{few:?}");
+    let many = names(8);
+    let (step, size) = (many[1].0 - many[0].0, many[0].1);
+    // A character is about 0.56 times as wide as the font is high.
+    assert!(step > 7.0 * 0.56 * size, "{step} pixels for a name of size {size}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Ticks {
         match self.scale {
             // Adding zero turns -0.0 into 0.0, so that no label reads "-0".
             Scale::Linear => grouped(&format!("{:.*}", self.digits, place + 0.0)),
-            Scale::Log if (-3.01..=4.01).contains(&place) => {
+            Scale::Log if (-3.01..5.99).contains(&place) => {
                 let value = 10f64.powf(place);
                 let digits = (-place.floor()).max(0.0) as usize;
                 grouped(&format!("{value:.digits$}"))
@@ -102,7 +102,10 @@ impl Ticks {
             Scale::Log if (place - place.round()).abs() < 1e-6 => {
                 format!("10{}", superscript(place.round() as i64))
             }
-            Scale::Log => format!("{:.0e}", 10f64.powf(place)),
+            Scale::Log => {
+                let decade = place.floor();
+                format!("{:.0}·10{}", 10f64.powf(place - decade), superscript(decade as i64))
+            }
         }
     }
 }

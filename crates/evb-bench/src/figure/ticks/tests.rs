@@ -19,6 +19,9 @@ fn linear_ticks_are_round_numbers_around_the_data() {
 fn log_ticks_are_decades_and_finer_where_there_are_few() {
     assert_eq!(texts(&Axis::log(""), &[12.0, 800.0]), ["10", "20", "50", "100", "200", "500", "1000"]);
     assert_eq!(texts(&Axis::log(""), &[0.02, 900.0]), ["0.01", "0.1", "1", "10", "100", "1000"]);
+    let many = texts(&Axis::log(""), &[12e3, 80e3]);
+    assert_eq!(many, ["10\u{2009}000", "20\u{2009}000", "50\u{2009}000", "100\u{2009}000"]);
+    assert_eq!(texts(&Axis::log(""), &[1.2e6, 8e6]), ["10⁶", "2·10⁶", "5·10⁶", "10⁷"]);
     let far = texts(&Axis::log(""), &[1e-6, 1e9]);
     assert!(far.contains(&"10⁻⁶".to_owned()) && far.contains(&"10⁹".to_owned()), "{far:?}");
     assert!(far.len() < 8, "{far:?}");
