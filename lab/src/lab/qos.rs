@@ -32,11 +32,11 @@ const PATIENCE: f64 = 1.2;
 const FULL: f64 = 0.95;
 /// Largest allowed relative error of a rate.
 const TOLERANCE: f64 = 0.01;
-/// Rates to test, each applied to all destinations if the link can carry the sum, in thousandths
-/// of the link's rate: 10 to 300 Mbit/s of 1 Gbit/s.
+/// Rates to test, each applied to all destinations if the link can carry the sum, in Mbit/s: those
+/// of the study.
 const RATES: [u64; 4] = [10, 30, 100, 300];
-/// Different rates of three destinations, in thousandths of the link's rate, to check that lanes do
-/// not affect each other.
+/// Different rates of three destinations, in thousandths of the link's rate but at least the
+/// smallest of `RATES`, to check that lanes do not affect each other.
 const UNEQUAL: [u64; 3] = [10, 100, 500];
 
 #[derive(Args)]
@@ -44,8 +44,8 @@ pub(crate) struct QosArgs {
     /// Token buckets of the kernel to test, besides evb's own timers.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Bucket::Htb, Bucket::Tbf])]
     bucket: Vec<Bucket>,
-    /// Rate of every port, in Mbit/s; the tested rates are parts of it. A lower rate shows the same
-    /// behaviour, if two cores cannot carry 1000 Mbit/s.
+    /// Rate of every port, in Mbit/s. A lower rate shows the same behaviour, if two cores cannot
+    /// carry 1000 Mbit/s.
     #[arg(long, default_value_t = 1000)]
     mbit: u64,
     /// Test only the highest rate of each system, and unequal rates.
@@ -81,9 +81,9 @@ pub(crate) fn run(bench: &Bench, args: &QosArgs) -> Result<Report> {
 fn rates(shape: Shape, is_short: bool) -> Vec<Vec<u64>> {
     let lanes = u64::from(shape.sources.max(shape.builders));
     let full = (shape.rate as f64 * FULL) as u64 / lanes;
-    let part = |thousandths: &u64| shape.rate / 1000 * thousandths;
+    let part = |thousandths: &u64| (shape.rate / 1000 * thousandths).max(RATES[0] * 1_000_000);
     let each = |rate| vec![rate; usize::from(shape.builders)];
-    let lower = RATES.iter().map(part).filter(|rate| *rate < full && !is_short);
+    let lower = RATES.iter().map(|mbit| mbit * 1_000_000).filter(|rate| *rate < full && !is_short);
     let mut all: Vec<Vec<u64>> = lower.map(each).collect();
     all.push(each(full));
     if shape.builders == 3 {

@@ -16,6 +16,16 @@ fn every_shape_is_driven_up_to_nearly_its_link() {
 }
 
 #[test]
+fn unequal_rates_are_at_least_the_smallest_of_the_study() {
+    let megabits = |mbit| -> Vec<Vec<u64>> {
+        let all = rates(shape(1, 3, mbit), true);
+        all.into_iter().map(|rates| rates.into_iter().map(|rate| rate / 1_000_000).collect()).collect()
+    };
+    assert_eq!(megabits(1000), [[316, 316, 316], [10, 100, 500]]);
+    assert_eq!(megabits(250), [[79, 79, 79], [10, 25, 125]]);
+}
+
+#[test]
 fn names_say_shape_means_and_rates() {
     assert_eq!(
         name(shape(1, 3, 1000), Means::Kernel(Bucket::Tbf), &[10_000_000, 100_000_000, 500_000_000]),
