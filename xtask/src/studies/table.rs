@@ -71,12 +71,15 @@ fn shown(value: &Value, column: &Column) -> String {
 }
 
 /// Returns a number with the given number of decimals, and with blanks between groups of three
-/// digits from five digits on.
+/// digits from five digits on. A number that is rounded to zero has no sign.
 pub(super) fn decimal(number: f64, digits: Option<usize>) -> String {
-    let text = match digits {
+    let mut text = match digits {
         Some(digits) => format!("{number:.digits$}"),
         None => format!("{number}"),
     };
+    if text.chars().all(|c| matches!(c, '-' | '0' | '.')) {
+        text = text.replace('-', "");
+    }
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |text| ("−", text));
     let (whole, rest) =
         text.split_once('.').map_or((text, String::new()), |(whole, rest)| (whole, format!(".{rest}")));
