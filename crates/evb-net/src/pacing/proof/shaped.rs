@@ -64,10 +64,8 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
         let mut observed = Observed::open(trial, &TokenBucketFilter, None)?;
         let offered = send_burst(&mut observed, trial, count)?;
         observed.wait(count + 1, clock::now() + LONGEST)?;
-        let mut seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
-        // Two cores may send packets of one queue at the same time.
-        seen.sort_unstable();
-        let (result, found) = judge(&offered, &seen, rate);
+        let seen = observed.departures().iter().flatten().copied();
+        let (result, found) = judge(&offered, seen, rate);
         last = TrialResult { why: format!("{}, seen {}", result.why, observed.witness()), ..result };
         // A busy host may lower the measured rate, and late timers may raise it a little. Only a
         // rate that is far too high ends the test.
@@ -101,13 +99,20 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
 /// bucket from then on: a bucket lets several packets go at once if its timer was late, so that the
 /// rate from the first of them would be too high. If no packet had to wait, either there is no
 /// bucket, or the bucket was never empty.
-pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (TrialResult, f64) {
+pub(super) fn judge(
+    offered: &[Instant],
+    seen: impl Iterator<Item = Instant>,
+    rate: Rate,
+) -> (TrialResult, f64) {
+    // Two cores may send packets of one queue at the same time.
+    let mut seen: Vec<Instant> = seen.collect();
+    seen.sort_unstable();
     let (Some(end), Some(offer)) = (offered.last(), rate_of(offered)) else {
         return (TrialResult::failed("hardly anything could be sent"), 0.0);
     };
     let asked = rate.bytes_per_second();
     let waited = seen.get(seen.partition_point(|at| at <= end)..).unwrap_or_default();
-    let found = if waited.len() >= WAITED { rate_since(*end, waited) } else { rate_of(seen) };
+    let found = if waited.len() >= WAITED { rate_since(*end, waited) } else { rate_of(&seen) };
     let Some(found) = found else {
         let why = format!("{} of {} datagrams were seen to leave", seen.len(), offered.len());
         return (TrialResult::failed(why), 0.0);

@@ -68,18 +68,22 @@ fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
     let mut seen = times(40, 0, Duration::from_micros(2));
     seen.extend(times(80, 200_000, Duration::from_micros(120)));
     let offered = times(120, 0, Duration::from_micros(5));
-    let holds = |offered: &[Instant], seen: &[Instant]| shaped::judge(offered, seen, rate).0.held;
+    let judge = |offered: &[Instant], seen: &[Instant]| shaped::judge(offered, seen.iter().copied(), rate).0;
+    let holds = |offered: &[Instant], seen: &[Instant]| judge(offered, seen).held;
     assert!(holds(&offered, &seen));
     assert!(!holds(&offered, &offered), "nothing held it back");
     assert!(!holds(&offered, &seen[..30]));
     let mut late = seen.clone();
     late[43..60].fill(seen[60]);
     assert!(holds(&offered, &late), "a late timer lets several packets go at once");
+    let mut apart = seen.clone();
+    apart.swap(60, 119);
+    assert!(holds(&offered, &apart), "two cores send at the same time");
     let slow = times(120, 0, Duration::from_micros(121));
     assert!(!holds(&slow, &slow), "the host itself was that slow");
-    assert!(shaped::judge(&slow, &slow, rate).0.undecided);
+    assert!(judge(&slow, &slow).undecided);
     let few = times(60, 0, Duration::from_micros(20));
-    let (few, many) = (shaped::judge(&few, &few, rate).0, shaped::judge(&offered, &offered, rate).0);
+    let (few, many) = (judge(&few, &few), judge(&offered, &offered));
     assert!(few.undecided, "a bucket of 12 ms was not emptied");
     assert!(!many.undecided && !many.held, "one of 12 ms would have been");
 }
