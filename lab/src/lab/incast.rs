@@ -23,6 +23,8 @@ pub(crate) const SMALL: u64 = 1455;
 const GOODPUT: f64 = 0.95;
 /// Share of packets that are lost at random in the lossy run, in percent.
 const LOSS: f64 = 0.1;
+/// Place in a summary of the number of timers of datagram lanes that expired.
+const TIMEOUTS: &str = "network.datagrams.timeouts";
 /// Loads at which latency is measured, as shares of the port's rate.
 const LOADS: [f64; 2] = [0.63, 0.75];
 
@@ -86,7 +88,8 @@ fn case(bench: &Bench, network: &Network, report: &mut Report, transport: Transp
     Ok(())
 }
 
-/// Runs with credit at full speed, and checks that the port is full and drops no packet.
+/// Runs with credit at full speed, and checks that the port is full and drops no packet. An untimed
+/// report allows a second run if timers expired in the first.
 pub(crate) fn credit(
     bench: &Bench,
     network: &Network,
@@ -96,7 +99,18 @@ pub(crate) fn credit(
 ) -> Result<()> {
     let name = name(network, "credit", transport, fragment);
     if bench.wants(&name) {
-        let outcome = bench.run(network, &name, full_speed(Mode::Credit, transport, fragment))?;
+        let system = || full_speed(Mode::Credit, transport, fragment);
+        let mut outcome = bench.run(network, &name, system())?;
+        // While a busy machine stands still, timers expire and ask again for data that still wait in
+        // the port; then the repeated data do not fit into it.
+        if report.is_untimed() && outcome.drops() > 0 && outcome.number(TIMEOUTS) > 0.0 {
+            report.note(format!(
+                "{name}: run again, because {} packets were dropped after timers had expired {} times",
+                outcome.drops(),
+                outcome.number(TIMEOUTS)
+            ));
+            outcome = bench.run(network, &name, system())?;
+        }
         report.add(&outcome);
         report.clean(&outcome);
         report.holds_timed(

@@ -74,6 +74,11 @@ impl Report {
         Self { timed: false, ..self }
     }
 
+    /// Returns true if bounds on speed and latency are only noted.
+    pub(crate) fn is_untimed(&self) -> bool {
+        !self.timed
+    }
+
     /// Prints an outcome as a row of the table, keeps it, and checks that the switch's counters
     /// confirm the payload in its run summary.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
