@@ -101,8 +101,8 @@ pub(crate) fn credit(
     if bench.wants(&name) {
         let system = || full_speed(Mode::Credit, transport, fragment);
         let mut outcome = bench.run(network, &name, system())?;
-        // While a busy machine stands still, timers expire and ask again for data that still wait in
-        // the port; then the repeated data do not fit into it.
+        // While a busy machine stands still, timers expire and ask again for data that still wait
+        // in the port; then the repeated data do not fit into it.
         if report.is_untimed() && outcome.drops() > 0 && outcome.number(TIMEOUTS) > 0.0 {
             report.note(format!(
                 "{name}: run again, because {} packets were dropped after timers had expired {} times",

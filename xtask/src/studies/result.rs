@@ -58,6 +58,10 @@ pub(super) fn wrapped(study: &str, command: &str, evbd: &str, mut result: Value)
             *summary = kept(summary);
         }
     }
+    // The path of the picture is one of this machine.
+    if let Some(notes) = result.get_mut("notes").and_then(Value::as_array_mut) {
+        notes.retain(|note| !note.as_str().is_some_and(|note| note.starts_with("figure: ")));
+    }
     json!({ "study": study, "command": command, "evbd": evbd, "machine": machine(), "result": result })
 }
 

@@ -2,12 +2,12 @@ use super::*;
 
 #[test]
 fn the_summaries_of_runs_are_shortened() {
-    let report = json!({ "notes": ["n"], "outcomes": [
+    let report = json!({ "notes": ["n", "figure: /tmp/x.svg"], "outcomes": [
         { "name": "a", "summary": { "events": { "complete": 1 }, "sources": [1, 2, 3] } }, { "name": "b" },
     ] });
     let whole = wrapped("s", "evbd x", "evbd 1", report);
     assert_eq!(whole["result"]["outcomes"][0]["summary"], json!({ "events": { "complete": 1 } }));
-    assert_eq!(whole["result"]["notes"][0], "n");
+    assert_eq!(whole["result"]["notes"], json!(["n"]));
     assert_eq!((&whole["study"], &whole["command"]), (&json!("s"), &json!("evbd x")));
     assert!(whole["machine"]["cores"].as_u64() > Some(0));
 }

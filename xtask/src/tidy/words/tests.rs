@@ -39,5 +39,8 @@ fn long_pages_are_found_outside_of_the_reference() {
     let text = "A line.\n".repeat(301);
     assert!(messages("docs/how-to/a.md", &text)[0].contains("301 lines"));
     assert_eq!(messages("docs/reference/a.md", &text), [""; 0]);
+    let block = format!("<!-- begin: a -->\n{text}<!-- end: a -->\nA line.\n");
+    assert_eq!(messages("docs/studies/a.md", &block), [""; 0]);
+    assert!(messages("docs/studies/a.md", &(block + &text))[0].contains("302 lines"));
     assert_eq!(messages("README.md", &text), [""; 0]);
 }
