@@ -137,12 +137,13 @@ fn plane<'a, B: DrawingBackend>(
         across.labelled = (0..groups.len()).map(|group| group as f64 + 0.5).collect();
     }
     let widest = y.labelled.iter().map(|place| Lettering::AXIS.width(&y.text(*place))).max().unwrap_or(0);
-    let room = area.dim_in_pixel().0 as i32 - 3 * MARGIN - widest - 34;
+    let (y_labels, right) = (widest + 34, MARGIN + 14);
+    let room = area.dim_in_pixel().0 as i32 - MARGIN - y_labels - right;
     let mut plane = ChartBuilder::on(area)
         .margin(MARGIN)
-        .margin_right(MARGIN + 14)
+        .margin_right(right)
         .x_label_area_size(46)
-        .y_label_area_size(widest + 34)
+        .y_label_area_size(y_labels)
         .build_cartesian_2d(across, y.clone())
         .map_err(drawing)?;
     let x_text = |place: &f64| match groups {

@@ -82,8 +82,10 @@ impl GapReceiver {
                 }
                 // The kernel never restarts a receive with a timeout after a signal (signal(7)),
                 // for example after that of a child process that has ended.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted && clock::now() < until => {}
-                Err(error) if is_timeout(&error) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -93,11 +95,6 @@ impl GapReceiver {
     pub fn payload(&self, receipt: &Receipt) -> &[u8] {
         self.room.get(..receipt.length).unwrap_or_default()
     }
-}
-
-/// Returns true if a receive has ended without a datagram because of its timeout.
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 impl AsFd for GapReceiver {
