@@ -10,7 +10,7 @@ use evb_net::host::{
     kernel,
     link::{self, Link},
     qdisc::{self, Place},
-    route, text_of,
+    text_of,
 };
 use serde::Serialize;
 
@@ -55,13 +55,9 @@ impl Machine {
 
 /// Returns the network device on the route to `peer`; `None` stands for the loopback device.
 pub(super) fn device(peer: Option<IpAddr>) -> Option<Link> {
-    let links = link::links().ok()?;
     match peer {
-        None => links.into_iter().find(|link| link.loopback),
-        Some(peer) => {
-            let route = route::route(peer, None).ok()?;
-            links.into_iter().find(|link| link.index == route.device)
-        }
+        None => link::links().ok()?.into_iter().find(|link| link.loopback),
+        Some(peer) => link::on_route(peer, None),
     }
 }
 

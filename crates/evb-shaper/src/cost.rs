@@ -22,7 +22,7 @@ pub const TCP_FRAME_HEADERS: u64 = 14 + 20 + 32;
 /// Header bytes of a datagram: Ethernet (14), IPv4 (20), UDP (8: RFC 768), and evb's own header in
 /// front of each segment (40). Over IPv6, the headers take 20 bytes more, and a segment is 20 bytes
 /// shorter.
-pub const UDP_FRAME_HEADERS: u64 = 14 + 20 + 8 + SEGMENT_HEADER;
+pub const UDP_FRAME_HEADERS: u64 = datagram_headers(false) + SEGMENT_HEADER;
 
 /// Size of evb's own header in front of the lane bytes of each datagram.
 const SEGMENT_HEADER: u64 = DATAGRAM_HEADER as u64;
@@ -44,6 +44,20 @@ const LONGEST_TCP_TRAIN: u64 = 64_000;
 /// Line bytes of each frame beyond its L2 frame: check sequence 4, preamble and start delimiter 8,
 /// gap 12 (IEEE 802.3 clause 4).
 pub const LINE_OVERHEAD: u64 = 24;
+
+/// Returns the bytes of the Ethernet, IP and UDP headers in front of the payload of a datagram (RFC
+/// 894, 791, 8200, 768).
+///
+/// ```
+/// use evb_shaper::cost::datagram_headers;
+///
+/// let is_ipv6 = false;
+/// let frame = 1000 + datagram_headers(is_ipv6); // bytes of the L2 frame of 1000 bytes of payload
+/// assert_eq!(frame, 1042);
+/// ```
+pub const fn datagram_headers(is_ipv6: bool) -> u64 {
+    if is_ipv6 { 14 + 40 + 8 } else { 14 + 20 + 8 }
+}
 
 /// Least space that a packet takes in a port's buffer: common switch chips allocate memory in cells
 /// of 80 to 256 bytes.

@@ -1,12 +1,7 @@
 //! Messages of the study. Each message is one datagram in a single packet.
 
 use evb_core::units::Bytes;
-use evb_shaper::cost::LINE_OVERHEAD;
-
-/// Bytes of Ethernet, IPv4 and UDP headers in front of a payload (RFC 894, 791, 768).
-const HEADERS_V4: u64 = 14 + 20 + 8;
-/// Bytes of Ethernet, IPv6 and UDP headers in front of a payload (RFC 894, 8200, 768).
-const HEADERS_V6: u64 = 14 + 40 + 8;
+use evb_shaper::cost::{LINE_OVERHEAD, datagram_headers};
 
 /// Bytes of the label that identifies a message, which are also the size of the smallest message.
 pub(super) const LEAST: usize = 20;
@@ -21,7 +16,7 @@ pub(super) struct MessageSize {
 
 impl MessageSize {
     pub(super) fn new(payload: Bytes, ipv6: bool) -> Self {
-        Self { payload, headers: if ipv6 { HEADERS_V6 } else { HEADERS_V4 } }
+        Self { payload, headers: datagram_headers(ipv6) }
     }
 
     /// Returns the bytes of the L2 frame, as a port's buffer and tc's token bucket count it.

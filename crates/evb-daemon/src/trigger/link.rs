@@ -7,11 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use evb_core::{trigger::announcement::LENGTH, units::Rate};
 use evb_host::ethtool;
-use evb_net::host::{link, route};
-use evb_shaper::cost::LINE_OVERHEAD;
-
-/// Bytes of the Ethernet header and the UDP header of an announcement.
-const HEADERS: u64 = 14 + 8;
+use evb_net::host::link;
+use evb_shaper::cost::{LINE_OVERHEAD, datagram_headers};
 
 /// Refuses a mean rate of datagrams that the line of the sending device cannot carry. Devices whose
 /// driver states no rate are not judged, such as the loopback device.
@@ -32,21 +29,17 @@ pub(super) fn check(hertz: f64, to: SocketAddr, interface: Option<&str>) -> Resu
 
 /// Returns the bits of an announcement on an Ethernet line.
 fn line_bits(to: IpAddr) -> f64 {
-    let ip = if to.is_ipv4() { 20 } else { 40 };
-    ((LENGTH as u64 + HEADERS + ip + LINE_OVERHEAD) * 8) as f64
+    ((LENGTH as u64 + datagram_headers(to.is_ipv6()) + LINE_OVERHEAD) * 8) as f64
 }
 
 /// Returns the name and the line rate of the device through which packets to `to` leave; `None` if
-/// the system does not report them, or the packets do not leave this host.
+/// the system does not report them.
 fn device(to: IpAddr, interface: Option<&str>) -> Option<(String, Rate)> {
     let address = interface.and_then(|interface| interface.parse::<IpAddr>().ok());
     let name = match interface {
         Some(name) if address.is_none() => name.to_owned(),
         // For a group, the kernel looks for the device to which the local address belongs.
-        _ => {
-            let route = route::route(to, address).ok().filter(|route| !route.local)?;
-            link::links().ok()?.into_iter().find(|link| link.index == route.device)?.name
-        }
+        _ => link::on_route(to, address)?.name,
     };
     let rate = ethtool::line(&name).ok()?.rate?;
     Some((name, rate))

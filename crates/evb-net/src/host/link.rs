@@ -52,13 +52,18 @@ pub fn links() -> Fact<Vec<Link>> {
     Ok(answers.iter().filter_map(link).collect())
 }
 
+/// Returns the device on the route that the kernel would choose to `to` for a socket bound to
+/// `from`; `None` if the system does not report it.
+pub fn on_route(to: IpAddr, from: Option<IpAddr>) -> Option<Link> {
+    let route = route::route(to, from).ok()?;
+    links().ok()?.into_iter().find(|link| link.index == route.device)
+}
+
 /// Returns the largest payload that the device on the route to `to` accepts as one train of
 /// datagrams; `None` if the system does not report it. The kernel cuts a longer train into single
 /// packets before the train reaches the device (`gso_features_check`, net/core/dev.c).
 pub fn longest_train(to: IpAddr, from: IpAddr) -> Option<Bytes> {
-    let route = route::route(to, Some(from)).ok()?;
-    let link = links().ok()?.into_iter().find(|link| link.index == route.device)?;
-    let shorter = link.gso_max_size?.checked_sub(HEADERS + 1)?;
+    let shorter = on_route(to, Some(from))?.gso_max_size?.checked_sub(HEADERS + 1)?;
     Some(Bytes::new(shorter.into()))
 }
 
