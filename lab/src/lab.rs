@@ -36,6 +36,7 @@ mod mixed;
 mod modes;
 mod probe;
 mod wan;
+mod pipe;
 mod damage;
 mod loss;
 mod recovery;
@@ -177,6 +178,13 @@ enum Scenario {
         #[arg(long, hide = true)]
         here: bool,
     },
+    /// A bulk TCP flow over a round trip of 198 ms at 20 Mbit/s, from a host that is ten times faster
+    /// than the path, from one that is as fast, and with a pace, simulated under User-Mode Linux.
+    Pipe {
+        /// Used internally: run on the current kernel instead of starting User-Mode Linux.
+        #[arg(long, hide = true)]
+        here: bool,
+    },
     /// Random faults from a seed, one after the other, over TCP and UDP: no event may be lost or
     /// duplicated, and the run must end.
     Chaos(chaos::ChaosArgs),
@@ -247,12 +255,17 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Some(rcnp) = args.scenario.rcnp_elsewhere() {
         return rcnp::elsewhere(args, rcnp, &evbd(args)?);
     }
+    if let Scenario::Pipe { here: false } = args.scenario {
+        return pipe::elsewhere(args, &evbd(args)?);
+    }
     let lacks = if matches!(args.scenario, Scenario::Down) { None } else { lacks() };
     match (lacks, &args.scenario) {
         (None, _) => run_here(args).map(|holds| u8::from(!holds)),
         // User-Mode Linux provides all that the lab needs, so a lack is an error and no reason to
         // skip.
-        (Some(reason), Scenario::Wan { .. }) => bail!("the lab cannot run here: {reason}"),
+        (Some(reason), Scenario::Wan { .. } | Scenario::Pipe { .. }) => {
+            bail!("the lab cannot run here: {reason}")
+        }
         (Some(reason), _) => {
             eprintln!("SKIP: the lab cannot run here: {reason}");
             Ok(SKIPPED)
@@ -301,6 +314,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,
         Scenario::Wan { short, .. } => wan::run(&bench, *short)?,
+        Scenario::Pipe { .. } => pipe::run(&bench)?,
         Scenario::Chaos(args) => chaos::run(&bench, args)?,
         Scenario::Loss => loss::run(&bench)?,
         Scenario::Recovery => recovery::run(&bench)?,

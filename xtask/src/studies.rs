@@ -53,9 +53,6 @@ pub(crate) struct StudiesArgs {
     /// Print the studies and their commands, without running them.
     #[arg(long)]
     list: bool,
-    /// Also run studies whose commands are planned, with an evbd that has the commands.
-    #[arg(long, requires = "quick")]
-    planned: bool,
     /// Fail if a study cannot run on this machine, instead of skipping it.
     #[arg(long)]
     require: bool,
@@ -74,7 +71,7 @@ pub(crate) fn run(args: &StudiesArgs) -> Result<u8> {
     if args.check || args.fill {
         return check_pages(&root, &catalog, args.fill).map(|agree| u8::from(!agree));
     }
-    let is_chosen = |study: &&Study| study.name.contains(&args.only) && (args.planned || !study.planned);
+    let is_chosen = |study: &&Study| study.name.contains(&args.only);
     let chosen: Vec<&Study> = catalog.studies.iter().filter(is_chosen).collect();
     ensure!(!chosen.is_empty(), "no study's name contains `{}`; --list prints them", args.only);
     if args.list {

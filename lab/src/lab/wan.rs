@@ -3,7 +3,7 @@
 //! check every byte. The kernel's queueing discipline netem impairs the line. The host's kernel may
 //! lack netem, so the whole scenario runs under User-Mode Linux.
 
-mod line;
+pub(super) mod line;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -113,7 +113,7 @@ pub(super) fn run(bench: &Bench, is_short: bool) -> Result<Report> {
         let cases: Vec<&Case> = CASES.iter().filter(wanted).collect();
         if !cases.is_empty() {
             let network = Network::up(shape(is_long))?;
-            let line = Line::lay(&network)?;
+            let line = Line::lay(&network, "b1")?;
             for case in cases {
                 run_case(bench, &line, case, is_short, &mut table, &mut report)?;
             }

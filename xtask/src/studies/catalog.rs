@@ -81,9 +81,6 @@ pub(crate) struct Study {
     pub(crate) report: Option<String>,
     /// Name of the picture that a scenario of the network lab leaves beside its report.
     pub(crate) drawn: Option<String>,
-    /// True if the command does not exist yet; then the study has no result and is not run.
-    #[serde(default)]
-    pub(crate) planned: bool,
     #[serde(default, rename = "block")]
     pub(crate) blocks: Vec<Block>,
 }

@@ -31,11 +31,17 @@ pub(crate) struct Received {
 }
 
 pub(crate) fn run(network: &Network, seconds: f64) -> Result<Received> {
+    run_with(network, seconds, &[])
+}
+
+/// Does the same as [`run`], with further options of the clients.
+pub(crate) fn run_with(network: &Network, seconds: f64, options: &[&str]) -> Result<Received> {
     let shape = network.shape();
     let streams: Vec<(u16, u16)> =
         (1..=shape.builders).flat_map(|j| (1..=shape.sources).map(move |i| (i, j))).collect();
     let asked = seconds.ceil();
-    let (said, apart) = talk(network, &streams, &["-t", &asked.to_string()], |_| Ok(()))?;
+    let (said, apart) =
+        talk(network, &streams, &[&["-t", &asked.to_string()], options].concat(), |_| Ok(()))?;
     // Clients start one after the other and end in the same order, so together they send for longer
     // than each of them.
     let bytes: Vec<f64> = said.iter().map(|said| bytes(said)).collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! [`Line`]: a wide-area line between the switch and builder 1, which a router impairs in both
+//! [`Line`]: a wide-area line between the switch and a host, which a router impairs in both
 //! directions.
 
 use anyhow::{Context as _, Result};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::network::{Network, address, run};
 
 /// Network namespace of the router; `NEAR` is its device towards the switch, `FAR` its device
-/// towards the builder.
+/// towards the host.
 const ROUTER: &str = "evb-line";
 const NEAR: &str = "near";
 const FAR: &str = "far";
@@ -17,7 +17,7 @@ const DEVICES: [&str; 2] = [NEAR, FAR];
 const LIMIT: &str = "20000";
 
 /// The line in a network; removing the network removes the line.
-pub(super) struct Line<'n>(&'n Network);
+pub(in crate::lab) struct Line<'n>(&'n Network);
 
 /// Counters of the line so far, both directions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,21 +34,18 @@ impl LineCount {
 }
 
 impl<'n> Line<'n> {
-    /// Disconnects builder 1 from the switch, connects a router in its place, and builds a line
-    /// from there to the builder.
-    pub(super) fn lay(network: &'n Network) -> Result<Self> {
-        let builder = "evb-b1";
-        let address = format!("{}/16", address("b1")?);
+    /// Disconnects a host from the switch, connects a router in its place, and builds a line from
+    /// there to the host.
+    pub(in crate::lab) fn lay(network: &'n Network, host: &str) -> Result<Self> {
+        let space = format!("evb-{host}");
+        let address = address(host)?;
         for words in [
             format!("netns add {ROUTER}"),
-            format!("-n {builder} link set e0 netns {ROUTER} name {NEAR}"),
-            format!("link add e0 netns {builder} type veth peer name {FAR} netns {ROUTER}"),
-            format!("-n {builder} addr add {address} dev e0"),
-            format!("-n {builder} link set e0 up"),
-            format!(
-                "-n {builder} route replace 10.77.0.0/16 dev e0 src {} congctl cubic",
-                &address[..address.len() - 3]
-            ),
+            format!("-n {space} link set e0 netns {ROUTER} name {NEAR}"),
+            format!("link add e0 netns {space} type veth peer name {FAR} netns {ROUTER}"),
+            format!("-n {space} addr add {address}/16 dev e0"),
+            format!("-n {space} link set e0 up"),
+            format!("-n {space} route replace 10.77.0.0/16 dev e0 src {address} congctl cubic"),
             format!("-n {ROUTER} link add br0 type bridge"),
             format!("-n {ROUTER} link set br0 up"),
             format!("-n {ROUTER} link set {NEAR} master br0 up"),
@@ -56,7 +53,7 @@ impl<'n> Line<'n> {
         ] {
             run("ip", &words.split_whitespace().collect::<Vec<_>>())?;
         }
-        for (space, device) in [(builder, "e0"), (ROUTER, NEAR), (ROUTER, FAR)] {
+        for (space, device) in [(space.as_str(), "e0"), (ROUTER, NEAR), (ROUTER, FAR)] {
             let words = format!("netns exec {space} ethtool -K {device} tso off gso off gro off");
             run("ip", &words.split_whitespace().collect::<Vec<_>>())?;
         }
@@ -69,7 +66,7 @@ impl<'n> Line<'n> {
                 format!("netns exec {} ethtool -K {} tx-udp-segmentation off sg off", device.0, device.1);
             run("ip", &words.split_whitespace().collect::<Vec<_>>())?;
         }
-        network.limit_host("b1", network.shape().rate)?;
+        network.limit_host(host, network.shape().rate)?;
         Ok(Self(network))
     }
 
@@ -78,7 +75,7 @@ impl<'n> Line<'n> {
     }
 
     /// Impairs both directions of the line independently; `words` has the notation of `tc … netem`.
-    pub(super) fn impair(&self, words: &str) -> Result<()> {
+    pub(in crate::lab) fn impair(&self, words: &str) -> Result<()> {
         for device in DEVICES {
             let words = format!("-n {ROUTER} qdisc replace dev {device} root netem limit {LIMIT} {words}");
             run("tc", &words.split_whitespace().collect::<Vec<_>>())?;
