@@ -14,7 +14,7 @@ use std::{hint::black_box, net::IpAddr};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use evb_core::{
-    index::ClassIndex,
+    index::{ClassIndex, LaneIndex},
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -101,6 +101,7 @@ fn tree(criterion: &mut Criterion) {
                 bench.iter(|| {
                     let of_lane = (ClassIndex::new(0), Some(pace(gigabits(9))));
                     let mut tree = ClassTree::new(&plan, vec![of_lane; lanes]);
+                    LaneIndex::all(lanes).for_each(|lane| tree.note_news(lane));
                     let (mut now, mut departed) = (START, 0);
                     while departed < DECISIONS {
                         match tree.poll(now, Duration::ZERO, |_| Some(black_box(train))) {

@@ -127,6 +127,8 @@ pub struct SourceCore {
     times: LaneTimes,
     /// Lanes that may have something to announce.
     announce: LaneSet,
+    /// Lanes that have got permission to send since [`Self::take_permitted`] returned them.
+    permitted: LaneSet,
     /// Assigned events whose fragments readout has to make.
     wanted: VecDeque<EventId>,
     /// True while the connection to the supervisor is up.
@@ -154,6 +156,7 @@ impl SourceCore {
             lanes: config.builders.iter().map(|_| SourceLane::new(&times)).collect(),
             times,
             announce: LaneSet::default(),
+            permitted: LaneSet::default(),
             wanted: VecDeque::new(),
             is_supervised: true,
             next_heartbeat: now,

@@ -92,6 +92,9 @@ impl PacedSource {
     /// Returns the next bytes to send. Returns `None` if there are no bytes to send, or if all wait
     /// for their departure time.
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
+        while let Some(lane) = self.core.take_permitted() {
+            self.tree.note_news(lane);
+        }
         let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
         let demand = |lane: LaneIndex| {
             let length = lanes[lane].next(lane.get(), core, cost);

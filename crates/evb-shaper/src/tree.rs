@@ -34,6 +34,8 @@ pub struct ClassTree {
     link: Option<Gate>,
     classes: Vec<Branch>,
     lanes: Vec<Leaf>,
+    /// Lanes that had a train at the last poll or were noted since, ascending.
+    busy: Vec<LaneIndex>,
     /// Virtual time of the fair queueing of the rate that the guarantees leave, in ns of each
     /// class's guaranteed rate.
     excess: u64,
@@ -141,7 +143,13 @@ impl ClassTree {
             }
         };
         let classes: Vec<_> = plan.classes().iter().map(branch).collect();
-        let mut tree = Self { link: plan.link().map(Gate::new), classes, lanes: Vec::new(), excess: 0 };
+        let mut tree = Self {
+            link: plan.link().map(Gate::new),
+            classes,
+            lanes: Vec::new(),
+            busy: Vec::new(),
+            excess: 0,
+        };
         lanes.into_iter().for_each(|(class, pace)| tree.add_lane(class, pace));
         tree
     }
@@ -159,9 +167,19 @@ impl ClassTree {
         });
     }
 
+    /// Notes that a lane may have got something to send since the last poll.
+    pub fn note_news(&mut self, lane: LaneIndex) {
+        if let Err(place) = self.busy.binary_search(&lane)
+            && lane.get() < self.lanes.len()
+        {
+            self.busy.insert(place, lane);
+        }
+    }
+
     /// Returns and charges the next train that may depart by `now + lead`. If all trains must wait,
     /// returns the time to poll again. `demand` returns the wire size of a lane's next train, or
-    /// `None` if the lane has nothing to send.
+    /// `None` if the lane has nothing to send. It is asked for lanes that had a train at the last
+    /// poll or were noted ([`note_news`](Self::note_news)) since.
     ///
     /// # Errors
     /// Returns the time at which the first waiting train may be handed out, or `None` if no lane
@@ -174,17 +192,18 @@ impl ClassTree {
     ) -> Result<Permit, Option<Instant>> {
         self.note_backlogs(now, demand);
         let mut best: Option<Candidate> = None;
-        for (lane, leaf) in self.lanes.iter().enumerate() {
+        for lane in &self.busy {
+            let leaf = &self.lanes[*lane];
             let Some(wire) = leaf.train else { continue };
             if best.as_ref().is_none_or(|best| leaf.due.max(now) <= best.rank.0) {
-                let candidate = self.candidate(LaneIndex::new(lane), wire, now);
+                let candidate = self.candidate(*lane, wire, now);
                 best = best.filter(|best| best.rank <= candidate.rank).or(Some(candidate));
             }
         }
         let Some(best) = best else { return Err(None) };
         let at = best.rank.0;
         if at > now + lead {
-            self.lanes.iter_mut().for_each(|leaf| leaf.held = leaf.train.is_some());
+            self.busy.iter().for_each(|lane| self.lanes[*lane].held = true);
             let until = at.as_nanos() - u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX).min(at.as_nanos());
             return Err(Some(Instant::from_nanos(until)));
         }
@@ -197,8 +216,10 @@ impl ClassTree {
     /// its time on the line, or by more than half of the further lateness that its lane's burst
     /// makes up for, so no rate is lost. A lane that is alone is not delayed.
     pub fn joined(&self, until: Instant, most: Duration) -> Instant {
-        let paced =
-            || self.lanes.iter().filter_map(|leaf| Some((leaf.due, leaf.train?, leaf.bucket.as_ref()?)));
+        let paced = || {
+            let leaves = self.busy.iter().map(|lane| &self.lanes[*lane]);
+            leaves.filter_map(|leaf| Some((leaf.due, leaf.train?, leaf.bucket.as_ref()?)))
+        };
         // If the first train waits for the link or its class, the trains of other lanes wait for
         // these too, so a delay would only cost rate.
         if paced().map(|(due, ..)| due).min() != Some(until) {
@@ -260,9 +281,10 @@ impl ClassTree {
         for class in &mut self.classes {
             class.due = Instant::FAR_FUTURE;
         }
-        for (index, leaf) in self.lanes.iter_mut().enumerate() {
+        self.busy.retain(|lane| {
+            let leaf = &mut self.lanes[*lane];
             let class = &mut self.classes[leaf.class];
-            let train = demand(LaneIndex::new(index));
+            let train = demand(*lane);
             if train.is_some() && leaf.train.is_none() {
                 leaf.since = now;
                 leaf.tag = leaf.tag.max(class.served);
@@ -276,7 +298,13 @@ impl ClassTree {
                 leaf.due = leaf.bucket.as_ref().map_or(leaf.since, |gate| gate.due(wire));
                 class.due = class.due.min(leaf.due);
             }
-        }
+            train.is_some()
+        });
+        debug_assert!(
+            LaneIndex::all(self.lanes.len())
+                .all(|lane| self.busy.binary_search(&lane).is_ok() || demand(lane).is_none()),
+            "a lane has something to send that was not noted"
+        );
         for class in &mut self.classes {
             let is = class.due < Instant::FAR_FUTURE;
             if is && !class.backlogged {

@@ -30,6 +30,7 @@
 //! offload.
 
 mod scoreboard;
+mod sent;
 mod congestion;
 mod receiver;
 mod sender;

@@ -78,6 +78,7 @@ impl SourceCore {
         if self.lanes[lane].handle_grant(end)? {
             self.announce.insert(lane);
         }
+        self.permitted.insert(lane);
         Ok(())
     }
 
@@ -100,6 +101,13 @@ impl SourceCore {
         if self.lanes[lane].announce(now, into) {
             self.announce.insert(lane);
         }
+    }
+
+    /// Returns a lane that has got a grant or a request since the last call that returned it. A lane
+    /// without bytes to send has none until `take_permitted` returns it, so that a shaper with
+    /// hundreds of lanes looks at few of them.
+    pub fn take_permitted(&mut self) -> Option<LaneIndex> {
+        self.permitted.take_first()
     }
 
     /// Returns the number of bytes that a lane may send now; 0 without a connection.
@@ -173,6 +181,8 @@ impl SourceCore {
         body: &[u8],
         now: Instant,
     ) -> Result<(), DatagramFault> {
+        // A datagram may be faulty after a grant.
+        self.permitted.insert(lane);
         self.lanes[lane].handle_datagram(header, body, now)?;
         self.announce.insert(lane);
         Ok(())

@@ -67,6 +67,7 @@ impl World {
                 Offer::Steady(megabits) => (rate(megabits) * now.since(START)).count().saturating_sub(sent),
                 Offer::Idle => 0,
             };
+            LaneIndex::all(offers.len()).for_each(|lane| self.tree.note_news(lane));
             let until = loop {
                 let demand = |lane: LaneIndex| {
                     let size = offers[lane].1;
@@ -199,6 +200,8 @@ fn what_does_not_exist_is_not_charged() {
     tree.charge(ClassIndex::new(9), wire, START);
     tree.charge_lane(LaneIndex::new(9), wire, START);
     tree.set_pace(LaneIndex::new(9), None, START);
+    tree.note_news(LaneIndex::new(9));
+    tree.note_news(LaneIndex::new(0));
     assert_eq!(tree.poll(START, Duration::ZERO, |_| Some(wire)).unwrap().lane, LaneIndex::new(0));
     assert_eq!(tree.poll(START, Duration::ZERO, |_| None), Err(None));
 }
@@ -271,6 +274,7 @@ fn staggered(burst: u64, begins: &[u64]) -> (ClassTree, Instant) {
     let train = WireBytes { line: Bytes::new(12_500), buffer: Bytes::new(12_500) };
     for (lane, begin) in begins.iter().enumerate() {
         let now = START + Duration::from_micros(*begin);
+        tree.note_news(LaneIndex::new(lane));
         let permit =
             tree.poll(now, Duration::ZERO, |of| (of <= LaneIndex::new(lane)).then_some(train)).unwrap();
         assert_eq!((permit.lane.get(), permit.at), (lane, now));

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use evb_core::time::Instant;
 use evb_shaper::cost::TCP_FRAME_HEADERS;
 
-use super::{TcpSegment, congestion::Congestion, scoreboard::Scoreboard};
+use super::{TcpSegment, congestion::Congestion, scoreboard::Scoreboard, sent::Sent};
 
 /// Size of the headers that count towards the MTU: IPv4 and TCP, but not Ethernet.
 const WITHIN_MTU: u64 = TCP_FRAME_HEADERS - 14;
@@ -22,8 +22,10 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// Bytes of the stream from offset `acknowledged` on.
-    queue: BytesMut,
+    /// Bytes of the stream from offset `acknowledged` to `highest`, as they were sent.
+    sent: Sent,
+    /// Bytes of the stream from offset `highest` on.
+    fresh: BytesMut,
     acknowledged: u64,
     next: u64,
     highest: u64,
@@ -49,7 +51,8 @@ impl Sender {
     pub(super) fn new(mtu: u32) -> Self {
         let segment = u64::from(mtu.max(576)) - WITHIN_MTU;
         Self {
-            queue: BytesMut::new(),
+            sent: Sent::default(),
+            fresh: BytesMut::new(),
             acknowledged: 0,
             next: 0,
             highest: 0,
@@ -87,11 +90,11 @@ impl Sender {
     }
 
     pub(super) fn queue(&mut self) -> &mut BytesMut {
-        &mut self.queue
+        &mut self.fresh
     }
 
     pub(super) fn queued_up_to(&self) -> u64 {
-        self.acknowledged + self.queue.len() as u64
+        self.highest + self.fresh.len() as u64
     }
 
     pub(super) fn next_offset(&self) -> u64 {
@@ -123,11 +126,7 @@ impl Sender {
         if upto > self.acknowledged && upto <= self.highest {
             let news = upto - self.acknowledged;
             let was_limited = self.is_limited();
-            self.queue.advance(usize::try_from(news).unwrap_or(usize::MAX).min(self.queue.len()));
-            if self.queue.is_empty() {
-                // An idle stream occupies no memory.
-                self.queue = BytesMut::new();
-            }
+            self.sent.acknowledged(news as usize);
             self.acknowledged = upto;
             self.next = self.next.max(upto);
             if let Some(echo) = segment.echo {
@@ -154,7 +153,7 @@ impl Sender {
             }
             return Some(self.emit(offset, length, now));
         }
-        let waiting = self.queue.len() as u64 - self.in_flight();
+        let waiting = self.waiting();
         if waiting == 0 {
             return None;
         }
@@ -172,7 +171,7 @@ impl Sender {
 
     /// Returns true if [`Self::poll`] returns a segment now.
     pub(super) fn is_ready(&self) -> bool {
-        let waiting = self.queue.len() as u64 - self.in_flight();
+        let waiting = self.waiting();
         (self.resend_first && self.in_flight() > 0)
             || self.gap().is_some()
             || (waiting > 0 && self.fits(self.segment.min(waiting)))
@@ -233,10 +232,17 @@ impl Sender {
     }
 
     fn emit(&mut self, offset: u64, length: u64, now: Instant) -> (u64, Bytes) {
-        let start = (offset - self.acknowledged) as usize;
-        let payload = Bytes::copy_from_slice(&self.queue[start..start + length as usize]);
         self.retransmits += u64::from(offset < self.highest);
-        self.highest = self.highest.max(offset + length);
+        let news = (offset + length).saturating_sub(self.highest);
+        if news > 0 {
+            self.sent.append(self.fresh.split_to(news as usize).freeze());
+            self.highest += news;
+        }
+        if self.fresh.is_empty() {
+            // An idle stream occupies no memory.
+            self.fresh = BytesMut::new();
+        }
+        let payload = self.sent.copy((offset - self.acknowledged) as usize, length as usize);
         self.last_sent = now;
         self.timer = self.timer.or_else(|| Some(now + self.timeout));
         (offset, payload)
@@ -244,6 +250,11 @@ impl Sender {
 
     fn in_flight(&self) -> u64 {
         self.next - self.acknowledged
+    }
+
+    /// Returns the number of bytes from `next` on.
+    fn waiting(&self) -> u64 {
+        self.queued_up_to() - self.next
     }
 
     /// Updates the timeout by RFC 6298 §2, with Linux's least margin; with timestamps on every

@@ -119,6 +119,20 @@ fn take_all(source: &mut SourceCore) -> Vec<(Range<u64>, Request)> {
 }
 
 #[test]
+fn a_lane_with_a_grant_or_a_request_is_named_once() {
+    let mut source = source(2);
+    assert_eq!(source.take_permitted(), None, "announcements are no permission");
+    grant(&mut source, 1, 200);
+    assert_eq!((source.take_permitted(), source.take_permitted()), (Some(LaneIndex::new(0)), None));
+    assert_eq!(take_all(&mut source), [(0..200, 0)]);
+    resend(&mut source, 1, &[0..100]).unwrap();
+    assert_eq!((source.take_permitted(), source.take_permitted()), (Some(LaneIndex::new(0)), None));
+    // What a faulty datagram granted before its fault may be sent until the lane is closed.
+    let body = [&RecordHeader::Grant { end: 200 }.encode()[..], &[0xff; 32]].concat();
+    assert!(hear(&mut source, 3, &body).is_err() && source.take_permitted().is_some());
+}
+
+#[test]
 fn datagrams_of_other_connections_are_stale() {
     let grant = RecordHeader::Grant { end: 100 }.encode();
     let others = [
