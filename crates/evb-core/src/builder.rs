@@ -48,7 +48,7 @@ use crate::{
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     index::{LaneIndex, SlotIndex},
     lane::StageTimes,
-    live::ReportTimer,
+    live::{FEW_HEARTBEATS, ReportTimer, heartbeat_after},
     set::SourceSet,
     time::{Instant, earlier},
     undo::{self, Fix},
@@ -376,7 +376,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
                 .then(|| Message::Report(self.report_so_far(now)));
         }
         self.last_heartbeat = now;
-        self.next_heartbeat = now + self.config.heartbeat;
+        let together = self.config.sources.len() > FEW_HEARTBEATS;
+        self.next_heartbeat = heartbeat_after(now, self.config.heartbeat, together);
         let heartbeat = Heartbeat { load: Some(self.load()), ..self.clock.heartbeat(now) };
         Some(Message::Heartbeat(heartbeat))
     }

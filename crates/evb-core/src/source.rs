@@ -34,7 +34,7 @@ use crate::{
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
     lane::StageTimes,
-    live::ReportTimer,
+    live::{RARE, ReportTimer, heartbeat_after},
     set::LaneSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -46,23 +46,6 @@ use crate::{
 
 /// Time for which a source waits at the end of the run for the builders' last commits.
 pub const LAST_COMMITS: Duration = Duration::from_secs(2);
-
-/// Grid of the heartbeats of a source that sends one in [`RARE`] or less often. Hundreds of sources
-/// in one process then share a wake-up, and so do their messages at the supervisor.
-const GRID: Duration = Duration::from_millis(250);
-
-/// Least interval of heartbeats that are sent on the grid.
-const RARE: Duration = Duration::from_secs(1);
-
-/// Returns the time of the heartbeat after one at `now`.
-fn heartbeat_after(now: Instant, interval: Duration) -> Instant {
-    let next = now + interval;
-    if interval < RARE {
-        return next;
-    }
-    let grid = GRID.as_nanos() as u64;
-    Instant::from_nanos(next.as_nanos() / grid * grid)
-}
 
 /// Configuration of a source, fixed before the first event.
 #[derive(Clone, Debug)]
@@ -290,7 +273,8 @@ impl SourceCore {
                 .ring(self.next_heartbeat, now)
                 .then(|| Output::Supervisor(self.report_so_far()));
         }
-        self.next_heartbeat = heartbeat_after(now, self.config.heartbeat);
+        let heartbeat = self.config.heartbeat;
+        self.next_heartbeat = heartbeat_after(now, heartbeat, heartbeat >= RARE);
         let (echo_ns, since) = self.last_heard.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
         let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None };

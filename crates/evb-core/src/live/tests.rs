@@ -33,6 +33,18 @@ fn a_report_more_frequent_than_heartbeats_goes_alone() {
 }
 
 #[test]
+fn heartbeats_of_all_peers_are_at_the_same_times() {
+    for millis in [0, 1, 249, 250, 777] {
+        let next = |interval| heartbeat_after(at(millis), Duration::from_millis(interval), true);
+        assert_eq!(next(4000), at(4000 + millis / 250 * 250));
+        assert_eq!(next(250), at(250 + millis / 250 * 250));
+        assert_eq!(next(100), at(100 + millis / 100 * 100));
+        assert_eq!(next(0), at(millis));
+        assert_eq!(heartbeat_after(at(millis), Duration::from_millis(250), false), at(millis + 250));
+    }
+}
+
+#[test]
 fn no_period_is_never() {
     let mut timer = ReportTimer::new(Duration::ZERO, 1, at(0));
     assert!(timer.next().is_none() && !timer.ring(at(0), at(100_000)));

@@ -5,7 +5,7 @@ use core::time::Duration;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{LAST_COMMITS, MAX_AHEAD, Output, PushError, SourceCore, SourceCoreConfig, heartbeat_after};
+use super::{LAST_COMMITS, MAX_AHEAD, Output, PushError, SourceCore, SourceCoreConfig};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
@@ -210,15 +210,6 @@ fn heartbeats_echo_the_supervisors() {
     assert!(beat(&mut source, at(99)).is_none());
     let second = beat(&mut source, at(100)).unwrap();
     assert_eq!((second.echo_ns, second.echo_delay_ns), (77, 60_000_000));
-}
-
-#[test]
-fn rare_heartbeats_of_all_sources_are_at_the_same_times() {
-    for millis in [0, 1, 249, 250, 777] {
-        let next = heartbeat_after(at(millis), Duration::from_secs(4));
-        assert_eq!(next, at(4000 + millis / 250 * 250));
-        assert_eq!(heartbeat_after(at(millis), Duration::from_millis(750)), at(millis + 750));
-    }
 }
 
 proptest! {

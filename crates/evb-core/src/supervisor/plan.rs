@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
+    live::FEW_HEARTBEATS,
     set::MAX_SOURCES,
     trigger::TriggerKind,
     units::{Bytes, Frequency},
@@ -298,11 +299,6 @@ pub const SLOTS_BESIDE: u64 = 2;
 /// free, the events of the other batch keep the lanes busy.
 const BATCHES_IN_SLOTS: u32 = 2;
 
-/// Number of sources whose heartbeats fit into one period of heartbeats. With more sources, each
-/// sends and gets its heartbeats and sends its reports more rarely, so that an idle system of
-/// thousands of sources needs little processor time.
-const BEATS_PER_PERIOD: usize = 64;
-
 /// Most periods between two heartbeats of a source, so that a source that fails is noticed within
 /// seconds.
 const MOST_PERIODS: usize = 16;
@@ -318,9 +314,11 @@ const FEW_SOURCES: usize = 256;
 const TIME_PER_DECISION: Duration = Duration::from_micros(2);
 
 impl RunPlan {
-    /// Returns the number of periods of heartbeats between two heartbeats of a source.
+    /// Returns the number of periods of heartbeats between two heartbeats of a source. With many
+    /// sources, each sends and gets its heartbeats and sends its reports more rarely, so that an
+    /// idle system of thousands of sources needs little processor time.
     pub(super) fn periods_of_source(&self) -> usize {
-        self.sources.len().div_ceil(BEATS_PER_PERIOD).clamp(1, MOST_PERIODS)
+        self.sources.len().div_ceil(FEW_HEARTBEATS).clamp(1, MOST_PERIODS)
     }
 
     /// Returns the longest time between two messages in either direction of a source's connection.

@@ -14,7 +14,7 @@ use evb_core::{
     units::Bytes,
     wire::{
         control::{Message, Ready},
-        record::{COMMIT_RANGE, RecordHeader, decode_range},
+        record::{COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range},
     },
 };
 use evb_shaper::{CONTROL_CLASS, PacedSource};
@@ -208,6 +208,7 @@ impl SourceHost {
         let offset = range.start;
         let length = u32::try_from(range.end - range.start).map_err(|_| "a departure of 4 GiB".to_owned())?;
         let outgoing = network.outgoing(end);
+        outgoing.reserve(RECORD_HEADER + length as usize);
         outgoing.extend_from_slice(&RecordHeader::Data { length, offset }.encode());
         let mut at = range.start;
         while at < range.end {
