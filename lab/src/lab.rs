@@ -178,8 +178,8 @@ enum Scenario {
         #[arg(long, hide = true)]
         here: bool,
     },
-    /// A bulk TCP flow over a round trip of 198 ms at 20 Mbit/s, from a host that is ten times faster
-    /// than the path, from one that is as fast, and with a pace, simulated under User-Mode Linux.
+    /// One flow over a round trip of 198 ms at 20 Mbit/s, from a host that is ten times faster than
+    /// the path, from one that is as fast, and with a pace, simulated under User-Mode Linux.
     Pipe {
         /// Used internally: run on the current kernel instead of starting User-Mode Linux.
         #[arg(long, hide = true)]

@@ -27,9 +27,9 @@ pub(crate) const FEW_HEARTBEATS: usize = 64;
 /// Grid of the heartbeats that all peers of a process send at the same times.
 const GRID: Duration = Duration::from_millis(250);
 
-/// Returns the time of the heartbeat after one at `now`, at most `interval` later. If heartbeats are
-/// `together`, they leave at multiples of [`GRID`], so that hundreds of peers in a process share a
-/// wake-up, and so do their messages at the supervisor.
+/// Returns the time of the heartbeat after one at `now`, at most `interval` later. If heartbeats
+/// are `together`, they leave at multiples of [`GRID`], so that hundreds of peers in a process
+/// share a wake-up, and so do their messages at the supervisor.
 pub(crate) fn heartbeat_after(now: Instant, interval: Duration, together: bool) -> Instant {
     let next = now + interval;
     if !together {

@@ -38,7 +38,7 @@ const FRAGMENT: u64 = 16_000;
 /// carries 62 events.
 const SLOTS: u32 = 128;
 
-/// What sends over the path.
+/// The flow over the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flow {
     /// A TCP stream of `iperf3`, with this pace in bit/s.

@@ -103,8 +103,8 @@ impl SourceCore {
         }
     }
 
-    /// Returns a lane that has got a grant or a request since the last call that returned it. A lane
-    /// without bytes to send has none until `take_permitted` returns it, so that a shaper with
+    /// Returns a lane that has got a grant or a request since the last call that returned it. A
+    /// lane without bytes to send has none until `take_permitted` returns it, so that a shaper with
     /// hundreds of lanes looks at few of them.
     pub fn take_permitted(&mut self) -> Option<LaneIndex> {
         self.permitted.take_first()

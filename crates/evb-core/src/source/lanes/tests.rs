@@ -125,7 +125,7 @@ fn a_lane_with_a_grant_or_a_request_is_named_once() {
     grant(&mut source, 1, 200);
     assert_eq!((source.take_permitted(), source.take_permitted()), (Some(LaneIndex::new(0)), None));
     assert_eq!(take_all(&mut source), [(0..200, 0)]);
-    resend(&mut source, 1, &[0..100]).unwrap();
+    resend(&mut source, 1, core::slice::from_ref(&(0..100))).unwrap();
     assert_eq!((source.take_permitted(), source.take_permitted()), (Some(LaneIndex::new(0)), None));
     // What a faulty datagram granted before its fault may be sent until the lane is closed.
     let body = [&RecordHeader::Grant { end: 200 }.encode()[..], &[0xff; 32]].concat();
