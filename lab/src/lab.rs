@@ -167,7 +167,11 @@ enum Scenario {
     /// Throughput of two cores over loopback, for evb over UDP, evb over TCP, and iperf3.
     Speed,
     /// `evbd bench stream` beside `iperf3`, in turn, on links of 100 Mbit/s and 1 Gbit/s.
-    Stream,
+    Stream {
+        /// Measure the rate over the size of the records instead, without `iperf3`.
+        #[arg(long)]
+        records: bool,
+    },
     /// TCP and UDP over a wide-area line that loses, repeats, reorders, delays and corrupts
     /// packets, simulated under User-Mode Linux.
     Wan {
@@ -319,7 +323,8 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Loss => loss::run(&bench)?,
         Scenario::Recovery => recovery::run(&bench)?,
         Scenario::Speed => speed::run(&bench)?,
-        Scenario::Stream => stream::run(&bench)?,
+        Scenario::Stream { records: false } => stream::run(&bench)?,
+        Scenario::Stream { records: true } => stream::records::run(&bench)?,
         Scenario::Soak(args) => chaos::soak(&bench, args)?,
         Scenario::Intruders => intruders::run(&bench)?,
         Scenario::Deaths => deaths::run(&bench)?,

@@ -42,8 +42,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         let network = Network::up(shape(25))?;
         for transport in bench.transports {
             limit(bench, &network, &mut report, *transport, Mode::Credit)?;
-            let window = Mode::Window(safe_window(network.shape()));
-            limit(bench, &network, &mut report, *transport, window)?;
+            // TCP's own timers repeat packets that are late but not lost. A window reserves no room
+            // for them, so it is a fifth smaller over TCP.
+            let window = safe_window(network.shape());
+            let window = if *transport == Transport::Tcp { window / 5 * 4 } else { window };
+            limit(bench, &network, &mut report, *transport, Mode::Window(window))?;
         }
     }
     for transport in bench.transports {

@@ -1,6 +1,8 @@
 //! Checks `evbd bench stream` against `iperf3`: both measure the throughput of one flow between two
 //! hosts, one after the other, over links of known rate.
 
+pub(super) mod records;
+
 use std::{
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},
@@ -43,18 +45,22 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::bare("stream");
     println!("{:<20} {:>6} {:>12} {:>12} {:>8}   Mbit/s", "case", "round", "iperf3", "evbd", "ratio");
     for mbit in MBIT {
-        // The hosts send trains of packets, so that the processors do not limit the fast link.
-        let shape = Shape { rate: mbit * 1_000_000, port_buffer: 512 * 1024, trains: true, ..Shape::PLAIN };
         let cases = [Transport::Tcp, Transport::Udp].map(|transport| (transport, name(mbit, transport)));
         if !cases.iter().any(|(_, name)| bench.wants(name)) {
             continue;
         }
-        let network = Network::up(shape)?;
+        let network = hosts(mbit)?;
         for (transport, name) in cases.iter().filter(|(_, name)| bench.wants(name)) {
             case(bench, &network, name, *transport, &mut report)?;
         }
     }
     Ok(report)
+}
+
+/// Creates a network of two hosts. The hosts send trains of packets, so that the processors do not
+/// limit the fast link.
+fn hosts(mbit: u64) -> Result<Network> {
+    Network::up(Shape { rate: mbit * 1_000_000, port_buffer: 512 * 1024, trains: true, ..Shape::PLAIN })
 }
 
 fn name(mbit: u64, transport: Transport) -> String {
@@ -128,6 +134,18 @@ fn iperf(bench: &Bench, network: &Network, transport: Transport) -> Result<f64> 
 
 /// Returns the rate that `evbd bench stream` measures at its receiver, in bit/s.
 fn stream(bench: &Bench, network: &Network, transport: Transport) -> Result<f64> {
+    let record = if transport == Transport::Tcp { RECORD } else { DATAGRAM };
+    let (record, start) = (format!("{record} B"), format!("{START} s"));
+    let (seconds, repeats) = ((bench.seconds / f64::from(REPEATS)).to_string(), REPEATS.to_string());
+    let options = ["--records", &record, "--warm-up", &start, "--seconds", &seconds, "--repeats", &repeats];
+    let said = measured(bench, network, transport, &options)?;
+    let rate = said.pointer("/points/0/rate_bits_per_s/mean").and_then(Value::as_f64);
+    rate.context("evbd states no rate")
+}
+
+/// Runs `evbd bench stream` between the two hosts with these options of the sender, and returns its
+/// JSON output.
+fn measured(bench: &Bench, network: &Network, transport: Transport, options: &[&str]) -> Result<Value> {
     let at = format!("{}:7300", address(RECEIVER)?);
     let evbd = bench.evbd.to_str().context("the path of evbd is no text")?;
     let mut receiver = network.command(RECEIVER, evbd);
@@ -136,15 +154,10 @@ fn stream(bench: &Bench, network: &Network, transport: Transport) -> Result<f64>
     // The first line says that the receiver listens.
     let output = receiver.0.stdout.take().context("evbd has no output")?;
     BufReader::new(output).read_line(&mut String::new())?;
-    let record = if transport == Transport::Tcp { RECORD } else { DATAGRAM };
     let mut sender = network.command(SENDER, evbd);
     sender.args(["bench", "stream", "--send-to", &at, "--transport", transport.word()]);
-    sender.args(["--records", &format!("{record} B"), "--warm-up", &format!("{START} s")]);
-    sender.args(["--seconds", &(bench.seconds / f64::from(REPEATS)).to_string()]);
-    sender.args(["--repeats", &REPEATS.to_string(), "--json", "-"]);
-    let said = said(sender)?;
-    let rate = said.pointer("/points/0/rate_bits_per_s/mean").and_then(Value::as_f64);
-    rate.context("evbd states no rate")
+    sender.args(options).args(["--json", "-"]);
+    said(sender)
 }
 
 /// Runs a program and returns its output as JSON.
