@@ -51,7 +51,12 @@ pub(crate) mod pressure;
 mod intruders;
 mod smoke;
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -61,7 +66,7 @@ use self::{
     network::{Link, Network, Shape, Tree},
     system::Transport,
 };
-use crate::{SKIPPED, repo};
+use crate::{SKIPPED, repo, uml};
 
 #[derive(Args)]
 pub(crate) struct LabArgs {
@@ -232,6 +237,27 @@ impl LabArgs {
     fn transports(&self) -> &'static [Transport] {
         self.transport.unwrap_or_else(|| self.scenario.usual_transports()).all()
     }
+
+    /// Runs a scenario with its own arguments under User-Mode Linux for at most `limit` seconds, and
+    /// returns its exit code, or that of a skipped test.
+    fn elsewhere(&self, scenario: &[&str], limit: f64) -> Result<u8> {
+        let own = std::env::current_exe().context("where is this program?")?;
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut command = vec![text(&own), "lab".to_owned()];
+        command.extend(scenario.iter().map(|word| (*word).to_owned()));
+        command.push("--here".to_owned());
+        for (option, value) in [
+            ("--evbd", text(&evbd(self)?)),
+            ("--out", text(&self.out)),
+            ("--seconds", self.seconds.to_string()),
+            ("--runs", self.runs.to_string()),
+            ("--only", self.only.clone()),
+        ] {
+            command.extend([option.to_owned(), value]);
+        }
+        command.extend(self.untimed.then(|| "--untimed".to_owned()));
+        uml::under(&command, Duration::from_secs_f64(limit), "768M")
+    }
 }
 
 impl Scenario {
@@ -254,13 +280,13 @@ impl Scenario {
 /// [`SKIPPED`] if this machine cannot create the network.
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
-        return wan::elsewhere(args, &evbd(args)?, short);
+        return wan::elsewhere(args, short);
     }
     if let Some(rcnp) = args.scenario.rcnp_elsewhere() {
-        return rcnp::elsewhere(args, rcnp, &evbd(args)?);
+        return rcnp::elsewhere(args, rcnp);
     }
     if let Scenario::Pipe { here: false } = args.scenario {
-        return pipe::elsewhere(args, &evbd(args)?);
+        return pipe::elsewhere(args);
     }
     let lacks = if matches!(args.scenario, Scenario::Down) { None } else { lacks() };
     match (lacks, &args.scenario) {
@@ -400,7 +426,7 @@ fn hold(shape: Shape, loss: f64) -> Result<bool> {
     println!("{shape} is up; hosts {}; Ctrl-C takes it down", network.hosts().join(" "));
     let mut before = 0;
     while !interrupt::asked() {
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
         let drops = network.ports()?.values().map(|port| port.drops).sum();
         if drops != before {
             println!("{drops} packets dropped");

@@ -11,9 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use super::{
@@ -21,18 +19,20 @@ use super::{
     bench::Bench,
     fill::iperf,
     interrupt,
-    network::{Network, Shape, address, run as command},
+    network::{Network, Shape, run as command},
+    outcome::median,
     report::{Bound, Report},
     system::{Mode, System, Transport},
     wan::line::Line,
 };
-use crate::uml;
 
 const RATE: u64 = 20_000_000;
 /// Buffer of the port behind the line, in bytes: an eighth of the 495 kB that the path carries in a
 /// round trip.
 const BUFFER: u64 = 64 * 1024;
 const DELAY: &str = "delay 99ms";
+/// Congestion control of the streams: NewReno, as in the hosts of the study.
+const STUDY_CONTROL: &str = "reno";
 const FRAGMENT: u64 = 16_000;
 /// Number of outstanding events of evb: an event takes four one-way delays, in which the path
 /// carries 62 events.
@@ -83,7 +83,7 @@ impl Row {
     }
 
     fn median(&self) -> f64 {
-        self.mbits.get(self.mbits.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.mbits.iter().copied())
     }
 
     fn most(&self) -> f64 {
@@ -97,16 +97,9 @@ impl Row {
 }
 
 /// Runs this scenario under User-Mode Linux, and returns its exit code, or that of a skipped test.
-pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path) -> Result<u8> {
-    let own = std::env::current_exe().context("where is this program?")?;
-    let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-    let mut words: Vec<String> =
-        [text(&own), "lab".into(), "pipe".into(), "--here".into(), "--evbd".into(), text(evbd)].into();
-    words.extend(["--out".into(), text(&args.out), "--seconds".into(), args.seconds.to_string()]);
-    words.extend(["--runs".into(), args.runs.to_string(), "--only".into(), args.only.clone()]);
+pub(super) fn elsewhere(args: &LabArgs) -> Result<u8> {
     let runs = (CASES.len() * args.runs) as f64;
-    let limit = 120.0 + runs * 2.0 * (args.seconds + 15.0);
-    uml::under(&words, Duration::from_secs_f64(limit), "768M")
+    args.elsewhere(&["pipe"], 120.0 + runs * 2.0 * (args.seconds + 15.0))
 }
 
 /// Runs all cases on the current kernel.
@@ -115,7 +108,7 @@ pub(super) fn run(bench: &Bench) -> Result<Report> {
     let network =
         Network::up(Shape { sources: 1, builders: 1, rate: RATE, port_buffer: BUFFER, ..Shape::PLAIN })?;
     Line::lay(&network, "s1")?.impair(DELAY)?;
-    behave_as_in_the_study()?;
+    forget_paths()?;
     println!("{:<28} {:>7} {:>7} {:>7} {:>6}  Mbit/s", "case", "min", "median", "max", "drops");
     let mut rows = Vec::new();
     for case in CASES.iter().filter(|case| bench.wants(case.name)) {
@@ -132,11 +125,8 @@ pub(super) fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Makes the sender use NewReno, as the hosts of the study did, and begin each run without
-/// knowledge of the path.
-fn behave_as_in_the_study() -> Result<()> {
-    let words = format!("-n evb-s1 route replace 10.77.0.0/16 dev e0 src {} congctl reno", address("s1")?);
-    command("ip", &words.split_whitespace().collect::<Vec<_>>())?;
+/// Makes the sender begin each run without knowledge of the path.
+fn forget_paths() -> Result<()> {
     let words = "netns exec evb-s1 sysctl -q -w net.ipv4.tcp_no_metrics_save=1";
     command("ip", &words.split_whitespace().collect::<Vec<_>>()).map(drop)
 }
@@ -159,7 +149,8 @@ fn rate(bench: &Bench, network: &Network, case: &Case, report: &mut Report) -> R
     match case.flow {
         Flow::Stream(pace) => {
             let pace = pace.map(|pace| pace.to_string());
-            let options: Vec<&str> = pace.iter().flat_map(|pace| ["--fq-rate", pace]).collect();
+            let mut options = vec!["-C", STUDY_CONTROL];
+            options.extend(pace.iter().flat_map(|pace| ["--fq-rate", pace]));
             let received = iperf::run_with(network, bench.seconds, &options)?;
             Ok(received.bytes * 8.0 / received.seconds)
         }

@@ -6,9 +6,7 @@
 mod table;
 mod cascade;
 
-use std::{path::Path, time::Duration};
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 
 use super::{
@@ -18,7 +16,6 @@ use super::{
     report::Report,
     system::{Mode, System},
 };
-use crate::uml;
 
 /// Sizes of events in bytes; each of four sources sends a quarter.
 const SIZES: [u64; 7] = [16, 64, 256, 1_000, 4_000, 16_000, 64_000];
@@ -53,30 +50,14 @@ impl RcnpArgs {
 }
 
 /// Runs the scenario under User-Mode Linux, and returns its exit code, or that of a skipped test.
-pub(crate) fn elsewhere(args: &LabArgs, rcnp: &RcnpArgs, evbd: &Path) -> Result<u8> {
-    let own = std::env::current_exe().context("where is this program?")?;
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let mut command: Vec<String> =
-        [text(&own), "lab".into(), "rcnp".into(), "--cascade".into(), "--here".into()].into();
-    let transports: Vec<&str> = args.transports().iter().map(|transport| transport.word()).collect();
-    let transport = if let [one] = transports[..] { one } else { "both" };
-    for (option, value) in [
-        ("--rtt-ms", rcnp.rtt_ms.unwrap_or_default().to_string()),
-        ("--mbit", rcnp.mbit.to_string()),
-        ("--transport", transport.to_owned()),
-        ("--evbd", text(evbd)),
-        ("--out", text(&args.out)),
-        ("--seconds", args.seconds.to_string()),
-        ("--only", args.only.clone()),
-    ] {
-        command.extend([option.to_owned(), value]);
-    }
-    for (flag, is_on) in [("--short", rcnp.short), ("--untimed", args.untimed)] {
-        command.extend(is_on.then(|| flag.to_owned()));
-    }
+pub(crate) fn elsewhere(args: &LabArgs, rcnp: &RcnpArgs) -> Result<u8> {
+    let transport = if let [one] = args.transports() { one.word() } else { "both" };
+    let (rtt, mbit) = (rcnp.rtt_ms.unwrap_or_default().to_string(), rcnp.mbit.to_string());
+    let mut words = vec!["rcnp", "--cascade", "--rtt-ms", &rtt, "--mbit", &mbit, "--transport", transport];
+    words.extend(rcnp.short.then_some("--short"));
     // Besides its duration, a run needs time for start and drain, and for a timeout if it fails.
     let limit = 120.0 + cascade::RUNS as f64 * (2.0 * args.seconds + 15.0);
-    uml::under(&command, Duration::from_secs_f64(limit), "768M")
+    args.elsewhere(&words, limit)
 }
 
 pub(crate) fn run(bench: &Bench, args: &RcnpArgs) -> Result<Report> {

@@ -8,9 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use self::{
     line::{Line, LineCount},
@@ -24,7 +22,6 @@ use super::{
     report::{Bound, Report},
     system::{Mode, System, Transport},
 };
-use crate::uml;
 
 const RATE: u64 = 20_000_000;
 const SOURCES: u16 = 4;
@@ -87,19 +84,10 @@ const CASES: [Case; 10] = [
 ];
 
 /// Runs this scenario under User-Mode Linux, and returns its exit code, or that of a skipped test.
-pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path, is_short: bool) -> Result<u8> {
-    let own = std::env::current_exe().context("where is this program?")?;
-    let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-    let mut command: Vec<String> =
-        [text(&own), "lab".into(), "wan".into(), "--here".into(), "--evbd".into(), text(evbd)].into();
-    command.extend(["--out".into(), text(&args.out), "--seconds".into(), args.seconds.to_string()]);
-    command.extend(["--only".into(), args.only.clone()]);
-    if is_short {
-        command.push("--short".into());
-    }
+pub(super) fn elsewhere(args: &LabArgs, is_short: bool) -> Result<u8> {
     // Besides its duration, a run needs time for start and drain, and for a timeout if it fails.
     let limit = 120.0 + CASES.len() as f64 * 2.0 * (2.0 * args.seconds + 15.0);
-    uml::under(&command, Duration::from_secs_f64(limit), "768M")
+    args.elsewhere(if is_short { &["wan", "--short"] } else { &["wan"] }, limit)
 }
 
 /// Runs all cases on the current kernel.

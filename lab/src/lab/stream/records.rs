@@ -24,6 +24,9 @@ const RISE: f64 = 0.5;
 
 pub(in crate::lab) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::bare("stream-line");
+    if !bench.is_timed {
+        report = report.untimed();
+    }
     let mut points = Vec::new();
     println!("{:>12} {:>12} {:>16} {:>14}", "link, Mbit/s", "record, B", "Mbit/s", "converged");
     for mbit in MBIT.into_iter().filter(|mbit| bench.wants(&format!("{mbit} Mbit/s"))) {
@@ -38,6 +41,7 @@ pub(in crate::lab) fn run(bench: &Bench) -> Result<Report> {
             points.push(judged(point, mbit, line, &mut report)?);
         }
     }
+    report.holds("points measured", points.len() as f64, Bound::AtLeast(SIZES.split(',').count() as f64));
     report.attach("points", Value::Array(points));
     Ok(report)
 }
