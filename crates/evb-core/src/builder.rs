@@ -48,7 +48,7 @@ use crate::{
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     index::{LaneIndex, SlotIndex},
     lane::StageTimes,
-    live::{FEW_HEARTBEATS, ReportTimer, heartbeat_after},
+    live::{FEW_HEARTBEATS, ReportTimer, on_grid},
     set::SourceSet,
     time::{Instant, earlier},
     undo::{self, Fix},
@@ -376,8 +376,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
                 .then(|| Message::Report(self.report_so_far(now)));
         }
         self.last_heartbeat = now;
-        let together = self.config.sources.len() > FEW_HEARTBEATS;
-        self.next_heartbeat = heartbeat_after(now, self.config.heartbeat, together);
+        let (heartbeat, sources) = (self.config.heartbeat, self.config.sources.len());
+        self.next_heartbeat =
+            if sources > FEW_HEARTBEATS { on_grid(now, heartbeat) } else { now + heartbeat };
         let heartbeat = Heartbeat { load: Some(self.load()), ..self.clock.heartbeat(now) };
         Some(Message::Heartbeat(heartbeat))
     }

@@ -17,26 +17,23 @@ pub use latencies::Latencies;
 /// not arrive all at once.
 const PARTS: u32 = 16;
 
-/// Least interval of rare heartbeats. A report goes with the rare heartbeat before it.
+/// Least interval of rare heartbeats. They are on the grid ([`on_grid`]), and a report goes with the
+/// rare heartbeat before it.
 pub(crate) const RARE: Duration = Duration::from_secs(1);
 
-/// Number of sources up to which each sends a heartbeat in each period. With more sources,
-/// heartbeats of sources are rarer, and all peers of a process send theirs at the same times.
+/// Number of sources up to which each sends a heartbeat in each period. With more sources, the
+/// heartbeats of sources are rarer, and those of builders are on the grid ([`on_grid`]).
 pub(crate) const FEW_HEARTBEATS: usize = 64;
 
 /// Grid of the heartbeats that all peers of a process send at the same times.
 const GRID: Duration = Duration::from_millis(250);
 
-/// Returns the time of the heartbeat after one at `now`, at most `interval` later. If heartbeats
-/// are `together`, they leave at multiples of [`GRID`], so that hundreds of peers in a process
-/// share a wake-up, and so do their messages at the supervisor.
-pub(crate) fn heartbeat_after(now: Instant, interval: Duration, together: bool) -> Instant {
-    let next = now + interval;
-    if !together {
-        return next;
-    }
+/// Returns the last time of the grid within `interval` after `now`, for the next heartbeat. All
+/// peers of a process share the grid, so that hundreds of them share a wake-up, and so do their
+/// messages at the supervisor.
+pub(crate) fn on_grid(now: Instant, interval: Duration) -> Instant {
     let grid = interval.min(GRID).as_nanos().max(1) as u64;
-    Instant::from_nanos(next.as_nanos() / grid * grid)
+    Instant::from_nanos((now + interval).as_nanos() / grid * grid)
 }
 
 /// The timer of a peer's periodic reports.

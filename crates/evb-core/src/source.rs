@@ -34,7 +34,7 @@ use crate::{
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
     lane::StageTimes,
-    live::{RARE, ReportTimer, heartbeat_after},
+    live::{RARE, ReportTimer, on_grid},
     set::LaneSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -274,7 +274,7 @@ impl SourceCore {
                 .then(|| Output::Supervisor(self.report_so_far()));
         }
         let heartbeat = self.config.heartbeat;
-        self.next_heartbeat = heartbeat_after(now, heartbeat, heartbeat >= RARE);
+        self.next_heartbeat = if heartbeat < RARE { now + heartbeat } else { on_grid(now, heartbeat) };
         let (echo_ns, since) = self.last_heard.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
         let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None };

@@ -33,14 +33,13 @@ fn a_report_more_frequent_than_heartbeats_goes_alone() {
 }
 
 #[test]
-fn heartbeats_of_all_peers_are_at_the_same_times() {
+fn the_grid_is_the_same_for_all() {
     for millis in [0, 1, 249, 250, 777] {
-        let next = |interval| heartbeat_after(at(millis), Duration::from_millis(interval), true);
+        let next = |interval| on_grid(at(millis), Duration::from_millis(interval));
         assert_eq!(next(4000), at(4000 + millis / 250 * 250));
         assert_eq!(next(250), at(250 + millis / 250 * 250));
         assert_eq!(next(100), at(100 + millis / 100 * 100));
         assert_eq!(next(0), at(millis));
-        assert_eq!(heartbeat_after(at(millis), Duration::from_millis(250), false), at(millis + 250));
     }
 }
 

@@ -212,6 +212,20 @@ fn heartbeats_echo_the_supervisors() {
     assert_eq!((second.echo_ns, second.echo_delay_ns), (77, 60_000_000));
 }
 
+#[test]
+fn rare_heartbeats_of_all_sources_are_at_the_same_times() {
+    let next = |interval, now| {
+        let heartbeat = Duration::from_millis(interval);
+        let mut source = SourceCore::new(SourceCoreConfig { heartbeat, ..source(false).config }, now);
+        assert!(matches!(source.poll(now), Some(Output::Supervisor(_))));
+        source.next_timeout().unwrap()
+    };
+    for millis in [0, 1, 249, 250, 777] {
+        assert_eq!(next(4000, at(millis)), at(4000 + millis / 250 * 250));
+        assert_eq!(next(750, at(millis)), at(millis + 750));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 

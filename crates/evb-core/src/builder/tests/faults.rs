@@ -302,6 +302,20 @@ fn half_fragments_of_many_lives_take_room_once() {
 }
 
 #[test]
+fn with_many_sources_heartbeats_of_all_builders_are_at_the_same_times() {
+    let next = |sources, now| {
+        let mut bench = Bench::new(sources, 4);
+        while bench.core.poll(now).is_some() {}
+        bench.core.next_timeout().unwrap()
+    };
+    // The builder's heartbeats are a second apart.
+    for millis in [0, 1, 249, 250, 777] {
+        assert_eq!(next(64, at(millis)), at(millis + 1000));
+        assert_eq!(next(65, at(millis)), at(1000 + millis / 250 * 250));
+    }
+}
+
+#[test]
 fn heartbeats_say_what_the_slots_are_taken_by() {
     let mut bench = Bench::new(2, 4);
     bench.assign(&[1, 2, 3], at(0));
