@@ -22,13 +22,12 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// Bytes of the stream from offset `acknowledged` to `highest`, as they were sent.
+    /// Bytes of the stream from offset `acknowledged` on that were sent.
     sent: Sent,
-    /// Bytes of the stream from offset `highest` on.
+    /// Bytes that were not sent yet.
     fresh: BytesMut,
     acknowledged: u64,
     next: u64,
-    highest: u64,
     segment: u64,
     congestion: Congestion,
     /// The reports of the receiver; `None`: the sender does not use them. Boxed, because a large
@@ -55,7 +54,6 @@ impl Sender {
             fresh: BytesMut::new(),
             acknowledged: 0,
             next: 0,
-            highest: 0,
             segment,
             congestion: Congestion::new(segment),
             reports: None,
@@ -94,7 +92,7 @@ impl Sender {
     }
 
     pub(super) fn queued_up_to(&self) -> u64 {
-        self.highest + self.fresh.len() as u64
+        self.highest() + self.fresh.len() as u64
     }
 
     pub(super) fn next_offset(&self) -> u64 {
@@ -114,16 +112,16 @@ impl Sender {
     }
 
     pub(super) fn handle_acknowledgement(&mut self, segment: &TcpSegment, now: Instant) {
-        let upto = segment.acknowledged;
+        let (upto, highest) = (segment.acknowledged, self.highest());
         if let Some(reports) = &mut self.reports {
-            reports.acknowledged(upto.max(self.acknowledged).min(self.highest));
+            reports.acknowledged(upto.max(self.acknowledged).min(highest));
             if let Some((begin, end)) =
-                segment.beyond_gap.filter(|(begin, end)| *begin > upto && *end <= self.highest)
+                segment.beyond_gap.filter(|(begin, end)| *begin > upto && *end <= highest)
             {
                 reports.add(begin, end);
             }
         }
-        if upto > self.acknowledged && upto <= self.highest {
+        if upto > self.acknowledged && upto <= highest {
             let news = upto - self.acknowledged;
             let was_limited = self.is_limited();
             self.sent.acknowledged(news as usize);
@@ -221,7 +219,7 @@ impl Sender {
             return;
         }
         self.timeouts += 1;
-        self.congestion.timed_out(self.in_flight(), self.highest);
+        self.congestion.timed_out(self.in_flight(), self.highest());
         self.next = self.acknowledged;
         if let Some(reports) = &mut self.reports {
             reports.clear();
@@ -232,11 +230,11 @@ impl Sender {
     }
 
     fn emit(&mut self, offset: u64, length: u64, now: Instant) -> (u64, Bytes) {
-        self.retransmits += u64::from(offset < self.highest);
-        let news = (offset + length).saturating_sub(self.highest);
+        let highest = self.highest();
+        self.retransmits += u64::from(offset < highest);
+        let news = (offset + length).saturating_sub(highest);
         if news > 0 {
             self.sent.append(self.fresh.split_to(news as usize).freeze());
-            self.highest += news;
         }
         if self.fresh.is_empty() {
             // An idle stream occupies no memory.
@@ -250,6 +248,11 @@ impl Sender {
 
     fn in_flight(&self) -> u64 {
         self.next - self.acknowledged
+    }
+
+    /// Returns the end offset of the bytes that were sent.
+    fn highest(&self) -> u64 {
+        self.acknowledged + self.sent.len() as u64
     }
 
     /// Returns the number of bytes from `next` on.

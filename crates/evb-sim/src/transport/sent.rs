@@ -15,6 +15,11 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// Returns the number of bytes.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
     /// Appends a segment that is sent for the first time.
     pub(super) fn append(&mut self, segment: Bytes) {
         self.length += segment.len();
