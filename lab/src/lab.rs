@@ -238,8 +238,8 @@ impl LabArgs {
         self.transport.unwrap_or_else(|| self.scenario.usual_transports()).all()
     }
 
-    /// Runs a scenario with its own arguments under User-Mode Linux for at most `limit` seconds, and
-    /// returns its exit code, or that of a skipped test.
+    /// Runs a scenario with its own arguments under User-Mode Linux for at most `limit` seconds,
+    /// and returns its exit code, or that of a skipped test.
     fn elsewhere(&self, scenario: &[&str], limit: f64) -> Result<u8> {
         let own = std::env::current_exe().context("where is this program?")?;
         let text = |path: &Path| path.to_string_lossy().into_owned();

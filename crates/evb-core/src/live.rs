@@ -17,8 +17,8 @@ pub use latencies::Latencies;
 /// not arrive all at once.
 const PARTS: u32 = 16;
 
-/// Least interval of rare heartbeats. They are on the grid ([`on_grid`]), and a report goes with the
-/// rare heartbeat before it.
+/// Least interval of rare heartbeats. They are on the grid ([`on_grid`]), and a report goes with
+/// the rare heartbeat before it.
 pub(crate) const RARE: Duration = Duration::from_secs(1);
 
 /// Number of sources up to which each sends a heartbeat in each period. With more sources, the

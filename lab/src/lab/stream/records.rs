@@ -37,11 +37,13 @@ pub(in crate::lab) fn run(bench: &Bench) -> Result<Report> {
         let picture = picture.to_str().context("the path of the results is no text")?;
         let said = measured(bench, &network, Transport::Tcp, &[&options[..], &[picture]].concat())?;
         let line = port_capacity(network.shape(), Transport::Tcp, 64_000);
-        for point in said["points"].as_array().into_iter().flatten() {
+        let found = said["points"].as_array().context("evbd states no points")?;
+        let (count, least) = (found.len() as f64, SIZES.split(',').count() as f64);
+        report.holds(&format!("{mbit} Mbit/s: points measured"), count, Bound::AtLeast(least));
+        for point in found {
             points.push(judged(point, mbit, line, &mut report)?);
         }
     }
-    report.holds("points measured", points.len() as f64, Bound::AtLeast(SIZES.split(',').count() as f64));
     report.attach("points", Value::Array(points));
     Ok(report)
 }
