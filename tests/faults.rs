@@ -121,7 +121,7 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
         let cable = cutting.await.expect("no panic");
         assert_eq!(built.len(), 3000, "{:?} {:?}", report.events, report.problems);
         assert_eq!((report.events.lost, report.events.open()), (0, Some(0)), "{:?}", report.problems);
-        assert!(built.iter().all(|event| event.missing.iter().all(|missing| *missing == SourceId::new(2))));
+        assert!(built.iter().all(|event| event.missing_sources().all(|missing| missing == SourceId::new(2))));
         let last = &built[2900..];
         assert!(last.iter().all(|event| event.is_complete()), "it is expected again: {:?}", report.problems);
         assert!(cable.connections() > 1, "the peer registered again");

@@ -118,7 +118,7 @@ async fn an_event_that_misses_a_fragment_names_the_source() {
     let (built, report) = system.finish().await;
     let incomplete: Vec<_> = built.iter().filter(|event| !event.is_complete()).collect();
     assert_eq!(incomplete.iter().map(|event| event.id.number()).collect::<Vec<_>>(), [5, 10, 15, 20]);
-    assert!(incomplete.iter().all(|event| event.missing == [SourceId::new(2)]));
+    assert!(incomplete.iter().all(|event| event.missing_sources().eq([SourceId::new(2)])));
     assert_eq!((report.events.complete, report.events.incomplete, report.exit_code), (16, 4, 1));
     assert_eq!(report.sources[1].missing, 4);
     assert_eq!(report.events.open(), Some(0));

@@ -245,7 +245,7 @@ async fn a_registered_peer_that_babbles_is_cut_off_and_the_others_go_on() {
     assert!(report.problems.iter().any(|problem| problem.contains("source 2")), "{:?}", report.problems);
     assert!(report.problems.len() < 100, "{} problems are told", report.problems.len());
     for event in &mut events {
-        assert!(std::mem::take(&mut event.missing).iter().all(|missing| *missing == SourceId::new(2)));
+        assert!(std::mem::take(&mut event.missing).iter().all(|missing| missing.source == SourceId::new(2)));
     }
     assert_whole(&events, 1, 1000);
     assert_eq!(report.events.triggered, report.events.inhibited + events.len() as u64);

@@ -203,7 +203,7 @@ pub unsafe extern "C" fn evb_event_missing(
     index: usize,
     source: Option<&mut MaybeUninit<u16>>,
 ) -> bool {
-    let find = |event: &Event, _: &[evb_fragment_view]| event.missing.get(index).copied();
+    let find = |event: &Event, _: &[evb_fragment_view]| event.missing.get(index).map(|missing| missing.source);
     // SAFETY: the caller passes an event.
     let found = unsafe { look("evb_event_missing", event, None, find) };
     let (Some(found), Some(source)) = (found, source) else { return false };

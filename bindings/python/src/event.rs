@@ -27,7 +27,7 @@ impl Event {
 impl Event {
     fn head(&self) -> Head {
         let event = &self.0;
-        let missing = event.missing.iter().map(|source| source.number()).collect();
+        let missing = event.missing_sources().map(|source| source.number()).collect();
         let (run, epoch) = (event.run.number(), event.epoch.number());
         (event.id.number(), run, epoch, event.builder.number(), event.triggered.as_nanos(), missing)
     }

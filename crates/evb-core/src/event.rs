@@ -1,13 +1,122 @@
-//! [`Event`]: a built event with its fragments. An incomplete event names the missing sources.
+//! [`Event`]: a built event with its fragments. An incomplete event names the missing sources, with
+//! a cause for each.
 
-use core::ops::Range;
+use core::{fmt, ops::Range};
 
 use crate::{
     fragment::{Checksum, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    time::Instant,
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::{Instant, Utc},
     units::Bytes,
 };
+
+/// The reason why a source has no fragment in an event.
+///
+/// ```
+/// use evb_core::event::Cause;
+///
+/// assert_eq!(Cause::Silent.to_string(), "silent until the deadline");
+/// assert_eq!(Cause::from_code(Cause::Silent.code()), Cause::Silent);
+/// assert_eq!(Cause::from_code(99).to_string(), "cause 99"); // of a later version of evb
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The cause is not known, for example in a file of format 1.
+    #[default]
+    Unknown,
+    /// The source was not connected to the supervisor or counted as down.
+    Down,
+    /// The source was up and did not announce a fragment until the event's deadline.
+    Silent,
+    /// No readout delivered data to the source.
+    NoReadout,
+    /// The fragment reached evb, which could not take it.
+    Refused,
+    /// The fragment arrived with a wrong checksum.
+    Damaged,
+    /// The source had announced the fragment, and the lane broke before the fragment had arrived.
+    LostInNetwork,
+    /// The run ended before the fragment had arrived.
+    GivenUp,
+    /// An operator had excluded the source from the run.
+    Excluded,
+    /// The source is expendable: events are complete without it.
+    Expendable,
+    /// A cause of a later version of evb, with its code.
+    Other(u8),
+}
+
+/// Codes of the causes in messages and files (docs/reference/file-format.md).
+const CODES: [(Cause, u8, &str); 10] = [
+    (Cause::Unknown, 0, "unknown"),
+    (Cause::Down, 1, "down"),
+    (Cause::Silent, 2, "silent until the deadline"),
+    (Cause::NoReadout, 3, "no readout"),
+    (Cause::Refused, 4, "refused"),
+    (Cause::Damaged, 5, "damaged"),
+    (Cause::LostInNetwork, 6, "lost in the network"),
+    (Cause::GivenUp, 7, "given up at the end of the run"),
+    (Cause::Excluded, 16, "excluded"),
+    (Cause::Expendable, 17, "expendable"),
+];
+
+impl Cause {
+    /// Returns the code of this cause in messages and files.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Other(code) => code,
+            known => CODES.iter().find(|(cause, ..)| *cause == known).map_or(0, |(_, code, _)| *code),
+        }
+    }
+
+    /// Returns the cause of that code.
+    pub fn from_code(code: u8) -> Self {
+        CODES.iter().find(|(_, known, _)| *known == code).map_or(Self::Other(code), |(cause, ..)| *cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other(code) => write!(f, "cause {code}"),
+            known => f.write_str(
+                CODES.iter().find(|(cause, ..)| cause == known).map_or("unknown", |(.., words)| *words),
+            ),
+        }
+    }
+}
+
+/// A source that has no fragment in an event, and the cause.
+///
+/// ```
+/// use evb_core::{
+///     event::{Cause, MissingSource},
+///     id::SourceId,
+/// };
+///
+/// let missing = MissingSource::new(SourceId::new(7), Cause::Down);
+/// assert_eq!(missing.to_string(), "source 7 (down)");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MissingSource {
+    /// The source without a fragment.
+    pub source: SourceId,
+    /// The reason why the source has no fragment.
+    pub cause: Cause,
+}
+
+impl MissingSource {
+    /// Creates an entry of [`Event::missing`] or [`Event::absent`].
+    pub const fn new(source: SourceId, cause: Cause) -> Self {
+        Self { source, cause }
+    }
+}
+
+impl fmt::Display for MissingSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "source {} ({})", self.source, self.cause)
+    }
+}
 
 /// A built physics event, as a sink receives it. A clone shares the payload memory.
 ///
@@ -16,12 +125,12 @@ use crate::{
 /// reuses the memory.
 ///
 /// ```
-/// use evb_core::{event::Event, fragment::Timestamp, id::*, units::Bytes};
+/// use evb_core::{event::*, fragment::Timestamp, id::*, units::Bytes};
 ///
 /// let (run, epoch, builder) = (RunNumber::new(42), Epoch::new(1), BuilderId::new(1));
 /// let mut event = Event::empty(EventId::new(7), run, epoch, builder);
 /// event.add(SourceId::new(1), Timestamp::new(1000), "tracker data".into());
-/// event.missing.push(SourceId::new(2));
+/// event.missing.push(MissingSource::new(SourceId::new(2), Cause::Down));
 ///
 /// assert_eq!(event.payload_size(), Bytes::new(12));
 /// assert!(event.fragment(SourceId::new(2)).is_none() && !event.is_complete());
@@ -30,16 +139,25 @@ use crate::{
 pub struct Event {
     /// The event's trigger number.
     pub id: EventId,
-    /// The run that the event belongs to.
+    /// The number of the run that the event belongs to.
     pub run: RunNumber,
+    /// The identity of that run.
+    pub run_id: RunId,
     /// The epoch of the event's run.
     pub epoch: Epoch,
     /// The builder that built the event.
     pub builder: BuilderId,
     /// Time of the trigger, on the builder's clock.
     pub triggered: Instant,
-    /// Sources that were expected and did not contribute; empty for a complete event.
-    pub missing: Vec<SourceId>,
+    /// Time of the trigger in UTC, on the scale of the run: the supervisor's wall clock at the
+    /// start of the run plus its monotonic time since then. It does not depend on the builder.
+    pub utc: Utc,
+    /// Sources that owe the event a fragment and did not contribute one; ascending. Empty for a
+    /// complete event.
+    pub missing: Vec<MissingSource>,
+    /// Sources that do not owe the event a fragment, because they are excluded or expendable, and
+    /// did not contribute one; ascending.
+    pub absent: Vec<MissingSource>,
     pub(crate) fragments: Vec<Contribution>,
     pub(crate) arena: bytes::Bytes,
 }
@@ -107,9 +225,24 @@ impl Event {
         self.fragments.push(Contribution { source, timestamp, checksum, place: Place::Own(payload) });
     }
 
-    /// Returns true if every expected source contributed.
+    /// Returns true if every source that owes the event a fragment contributed one.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
+    }
+
+    /// Returns true if every source of the run contributed.
+    pub fn is_whole(&self) -> bool {
+        self.missing.is_empty() && self.absent.is_empty()
+    }
+
+    /// Returns true if that source owes the event a fragment and did not contribute one.
+    pub fn is_missing(&self, source: SourceId) -> bool {
+        self.missing.iter().any(|missing| missing.source == source)
+    }
+
+    /// Returns the sources of [`Self::missing`].
+    pub fn missing_sources(&self) -> impl ExactSizeIterator<Item = SourceId> {
+        self.missing.iter().map(|missing| missing.source)
     }
 
     /// Returns the fragments in the order of their source ids.

@@ -113,6 +113,111 @@ id! {
     Incarnation(u32)
 }
 
+/// The identity of a run: a number of 128 bits that is made once, when the run is created, and that
+/// no other run has. The supervisor's journal keeps it, so the run has the same id after a restart
+/// or takeover of the supervisor.
+///
+/// A run has its id for programs and its [`RunNumber`] for people. Where people need the id, its
+/// first 8 hexadecimal digits suffice ([`Self::short`]).
+///
+/// ```
+/// use evb_core::id::RunId;
+///
+/// let id = RunId::new(0x5eed_cafe_0000_0000_0000_0000_0000_0001);
+/// assert_eq!(id.short().to_string(), "5eedcafe");
+/// assert_eq!(id.to_string(), "5eedcafe000000000000000000000001");
+/// assert_eq!(id.to_string().parse(), Ok(id));
+/// assert_eq!(RunId::from_bytes(id.to_bytes()), id);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(u128);
+
+/// The first 8 hexadecimal digits of a [`RunId`], for people.
+///
+/// ```
+/// use evb_core::id::RunId;
+///
+/// assert_eq!(RunId::new(1 << 127).short().to_string(), "80000000");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShortRunId(u32);
+
+/// Reason why a text is no [`RunId`].
+///
+/// ```
+/// use evb_core::id::{ParseRunIdError, RunId};
+///
+/// assert_eq!("42".parse::<RunId>(), Err(ParseRunIdError));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a run id has 32 hexadecimal digits")]
+pub struct ParseRunIdError;
+
+impl RunId {
+    /// The id of a run whose id is unknown, for example of a run in files of format 1.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// Wraps a number as an id.
+    pub const fn new(number: u128) -> Self {
+        Self(number)
+    }
+
+    /// Returns false for [`Self::UNKNOWN`].
+    pub const fn is_known(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Returns the id of which these are the bytes, the most significant first.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Returns the bytes of the id, in the order of its hexadecimal digits.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// Returns the first 8 hexadecimal digits.
+    pub const fn short(self) -> ShortRunId {
+        ShortRunId((self.0 >> 96) as u32)
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = ParseRunIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            true => u128::from_str_radix(text, 16).map(Self).map_err(|_| ParseRunIdError),
+            false => Err(ParseRunIdError),
+        }
+    }
+}
+
+impl ShortRunId {
+    /// Returns the digits of which these are the bytes, the most significant first.
+    pub const fn from_bytes(bytes: [u8; 4]) -> Self {
+        Self(u32::from_be_bytes(bytes))
+    }
+
+    /// Returns the digits as bytes, the most significant first.
+    pub const fn to_bytes(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl fmt::Display for ShortRunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
 impl EventId {
     /// The first event of every run.
     pub const FIRST: Self = Self(1);

@@ -15,7 +15,7 @@ fn events(fleet: &Fleet) -> BTreeMap<u64, (Vec<u16>, Vec<SourceId>)> {
         for event in EventFile::open(&path).expect("a file of ours").events() {
             let event = event.expect("an intact event");
             let here = event.fragments().map(|fragment| fragment.source.number()).collect();
-            let twice = events.insert(event.id.number(), (here, event.missing));
+            let twice = events.insert(event.id.number(), (here, event.missing_sources().collect()));
             assert!(twice.is_none(), "event {} is there twice", event.id);
         }
     }

@@ -210,7 +210,7 @@ fn event_or_finding(item: Result<Event, ReadError>, out: &mut impl Write) -> Res
         Err(error) => return finding(&error, out),
     };
     let Event { id, run, epoch, builder, .. } = event;
-    let (nanos, missing) = (event.triggered.as_nanos(), ids(&event.missing));
+    let (nanos, missing) = (event.triggered.as_nanos(), ids(event.missing_sources()));
     writeln!(
         out,
         "event id={id} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing}"
@@ -224,7 +224,8 @@ fn event_or_finding(item: Result<Event, ReadError>, out: &mut impl Write) -> Res
 
 fn head(record: &Record, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let Record { event, run, epoch, builder, offset, .. } = record;
-    let (nanos, missing) = (record.triggered.as_nanos(), ids(&record.missing));
+    let (nanos, missing) =
+        (record.triggered.as_nanos(), ids(record.missing.iter().map(|missing| missing.source)));
     let length = record.length.count();
     Ok(writeln!(
         out,
@@ -294,11 +295,9 @@ fn verification(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-fn ids(sources: &[SourceId]) -> String {
-    if sources.is_empty() {
-        return "-".to_owned();
-    }
-    sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+fn ids(sources: impl IntoIterator<Item = SourceId>) -> String {
+    let ids: Vec<String> = sources.into_iter().map(|source| source.to_string()).collect();
+    if ids.is_empty() { "-".to_owned() } else { ids.join(",") }
 }
 
 /// Returns the 64-bit hash FNV-1a (Fowler, Noll, Vo: RFC 9923).

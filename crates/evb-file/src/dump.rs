@@ -92,7 +92,7 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
     if record.is_complete() {
         writeln!(out, "complete")?;
     } else {
-        let missing: Vec<String> = record.missing.iter().map(ToString::to_string).collect();
+        let missing: Vec<String> = record.missing.iter().map(|missing| missing.source.to_string()).collect();
         writeln!(out, "INCOMPLETE, missing {}", missing.join(" "))?;
     }
     if options.fragments {
@@ -140,7 +140,7 @@ fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
         event.payload_size()
     )?;
     if !event.is_complete() {
-        let missing: Vec<String> = event.missing.iter().map(ToString::to_string).collect();
+        let missing: Vec<String> = event.missing_sources().map(|source| source.to_string()).collect();
         writeln!(out, "INCOMPLETE, missing {}", missing.join(" "))?;
     }
     for fragment in event.fragments() {

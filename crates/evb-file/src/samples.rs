@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
@@ -44,7 +44,7 @@ pub(crate) fn event_of(id: u64, size: usize, epoch: Epoch, builder: BuilderId) -
 /// Returns an event with two fragments of 5 bytes, from sources 1 and 2, and with source 3 missing.
 pub(crate) fn incomplete(id: u64) -> Event {
     let mut event = event(id, 5);
-    event.missing = vec![SourceId::new(3)];
+    event.missing = vec![MissingSource::new(SourceId::new(3), Cause::Unknown)];
     event
 }
 
@@ -70,7 +70,7 @@ prop_compose! {
     ) -> Event {
         let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(epoch), BUILDER);
         event.triggered = Instant::from_nanos(triggered);
-        event.missing = missing.into_iter().map(SourceId::new).collect();
+        event.missing = missing.into_iter().map(|id| MissingSource::new(SourceId::new(id), Cause::Unknown)).collect();
         for (source, timestamp, payload) in fragments {
             event.add(SourceId::new(source), Timestamp::new(timestamp), payload.into());
         }

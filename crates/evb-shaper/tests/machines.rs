@@ -46,7 +46,7 @@ fn check_events(world: &World) {
             assert_eq!(part.timestamp.ticks(), number * 7);
         }
         for source in 0..world.plan.sources {
-            let missing = event.missing.iter().any(|id| usize::from(id.number()) == source + 1);
+            let missing = event.missing_sources().any(|id| usize::from(id.number()) == source + 1);
             let present = event.fragments().any(|part| usize::from(part.source.number()) == source + 1);
             let excused = world.withheld.contains(&(source, *number)) || world.is_lost(source);
             assert!(!(missing && present));

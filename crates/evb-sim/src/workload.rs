@@ -128,7 +128,7 @@ impl Workload {
         let mut missing = event.missing.iter();
         for id in 1..=sources {
             let expected = self.draw(usize::from(id) - 1, event.id).payload;
-            if missing.as_slice().first().is_some_and(|source| source.number() == id) {
+            if missing.as_slice().first().is_some_and(|missing| missing.source.number() == id) {
                 missing.next();
                 continue;
             }

@@ -154,7 +154,7 @@ impl Output for Hdf5 {
                 fragments.checksum.push(fragment.checksum.number())?;
                 offset += u64::from(fragment.length);
             }
-            for source in &record.missing {
+            for source in record.missing.iter().map(|missing| missing.source) {
                 self.missing.push(source.number().into())?;
             }
             events.first_fragment.push(fragments.source.len())?;

@@ -98,7 +98,7 @@ impl Rows {
                 self.has_source.push(1);
                 self.has_payload.push(1);
             }
-            for source in &record.missing {
+            for source in record.missing.iter().map(|missing| missing.source) {
                 self.source.push(source.number().into());
                 self.has_source.push(1);
                 self.has_payload.push(0);

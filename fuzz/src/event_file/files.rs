@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::{Checksum, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     rng::Rng,
@@ -33,7 +33,8 @@ pub fn closed(folder: &Path, events: u64) -> Vec<u8> {
                 let payload = vec![id as u8; 5 * usize::from(source)];
                 event.add(SourceId::new(source), Timestamp::new(id), payload.into());
             }
-            event.missing = if id == 2 { vec![SourceId::new(3)] } else { Vec::new() };
+            event.missing =
+                if id == 2 { vec![MissingSource::new(SourceId::new(3), Cause::Unknown)] } else { Vec::new() };
             event
         })
         .collect();
@@ -60,7 +61,8 @@ fn event(builder: BuilderId, rng: &mut Rng) -> Event {
         event.add(SourceId::new(source), Timestamp::new(rng.next_u64()), payload.into());
     }
     let missing = if rng.below(4) == 0 { rng.below(7) as u16 } else { 0 };
-    event.missing = (0..missing).map(|place| SourceId::new(10 + place)).collect();
+    event.missing =
+        (0..missing).map(|place| MissingSource::new(SourceId::new(10 + place), Cause::Unknown)).collect();
     event
 }
 

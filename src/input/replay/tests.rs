@@ -1,5 +1,5 @@
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     id::{BuilderId, RunNumber},
 };
 use evb_file::{EventFileWriter, FileIdentity, WriterOptions};
@@ -18,7 +18,7 @@ fn record(dir: &Path, builder: u16, epoch: u64, events: &[(u64, Option<&'static 
         event.add(SourceId::new(1), Timestamp::new(0), "another source".into());
         match text {
             Some(text) => event.add(SourceId::new(2), Timestamp::new(*id), (*text).into()),
-            None => event.missing.push(SourceId::new(2)),
+            None => event.missing.push(MissingSource::new(SourceId::new(2), Cause::Unknown)),
         }
         writer.append(&event).unwrap();
     }

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use self::part::{Part, PartPlace};
 use super::pool::Pool;
 use crate::{
-    event::{Contribution, Event, Place},
+    event::{Cause, Contribution, Event, MissingSource, Place},
     fragment::{Checksum, RunningChecksum},
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
@@ -389,7 +389,7 @@ impl Assembly {
             && !self.arrived.is_superset(&assigned.expected)
         {
             let missing = assigned.expected.iter_without(&self.arrived);
-            event.missing.extend(missing.map(|index| sources[index]));
+            event.missing.extend(missing.map(|index| MissingSource::new(sources[index], Cause::Unknown)));
         }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {

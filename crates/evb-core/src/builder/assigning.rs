@@ -114,7 +114,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
 /// Returns the exception that reports an event which is incomplete, rejected or lost.
 pub(super) fn exception_of(event: &Event, outcome: Outcome, cause: &str) -> Exception {
-    let missing = event.missing.iter().map(|source| source.number().into()).collect();
+    let missing = event.missing_sources().map(|source| source.number().into()).collect();
     let cause = cause.chars().take(MAX_CAUSE).collect();
     Exception { event: event.id.number(), outcome, missing, cause }
 }

@@ -1,7 +1,7 @@
 //! A record: one event, as a head that describes it, followed by the payloads.
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::{Checksum, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
@@ -94,7 +94,7 @@ pub struct Record {
     /// The time of the trigger, on the builder's clock.
     pub triggered: Instant,
     /// Sources that were expected to contribute a fragment and did not.
-    pub missing: Vec<SourceId>,
+    pub missing: Vec<MissingSource>,
     /// The descriptions of the fragments, in the order of their payloads in the record.
     pub fragments: Vec<FragmentEntry>,
 }
@@ -146,7 +146,7 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Ve
         entry[16..24].copy_from_slice(&fragment.checksum.number().to_le_bytes());
         out.extend_from_slice(&entry);
     }
-    for source in &event.missing {
+    for source in event.missing_sources() {
         out.extend_from_slice(&source.number().to_le_bytes());
     }
     pad(out, start);
@@ -255,8 +255,9 @@ impl<'a> Head<'a> {
         self.fragments.iter().map(FragmentEntry::decode)
     }
 
-    pub(crate) fn missing(self) -> impl Iterator<Item = SourceId> + use<'a> {
-        self.missing.iter().map(|id| SourceId::new(u16::from_le_bytes(*id)))
+    pub(crate) fn missing(self) -> impl Iterator<Item = MissingSource> + use<'a> {
+        let source = |id: &[u8; 2]| SourceId::new(u16::from_le_bytes(*id));
+        self.missing.iter().map(move |id| MissingSource::new(source(id), Cause::Unknown))
     }
 
     fn payload_size(self) -> u64 {

@@ -29,7 +29,11 @@ impl Tally {
         let complete = record.is_complete();
         self.copies.push(EventCopy { event, epoch, complete });
         if !complete && self.incomplete.len() < Listed::<IncompleteEvent>::LIMIT {
-            self.incomplete.push(IncompleteEvent { event, epoch, missing: record.missing });
+            self.incomplete.push(IncompleteEvent {
+                event,
+                epoch,
+                missing: record.missing.iter().map(|missing| missing.source).collect(),
+            });
         }
     }
 

@@ -5,7 +5,7 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
 };
 use proptest::prelude::*;
@@ -347,7 +347,7 @@ proptest! {
         for (id, epoch, complete) in &copies {
             let mut event = event_of(*id, 3, Epoch::new(*epoch), BUILDER);
             if !complete {
-                event.missing = vec![SourceId::new(4)];
+                event.missing = vec![MissingSource::new(SourceId::new(4), Cause::Unknown)];
             }
             written.push(event);
             model.entry(*id).or_default().entry(*epoch).or_default().push(*complete);

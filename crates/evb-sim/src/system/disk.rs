@@ -48,7 +48,7 @@ impl EventRecord {
             epoch: event.epoch.number(),
             builder: event.builder.number(),
             present: event.fragments().map(|fragment| fragment.source).collect(),
-            missing: event.missing.clone(),
+            missing: event.missing_sources().collect(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::{RunningChecksum, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     units::Bytes,
@@ -108,7 +108,7 @@ impl Run {
             let mut event = Event::empty(EventId::new(id), run, epoch, builder);
             for source in 1..=SOURCES {
                 if source == SOURCES && id % 100 == 0 {
-                    event.missing.push(SourceId::new(source));
+                    event.missing.push(MissingSource::new(SourceId::new(source), Cause::Unknown));
                     continue;
                 }
                 let begin = (id * 7 + u64::from(source) * 1009) as usize % SIZE;
@@ -158,9 +158,9 @@ impl Listing {
                     digest.update(&number.to_le_bytes());
                 }
             }
-            for source in &record.missing {
+            for missing_source in &record.missing {
                 missing.update(&event.to_le_bytes());
-                missing.update(&u64::from(source.number()).to_le_bytes());
+                missing.update(&u64::from(missing_source.source.number()).to_le_bytes());
             }
         }
         (listing.digest, listing.missing) = (digest.take().number(), missing.take().number());

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
@@ -93,7 +93,7 @@ fn clean(dir: &Path) -> Result<()> {
 /// payload and padding; damage to an index.
 fn damaged(dir: &Path) -> Result<()> {
     let mut incomplete = event(2, 1, 1);
-    incomplete.missing = [4, 5].map(SourceId::new).into();
+    incomplete.missing = [4, 5].map(|id| MissingSource::new(SourceId::new(id), Cause::Unknown)).into();
     written(dir, 1, &[event(1, 1, 1), incomplete, event(3, 1, 1), event(3, 1, 1)], 1 << 20)?.close()?;
 
     let mut writer = written(dir, 2, &[event(5, 2, 1), event(8, 2, 1), event(9, 2, 1)], 1 << 20)?;

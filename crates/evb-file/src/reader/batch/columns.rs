@@ -25,7 +25,7 @@ impl Batch {
         self.runs.push(head.run.number());
         self.triggered.push(head.triggered.as_nanos());
         self.records.push(offset);
-        self.missing.extend(head.missing().map(|source| source.number()));
+        self.missing.extend(head.missing().map(|missing| missing.source.number()));
         self.first_missing.push(self.missing.len() as u64);
         // Each column grows once for an event, not once for a fragment.
         let fragments = head.fragments();

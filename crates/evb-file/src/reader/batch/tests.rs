@@ -6,7 +6,7 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
@@ -36,7 +36,10 @@ fn events_of(batch: &Batch, data: &[u8]) -> Vec<Event> {
         let mut event = Event::empty(id, run, epoch, BuilderId::new(batch.builders[row]));
         event.triggered = Instant::from_nanos(batch.triggered[row]);
         let missing = batch.first_missing[row] as usize..batch.first_missing[row + 1] as usize;
-        event.missing = batch.missing[missing].iter().map(|id| SourceId::new(*id)).collect();
+        event.missing = batch.missing[missing]
+            .iter()
+            .map(|id| MissingSource::new(SourceId::new(*id), Cause::Unknown))
+            .collect();
         for part in batch.first_fragments[row] as usize..batch.first_fragments[row + 1] as usize {
             let (begin, length) = (batch.offsets[part] as usize, batch.lengths[part] as usize);
             let payload = data[begin..begin + length].to_vec();

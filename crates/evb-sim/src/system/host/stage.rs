@@ -128,7 +128,7 @@ fn check_content(event: &Event, around: &Surroundings<'_>) -> Result<(), Failure
             return wrong(format!("source {id} follows source {last}, which is out of order or unknown"));
         }
         last = id;
-        if event.missing.contains(&fragment.source) {
+        if event.is_missing(fragment.source) {
             return wrong(format!("source {id} contributed, but is listed as missing"));
         }
         let Some(payload) = around.workload.draw(usize::from(id) - 1, event.id).payload else {
