@@ -134,7 +134,7 @@ fn header(file: &EventFile, out: &mut impl Write) -> Result<(), Box<dyn Error>> 
         header.sequence,
         header.created_unix_ns,
         file.size().count(),
-        ids(&header.sources),
+        ids(header.sources.iter().copied()),
     )?)
 }
 

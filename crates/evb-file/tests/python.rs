@@ -10,7 +10,7 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
@@ -62,7 +62,7 @@ fn event(id: u64, epoch: u64, sizes: &[usize]) -> Event {
 
 fn events() -> Vec<Event> {
     let mut incomplete = event(3, 1, &[3]);
-    incomplete.missing = vec![SourceId::new(2), SourceId::new(3)];
+    incomplete.missing = [2, 3].map(|id| MissingSource::new(SourceId::new(id), Cause::Unknown)).into();
     vec![
         event(2, 1, &[10, 0, 7]),
         event(1, 1, &[1, 2, 3]),
@@ -111,8 +111,9 @@ fn told(path: &Path) -> String {
     for record in file.records() {
         let record = record.unwrap();
         let event = file.read(&record).unwrap();
-        let Event { id, run, epoch, builder, triggered, ref missing, .. } = event;
-        let (nanos, missing) = (triggered.as_nanos(), list(missing));
+        let missing: Vec<SourceId> = event.missing_sources().collect();
+        let Event { id, run, epoch, builder, triggered, .. } = event;
+        let (nanos, missing) = (triggered.as_nanos(), list(&missing));
         let (offset, length) = (record.offset, record.length.count());
         writeln!(out, "{id} {run} {epoch} {builder} {nanos} {missing} {offset} {length}").unwrap();
         for part in event.fragments() {
