@@ -1,15 +1,12 @@
 //! The status of a system, for operators.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
     ledger::{Annotation, DeadTimeCause, EventCounts, RunReport, fraction},
     run_control::State,
     supervisor::Survey,
-    time::Instant,
+    time::{ClockState, Instant, Utc},
 };
 use serde::Serialize;
 
@@ -41,6 +38,8 @@ pub struct Status {
     pub state: State,
     /// Number of the run that is under way or, between runs, of the next run.
     pub run: Option<u32>,
+    /// Start of the run that is under way; unknown between runs.
+    pub begin: Utc,
     /// True if the next run can begin at once.
     pub ready: bool,
     /// Before a run: sources and builders that are missing.
@@ -160,8 +159,12 @@ pub struct LastRun {
     pub remarks: Vec<String>,
     /// The operators' annotation of the run.
     pub annotation: Annotation,
-    /// Time at which the run ended, s since 1970.
-    pub ended_unix_s: u64,
+    /// Start of the run; unknown if it never started.
+    pub begin: Utc,
+    /// End of the run, on the scale that began with [`Self::begin`].
+    pub end: Utc,
+    /// Whether the supervisor's wall clock was synchronised at the start of the run.
+    pub wall_clock: ClockState,
 }
 
 impl From<&RunReport> for LastRun {
@@ -175,9 +178,9 @@ impl From<&RunReport> for LastRun {
             problems: report.problems.clone(),
             remarks: report.remarks.clone(),
             annotation: report.annotation.clone(),
-            ended_unix_s: SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |now| now.as_secs()),
+            begin: report.begin,
+            end: report.end,
+            wall_clock: report.wall_clock,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     io,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use evb_core::{
@@ -28,6 +29,9 @@ use super::{
     trigger_port::TriggerPort,
 };
 
+/// Time between two readings of the wall clock.
+const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(1);
+
 /// The supervisor's state machine and its connections, journal and timer.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -40,6 +44,8 @@ pub(super) struct Driver {
     triggers: Option<TriggerPort>,
     commands: Commands,
     pub(super) timer: Timer,
+    /// Time from which on the wall clock is read again.
+    next_wall_clock: Instant,
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
 }
@@ -62,6 +68,7 @@ impl Driver {
             triggers,
             commands,
             timer: Timer::new()?,
+            next_wall_clock: Instant::ZERO,
             onlookers,
             report: None,
         })
@@ -71,6 +78,7 @@ impl Driver {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
+            self.read_wall_clock(now);
             let is_stalled = self.journal.as_mut().is_some_and(|journal| journal.is_stalled(now));
             self.role.set_stalled(is_stalled, now);
             let mut more = self.poll_links(cx, now, is_stalled);
@@ -94,6 +102,15 @@ impl Driver {
             if self.timer.poll_expired(cx).is_pending() {
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// Reads the wall clock if the last reading is a second old. No timer is necessary for that,
+    /// because heartbeats wake this task.
+    fn read_wall_clock(&mut self, now: Instant) {
+        if now >= self.next_wall_clock {
+            self.next_wall_clock = now + WALL_CLOCK_PERIOD;
+            self.role.run_mut().handle_wall_clock(clock::wall_clock(now), now);
         }
     }
 

@@ -10,7 +10,10 @@ mod tests;
 
 use serde::Serialize;
 
-use crate::wire::control::SourceReport;
+use crate::{
+    time::{ClockState, Utc},
+    wire::control::SourceReport,
+};
 
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
@@ -346,6 +349,13 @@ pub struct RunReport {
     pub exit_code: u8,
     /// Outcome of the run in a sentence.
     pub verdict: String,
+    /// Start of the run, by the supervisor's wall clock.
+    pub begin: Utc,
+    /// Time at which the last event was settled, on the scale that began with [`Self::begin`].
+    pub end: Utc,
+    /// Whether the supervisor's wall clock was synchronised at the start of the run, as its kernel
+    /// says.
+    pub wall_clock: ClockState,
     /// Time from the first possible trigger until the last event was settled.
     pub duration_s: f64,
     /// Outcomes of the triggers.

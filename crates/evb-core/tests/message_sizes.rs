@@ -211,6 +211,7 @@ fn sizes() -> BTreeMap<String, usize> {
         epoch: MOST,
         expected: vec![ID; MAX_SOURCES],
         answer: u32::MAX,
+        utc_zero_ns: MOST,
     };
     let sizes = [
         ("`Roster`", size(Message::Roster(roster()))),

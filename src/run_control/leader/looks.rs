@@ -34,6 +34,7 @@ impl<S: System> Leader<S> {
         Status {
             state: self.state,
             run: self.run.as_ref().map(|run| run.number.number()),
+            begin: self.run.as_ref().map(|run| run.progress().begin).unwrap_or_default(),
             ready: self.state == State::Configured
                 && self.run.as_ref().is_some_and(|run| run.progress().ready),
             waiting_for: waiting.unwrap_or_default(),

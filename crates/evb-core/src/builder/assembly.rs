@@ -11,7 +11,7 @@ use crate::{
     fragment::{Checksum, RunningChecksum},
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
-    time::Instant,
+    time::{Instant, Utc},
     wire::record::Announcement,
 };
 
@@ -51,6 +51,8 @@ pub(super) struct Assembly {
 pub(super) struct Assigned {
     /// Time of the trigger, on this builder's clock.
     pub(super) triggered: Instant,
+    /// UTC of the trigger, on the scale of the run.
+    pub(super) utc: Utc,
     /// Sources that the supervisor expects to contribute to the event.
     pub(super) expected: SourceSet,
     /// Epoch of the assignment.
@@ -383,7 +385,8 @@ impl Assembly {
     /// behind.
     pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         event.id = self.event;
-        event.triggered = self.assigned.as_ref().map(|assigned| assigned.triggered).unwrap_or_default();
+        (event.triggered, event.utc) =
+            self.assigned.as_ref().map(|assigned| (assigned.triggered, assigned.utc)).unwrap_or_default();
         event.missing.clear();
         if let Some(assigned) = &self.assigned
             && !self.arrived.is_superset(&assigned.expected)

@@ -38,7 +38,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         for (event, triggered_ns) in events {
             if over.binary_search(&event).is_err() {
                 let triggered = self.clock.ours(triggered_ns);
-                self.assign(event, Assigned { triggered, expected: expected.clone(), epoch }, now);
+                let utc = assignments.utc(triggered_ns);
+                self.assign(event, Assigned { triggered, utc, expected: expected.clone(), epoch }, now);
             }
         }
         self.hasten_if_full();

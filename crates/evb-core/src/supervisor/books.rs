@@ -11,6 +11,7 @@ use super::{
     findings::Findings,
     journal::What,
     outbox::Outbox,
+    scale::Scale,
     tally::BuilderTally,
     words::short,
 };
@@ -18,10 +19,10 @@ use crate::{
     id::{BuilderId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::EventCounts,
-    time::Instant,
+    time::{Instant, WallClock},
     wire::{
         control::{Completions, Exception, Outcome},
-        journal::{BuilderTotals, Finding},
+        journal::{BuilderTotals, Finding, Started},
     },
 };
 
@@ -40,6 +41,7 @@ pub(super) struct Books {
     findings: Findings,
     /// The exit code; `None` until the ledger is closed.
     exit_code: Option<u8>,
+    scale: Scale,
 }
 
 /// Counts of all triggers by their outcome.
@@ -96,6 +98,7 @@ impl Books {
             asks_for_culprits: false,
             findings: Findings::default(),
             exit_code: None,
+            scale: Scale::default(),
         }
     }
 
@@ -117,8 +120,21 @@ impl Books {
         self.times.last_trigger_possible.is_some()
     }
 
-    pub(super) fn start(&mut self, now: Instant) {
+    /// Records the start of the run. Returns the journal entry for it.
+    pub(super) fn start(&mut self, now: Instant) -> Started {
         self.times.started = Some(now);
+        self.scale.begin(now)
+    }
+
+    /// Compares the wall clock with the run's scale of UTC. Returns a remark if one was moved
+    /// against the other.
+    pub(super) fn compare(&mut self, reading: WallClock, now: Instant) -> Option<String> {
+        self.scale.compare(reading, now)
+    }
+
+    /// Returns the run's scale of UTC.
+    pub(super) fn scale(&self) -> &Scale {
+        &self.scale
     }
 
     /// Records the time at which the last trigger was possible; `None` if the run may take triggers

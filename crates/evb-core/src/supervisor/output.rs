@@ -4,6 +4,7 @@ use crate::{
     id::{BuilderId, Peer, SourceId},
     ledger::{EventCounts, RunReport},
     set::SourceSet,
+    time::Utc,
     wire::{control::Control, journal::Entry},
 };
 
@@ -105,4 +106,6 @@ pub struct Progress {
     pub builders_up: u32,
     /// True if all peers are registered and all lanes are connected.
     pub ready: bool,
+    /// Start of the run; unknown before.
+    pub begin: Utc,
 }

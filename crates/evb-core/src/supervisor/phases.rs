@@ -7,10 +7,7 @@ use super::{
 use crate::{
     time::Instant,
     undo::{self, Fix},
-    wire::{
-        control::{Finish, Message, RunEnd, Stop},
-        journal::Started,
-    },
+    wire::control::{Finish, Message, RunEnd, Stop},
 };
 
 impl SupervisorCore {
@@ -22,8 +19,9 @@ impl SupervisorCore {
         let (sources, builders) = (self.roster.sources().len(), self.roster.builders().len());
         tracing::info!(run = %self.plan.run, sources, builders, "running");
         self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
-        self.books.start(now);
-        self.outbox.journal(What::Started(Started {}), now);
+        let started = self.books.start(now);
+        self.outbox.set_scale(self.books.scale().utc_zero_ns());
+        self.outbox.journal(What::Started(started), now);
         self.roster.hear_everybody(now);
         self.intake.start(now);
         self.assigner.open();

@@ -86,6 +86,7 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
         first_trigger_ns: nanos(times.first_trigger),
         started_ns: nanos(times.started),
         last_completion_ns: nanos(times.last_completion),
+        scale: books.scale().entry(),
     }
 }
 

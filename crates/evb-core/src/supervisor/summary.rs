@@ -45,9 +45,13 @@ impl<'a> Summary<'a> {
         events.written = builders.iter().fold(0, |sum, builder| builder.written.saturating_add(sum));
         let payload = builders.iter().fold(0, |sum, builder| builder.payload_bytes.saturating_add(sum));
         let busy_time = between(times.first_trigger, times.last_completion).as_secs_f64();
+        let (begin, wall_clock) = books.scale().begun();
         let mut report = RunReport {
             run: plan.run.number(),
             epoch: plan.epoch.number(),
+            begin,
+            end: books.scale().utc(self.drained),
+            wall_clock,
             duration_s: between(times.started, Some(self.drained)).as_secs_f64(),
             events,
             bytes: ByteCounts { payload },

@@ -6,7 +6,10 @@ mod messages;
 mod parts;
 mod reports;
 
-use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
+use crate::{
+    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    time::Utc,
+};
 
 pub use messages::*;
 pub use parts::UnreadableMessage;
@@ -161,6 +164,15 @@ impl Assignments {
                 }
             })
             .collect()
+    }
+
+    /// Returns the UTC of a trigger at that time of the supervisor's clock; unknown if the
+    /// supervisor does not know the UTC.
+    pub fn utc(&self, triggered_ns: u64) -> Utc {
+        match self.utc_zero_ns {
+            0 => Utc::UNKNOWN,
+            zero => Utc::from_nanos(zero.wrapping_add(triggered_ns)),
+        }
     }
 
     /// Adds an event. The differences to the previous event wrap around, so that any order can be

@@ -5,7 +5,7 @@ use evb_core::wire::{
     journal::{
         Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
         Expectation, Finding, Held, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
-        SourceTotals, Started, Totals, What,
+        RunScale, SourceTotals, Started, Totals, What,
     },
 };
 
@@ -48,7 +48,7 @@ fn changes() -> Vec<(&'static str, What)> {
         ("begun", What::Begun(begun)),
         ("epoch", What::Epoch(1_763_731_564_000_001)),
         ("registered", What::Registered(registered)),
-        ("started", What::Started(Started {})),
+        ("started", What::Started(Started::default())),
         ("roster", What::Roster(RosterChange { version: 5, up: vec![0, 1], awaited: vec![2] })),
         ("decided", What::Decided(decided)),
         ("reassigned", What::Reassigned(Reassigned { builder: 2, events: vec![42, 1] })),
@@ -63,7 +63,17 @@ fn changes() -> Vec<(&'static str, What)> {
         ("totals", What::Totals(totals())),
         ("rate", What::Rate(2.5)),
         ("resumed", What::Resumed(Resumed { boot_id: "another boot".to_owned() })),
+        ("started with a scale of UTC", What::Started(Started { scale: Some(scale()) })),
+        ("totals with a scale of UTC", What::Totals(Totals { scale: Some(scale()), ..Totals::default() })),
     ]
+}
+
+fn scale() -> RunScale {
+    RunScale {
+        utc_zero_ns: 1_763_000_000_000_000_000,
+        begun_utc_ns: 1_763_731_564_000_000_000,
+        clock_state: 1,
+    }
 }
 
 fn blame() -> Blame {
@@ -117,5 +127,6 @@ fn totals() -> Totals {
         last_completion_ns: 13,
         up: vec![0, 1],
         awaited: vec![2],
+        scale: None,
     }
 }

@@ -102,6 +102,7 @@ fn control() -> Vec<Example> {
         epoch: EPOCH + 1,
         expected: vec![1, 3],
         answer: 6,
+        utc_zero_ns: 0,
     };
     let exception =
         Exception { event: 44, outcome: Outcome::Incomplete, missing: vec![3], cause: "disk".to_owned() };

@@ -39,7 +39,9 @@ pub(super) fn status(status: &Value) -> String {
     let survey = &status["survey"];
     let run = status["run"].as_u64().map_or(String::new(), |run| format!("  run {run}"));
     let seconds = survey["running_s"].as_f64().unwrap_or(0.0);
-    let time = if seconds > 0.0 { format!("  for {}", clock(seconds)) } else { String::new() };
+    let begin =
+        status["begin"].as_str().map_or(String::new(), |begin| format!("  since {}", to_second(begin)));
+    let time = if seconds > 0.0 { format!("{begin}  for {}", clock(seconds)) } else { String::new() };
     let ready = if status["ready"] == true { "  ready to start" } else { "" };
     let _ = writeln!(text, "{}{run}{time}{ready}", words(&status["state"]));
     let said = ["kind", "comment"].map(|key| status["annotation"][key].as_str().unwrap_or_default());
@@ -59,7 +61,8 @@ pub(super) fn status(status: &Value) -> String {
     }
     let last = &status["last_run"];
     if !last.is_null() {
-        let _ = writeln!(text, "last run     {}: {}", last["run"], words(&last["verdict"]));
+        let end = last["end"].as_str().map_or(String::new(), |end| format!(", ended {}", to_second(end)));
+        let _ = writeln!(text, "last run     {}{end}: {}", last["run"], words(&last["verdict"]));
     }
     peers(&mut text, survey);
     text
@@ -138,6 +141,11 @@ fn peers(text: &mut String, survey: &Value) {
             source["missing"]
         );
     }
+}
+
+/// Returns a time of RFC 3339 without decimals.
+fn to_second(time: &str) -> String {
+    time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
 }
 
 fn words(value: &Value) -> &str {

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use evb_core::{
     id::{EventId, Peer, RunNumber, SourceId},
     ledger::{LEDGER_OPEN, NOT_ASSIGNED, RunReport},
+    time::Utc,
     wire::record::MAX_RESEND_RANGES,
 };
 
@@ -49,6 +50,7 @@ impl OfRun<'_> {
         let run = RunNumber::new(self.run + 1);
         let of_run = self.files.range((run, EventId::new(0))..=(run, EventId::new(u64::MAX)));
         let (mut complete, mut incomplete, mut copies) = (0, 0, 0);
+        let mut latest = Utc::UNKNOWN;
         for ((_, event), records) in of_run {
             let mut epochs: Vec<u64> = records.iter().map(|record| record.epoch).collect();
             epochs.sort_unstable();
@@ -59,6 +61,19 @@ impl OfRun<'_> {
                 );
             }
             copies += records.len() as u64 - 1;
+            for record in records {
+                if record.utc < latest || !record.utc.is_known() {
+                    let what = format!("event {event} has the time {}, after {latest}", record.utc);
+                    return fail(Check::Time, what);
+                }
+                if record.utc != records[0].utc {
+                    return fail(
+                        Check::Time,
+                        format!("the copies of event {event} differ in time: {records:?}"),
+                    );
+                }
+                latest = record.utc;
+            }
             let Some(valid) = records.iter().max_by_key(|record| record.epoch) else { continue };
             self.check_record(*event, valid)?;
             if valid.is_complete() { complete += 1 } else { incomplete += 1 }

@@ -9,7 +9,7 @@ use evb_core::{
     event::Event,
     id::{EventId, RunNumber, SourceId},
     rng::Rng,
-    time::Instant,
+    time::{Instant, Utc},
     wire::journal::Entry,
 };
 
@@ -37,6 +37,7 @@ pub enum DiskState {
 pub(crate) struct EventRecord {
     pub(crate) epoch: u64,
     pub(crate) builder: u16,
+    pub(crate) utc: Utc,
     pub(crate) present: Vec<SourceId>,
     pub(crate) missing: Vec<SourceId>,
 }
@@ -47,6 +48,7 @@ impl EventRecord {
         Self {
             epoch: event.epoch.number(),
             builder: event.builder.number(),
+            utc: event.utc,
             present: event.fragments().map(|fragment| fragment.source).collect(),
             missing: event.missing_sources().collect(),
         }

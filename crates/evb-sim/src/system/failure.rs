@@ -25,6 +25,8 @@ pub enum Check {
     Lost,
     /// An event lacks fragments, and no fault explains their absence.
     Incomplete,
+    /// Events differ in time from their copies, or go back in time.
+    Time,
     /// The content of a fragment is not what its source pushed.
     Content,
     /// Datagrams were sent again that had not been lost, or whose loss the builder could not have
@@ -50,6 +52,7 @@ impl Check {
             Self::Doubled => "doubled",
             Self::Lost => "lost",
             Self::Incomplete => "incomplete",
+            Self::Time => "time",
             Self::Content => "content",
             Self::Spurious => "spurious",
             Self::Stuck => "stuck",

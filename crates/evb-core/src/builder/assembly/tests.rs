@@ -2,7 +2,12 @@ use super::*;
 use crate::builder::tests::{announcement, at};
 
 fn assigned(sources: usize) -> Assigned {
-    Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
+    Assigned {
+        triggered: at(0),
+        utc: Utc::UNKNOWN,
+        expected: SourceSet::first(sources),
+        epoch: Epoch::new(1),
+    }
 }
 
 /// Opens event 1 of two sources in a slot.

@@ -6,6 +6,7 @@ use crate::{
     },
     id::{Epoch, EventId},
     index::LaneIndex,
+    time::Utc,
 };
 
 fn lanes(sources: u16) -> (Lanes<GrantAll>, Slots) {
@@ -44,7 +45,7 @@ fn the_last_to_arrive_is_counted_and_so_is_who_is_missing() {
             announce(&mut lanes, &mut slots, LaneIndex::new(lane), event);
         }
         let expected = crate::set::SourceSet::first(3);
-        let assigned = Assigned { triggered: at(0), expected, epoch: Epoch::new(1) };
+        let assigned = Assigned { triggered: at(0), utc: Utc::UNKNOWN, expected, epoch: Epoch::new(1) };
         assert!(slots.assign(EventId::new(event), assigned, at(1), |_| {}));
     }
     while lanes.poll(at(1)).is_some() {}

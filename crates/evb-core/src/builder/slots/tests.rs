@@ -4,6 +4,7 @@ use crate::{
     fragment::{Checksum, RunningChecksum},
     id::Epoch,
     index::SlotIndex,
+    time::Utc,
 };
 
 const DEADLINE: Duration = crate::builder::tests::DEADLINE;
@@ -22,7 +23,12 @@ fn event(number: u64) -> EventId {
 
 /// Returns an assignment that expects that number of sources.
 fn of(sources: usize) -> Assigned {
-    Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
+    Assigned {
+        triggered: at(0),
+        utc: Utc::UNKNOWN,
+        expected: SourceSet::first(sources),
+        epoch: Epoch::new(1),
+    }
 }
 
 /// Announces a fragment of one byte and delivers it.

@@ -10,7 +10,7 @@ use crate::{
     time::Instant,
     wire::{
         control::MAX_SLOTS,
-        journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
+        journal::{Blame, BuilderTotals, Finding, SourceTotals, Started, Totals},
     },
 };
 
@@ -33,7 +33,17 @@ impl Books {
         let [first_trigger, started, last_completion] =
             instants.map(|nanos| (nanos > 0).then(|| Instant::from_nanos(nanos)));
         self.times = Times { first_trigger, started, last_completion, ..self.times };
-        Ok(())
+        self.scale.recall(totals.scale.as_ref())
+    }
+
+    /// Restores the start of the run from the journal.
+    pub(in crate::supervisor) fn recall_start(
+        &mut self,
+        entry: &Started,
+        at: Instant,
+    ) -> Result<(), Nonsense> {
+        self.times.started = Some(at);
+        self.scale.recall(entry.scale.as_ref())
     }
 
     pub(in crate::supervisor) fn recall_source(
@@ -128,6 +138,7 @@ impl Books {
     /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
     /// zero of that clock are set to its beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
+        self.scale.shift(nanos);
         let times = &mut self.times;
         [
             &mut times.started,

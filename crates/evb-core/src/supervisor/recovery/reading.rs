@@ -91,6 +91,7 @@ impl Reading {
         self.go_on_by(&boot_id, now);
         let mut core = self.core;
         core.outbox.address(core.roster.up().clone(), core.roster.version());
+        core.outbox.set_scale(core.books.scale().utc_zero_ns());
         core.outbox.keep_journal();
         core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
         core.outbox.raise_epoch(now);
@@ -123,7 +124,7 @@ impl Reading {
             What::Epoch(number) => core.outbox.recall_epoch(epoch(*number)?),
             What::Registered(registered) => self.recall_registration(registered)?,
             What::Started(_) if core.books.is_started() => return nonsense("the run starts a second time"),
-            What::Started(_) => core.books.start(at),
+            What::Started(started) => core.books.recall_start(started, at)?,
             What::Roster(change) => self.recall_roster(change, at)?,
             What::Decided(decided) => self.recall_decisions(decided, at)?,
             What::Reassigned(reassigned) => self.recall_reassignment(reassigned)?,

@@ -63,7 +63,7 @@ messages! {
     /// Events that the receiving builder has to build.
     pub struct Assignments {
         roster_version: u32 = 1, events: Vec<u64> = 2, triggered_ns: Vec<u64> = 3, epoch: u64 = 4,
-        expected: Vec<u32> = 5, answer: u32 = 6,
+        expected: Vec<u32> = 5, answer: u32 = 6, utc_zero_ns: u64 = 7,
     }
     /// A builder's confirmation that it has slots for all events assigned to it up to the message
     /// with this `answer`.
