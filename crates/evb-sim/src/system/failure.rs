@@ -23,6 +23,8 @@ pub enum Check {
     Doubled,
     /// An event is lost, and no fault explains the loss.
     Lost,
+    /// An event does not name the sources of the run without a fragment in it as missing.
+    Missing,
     /// An event lacks fragments, and no fault explains their absence.
     Incomplete,
     /// The content of a fragment is not what its source pushed.
@@ -49,6 +51,7 @@ impl Check {
             Self::Disk => "disk",
             Self::Doubled => "doubled",
             Self::Lost => "lost",
+            Self::Missing => "missing",
             Self::Incomplete => "incomplete",
             Self::Content => "content",
             Self::Spurious => "spurious",
