@@ -8,9 +8,12 @@ mod paths;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::{
+    event::Cause,
     time::{ClockState, Utc},
     wire::control::SourceReport,
 };
@@ -40,9 +43,9 @@ pub struct EventCounts {
     pub inhibited: u64,
     /// Events given to a builder.
     pub assigned: u64,
-    /// Events built with every expected source.
+    /// Events with a fragment of every source that owes them one.
     pub complete: u64,
-    /// Events built with sources missing.
+    /// Events without a fragment of a source that owes them one.
     pub incomplete: u64,
     /// Lost events; [`RunReport::problems`] names the cause of each loss and the peer at fault.
     pub lost: u64,
@@ -140,8 +143,10 @@ pub struct SourceSummary {
     pub fragments: u64,
     /// Payload bytes of the fragments that builders received from the source.
     pub payload_bytes: u64,
-    /// Events that ended without the source's fragment.
+    /// Incomplete events without a fragment of the source.
     pub missing: u64,
+    /// The number of these events by the cause for which the fragment is missing.
+    pub missing_by_cause: BTreeMap<Cause, u64>,
     /// Fragments of the source that arrived after their event had ended.
     pub late: u64,
     /// Fragments of the source that arrived twice, or were pushed twice.
@@ -181,8 +186,6 @@ pub struct SourceSummary {
     pub grant_path_us: AnswerPath,
     /// Total time for which the source was down.
     pub down_s: f64,
-    /// Events that were assigned while the source was down.
-    pub events_without: u64,
 }
 
 /// The accuracy with which a source kept the rates of its lanes.
@@ -251,7 +254,7 @@ pub struct BuilderSummary {
     pub reported: bool,
     /// Events assigned to the builder.
     pub assigned: u64,
-    /// Events that the builder built with every expected source.
+    /// Events that the builder built with a fragment of every source that owes one.
     pub complete: u64,
     /// Events that the builder built with sources missing.
     pub incomplete: u64,

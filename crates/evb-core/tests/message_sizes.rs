@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use evb_core::{
+    event::Cause,
     set::MAX_SOURCES,
     wire::{
         control::{
@@ -188,6 +189,7 @@ fn completions() -> Completions {
         outcome: Outcome::Lost,
         missing: vec![ID; missing],
         cause: "\u{10ffff}".repeat(MAX_CAUSE),
+        missing_causes: vec![Cause::Expendable.code().into(); missing],
     };
     let exceptions = vec![exception(MAX_MISSING / MAX_EXCEPTIONS); MAX_EXCEPTIONS];
     Completions { complete: vec![MOST; MAX_BATCH as usize], exceptions, before: MOST }

@@ -34,9 +34,12 @@ pub(super) struct Assembly {
     deadline: Instant,
     /// True if the deadline has passed while the event waits for an awaited source.
     overdue: bool,
+    /// Sources that owe the event a fragment: all sources of the run.
+    owing: SourceSet,
     announced: SourceSet,
     arrived: SourceSet,
-    /// Sources that the event no longer waits for.
+    /// Sources that the event does not wait for or no longer waits for. Their fragments are used if
+    /// they arrive before the event closes.
     given_up: SourceSet,
     opened: Instant,
     arrivals: Arrivals,
@@ -47,14 +50,12 @@ pub(super) struct Assembly {
 }
 
 /// The supervisor's assignment of an event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Assigned {
     /// Time of the trigger, on this builder's clock.
     pub(super) triggered: Instant,
     /// UTC of the trigger, on the scale of the run.
     pub(super) utc: Utc,
-    /// Sources that the supervisor expects to contribute to the event.
-    pub(super) expected: SourceSet,
     /// Epoch of the assignment.
     pub(super) epoch: Epoch,
 }
@@ -78,17 +79,24 @@ pub(super) enum State {
 }
 
 impl Assembly {
-    /// Opens the slot for an event. `sources` is the number of sources of the run, `room` the most
-    /// that their small fragments can take together.
-    pub(super) fn open(&mut self, event: EventId, sources: usize, room: usize, now: Instant) {
+    /// Returns a free slot of a run with that number of sources.
+    pub(super) fn new(sources: usize) -> Self {
+        let parts = core::iter::repeat_with(Part::default).take(sources).collect();
+        Self { owing: SourceSet::first(sources), parts, ..Self::default() }
+    }
+
+    /// Opens the slot for an event. `room` is the most that the small fragments of all sources can
+    /// take together.
+    pub(super) fn open(&mut self, event: EventId, room: usize, now: Instant) {
         debug_assert_eq!(self.state, State::Free);
         if self.arena.capacity() < room {
             // `extend` would double the arena, beyond the promised memory bound, so all of it is
             // reserved at once. The kernel provides pages only when they are written.
             self.arena = BytesMut::with_capacity(room);
         }
-        self.parts.resize_with(sources, Part::default);
-        self.parts.iter_mut().for_each(|part| part.room = 0..0);
+        for part in &mut self.parts {
+            (part.room, part.cause) = (0..0, Cause::Unknown);
+        }
         (self.event, self.state, self.opened) = (event, State::Open, now);
         self.assigned = None;
         self.put_off(Instant::default());
@@ -118,12 +126,10 @@ impl Assembly {
         self.opened
     }
 
-    /// Returns the arrivals of the last two fragments; `None` if none arrived or some are missing.
+    /// Returns the arrivals of the last two fragments; `None` if any fragment is missing.
     #[inline]
     pub(super) fn completed_by(&self) -> Option<Arrivals> {
-        let expected = self.assigned.as_ref().map(|assigned| &assigned.expected);
-        let is_complete = expected.is_none_or(|expected| self.arrived.is_superset(expected));
-        (is_complete && !self.arrived.is_empty()).then_some(self.arrivals)
+        (self.is_complete() && !self.arrived.is_empty()).then_some(self.arrivals)
     }
 
     /// Returns true if that source announced its fragment.
@@ -157,16 +163,24 @@ impl Assembly {
         sources.iter().map(|source| (source, self.parts[source].start))
     }
 
-    /// Records the assignment and gives up sources that are not in `expected_now`. Returns false if
-    /// the event was assigned before.
-    pub(super) fn assign(&mut self, assigned: Assigned, expected_now: &SourceSet) -> bool {
+    /// Records the assignment. The event does not wait for sources that are not in `expected`, the
+    /// sources that were up or awaited when the event was assigned, or not in `expected_now`.
+    /// Returns false if the event was assigned before.
+    pub(super) fn assign(
+        &mut self,
+        assigned: Assigned,
+        expected: &SourceSet,
+        expected_now: &SourceSet,
+    ) -> bool {
         if let Some(known) = &mut self.assigned {
             // A supervisor that continued from its journal may have repeated the assignment.
             known.epoch = known.epoch.max(assigned.epoch);
             return false;
         }
-        if !expected_now.is_superset(&assigned.expected) {
-            self.give_up(&assigned.expected.without(expected_now));
+        for expected in [expected, expected_now] {
+            if !expected.is_superset(&self.owing) {
+                self.give_up(&self.owing.without(expected), Cause::Down);
+            }
         }
         self.assigned = Some(assigned);
         true
@@ -189,11 +203,14 @@ impl Assembly {
     }
 
     /// Handles the end of the deadline. Gives up sources that announced nothing, or returns false
-    /// if the event has to wait because one of the `awaited` sources is missing.
-    pub(super) fn expire(&mut self, awaited: &SourceSet) -> bool {
+    /// if the event has to wait because one of the `awaited` sources is missing. `refused` are the
+    /// sources whose announcement the builder could not take.
+    pub(super) fn expire(&mut self, awaited: &SourceSet, refused: &SourceSet) -> bool {
         self.overdue = self.awaits_any(awaited);
         if !self.overdue {
-            self.give_up(&self.lacking(&self.announced));
+            let silent = self.owing.without(&self.announced);
+            self.give_up(&silent.intersection(refused), Cause::Refused);
+            self.give_up(&silent, Cause::Silent);
         }
         !self.overdue
     }
@@ -208,20 +225,26 @@ impl Assembly {
         !self.awaits().is_disjoint(sources)
     }
 
-    /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay.
-    pub(super) fn give_up(&mut self, sources: &SourceSet) {
-        sources.iter_without(&self.arrived).for_each(|source| {
-            self.given_up.insert(source);
-        });
+    /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay. A source
+    /// that was given up before keeps its cause.
+    pub(super) fn give_up(&mut self, sources: &SourceSet, cause: Cause) {
+        for source in sources.iter_without(&self.arrived) {
+            let (is_new, known) = (self.given_up.insert(source), &mut self.parts[source].cause);
+            // The announcement of an earlier incarnation says more than the silence of a later one.
+            if is_new && !(cause == Cause::Silent && *known != Cause::Unknown) {
+                *known = cause;
+            }
+        }
     }
 
-    /// Gives up a fragment that the source announced and did not deliver. Returns false if the
-    /// source owes the event no announced fragment.
-    pub(super) fn give_up_unfinished(&mut self, source: usize) -> bool {
+    /// Gives up a fragment that the source announced and did not deliver. Returns false if there is
+    /// no such fragment.
+    pub(super) fn give_up_unfinished(&mut self, source: usize, cause: Cause) -> bool {
         let is_unfinished =
             self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
         if is_unfinished {
             self.given_up.insert(source);
+            self.parts[source].cause = cause;
         }
         is_unfinished
     }
@@ -331,8 +354,7 @@ impl Assembly {
     /// Returns true if the event waits for no further fragment.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        let Some(assigned) = &self.assigned else { return false };
-        self.state == State::Open && assigned.expected.is_covered_by(&self.arrived, &self.given_up)
+        self.is_waiting() && self.owing.is_covered_by(&self.arrived, &self.given_up)
     }
 
     /// Ends the assembly: the event goes to the sink, and the slot accepts no more fragments.
@@ -345,19 +367,23 @@ impl Assembly {
         self.state == State::Open && self.assigned.is_none()
     }
 
-    /// Returns the expected sources whose fragments have not arrived.
+    /// Returns true if every source that owes the event a fragment has contributed it.
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.arrived.is_superset(&self.owing)
+    }
+
+    /// Returns the sources that owe the event a fragment that has not arrived.
     pub(super) fn missing(&self) -> SourceSet {
-        self.lacking(&self.arrived)
+        self.owing.without(&self.arrived)
     }
 
-    /// Returns the expected sources that are not in `sources`.
-    fn lacking(&self, sources: &SourceSet) -> SourceSet {
-        self.assigned.as_ref().map(|assigned| assigned.expected.without(sources)).unwrap_or_default()
-    }
-
-    /// Returns the sources whose fragments the event still waits for.
+    /// Returns the sources whose fragments an assigned event still waits for.
     pub(super) fn awaits(&self) -> SourceSet {
-        self.missing().without(&self.given_up)
+        match self.assigned {
+            Some(_) => self.missing().without(&self.given_up),
+            None => SourceSet::default(),
+        }
     }
 
     /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
@@ -378,6 +404,9 @@ impl Assembly {
             PartPlace::Arena { .. } | PartPlace::Nowhere => {}
         }
         part.has_room = false;
+        if !self.given_up.contains(source) {
+            part.cause = Cause::LostInNetwork;
+        }
         true
     }
 
@@ -386,13 +415,12 @@ impl Assembly {
     pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         event.id = self.event;
         (event.triggered, event.utc) =
-            self.assigned.as_ref().map(|assigned| (assigned.triggered, assigned.utc)).unwrap_or_default();
+            self.assigned.map(|assigned| (assigned.triggered, assigned.utc)).unwrap_or_default();
         event.missing.clear();
-        if let Some(assigned) = &self.assigned
-            && !self.arrived.is_superset(&assigned.expected)
-        {
-            let missing = assigned.expected.iter_without(&self.arrived);
-            event.missing.extend(missing.map(|index| MissingSource::new(sources[index], Cause::Unknown)));
+        if !self.is_complete() {
+            let missing = self.owing.iter_without(&self.arrived);
+            let entry = |index: usize| MissingSource::new(sources[index], self.parts[index].cause);
+            event.missing.extend(missing.map(entry));
         }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {

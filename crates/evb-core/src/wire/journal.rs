@@ -66,10 +66,9 @@ messages! {
         scale: Option<RunScale> = 16,
     }
     pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2 }
-    #[derive(Copy)]
     pub struct SourceTotals {
-        incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, events_without: u64 = 5,
-        down: bool = 6,
+        incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, down: bool = 6,
+        missing_by_cause: Vec<u64> = 7,
     }
     pub struct BuilderTotals {
         id: u32 = 1, incarnation: u32 = 2, listen: String = 3, accounted: u64 = 4, over: bool = 5,

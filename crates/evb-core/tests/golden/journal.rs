@@ -40,8 +40,13 @@ fn changes() -> Vec<(&'static str, What)> {
         triggered_ns: vec![5_000_000, 500],
         blames: vec![blame()],
     };
-    let exception =
-        Exception { event: 44, outcome: Outcome::Lost, missing: vec![3], cause: "disk".to_owned() };
+    let exception = Exception {
+        event: 44,
+        outcome: Outcome::Lost,
+        missing: vec![3],
+        cause: "disk".to_owned(),
+        missing_causes: vec![2],
+    };
     let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
     let finding = Finding { problem: "source 3 was down".to_owned(), failure: true, remark: true };
     vec![
@@ -96,8 +101,8 @@ fn totals() -> Totals {
         max_fragment: 2,
         missing: 3,
         down_ns: 4,
-        events_without: 5,
         down: true,
+        missing_by_cause: vec![1, 2],
     };
     let builder = BuilderTotals {
         id: 2,

@@ -135,10 +135,11 @@ fn peers(text: &mut String, survey: &Value) {
     for source in sources.iter().filter(|source| !all_well(source)) {
         let _ = writeln!(
             text,
-            "  source {} is {}, missing in {} events",
+            "  source {} is {}, missing in {} events{}",
             source["id"],
             words(&source["presence"]),
-            source["missing"]
+            source["missing"],
+            causes(&source["missing_by_cause"])
         );
     }
 }
@@ -146,6 +147,13 @@ fn peers(text: &mut String, survey: &Value) {
 /// Returns a time of RFC 3339 without decimals.
 fn to_second(time: &str) -> String {
     time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
+}
+
+/// Returns the causes for which fragments are missing, in parentheses; nothing if there are none.
+fn causes(by_cause: &Value) -> String {
+    let causes = by_cause.as_object().into_iter().flatten();
+    let causes: Vec<String> = causes.map(|(cause, events)| format!("{events} {cause}")).collect();
+    if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) }
 }
 
 fn words(value: &Value) -> &str {

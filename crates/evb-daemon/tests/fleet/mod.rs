@@ -1,6 +1,8 @@
 //! A system of evbd processes on loopback, one per role, as in a system of many machines.
 #![allow(dead_code)] // not every test program uses every function
 
+#[path = "../owed/mod.rs"]
+mod owed;
 #[path = "../ports/mod.rs"]
 mod ports;
 #[path = "../signals/mod.rs"]
@@ -155,6 +157,13 @@ impl Fleet {
         let text = std::fs::read(self.path(role, "json"))
             .unwrap_or_else(|error| panic!("{role} left no summary ({error}): {}", self.log(role)));
         serde_json::from_slice(&text).expect("JSON")
+    }
+
+    /// Asserts that the ledger is closed, and that records and ledger agree with the fragments in
+    /// the event files.
+    pub(crate) fn assert_closed(&self, summary: &Value) {
+        assert_closed(summary);
+        assert_eq!(owed::contradictions(&[self.out()], summary), [""; 0], "{:#}", summary["events"]);
     }
 
     /// Waits until every role has ended with the exit code `code`.

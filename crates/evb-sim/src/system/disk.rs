@@ -54,8 +54,10 @@ impl EventRecord {
         }
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
-        self.missing.is_empty()
+    /// Returns the sources of the run, whose ids are 1 to `sources`, without a fragment in the
+    /// event. The list does not depend on the one that the event has.
+    pub(crate) fn lacks(&self, sources: u16) -> Vec<SourceId> {
+        (1..=sources).map(SourceId::new).filter(|id| !self.present.contains(id)).collect()
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Check {
     Doubled,
     /// An event is lost, and no fault explains the loss.
     Lost,
+    /// An event does not name the sources of the run without a fragment in it as missing.
+    Missing,
     /// An event lacks fragments, and no fault explains their absence.
     Incomplete,
     /// Events differ in time from their copies, or go back in time.
@@ -51,6 +53,7 @@ impl Check {
             Self::Disk => "disk",
             Self::Doubled => "doubled",
             Self::Lost => "lost",
+            Self::Missing => "missing",
             Self::Incomplete => "incomplete",
             Self::Time => "time",
             Self::Content => "content",

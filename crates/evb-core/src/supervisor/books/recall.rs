@@ -2,6 +2,7 @@
 
 use super::{Books, Times};
 use crate::{
+    event::Cause,
     index::{BuilderIndex, SourceIndex},
     supervisor::{
         nonsense::{EARLIEST, Nonsense, count, nonsense, text, total},
@@ -51,7 +52,22 @@ impl Books {
         index: SourceIndex,
         own: &SourceTotals,
     ) -> Result<(), Nonsense> {
-        self.missing[index] = count(own.missing)?;
+        let (pairs, rest) = own.missing_by_cause.as_chunks::<2>();
+        if !rest.is_empty() {
+            return nonsense("the missing fragments of a source have a cause without a number");
+        }
+        let mut unknown = count(own.missing)?;
+        for [code, events] in pairs {
+            let Ok(code) = u8::try_from(*code) else { return nonsense("a cause is above 255") };
+            let Some(left) = unknown.checked_sub(*events) else {
+                return nonsense("more fragments of a source are missing by cause than in total");
+            };
+            unknown = left;
+            *self.missing[index].entry(Cause::from_code(code)).or_default() += events;
+        }
+        if unknown > 0 {
+            *self.missing[index].entry(Cause::Unknown).or_default() += unknown;
+        }
         Ok(())
     }
 

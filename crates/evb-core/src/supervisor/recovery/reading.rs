@@ -163,8 +163,7 @@ impl Reading {
 
     fn recall_roster(&mut self, change: &RosterChange, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
-        let assigned = core.books.is_started().then(|| core.books.assigned());
-        core.roster.recall_change(change, &core.assigner.versions(), assigned, at)
+        core.roster.recall_change(change, &core.assigner.versions(), core.books.is_started(), at)
     }
 
     fn recall_decisions(&mut self, decided: &Decided, at: Instant) -> Result<(), Nonsense> {
@@ -264,9 +263,8 @@ impl Reading {
         self.core.books.recall(totals, at)?;
         self.core.outbox.recall(totals.triggered);
         self.core.roster.recall(totals)?;
-        let assigned = self.core.books.assigned();
         for (index, own) in self.core.roster.sources().positions().zip(&totals.sources) {
-            self.core.roster.recall_source(index, own, assigned, at)?;
+            self.core.roster.recall_source(index, own, at)?;
             self.core.books.recall_source(index, own)?;
         }
         for (position, own) in totals.builders.iter().enumerate() {

@@ -78,7 +78,10 @@ messages! {
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
     pub struct Holding { holder: u32 = 1, events: Vec<u64> = 2 }
     pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
-    pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
+    pub struct Exception {
+        event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4,
+        missing_causes: Vec<u32> = 5,
+    }
     #[derive(Copy)]
     pub struct Heartbeat { sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4 }
     /// Number of events that occupy a builder's slots, by what they wait for.
