@@ -10,13 +10,14 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
 };
 use evb_file::{
     EventFile, EventFileWriter, FileIdentity, IndexState, ReadError, WriterOptions, dump, existing_files,
+    format::FormatVersion,
 };
 
 const RUN: RunNumber = RunNumber::new(42);
@@ -62,7 +63,7 @@ fn event(id: u64, epoch: u64, sizes: &[usize]) -> Event {
 
 fn events() -> Vec<Event> {
     let mut incomplete = event(3, 1, &[3]);
-    incomplete.missing = vec![SourceId::new(2), SourceId::new(3)];
+    incomplete.missing = [2, 3].map(|id| MissingSource::new(SourceId::new(id), Cause::Unknown)).into();
     vec![
         event(2, 1, &[10, 0, 7]),
         event(1, 1, &[1, 2, 3]),
@@ -74,8 +75,15 @@ fn events() -> Vec<Event> {
 
 fn written(dir: &Path, events: &[Event], close: bool) -> PathBuf {
     let sources = (1..=3).map(SourceId::new).collect();
-    let identity = FileIdentity { run: RUN, epoch: Epoch::new(1), builder: BuilderId::new(5), sources };
-    let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default()).unwrap();
+    let identity = FileIdentity {
+        run: RUN,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(5),
+        sources,
+        ..FileIdentity::default()
+    };
+    let options = WriterOptions { format: FormatVersion::One, ..WriterOptions::default() };
+    let mut writer = EventFileWriter::create(dir, identity, options).unwrap();
     for event in events {
         writer.append(event).unwrap();
     }
@@ -112,7 +120,8 @@ fn told(path: &Path) -> String {
         let record = record.unwrap();
         let event = file.read(&record).unwrap();
         let Event { id, run, epoch, builder, triggered, ref missing, .. } = event;
-        let (nanos, missing) = (triggered.as_nanos(), list(missing));
+        let missing: Vec<SourceId> = missing.iter().map(|missing| missing.source).collect();
+        let (nanos, missing) = (triggered.as_nanos(), list(&missing));
         let (offset, length) = (record.offset, record.length.count());
         writeln!(out, "{id} {run} {epoch} {builder} {nanos} {missing} {offset} {length}").unwrap();
         for part in event.fragments() {
