@@ -10,7 +10,7 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::Instant,
@@ -62,7 +62,7 @@ fn event(id: u64, epoch: u64, sizes: &[usize]) -> Event {
 
 fn events() -> Vec<Event> {
     let mut incomplete = event(3, 1, &[3]);
-    incomplete.missing = vec![SourceId::new(2), SourceId::new(3)];
+    incomplete.missing = [2, 3].map(|id| MissingSource::new(SourceId::new(id), Cause::Unknown)).into();
     vec![
         event(2, 1, &[10, 0, 7]),
         event(1, 1, &[1, 2, 3]),
@@ -92,7 +92,7 @@ for path in sys.argv[1:]:
     with evb_read.EventFile(path) as file:
         print(*file.header[:4], list(file.header.sources), file.index_state)
         for event in file:
-            print(*event[:5], list(event.missing), *event[7:])
+            print(*event[:5], list(event.missing), event.offset, event.length)
             for part in event.fragments:
                 print(part.source, part.timestamp, part.crc, part.payload.hex())
         print([tuple(entry) for entry in file.index()])
@@ -112,7 +112,8 @@ fn told(path: &Path) -> String {
         let record = record.unwrap();
         let event = file.read(&record).unwrap();
         let Event { id, run, epoch, builder, triggered, ref missing, .. } = event;
-        let (nanos, missing) = (triggered.as_nanos(), list(missing));
+        let missing: Vec<SourceId> = missing.iter().map(|missing| missing.source).collect();
+        let (nanos, missing) = (triggered.as_nanos(), list(&missing));
         let (offset, length) = (record.offset, record.length.count());
         writeln!(out, "{id} {run} {epoch} {builder} {nanos} {missing} {offset} {length}").unwrap();
         for part in event.fragments() {
@@ -153,8 +154,11 @@ fn the_command_lists_shows_and_verifies() {
     let verified = run(&reader, &[file]);
     let text = String::from_utf8(verified.stdout).unwrap();
     assert_eq!(verified.status.code(), Some(1), "an incomplete event is not clean");
-    assert!(text.contains("! event 3: INCOMPLETE, missing 2 3"), "{text}");
-    assert!(text.contains("5 events, 4 complete, 1 incomplete, 50 B of payload: NOT CLEAN"), "{text}");
+    assert!(text.contains("! event 3: INCOMPLETE, missing 2, 3"), "{text}");
+    assert!(
+        text.contains("4 events, 3 complete, 1 incomplete, 1 superseded copies, 50 B of payload: NOT CLEAN"),
+        "{text}"
+    );
 
     let listed = run(&reader, &[file, "--list"]);
     assert!(listed.status.success());
@@ -178,6 +182,16 @@ fn the_command_lists_shows_and_verifies() {
     let clean = written(&dir.path().join("clean"), &[event(1, 1, &[5])], true);
     let verified = run(&reader, &[clean.to_str().unwrap()]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+#[test]
+fn python_reads_format_2_in_every_state() {
+    let Some(reader) = python() else { return };
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-m", "unittest", "-q", "test_evb_read"]).current_dir(tests);
+    let output = command.env("PYTHONPATH", reader.parent().unwrap()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 const JUDGE: &str = "
