@@ -39,6 +39,7 @@ NEWEST_VERSION = 2
 MAX_SOURCES = 65536
 MAX_HEADER_1 = 56 + 2 * MAX_SOURCES + 1024 + 8
 MAX_HEADER = 1 << 24
+MAX_HEAD = 1 << 22
 MAX_RECORD = 1 << 40
 MAX_RECORDS = 1 << 20
 
@@ -90,14 +91,15 @@ class Event(
     namedtuple(
         "Event",
         "id run epoch builder triggered_ns missing fragments offset length utc_ns missing_causes absent"
-        " absent_causes tag run_id",
+        " absent_causes tag run_id refused",
     )
 ):
     """One built event.
 
     missing has the sources that owed the event a fragment and did not contribute; absent has those that did not owe
     it one, and did not contribute. missing_causes and absent_causes say why: {source: cause}. utc_ns is the time of
-    the trigger since 1970 in UTC, 0 if unknown. run_id has the first 8 digits of the run's id, or is empty.
+    the trigger since 1970 in UTC, 0 if unknown. run_id has the first 8 digits of the run's id, or is empty. refused
+    says why the event needs a newer reader; only heads have it.
     """
 
     __slots__ = ()
@@ -129,8 +131,8 @@ class Damaged(Exception):
         """Whether this is the torn tail of a file whose writer was killed."""
 
 
-class _Unknown(Exception):
-    """A section or flag that only a newer reader understands."""
+class _Refused(Exception):
+    """A section or flag that only a newer reader understands (FILE-14)."""
 
 
 def _crc_tables():
@@ -181,32 +183,27 @@ def cause_text(code):
 
 
 def _sections(data, known):
-    """The bodies of the sections that fill data, by type; raises ValueError or _Unknown."""
-    found, at, unknown = {}, 0, None
+    """The bodies of the sections that fill data, by type, and the first unknown one that is required (FILE-9)."""
+    found, at, last, refused = {}, 0, -1, None
     while at < len(data):
         if len(data) - at < _SECTION.size:
             raise ValueError("a section does not fit")
         kind, flags, length = _SECTION.unpack_from(data, at)
         at += _SECTION.size
-        if length > len(data) - at or kind in found or any(data[at + length : at + _aligned(length)]):
-            raise ValueError("a section does not fit, or comes twice")
+        if _aligned(length) > len(data) - at or kind <= last:
+            raise ValueError("a section does not fit, or the types do not ascend")
         found[kind] = data[at : at + length]
-        if kind not in known and flags & 1 and unknown is None:
-            unknown = kind
-        at += _aligned(length)
-    if unknown is not None:
-        raise _Unknown("section %d" % unknown)
-    return found
+        if kind not in known and flags & 1 and refused is None:
+            refused = kind
+        at, last = at + _aligned(length), kind
+    return found, refused
 
 
 def _without(body):
     """Sources and causes of a section that lists sources without a fragment."""
     if len(body) % _WITHOUT.size:
         raise ValueError("the section has half an entry")
-    entries = list(_WITHOUT.iter_unpack(body))
-    if any(one[0] >= two[0] for one, two in zip(entries, entries[1:])):
-        raise ValueError("the sources do not ascend")
-    return {source: cause_text(cause) for source, cause in entries}
+    return {source: cause_text(cause) for source, cause in _WITHOUT.iter_unpack(body)}
 
 
 def _names(body):
@@ -238,24 +235,25 @@ def _header_1(data):
 
 
 def _header_2(data):
-    """Decodes a header of format 2 whose checksum is right; raises ValueError or _Unknown."""
+    """Decodes a header of format 2 whose checksum is right; raises ValueError or _Refused."""
     (_, _, flags, _, run, builder, _, run_id, epoch, sequence, sources, created, begun, clock) = (
         _HEADER_2.unpack_from(data)
     )
-    if flags & ~1:
-        raise _Unknown("flags %#x" % flags)
     end = _HEADER_2.size + _aligned(2 * sources)
     if sources > MAX_SOURCES or end > len(data) - 8:
         raise ValueError("the number of sources is wrong")
     ids = struct.unpack_from("<%dH" % sources, data, _HEADER_2.size)
-    if any(data[_HEADER_2.size + 2 * sources : end]):
-        raise ValueError("the padding is not zero")
-    sections = _sections(data[end:-8], range(1, 6))
+    sections, refused = _sections(data[end:-8], range(1, 6))
     creator, kind, comment = (sections.get(number, b"").decode("utf-8") for number in (1, 2, 3))
     names = [_names(sections.get(number, b"")) for number in (4, 5)]
+    if flags & ~1:
+        raise _Refused("its flags %#06x need a newer evb" % (flags & ~1))
+    if refused is not None:
+        raise _Refused("section %d of its header is required and needs a newer evb" % refused)
+    builder, run_id = None if flags & 1 else builder, run_id.hex() if any(run_id) else ""
     return Header(
-        run, epoch, None if flags & 1 else builder, sequence, created, ids, creator, 2, run_id.hex() if any(run_id) else "",
-        begun, CLOCKS.get(clock, "unknown"), kind, comment, *names
+        run, epoch, builder, sequence, created, ids, creator, 2, run_id, begun, CLOCKS.get(clock, "unknown"), kind,
+        comment, *names
     )  # fmt: skip
 
 
@@ -276,6 +274,9 @@ class _Layout1:
         wanted = _RECORD_1.size + _FRAGMENT.size * fragments + _aligned(2 * missing) + 8
         return (head, length) if max(fragments, missing) <= MAX_SOURCES and head == wanted else None
 
+    def is_of_another_file(self, _):
+        return False
+
     def decode(self, data, offset, length):
         """The event of a head whose checksum is right, or what is wrong with it."""
         (_, _, _, event, epoch, triggered, run, builder, flags, fragments, missing) = _RECORD_1.unpack_from(data)
@@ -288,7 +289,7 @@ class _Layout1:
         if flags != (1 if missing else 0):
             return _RESERVED
         causes = dict.fromkeys(ids, "unknown")
-        return Event(event, run, epoch, builder, triggered, ids, parts, offset, length, 0, causes, (), {}, 0, "")
+        return Event(event, run, epoch, builder, triggered, ids, parts, offset, length, 0, causes, (), {}, 0, "", None)
 
 
 class _Layout2:
@@ -307,29 +308,30 @@ class _Layout2:
         """Lengths of head and record, if they agree with the rest of the prefix (FILE-31)."""
         _, head, length, _, _, _, _, _, _, _, _, _, fragments = _RECORD_2.unpack(prefix)
         least = _RECORD_2.size + _FRAGMENT.size * fragments + 8
-        return (head, length) if fragments <= MAX_SOURCES and head % 8 == 0 and least <= head <= MAX_HEADER else None
+        return (head, length) if fragments <= MAX_SOURCES and head % 8 == 0 and least <= head <= MAX_HEAD else None
+
+    def is_of_another_file(self, prefix):
+        return self.tag is not None and _RECORD_2.unpack(prefix)[7] != self.tag
 
     def decode(self, data, offset, length):
         """The event of a head whose checksum is right, or what is wrong with it."""
-        (_, _, _, event, epoch, triggered, utc, tag, run, short, builder, flags, fragments) = (
+        (_, _, _, event, epoch, triggered, utc, _, run, short, builder, flags, fragments) = (
             _RECORD_2.unpack_from(data)
         )
-        if self.tag is not None and tag != self.tag:
-            return "the record belongs to another file"
         tables = _RECORD_2.size + _FRAGMENT.size * fragments
         try:
-            if flags & ~1:
-                raise _Unknown("flags %#x" % flags)
-            sections = _sections(data[tables:-8], range(1, 5))
+            sections, refused = _sections(data[tables:-8], range(1, 5))
             missing, absent = _without(sections.get(1, b"")), _without(sections.get(2, b""))
             (tag,) = struct.unpack("<Q", sections.get(3, bytes(8)))
             lost = struct.unpack("<%dI" % fragments, sections.get(4, bytes(4 * fragments)))
         except (ValueError, struct.error):
             return _LENGTHS
-        except _Unknown as unknown:
-            what = "event %d: the record needs a newer reader (%s)" % (event, unknown)
-            return Damaged(offset, length, what, event)
-        if flags != (1 if missing else 0):
+        what = None
+        if flags & ~1:
+            what = "its flags %#06x need a newer evb" % (flags & ~1)
+        elif refused is not None:
+            what = "its section %d is required and needs a newer evb" % refused
+        elif flags != (1 if missing else 0):
             return _RESERVED
         table = _FRAGMENT.iter_unpack(data[_RECORD_2.size : tables])
         parts = tuple(
@@ -339,7 +341,7 @@ class _Layout2:
         run_id = short.hex() if any(short) else ""
         return Event(
             event, run, epoch, builder, triggered, tuple(missing), parts, offset, length, utc, missing,
-            tuple(absent), absent, tag, run_id
+            tuple(absent), absent, tag, run_id, what
         )  # fmt: skip
 
 
@@ -350,6 +352,8 @@ _RESERVED = "a reserved bit is set, or a flag contradicts the rest"
 
 class EventFile:
     """An open event file. check_payloads=False leaves out the payload checksums, which take most of the time."""
+
+    _LEAST_BLOCK = _INDEX_HEAD.size + _HEADER_2.size + 8 + _TRAILER.size
 
     def __init__(self, path, check_payloads=True):
         self.path = os.fspath(path)
@@ -387,7 +391,7 @@ class EventFile:
             self.recovered = data and "closing block"
         if data is not None:
             self._use_header(data)
-        elif not self._header_from_records():
+        elif self._read(0, 10) == FILE_MAGIC + b"\1\0" or not self._header_from_records():
             raise NotAnEventFile("%s: %s" % (self.path, problem))
 
     def _intact_header(self):
@@ -417,8 +421,8 @@ class EventFile:
             self.header = _header_1(data) if version == 1 else _header_2(data)
         except (ValueError, struct.error):
             raise NotAnEventFile("%s: its header contradicts itself" % self.path) from None
-        except _Unknown as unknown:
-            raise NotAnEventFile("%s: its header needs a newer reader (%s)" % (self.path, unknown)) from None
+        except _Refused as refused:
+            raise NotAnEventFile("%s: %s" % (self.path, refused)) from None
         self._layout = _Layout1(self._tag) if version == 1 else _Layout2(self._tag, data)
 
     def _copy_of_header(self):
@@ -428,10 +432,10 @@ class EventFile:
             return None
         at = offset + _INDEX_HEAD.size + _INDEX_ENTRY.size * records
         length = self.size - _TRAILER.size - at
-        front = self._read(at, _FRONT.size)
-        if len(front) < _FRONT.size or front[:8] != FILE_MAGIC or not _HEADER_2.size + 8 <= length <= MAX_HEADER:
+        if length % 8 or not _HEADER_2.size + 8 <= length <= MAX_HEADER:
             return None
-        if _FRONT.unpack(front)[1] == 1 or _FRONT.unpack(front)[3] != length:
+        front = self._read(at, _FRONT.size)
+        if front[:8] != FILE_MAGIC or _FRONT.unpack(front)[1] == 1 or _FRONT.unpack(front)[3] != length:
             return None
         data = self._read(at, length)
         return data if crc64(data[:-8]) == int.from_bytes(data[-8:], "little") else None
@@ -451,46 +455,44 @@ class EventFile:
         return (offset, records) if known and fits else (None, None)
 
     def _header_from_records(self):
-        """Finds the file's tag in its records, each of which can be checked alone; False if there is none."""
+        """Finds the file's tag in its records, each of which can be checked alone; False if there is none (FILE-37)."""
         self._layout, self._end, self.index_state = _Layout2(None, None), self.size, "absent"
-        sizes, first, builders = Counter(), {}, {}
+        found = {}
         at = self._resume(0)
         while at is not None:
             try:
                 event = self._head(at)
-            except Damaged as damage:
-                at = self._resume(at + (damage.length or 8))
+            except Damaged:
+                at = self._resume(at + 8)
                 continue
-            tag = self._tag_at(at)
-            sizes[tag] += event.length
-            builders.setdefault(tag, set()).add(event.builder)
-            first.setdefault(tag, event)
+            # For each tag: the size of its records, the first of them, the lowest epoch, and the builders.
+            tag = _RECORD_2.unpack(self._read(at, _RECORD_2.size))[7]
+            size, first, epoch, builders = found.get(tag, (0, event, event.epoch, set()))
+            found[tag] = (size + event.length, first, min(epoch, event.epoch), builders | {event.builder})
             following = at + event.length
-            at = following if self._is_head(following) else self._resume(following)
-        if not sizes:
+            at = following if following < self.size and self._is_head(following) else self._resume(following)
+        if not found:
             return False
-        self._tag = max(sizes, key=lambda tag: (sizes[tag], -first[tag].offset))
-        event, of = first[self._tag], builders[self._tag]
-        self.recovered, self.first_record = "records", event.offset
+        self._tag = max(found, key=lambda tag: (found[tag][0], -found[tag][1].offset))
+        _, first, epoch, builders = found[self._tag]
+        self.recovered, self.first_record = "records", first.offset
+        builder = first.builder if len(builders) == 1 else None
         self.header = Header(
-            event.run, event.epoch, event.builder if len(of) == 1 else None, 0, 0, (), "", 2, event.run_id, 0, "unknown",
-            "", "", {}, {}
+            first.run, epoch, builder, 0, 0, (), "", 2, first.run_id, 0, "unknown", "", "", {}, {}
         )  # fmt: skip
         self._layout = _Layout2(self._tag, None)
         return True
-
-    def _tag_at(self, offset):
-        return _RECORD_2.unpack(self._read(offset, _RECORD_2.size))[7]
 
     def _find_index(self):
         """Sets index_state to 'present', 'absent' or 'damaged', and where records end at the latest (FILE-40 ff.)."""
         self.index_state, self._index_at, self._records = "absent", None, 0
         self._end = self.size
         if self._layout.header_copy is None:
-            # The block cannot be whole without the copy of the header.
-            offset, records = self._closing_block()
-            if records is not None and offset >= self.first_record:
-                self.index_state, self._index_at = "damaged", offset
+            # The block cannot be whole without the copy of the header (FILE-44).
+            offset, _, magic = _TRAILER.unpack(self._read(self.size - _TRAILER.size, _TRAILER.size))
+            if magic == TRAILER_MAGIC and self.first_record <= offset <= self.size and offset % 8 == 0:
+                if self._read(offset, 4) == self._layout.index or self.size - offset >= self._LEAST_BLOCK:
+                    self.index_state, self._index_at = "damaged", offset
             return
         least = self._index_size(0)
         if self.size < self.first_record + least:
@@ -524,12 +526,12 @@ class EventFile:
         head, length = lengths
         if length > available:
             raise Damaged(offset, 0, _PAST_END)
+        if layout.is_of_another_file(prefix):
+            raise Damaged(offset, 0, "the record has the file tag of another file")
         data = self._read(offset, head)
         if len(data) < head or layout.seal(crc64(data[:-8])) != int.from_bytes(data[-8:], "little"):
             raise Damaged(offset, 0, "the checksum of the record's head is wrong")
         event = layout.decode(data, offset, length)
-        if isinstance(event, Damaged):
-            raise event
         if isinstance(event, str):
             raise Damaged(offset, 0, event)
         if head + _aligned(sum(part.length for part in event.fragments)) != length:
@@ -537,14 +539,16 @@ class EventFile:
         return event
 
     def _is_head(self, offset):
-        """Whether an intact head begins at offset, even if it needs a newer reader."""
         try:
-            return bool(self._head(offset))
-        except Damaged as damage:
-            return damage.length > 0
+            self._head(offset)
+            return True
+        except Damaged:
+            return False
 
     def _payloads(self, event):
         """The event with its payloads, checked."""
+        if event.refused:
+            raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, event.refused), event.id)
         size = sum(part.length for part in event.fragments)
         start = event.length - _aligned(size)
         data = self._read(event.offset + start, event.length - start)
@@ -631,17 +635,15 @@ class EventFile:
         return _INDEX_HEAD.size + _INDEX_ENTRY.size * records + copy + _TRAILER.size
 
     def scan(self, payloads=True):
-        """Events in file order; where the file is damaged a Damaged as item, and then what follows it."""
+        """Events in file order; where the file is damaged a Damaged as item, and then what follows it.
+
+        Without payloads, events that need a newer reader are among the others, and their `refused` says why.
+        """
         offset, entries = self.first_record, []
         while offset is not None and offset < self._end:
             try:
                 event = self._head(offset)
             except Damaged as damage:
-                if damage.length:
-                    # The head is intact, so the next record is where its length says.
-                    yield damage
-                    offset, entries = offset + damage.length, None
-                    continue
                 index = self._index_here(offset, entries)
                 if index == "ends":
                     return
@@ -678,21 +680,22 @@ class EventFile:
             self._scanned = sorted(IndexEntry(event.id, event.epoch, event.offset) for event in events)
         return self._scanned
 
-    def event(self, event_id):
-        """The event with this id, of the highest epoch; None if the file does not have it."""
+    def event(self, event_id, epochs=(0, (1 << 64) - 1)):
+        """The event with this id, of the highest of these epochs; None if the file does not have it."""
+        first, last = epochs
         found = None
         if self.index_state == "present":
             low, high = 0, self._records
             while low < high:
                 middle = (low + high) // 2
-                if self._entry(middle).event <= event_id:
+                if self._entry(middle)[:2] <= (event_id, last):
                     low = middle + 1
                 else:
                     high = middle
             found = self._entry(low - 1) if low else None
         else:
-            found = max((entry for entry in self.index() if entry.event == event_id), default=None)
-        if found is None or found.event != event_id:
+            found = max((entry for entry in self.index() if (event_id, 0) <= entry[:2] <= (event_id, last)), default=None)
+        if found is None or found.event != event_id or found.epoch < first:
             return None
         event = self._head(found.offset)
         if (event.id, event.epoch) != (found.event, found.epoch):
@@ -707,28 +710,23 @@ class EventFile:
 class Run:
     """The files of one run."""
 
-    def __init__(self, header):
-        self.number, self.run_id, self.epoch, self.begun_unix_ns = header.run, header.run_id, header.epoch, 0
-        self.files = []
+    def __init__(self, path, header):
+        self.number, self.run_id, self.epoch = header.run, header.run_id, header.epoch
+        self.begun_unix_ns, self.files = header.begun_unix_ns, [path]
 
-    def has(self, header, same_run):
-        """Whether a file with this header belongs to the run."""
-        if header.run != self.number or bool(header.run_id) != bool(self.run_id):
-            return False
-        if header.run_id:
-            # A header that was recovered from records has the first 8 digits only.
-            return header.run_id.startswith(self.run_id) or self.run_id.startswith(header.run_id)
-        return same_run or header.epoch == self.epoch
-
-    def add(self, path, header):
-        self.files.append(path)
-        self.run_id = max(self.run_id, header.run_id, key=len)
-        self.begun_unix_ns = self.begun_unix_ns or header.begun_unix_ns
+    def join(self, other):
+        """Takes the files of another run, which has turned out to be this one."""
+        self.files += other.files
+        self.epoch = max(self.epoch, other.epoch)
+        self.begun_unix_ns = self.begun_unix_ns or other.begun_unix_ns
+        if len(other.run_id) > len(self.run_id):
+            self.run_id = other.run_id
 
     def __str__(self):
-        name = self.run_id[:8] or "without an id, epoch %d" % self.epoch
+        name = self.run_id[:8] or "id unknown, epoch %d" % self.epoch
         begun = ", begun %s" % utc_text(self.begun_unix_ns) if self.begun_unix_ns else ""
-        return "%s%s, %d file%s" % (name, begun, len(self.files), "" if len(self.files) == 1 else "s")
+        files = "%d file%s" % (len(self.files), "" if len(self.files) == 1 else "s")
+        return "run %d (%s%s, %s)" % (self.number, name, begun, files)
 
 
 def files_at(paths):
@@ -743,29 +741,60 @@ def files_at(paths):
     return files
 
 
-def runs_of(paths, same_run=False, epochs=None):
-    """Sorts files into runs; returns the runs, and the files that cannot be used with the reason.
+def runs_of(paths, same_run=False):
+    """Sorts files into runs; returns the runs, and the files that cannot be used with the reason (FILE-60, FILE-61).
 
-    Files of format 2 have the id of their run. Files of format 1 belong to one run if their headers have the same run
-    number and epoch; same_run takes all of one run number for one run. epochs=(a, b) takes only files whose epoch is
-    between these.
+    Files of format 2 have the id of their run. Files without an id belong to one run if their headers have the same
+    run number and epoch, or if their records link them; same_run takes all of one run number for one run.
     """
-    runs, unusable = [], []
+    runs, short, unusable = [], [], []
     for path in paths:
         try:
             with EventFile(path) as file:
-                header = file.header
+                one = Run(path, file.header)
+                from_records = file.recovered == "records" and one.run_id
         except (NotAnEventFile, OSError) as error:
             unusable.append((path, error))
             continue
-        if epochs is not None and not epochs[0] <= header.epoch <= epochs[1]:
+        if from_records:
+            short.append(one)
             continue
-        run = next((run for run in runs if run.has(header, same_run)), None)
-        if run is None:
-            run = Run(header)
-            runs.append(run)
-        run.add(path, header)
+        key = one.run_id or same_run or one.epoch
+        same = [run for run in runs if run.number == one.number and (run.run_id or same_run or run.epoch) == key]
+        if same:
+            same[0].join(one)
+        else:
+            runs.append(one)
+    if not same_run:
+        runs = _linked(runs)
+    for one in short:
+        same = [run for run in runs if run.number == one.number and run.run_id.startswith(one.run_id)]
+        if len(same) == 1:
+            same[0].join(one)
+        else:
+            runs.append(one)
     return runs, unusable
+
+
+def _linked(runs):
+    """Joins runs without an id whose files are linked by the epochs of their records (FILE-61)."""
+    numbers = Counter(run.number for run in runs if not run.run_id)
+    result, with_epochs = [], []
+    for run in runs:
+        if run.run_id or numbers[run.number] == 1:
+            result.append(run)
+            continue
+        epochs = set()
+        for path in run.files:
+            with EventFile(path) as file:
+                epochs |= {file.header.epoch} | {entry.epoch for entry in file.index()}
+        linked = [one for one in with_epochs if one[0].number == run.number and one[1] & epochs]
+        for other, more in linked:
+            other.join(run)
+            run, epochs = other, epochs | more
+            with_epochs.remove((other, more))
+        with_epochs.append((run, epochs))
+    return sorted(result + [run for run, _ in with_epochs], key=lambda run: runs.index(run))
 
 
 def utc_text(unix_ns):
@@ -809,11 +838,16 @@ def _print_head(file):
 _ORIGINS = {"closing block": "the closing block", "records": "its records"}
 
 
-def _print_list(file):
+def _print_list(file, epochs):
     print("%12s %7s %9s %12s %12s  state" % ("event", "epoch", "fragments", "payload", "offset"))
     for item in file.scan(payloads=False):
         if isinstance(item, Damaged):
             print("! %s" % item)
+            continue
+        if not epochs[0] <= item.epoch <= epochs[1]:
+            continue
+        if item.refused:
+            print("! event %d at byte %d: %s" % (item.id, item.offset, item.refused))
             continue
         size = sum(part.length for part in item.fragments)
         row = (item.id, item.epoch, len(item.fragments), size, item.offset, _state(item))
@@ -835,7 +869,8 @@ def _print_event(event, with_bytes):
 class _Tally:
     """Counts the events of one run; of several copies, the one of the highest epoch counts."""
 
-    def __init__(self):
+    def __init__(self, epochs):
+        self.epochs = epochs
         self.clean, self.payload, self.superseded, self.records = True, 0, 0, set()
         self.counted = {}
         """For each event the epoch of its copy that counts, and what it lacks: None for a whole event."""
@@ -851,6 +886,8 @@ class _Tally:
                 self._event(file, item)
 
     def _event(self, file, event):
+        if not self.epochs[0] <= event.epoch <= self.epochs[1]:
+            return
         self.payload += sum(part.length for part in event.fragments)
         if event.run != file.header.run or not (file.header.run_id or event.run_id).startswith(event.run_id):
             self.clean = False
@@ -884,11 +921,11 @@ class _Tally:
         return clean
 
 
-def _verify(runs):
+def _verify(runs, epochs):
     """Reads everything; prints what it counted, and returns whether it is clean."""
     clean = True
     for run in runs:
-        tally = _Tally()
+        tally = _Tally(epochs)
         for path in run.files:
             with EventFile(path) as file:
                 _print_head(file)
@@ -898,32 +935,34 @@ def _verify(runs):
         same = [run for run in runs if run.number == number]
         if len(same) > 1:
             clean = False
-            print("! %s" % _several(number, same))
+            print("! %d runs under the number %d: %s" % (len(same), number, ", ".join(map(str, same))))
     return clean
 
 
-def _several(number, runs):
-    return "%d runs have the number %d: %s" % (len(runs), number, "; ".join(map(str, runs)))
+def _several(runs):
+    """Why these runs cannot be read as one, and what to do."""
+    text = "the files are of %d runs: %s; choose one with --run" % (len(runs), ", ".join(map(str, runs)))
+    unknown = Counter(run.number for run in runs if not run.run_id)
+    if any(count > 1 for count in unknown.values()):
+        text += "; choose the records of one with --epoch A..B, or take them for one run with --same-run"
+    return text
 
 
 def _selected(runs, text):
-    """The runs with that number, or else with an id that begins with these digits."""
-    if text is None:
-        return runs
-    by_number = [run for run in runs if text.isdigit() and run.number == int(text)]
-    return by_number or [run for run in runs if run.run_id and run.run_id.startswith(text.lower())]
+    """The runs with that number, or with an id that begins with these digits, at least 4 (FILE-63)."""
+    digits = text.lower()
+    return [
+        run
+        for run in runs
+        if (text.isdigit() and run.number == int(text)) or (len(digits) >= 4 and run.run_id.startswith(digits))
+    ]
 
 
-def _show_event(runs, number, with_bytes):
-    if len(runs) > 1:
-        named = "; ".join("run %d: %s" % (run.number, run) for run in runs)
-        print("the files are of several runs: %s. Choose one with --run, or with --epoch A..B; --same-run takes files"
-              " of format 1 with one run number for one run" % named, file=sys.stderr)
-        return 2
+def _show_event(runs, number, epochs, with_bytes):
     found = None
     for path in runs[0].files:
         with EventFile(path) as file:
-            event = file.event(number)
+            event = file.event(number, epochs)
         if event is not None and (found is None or event.epoch > found.epoch):
             found = event
     if found is None:
@@ -933,10 +972,10 @@ def _show_event(runs, number, with_bytes):
     return 0
 
 
-def _range(text):
+def _epochs(text):
     first, dots, last = text.partition("..")
     try:
-        return int(first), int(last if dots else first)
+        return int(first or 0), int(last or (1 << 64) - 1) if dots else int(first)
     except ValueError:
         raise argparse.ArgumentTypeError("%r is not A..B" % text) from None
 
@@ -947,10 +986,11 @@ def _arguments(arguments):
     parser.add_argument("--list", action="store_true", help="a line for each event")
     parser.add_argument("--event", type=int, metavar="N", help="one event")
     parser.add_argument("--hex", action="store_true", help="with --event: its bytes too")
-    parser.add_argument("--run", metavar="RUN", help="only the run with this number, or first digits of its id")
+    parser.add_argument("--run", metavar="RUN", help="only the run with this number, or with these first digits of its id")
     parser.add_argument("--same-run", action="store_true",
-                        help="files of format 1 with one run number are one run, whatever their epochs")
-    parser.add_argument("--epoch", type=_range, metavar="A..B", help="only files that were begun in these epochs")
+                        help="take all files of one run number that have no run id for one run")
+    parser.add_argument("--epoch", type=_epochs, metavar="A..B",
+                        help="only records of these epochs; files that have no run id are then one run")
     arguments = parser.parse_args(arguments)
     if arguments.hex and arguments.event is None:
         parser.error("--hex needs --event N")
@@ -961,23 +1001,28 @@ def main(arguments=None):
     arguments = _arguments(arguments)
     try:
         files = files_at(arguments.paths)
-        runs, unusable = runs_of(files, arguments.same_run, arguments.epoch)
+        runs, unusable = runs_of(files, arguments.same_run or arguments.epoch is not None)
+        epochs = arguments.epoch or (0, (1 << 64) - 1)
         for _, error in unusable:
             print(error, file=sys.stderr)
-        runs = _selected(runs, arguments.run)
+        if arguments.run is not None:
+            runs = _selected(runs, arguments.run)
         if not runs:
             if not unusable:
                 print("no event files of such a run at %s" % ", ".join(arguments.paths), file=sys.stderr)
             return 2
+        if len(runs) > 1 and (arguments.run is not None or arguments.event is not None):
+            print(_several(runs), file=sys.stderr)
+            return 2
         if arguments.event is not None:
-            return _show_event(runs, arguments.event, arguments.hex)
+            return _show_event(runs, arguments.event, epochs, arguments.hex)
         if arguments.list:
             for path in [path for run in runs for path in run.files]:
                 with EventFile(path) as file:
                     _print_head(file)
-                    _print_list(file)
+                    _print_list(file, epochs)
             return 0
-        return 0 if _verify(runs) and not unusable else 1
+        return 0 if _verify(runs, epochs) and not unusable else 1
     except Damaged as damage:
         print(damage, file=sys.stderr)
         return 1
