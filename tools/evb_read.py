@@ -47,6 +47,7 @@ MAX_RECORDS = 1 << 20
 _FRONT = struct.Struct("<8sHHI")
 _HEADER_1 = struct.Struct("<8sHHIIHHQIIQII")
 _HEADER_2 = struct.Struct("<8sHHIIHH16sQIIQQB7x")
+_LEAST_HEADER = _HEADER_2.size + 8
 _RECORD_1 = struct.Struct("<4sIQQQQIHHII")
 _RECORD_2 = struct.Struct("<4sIQQQQQQI4sHHI")
 _SECTION = struct.Struct("<HHI")
@@ -99,7 +100,7 @@ class Event(
     missing has the sources that owed the event a fragment and did not contribute; absent has those that did not owe
     it one, and did not contribute. missing_causes and absent_causes say why: {source: cause}. utc_ns is the time of
     the trigger since 1970 in UTC, 0 if unknown. run_id has the first 8 digits of the run's id, or is empty. refused
-    says why the event needs a newer reader; only heads have it.
+    is None; an event that needs a newer evb is Damaged instead.
     """
 
     __slots__ = ()
@@ -353,7 +354,7 @@ _RESERVED = "a reserved bit is set, or a flag contradicts the rest"
 class EventFile:
     """An open event file. check_payloads=False leaves out the payload checksums, which take most of the time."""
 
-    _LEAST_BLOCK = _INDEX_HEAD.size + _HEADER_2.size + 8 + _TRAILER.size
+    _LEAST_BLOCK = _INDEX_HEAD.size + _LEAST_HEADER + _TRAILER.size
 
     def __init__(self, path, check_payloads=True):
         self.path = os.fspath(path)
@@ -402,8 +403,9 @@ class EventFile:
         if len(front) < _FRONT.size:
             return None, "ends inside its header, so it holds no event"
         _, version, _, length = _FRONT.unpack(front)
-        most = MAX_HEADER_1 if version == 1 else MAX_HEADER
-        data = self._read(0, length) if _HEADER_1.size + 8 <= length <= most and length % 8 == 0 else None
+        least, most = {1: (_HEADER_1.size + 8, MAX_HEADER_1), 2: (_LEAST_HEADER, MAX_HEADER)}.get(version, (8, MAX_HEADER))
+        fits = least <= length <= most and (length % 8 == 0 or version > 2)
+        data = self._read(0, length) if fits else None
         if data is not None and len(data) == length and crc64(data[:-8]) == int.from_bytes(data[-8:], "little"):
             return data, None
         if version not in (1, 2):
@@ -426,33 +428,24 @@ class EventFile:
         self._layout = _Layout1(self._tag) if version == 1 else _Layout2(self._tag, data)
 
     def _copy_of_header(self):
-        """The copy of the header in the closing block of a file of format 2."""
-        offset, records = self._closing_block()
-        if records is None:
+        """The copy of the header in the closing block of a file of format 2 (FILE-36, FILE-44)."""
+        trailer = self._read(max(self.size - _TRAILER.size, 0), _TRAILER.size)
+        if len(trailer) < _TRAILER.size or trailer[16:] != TRAILER_MAGIC:
+            return None
+        offset = _TRAILER.unpack(trailer)[0]
+        if offset % 8 or self.size - offset < self._LEAST_BLOCK:
+            return None
+        magic, entry, records = _INDEX_HEAD.unpack(self._read(offset, _INDEX_HEAD.size))
+        if magic != _Layout2.index or entry != _INDEX_ENTRY.size or records > MAX_RECORDS:
             return None
         at = offset + _INDEX_HEAD.size + _INDEX_ENTRY.size * records
         length = self.size - _TRAILER.size - at
-        if length % 8 or not _HEADER_2.size + 8 <= length <= MAX_HEADER:
-            return None
-        front = self._read(at, _FRONT.size)
-        if front[:8] != FILE_MAGIC or _FRONT.unpack(front)[1] == 1 or _FRONT.unpack(front)[3] != length:
+        if length % 8 or not _LEAST_HEADER <= length <= MAX_HEADER:
             return None
         data = self._read(at, length)
-        return data if crc64(data[:-8]) == int.from_bytes(data[-8:], "little") else None
-
-    def _closing_block(self):
-        """Offset and number of entries of a closing block of format 2, read without the header."""
-        trailer = self._read(max(self.size - _TRAILER.size, 0), _TRAILER.size)
-        if len(trailer) < _TRAILER.size or trailer[16:] != TRAILER_MAGIC:
-            return None, None
-        offset = _TRAILER.unpack(trailer)[0]
-        if offset > self.size - _INDEX_HEAD.size - _TRAILER.size:
-            return None, None
-        magic, entry, records = _INDEX_HEAD.unpack(self._read(offset, _INDEX_HEAD.size))
-        rest = self.size - offset - _INDEX_HEAD.size - _INDEX_ENTRY.size * records - _TRAILER.size
-        fits = records <= MAX_RECORDS and _HEADER_2.size + 8 <= rest <= MAX_HEADER and rest % 8 == 0
-        known = magic == _Layout2.index and entry == _INDEX_ENTRY.size
-        return (offset, records) if known and fits else (None, None)
+        front = _FRONT.unpack_from(data)
+        intact = crc64(data[:-8]) == int.from_bytes(data[-8:], "little")
+        return data if front[0] == FILE_MAGIC and front[1] == 2 and front[3] == length and intact else None
 
     def _header_from_records(self):
         """Finds the file's tag in its records, each of which can be checked alone; False if there is none (FILE-37)."""
@@ -491,7 +484,7 @@ class EventFile:
             # The block cannot be whole without the copy of the header (FILE-44).
             offset, _, magic = _TRAILER.unpack(self._read(self.size - _TRAILER.size, _TRAILER.size))
             if magic == TRAILER_MAGIC and self.first_record <= offset <= self.size and offset % 8 == 0:
-                if self._read(offset, 4) == self._layout.index or self.size - offset >= self._LEAST_BLOCK:
+                if self.size - offset >= self._LEAST_BLOCK:
                     self.index_state, self._index_at = "damaged", offset
             return
         least = self._index_size(0)
@@ -521,7 +514,7 @@ class EventFile:
             raise Damaged(offset, 0, _PAST_END)
         # Nothing is read by a length that contradicts the others (FILE-31).
         lengths = layout.lengths(prefix)
-        if lengths is None or lengths[1] < lengths[0] or lengths[1] % 8 or lengths[1] > MAX_RECORD:
+        if lengths is None or lengths[1] < lengths[0] or lengths[1] > MAX_RECORD:
             raise Damaged(offset, 0, _LENGTHS)
         head, length = lengths
         if length > available:
@@ -545,10 +538,15 @@ class EventFile:
         except Damaged:
             return False
 
-    def _payloads(self, event):
-        """The event with its payloads, checked."""
+    @staticmethod
+    def _accepted(event):
         if event.refused:
             raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, event.refused), event.id)
+        return event
+
+    def _payloads(self, event):
+        """The event with its payloads, checked."""
+        self._accepted(event)
         size = sum(part.length for part in event.fragments)
         start = event.length - _aligned(size)
         data = self._read(event.offset + start, event.length - start)
@@ -587,10 +585,9 @@ class EventFile:
             return False
         records = _INDEX_HEAD.unpack(head)[2]
         known = head == _INDEX_HEAD.pack(self._layout.index, _INDEX_ENTRY.size, records) and records <= MAX_RECORDS
-        rest = self.size - offset - _INDEX_HEAD.size - _INDEX_ENTRY.size * records - _TRAILER.size
-        if self._layout.header_copy is None:
-            return known and _HEADER_2.size + 8 <= rest <= MAX_HEADER and rest % 8 == 0
-        return known and rest == len(self._layout.header_copy)
+        # Without the header, the size of the block is not known.
+        fills = self._layout.header_copy is not None and self.size - offset == self._index_size(records)
+        return known and fills
 
     def _index_here(self, offset, entries):
         """Whether an index begins at offset, where no record does: 'no', 'ends' or 'wrong'; entries are those of the
@@ -635,10 +632,7 @@ class EventFile:
         return _INDEX_HEAD.size + _INDEX_ENTRY.size * records + copy + _TRAILER.size
 
     def scan(self, payloads=True):
-        """Events in file order; where the file is damaged a Damaged as item, and then what follows it.
-
-        Without payloads, events that need a newer reader are among the others, and their `refused` says why.
-        """
+        """Events in file order; where the file is damaged a Damaged as item, and then what follows it."""
         offset, entries = self.first_record, []
         while offset is not None and offset < self._end:
             try:
@@ -659,7 +653,7 @@ class EventFile:
                 entries.append(IndexEntry(event.id, event.epoch, event.offset))
             offset += event.length
             try:
-                item = self._payloads(event) if payloads else event
+                item = self._payloads(event) if payloads else self._accepted(event)
             except Damaged as damage:
                 item = damage
             yield item
@@ -845,9 +839,6 @@ def _print_list(file, epochs):
             print("! %s" % item)
             continue
         if not epochs[0] <= item.epoch <= epochs[1]:
-            continue
-        if item.refused:
-            print("! event %d at byte %d: %s" % (item.id, item.offset, item.refused))
             continue
         size = sum(part.length for part in item.fragments)
         row = (item.id, item.epoch, len(item.fragments), size, item.offset, _state(item))

@@ -77,8 +77,8 @@ namespace evb::file {
 // Values
 // ---------------------------------------------------------------------------------------------
 
-/// The version of the file format that this header reads.
-inline constexpr std::uint16_t format_version = 1;
+/// The newest version of the file format that this header reads. It reads all earlier ones too.
+inline constexpr std::uint16_t format_version = 2;
 
 /// The reason why bytes of a file are not a valid record or index.
 enum class Flaw {
@@ -94,6 +94,12 @@ enum class Flaw {
     head_checksum,
     /// A reserved bit is set, or a flag contradicts the rest.
     reserved,
+    /// The record is of another file: an old disk block, or a file inside a payload.
+    tag,
+    /// The record has flags that this header does not know.
+    unknown_flags,
+    /// The record has a section that this header does not know and may not skip.
+    unknown_section,
     /// The checksum of a payload is wrong.
     payload_checksum,
     /// The padding after the last payload is not zero.
@@ -148,6 +154,8 @@ struct Finding {
     std::optional<Flaw> flaw;
     /// The source of a payload whose checksum is wrong.
     std::optional<std::uint16_t> source;
+    /// The unknown flags, or the type of the unknown section, of a record that needs a newer evb.
+    std::optional<std::uint16_t> unknown;
     /// The finding in words, equal to those of the Rust reader.
     std::string text;
 };
@@ -162,6 +170,79 @@ class Error : public std::runtime_error {
     Finding finding_;
 };
 
+/// The identity of a run, of 128 bits. No other run has it.
+struct RunId {
+    /// The bytes in the order of the hexadecimal digits; all zero if the id is not known.
+    std::array<std::uint8_t, 16> bytes{};
+
+    bool known() const noexcept { return *this != RunId{}; }
+    /// Returns the 32 hexadecimal digits.
+    std::string text() const {
+        std::string digits;
+        for (const std::uint8_t byte : bytes) {
+            digits += "0123456789abcdef"[byte >> 4];
+            digits += "0123456789abcdef"[byte & 15];
+        }
+        return digits;
+    }
+    /// Returns the first 8 digits, which are enough for people.
+    std::string short_text() const { return text().substr(0, 8); }
+
+    friend bool operator==(const RunId& a, const RunId& b) noexcept { return a.bytes == b.bytes; }
+    friend bool operator!=(const RunId& a, const RunId& b) noexcept { return a.bytes != b.bytes; }
+};
+
+/// The reason why a source has no fragment in an event. Codes of later versions of evb are possible.
+enum class Cause : std::uint8_t {
+    /// Not known, for example in a file of format 1.
+    unknown = 0,
+    /// The source was not connected, or counted as down.
+    down = 1,
+    /// The source was up and did not announce a fragment until the event's deadline.
+    silent = 2,
+    /// No readout delivered data to the source.
+    no_readout = 3,
+    /// The fragment reached evb, which could not take it.
+    refused = 4,
+    /// The fragment arrived with a wrong checksum.
+    damaged = 5,
+    /// The lane broke before the fragment had arrived.
+    lost_in_network = 6,
+    /// The run ended before the fragment had arrived.
+    given_up = 7,
+    /// An operator had excluded the source from the run.
+    excluded = 16,
+    /// Events are complete without the source.
+    expendable = 17,
+};
+
+/// Returns a cause in words, such as "silent until the deadline".
+inline std::string in_words(Cause cause) {
+    switch (cause) {
+        case Cause::unknown: return "unknown";
+        case Cause::down: return "down";
+        case Cause::silent: return "silent until the deadline";
+        case Cause::no_readout: return "no readout";
+        case Cause::refused: return "refused";
+        case Cause::damaged: return "damaged";
+        case Cause::lost_in_network: return "lost in the network";
+        case Cause::given_up: return "given up at the end of the run";
+        case Cause::excluded: return "excluded";
+        case Cause::expendable: return "expendable";
+    }
+    return "cause " + std::to_string(static_cast<unsigned>(cause));
+}
+
+/// A source that has no fragment in an event, and the reason.
+struct MissingSource {
+    std::uint16_t source = 0;
+    Cause cause = Cause::unknown;
+
+    friend bool operator==(const MissingSource& a, const MissingSource& b) noexcept {
+        return a.source == b.source && a.cause == b.cause;
+    }
+};
+
 /// One source's data for an event.
 struct Fragment {
     std::uint16_t source = 0;
@@ -173,6 +254,10 @@ struct Fragment {
     std::size_t size = 0;
     /// The payload's CRC-64/NVME, as computed where the fragment entered the system.
     std::uint64_t checksum = 0;
+    /// The state of the source's alignment with the others; 0: not watched.
+    std::uint8_t alignment = 0;
+    /// The number of packets of the fragment that were lost before they reached evb.
+    std::uint32_t lost_packets = 0;
 };
 
 /// A built event.
@@ -180,14 +265,24 @@ struct Event {
     /// The trigger number, from 1.
     std::uint64_t id = 0;
     std::uint32_t run = 0;
+    /// The identity of the run. If the header does not have it, the record's first 8 digits.
+    RunId run_id;
     /// The builder of the event.
     std::uint16_t builder = 0;
-    /// The epoch in which the event was built. Of several copies, the highest epoch counts.
+    /// The epoch of the event's assignment. Of several copies in one run, the highest epoch counts.
     std::uint64_t epoch = 0;
     /// The time of the trigger: nanoseconds on the builder's monotonic clock.
     std::uint64_t triggered_ns = 0;
-    /// The sources that were expected and did not contribute; empty for a complete event.
-    std::vector<std::uint16_t> missing;
+    /// The time of the trigger in nanoseconds since 1970 (UTC), on the run's scale; 0: unknown.
+    std::uint64_t utc_ns = 0;
+    /// The sources that owe the event a fragment and did not contribute one, with causes; empty for
+    /// a complete event.
+    std::vector<MissingSource> missing;
+    /// The sources that do not owe the event a fragment, because they are excluded or expendable,
+    /// and did not contribute one.
+    std::vector<MissingSource> absent;
+    /// The tag of the event, 0 if it has none.
+    std::uint64_t tag = 0;
     /// The fragments, in the order of the file. This order is not guaranteed to be that of ids.
     std::vector<Fragment> fragments;
     /// The place of the record in its file, in bytes.
@@ -195,7 +290,20 @@ struct Event {
     std::uint64_t length = 0;
     std::uint64_t head_length = 0;
 
+    /// The flaw that makes the record need a newer evb. Such an event is never returned.
+    std::optional<std::pair<Flaw, std::uint16_t>> refusal;
+
+    /// Returns true if every source that owes the event a fragment contributed one.
     bool complete() const noexcept { return missing.empty(); }
+    /// Returns true if every source of the run contributed.
+    bool whole() const noexcept { return missing.empty() && absent.empty(); }
+    /// Returns the cause of a missing or absent source; nothing for any other source.
+    std::optional<Cause> cause(std::uint16_t source) const noexcept {
+        for (const auto* list : {&missing, &absent})
+            for (const MissingSource& one : *list)
+                if (one.source == source) return one.cause;
+        return std::nullopt;
+    }
 
     /// Returns the fragment of a source, or null.
     const Fragment* fragment(std::uint16_t source) const noexcept {
@@ -224,8 +332,12 @@ struct Item {
 
 /// The header of an event file.
 struct Header {
+    /// The version of the file's format.
+    std::uint16_t version = format_version;
     std::uint32_t run = 0;
-    /// The epoch in which the file was begun; its records may belong to later epochs.
+    /// The identity of the run. If the header was recovered from records, its first 8 digits.
+    RunId run_id;
+    /// The epoch of the run; the file's records may belong to later epochs.
     std::uint64_t epoch = 0;
     /// The builder of the events; none in a merged file.
     std::optional<std::uint16_t> builder;
@@ -233,8 +345,19 @@ struct Header {
     std::uint32_t sequence = 0;
     /// The time at which the file was begun: nanoseconds since 1970 (UTC) on the writing host.
     std::uint64_t created_unix_ns = 0;
+    /// The begin of the run in nanoseconds since 1970 (UTC) on the supervisor's clock; 0: unknown.
+    std::uint64_t begun_unix_ns = 0;
+    /// True if the kernel of the supervisor's host said then that its clock was synchronised;
+    /// nothing if that is unknown.
+    std::optional<bool> clock_synchronised;
+    /// The kind of the run and the comment on it, UTF-8.
+    std::string kind;
+    std::string comment;
     /// The sources of the run.
     std::vector<std::uint16_t> sources;
+    /// The names of sources and builders that have one, UTF-8.
+    std::map<std::uint16_t, std::string> source_names;
+    std::map<std::uint16_t, std::string> builder_names;
     /// The program that wrote the file, UTF-8.
     std::string creator;
 };
@@ -251,6 +374,24 @@ inline bool operator<(const IndexEntry& a, const IndexEntry& b) noexcept {
 }
 inline bool operator==(const IndexEntry& a, const IndexEntry& b) noexcept {
     return std::tie(a.event, a.epoch, a.offset) == std::tie(b.event, b.epoch, b.offset);
+}
+
+/// The part of a file from which its damaged header was recovered.
+enum class Recovery {
+    /// The closing block has a copy of the header, so everything is known.
+    closing_block,
+    /// Run, builder and the first digits of the run id are those of the records; everything else is
+    /// unknown.
+    records,
+};
+
+/// Returns the finding about a recovered header in words.
+inline const char* in_words(Recovery recovery) {
+    switch (recovery) {
+        case Recovery::closing_block: return "the header is damaged; recovered from the closing block";
+        case Recovery::records: return "the header is damaged; recovered from its records";
+    }
+    return "";
 }
 
 /// The state of a file's index. Without an intact index, the file is scanned.
@@ -531,18 +672,25 @@ inline std::uint64_t checksum(const std::uint8_t* data, std::size_t size) noexce
 namespace detail {
 
 inline constexpr std::array<std::uint8_t, 8> file_magic = {0x89, 'E', 'V', 'B', '\r', '\n', 0x1a, '\n'};
-inline constexpr std::array<std::uint8_t, 4> record_magic = {'E', 'V', 'B', 'R'};
-inline constexpr std::array<std::uint8_t, 4> index_magic = {'E', 'V', 'B', 'I'};
+inline constexpr std::array<std::uint8_t, 4> record_magic_1 = {'E', 'V', 'B', 'R'};
+inline constexpr std::array<std::uint8_t, 4> record_magic_2 = {'E', 'V', 'R', '2'};
+inline constexpr std::array<std::uint8_t, 4> index_magic_1 = {'E', 'V', 'B', 'I'};
+inline constexpr std::array<std::uint8_t, 4> index_magic_2 = {'E', 'V', 'X', '2'};
 inline constexpr std::array<std::uint8_t, 8> trailer_magic = {'E', 'V', 'B', '-', 'E', 'N', 'D', '\n'};
 
 inline constexpr std::uint64_t alignment = 8;
 inline constexpr std::uint64_t max_sources = 1 << 16;
 inline constexpr std::uint64_t max_record = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t max_creator = 1024;
-inline constexpr std::uint64_t header_prefix = 56;
-inline constexpr std::uint64_t max_header = header_prefix + 2 * max_sources + max_creator + 8;
+inline constexpr std::uint64_t header_prefix_1 = 56;
+inline constexpr std::uint64_t header_prefix_2 = 80;
+inline constexpr std::uint64_t max_header_1 = header_prefix_1 + 2 * max_sources + max_creator + 8;
+inline constexpr std::uint64_t max_header = 1 << 24;
+inline constexpr std::uint64_t min_header = header_prefix_2 + 8;
+inline constexpr std::uint64_t max_head = 1 << 22;
 inline constexpr std::uint64_t max_records = 1 << 20;
-inline constexpr std::uint64_t record_prefix = 56;
+inline constexpr std::uint64_t record_prefix_1 = 56;
+inline constexpr std::uint64_t record_prefix_2 = 72;
 inline constexpr std::uint64_t fragment_entry = 24;
 inline constexpr std::uint64_t index_head = 16;
 inline constexpr std::uint64_t index_entry = 24;
@@ -589,7 +737,15 @@ inline std::string in_words(std::uint64_t bytes) {
     return text;
 }
 
-inline std::string in_words(Flaw flaw, std::uint16_t source) {
+/// Returns flags in words, such as "0x0004".
+inline std::string flags_in_words(unsigned flags) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%#06x", flags);
+    return text;
+}
+
+/// Returns a flaw in words; `number` is the source, the flags or the section that it concerns.
+inline std::string in_words(Flaw flaw, std::uint16_t number) {
     switch (flaw) {
         case Flaw::magic: return "no record begins here";
         case Flaw::index: return "an index begins here that does not match the records before it";
@@ -597,8 +753,12 @@ inline std::string in_words(Flaw flaw, std::uint16_t source) {
         case Flaw::past_end: return "the record is longer than the rest of the file";
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
         case Flaw::reserved: return "a reserved bit is set, or a flag contradicts the rest";
+        case Flaw::tag: return "the record has the file tag of another file";
+        case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
+        case Flaw::unknown_section:
+            return "its section " + std::to_string(number) + " is required and needs a newer evb";
         case Flaw::payload_checksum:
-            return "the checksum of the payload of source " + std::to_string(source) + " is wrong";
+            return "the checksum of the payload of source " + std::to_string(number) + " is wrong";
         case Flaw::padding: return "the record's padding is not zero";
     }
     return "";
@@ -629,22 +789,34 @@ inline Finding header_finding(const std::string& path, const std::string& flaw) 
     return finding;
 }
 
+/// The reason why a header cannot be used, in words; no words for a good header.
+struct HeaderFlaw {
+    std::string text;
+    /// True if the header may be damaged, so that it may be recovered from the rest of the file.
+    bool is_damage = true;
+
+    explicit operator bool() const noexcept { return !text.empty(); }
+};
+
 inline const char* const short_header = "it ends inside its header, so it holds no event";
 inline const char* const wrong_header = "its header is damaged (checksum)";
+inline const char* const contradiction = "its header contradicts itself: the program that wrote it is at fault";
 
 /// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
-inline std::pair<std::uint64_t, std::string> header_length(Bytes front) {
-    if (front.is_cut(file_magic)) return {0, short_header};
+inline std::pair<std::uint64_t, HeaderFlaw> header_length(Bytes front) {
+    if (front.is_cut(file_magic)) return {0, {short_header}};
     if (!front.starts_with(file_magic))
-        return {0, "it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)"};
-    if (front.size < 16) return {0, short_header};
+        return {0, {"it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)"}};
+    if (front.size < 16) return {0, {short_header}};
     const std::uint16_t version = le16(front.data + 8);
     const std::uint64_t length = le32(front.data + 12);
-    if (version != format_version)
-        return {0, "its format is version " + std::to_string(version) +
-                       ", but this program reads version 1: use a newer evb"};
-    if (length > max_header || length < header_prefix + 8 || length % 8 != 0) return {0, wrong_header};
-    return {length, ""};
+    if (version != 1 && version != 2)
+        return {0, {"its format is version " + std::to_string(version) +
+                    ", but this program reads versions 1 and 2: use a newer evb"}};
+    const bool first = version == 1;
+    const bool fits = length >= (first ? header_prefix_1 + 8 : min_header) && length <= (first ? max_header_1 : max_header);
+    if (!fits || length % 8 != 0) return {0, {wrong_header}};
+    return {length, {}};
 }
 
 /// Returns the number of bytes of the UTF-8 character that begins here; 0 if none does.
@@ -675,26 +847,144 @@ inline bool is_utf8(Bytes text) noexcept {
     return true;
 }
 
-/// Decodes a header whose checksum is right; returns false if it contradicts itself. The checksum
-/// is not among the bytes, of which there are at least 56.
-inline bool decode_header(Bytes content, Header& header) {
+/// A section, as it stands in a file.
+struct Section {
+    std::uint16_t type = 0;
+    bool is_required = false;
+    Bytes body;
+};
+
+/// The sections that fill some bytes (FILE-9).
+class Sections {
+  public:
+    explicit Sections(Bytes rest) : rest_(rest) {}
+
+    bool at_end() const noexcept { return rest_.size == 0; }
+
+    /// Reads the next section; returns false if the sections do not fit, or do not ascend.
+    bool next(Section& section) noexcept {
+        if (rest_.size < 8) return false;
+        section.type = le16(rest_.data);
+        section.is_required = (le16(rest_.data + 2) & 1) != 0;
+        const std::uint64_t length = le32(rest_.data + 4);
+        if (aligned(length) > rest_.size - 8 || section.type < least_) return false;
+        least_ = section.type + 1u;
+        section.body = {rest_.data + 8, length};
+        rest_ = {rest_.data + 8 + aligned(length), rest_.size - 8 - aligned(length)};
+        return true;
+    }
+
+  private:
+    Bytes rest_;
+    unsigned least_ = 0;
+};
+
+/// Decodes a header of version 1 whose checksum is right; returns false if it contradicts itself.
+/// The checksum is not among the bytes, of which there are at least 56.
+inline bool decode_header_1(Bytes content, Header& header) {
     const std::uint8_t* at = content.data;
     const unsigned flags = le16(at + 10);
     const std::uint64_t sources = le32(at + 36), creator = le32(at + 48);
+    header.version = 1;
     header.run = le32(at + 16);
     header.builder = (flags & 1) != 0 ? std::nullopt : std::optional<std::uint16_t>(le16(at + 20));
     header.epoch = le64(at + 24);
     header.sequence = le32(at + 32);
     header.created_unix_ns = le64(at + 40);
     if ((flags & ~1u) != 0 || sources > max_sources || creator > max_creator) return false;
-    const std::uint64_t end = header_prefix + 2 * sources + creator;
+    const std::uint64_t end = header_prefix_1 + 2 * sources + creator;
     if (end > content.size || content.size - end >= 8) return false;
-    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix + 2 * i));
-    const Bytes text{at + header_prefix + 2 * sources, creator};
+    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix_1 + 2 * i));
+    const Bytes text{at + header_prefix_1 + 2 * sources, creator};
     if (!is_utf8(text)) return false;
     header.creator.assign(reinterpret_cast<const char*>(text.data), text.size);
     return Bytes{at + end, content.size - end}.all_zero();
 }
+
+inline bool decode_text(Bytes body, std::string& text) {
+    text.assign(reinterpret_cast<const char*>(body.data), body.size);
+    return is_utf8(body);
+}
+
+inline bool decode_names(Bytes body, std::map<std::uint16_t, std::string>& names) {
+    while (body.size > 0) {
+        if (body.size < 4) return false;
+        const std::uint16_t id = le16(body.data);
+        const std::uint64_t length = le16(body.data + 2);
+        if (length > body.size - 4 || (!names.empty() && names.rbegin()->first >= id)) return false;
+        if (!decode_text({body.data + 4, length}, names[id])) return false;
+        body = {body.data + 4 + length, body.size - 4 - length};
+    }
+    return true;
+}
+
+/// Decodes a header of version 2 whose checksum is right. The checksum is not among the bytes, of
+/// which there are at least 80.
+inline HeaderFlaw decode_header_2(Bytes content, Header& header) {
+    const std::uint8_t* at = content.data;
+    const unsigned flags = le16(at + 10), clock = at[72];
+    const std::uint64_t sources = le32(at + 52);
+    header.version = 2;
+    header.run = le32(at + 16);
+    header.builder = (flags & 1) != 0 ? std::nullopt : std::optional<std::uint16_t>(le16(at + 20));
+    std::copy(at + 24, at + 40, header.run_id.bytes.begin());
+    header.epoch = le64(at + 40);
+    header.sequence = le32(at + 48);
+    header.created_unix_ns = le64(at + 56);
+    header.begun_unix_ns = le64(at + 64);
+    if (clock == 1 || clock == 2) header.clock_synchronised = clock == 1;
+    const std::uint64_t end = header_prefix_2 + aligned(2 * sources);
+    if (sources > max_sources || end > content.size) return {contradiction, false};
+    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix_2 + 2 * i));
+    Sections sections({at + end, content.size - end});
+    std::optional<std::uint16_t> unknown;
+    for (Section section; !sections.at_end();) {
+        bool good = sections.next(section);
+        if (good) switch (section.type) {
+            case 1: good = decode_text(section.body, header.creator); break;
+            case 2: good = decode_text(section.body, header.kind); break;
+            case 3: good = decode_text(section.body, header.comment); break;
+            case 4: good = decode_names(section.body, header.source_names); break;
+            case 5: good = decode_names(section.body, header.builder_names); break;
+            default: if (section.is_required && !unknown) unknown = section.type;
+        }
+        if (!good) return {contradiction, false};
+    }
+    if ((flags & ~1u) != 0) return {"its flags " + flags_in_words(flags & ~1u) + " need a newer evb", false};
+    if (unknown)
+        return {"section " + std::to_string(*unknown) + " of its header is required and needs a newer evb", false};
+    return {};
+}
+
+/// Verifies and decodes a whole header.
+inline HeaderFlaw decode_header(Bytes bytes, Header& header) {
+    const Bytes content{bytes.data, bytes.size - 8};
+    if (checksum(content.data, content.size) != le64(bytes.data + content.size)) return {wrong_header};
+    if (le16(bytes.data + 8) == 2) return decode_header_2(content, header);
+    if (!decode_header_1(content, header)) return {contradiction, false};
+    return {};
+}
+
+/// Everything about a file that the reading of its records and closing block depends on.
+struct Layout {
+    std::uint16_t version = format_version;
+    /// The file tag: the checksum of the header (FILE-12).
+    std::uint64_t tag = 0;
+    RunId run_id;
+    /// The bytes of the header that the closing block repeats, none in version 1; nothing if the
+    /// header was recovered from records.
+    std::optional<std::vector<std::uint8_t>> copy = std::vector<std::uint8_t>{};
+
+    const std::array<std::uint8_t, 4>& record_magic() const noexcept {
+        return version == 1 ? record_magic_1 : record_magic_2;
+    }
+    const std::array<std::uint8_t, 4>& index_magic() const noexcept {
+        return version == 1 ? index_magic_1 : index_magic_2;
+    }
+    std::uint64_t record_prefix() const noexcept { return version == 1 ? record_prefix_1 : record_prefix_2; }
+    /// Returns the number that the file stores for bytes with the given checksum.
+    std::uint64_t seal(std::uint64_t checksum) const noexcept { return version == 1 ? checksum ^ tag : checksum; }
+};
 
 /// The beginning of a record head. Its checksum is not verified yet, so the lengths only bound the
 /// amount to read (FILE-31).
@@ -702,106 +992,174 @@ struct Prefix {
     std::uint64_t head_length = 0;
     std::uint64_t length = 0;
     std::uint64_t fragments = 0;
+    /// The number of missing sources, in version 1.
     std::uint64_t missing = 0;
 
     /// Reads the front of a record; `available` is the number of bytes from the record's start on.
-    std::optional<Flaw> decode(Bytes front, std::uint64_t available) noexcept {
-        if (front.is_cut(record_magic)) return Flaw::past_end;
-        if (!front.starts_with(record_magic)) return Flaw::magic;
-        if (front.size < record_prefix) return Flaw::past_end;
+    std::optional<Flaw> decode(Bytes front, std::uint64_t available, const Layout& layout) noexcept {
+        if (front.is_cut(layout.record_magic())) return Flaw::past_end;
+        if (!front.starts_with(layout.record_magic())) return Flaw::magic;
+        if (front.size < layout.record_prefix()) return Flaw::past_end;
+        const bool first = layout.version == 1;
         head_length = le32(front.data + 4);
         length = le64(front.data + 8);
-        fragments = le32(front.data + 48);
-        missing = le32(front.data + 52);
-        if (fragments > max_sources || missing > max_sources ||
-            head_length != record_prefix + fragment_entry * fragments + aligned(2 * missing) + 8 ||
-            length < head_length || length > max_record)
+        fragments = le32(front.data + (first ? 48 : 68));
+        missing = first ? le32(front.data + 52) : 0;
+        const std::uint64_t least = layout.record_prefix() + fragment_entry * fragments + 8;
+        const bool agrees = first ? head_length == least + aligned(2 * missing)
+                                  : head_length >= least && head_length <= max_head && head_length % 8 == 0;
+        if (fragments > max_sources || missing > max_sources || !agrees || length < head_length || length > max_record)
             return Flaw::lengths;
         if (length > available) return Flaw::past_end;
+        if (!first && le64(front.data + 48) != layout.tag) return Flaw::tag;
         return std::nullopt;
     }
 
     /// Verifies and decodes the whole head. `head` is shorter than the head's length if the file
     /// ends inside the head.
-    std::optional<Flaw> record(std::uint64_t offset, Bytes head, std::uint64_t tag, Event& event) const {
+    std::optional<Flaw> record(std::uint64_t offset, Bytes head, const Layout& layout, Event& event) const {
         if (head.size < 8) return Flaw::lengths;
-        const std::uint64_t content = head.size - 8;
-        if ((checksum(head.data, content) ^ tag) != le64(head.data + content)) return Flaw::head_checksum;
-        // The zeros between the tables and the checksum may be cut off.
-        if (content < record_prefix + fragment_entry * fragments + 2 * missing) return Flaw::lengths;
-        tables(offset, head.data, event);
-        const unsigned flags = le16(head.data + 46);
-        if (flags != (missing == 0 ? 0u : 1u)) return Flaw::reserved;
+        const Bytes content{head.data, head.size - 8};
+        if (layout.seal(checksum(content.data, content.size)) != le64(head.data + content.size))
+            return Flaw::head_checksum;
+        // The end of the tables may be cut off.
+        if (content.size < layout.record_prefix() + fragment_entry * fragments + 2 * missing) return Flaw::lengths;
+        event.offset = offset;
+        event.length = length;
+        event.head_length = head_length;
+        event.id = le64(head.data + 16);
+        event.epoch = le64(head.data + 24);
+        event.triggered_ns = le64(head.data + 32);
+        event.refusal.reset();
+        event.absent.clear();
+        event.tag = 0;
+        if (layout.version == 1) first(content, event);
+        else if (!second(content, layout, event)) return Flaw::lengths;
+        const unsigned flags = le16(head.data + (layout.version == 1 ? 46 : 66));
+        const unsigned known = event.missing.empty() ? 0 : 1;
+        if (layout.version == 1 ? flags != known : !event.refusal && flags != known) return Flaw::reserved;
         if (head_length + aligned(event.payload_size()) != length) return Flaw::lengths;
         return std::nullopt;
     }
 
   private:
-    void tables(std::uint64_t offset, const std::uint8_t* head, Event& event) const {
-        event.offset = offset;
-        event.length = length;
-        event.head_length = head_length;
-        event.id = le64(head + 16);
-        event.epoch = le64(head + 24);
-        event.triggered_ns = le64(head + 32);
-        event.run = le32(head + 40);
-        event.builder = le16(head + 44);
+    void table(const std::uint8_t* at, Event& event) const {
         event.fragments.resize(fragments);
-        const std::uint8_t* at = head + record_prefix;
         for (Fragment& fragment : event.fragments) {
-            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16)};
+            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16), 0, 0};
             at += fragment_entry;
         }
+    }
+
+    void first(Bytes head, Event& event) const {
+        event.utc_ns = 0;
+        event.run = le32(head.data + 40);
+        event.run_id = {};
+        event.builder = le16(head.data + 44);
+        table(head.data + record_prefix_1, event);
+        const std::uint8_t* at = head.data + record_prefix_1 + fragment_entry * fragments;
         event.missing.resize(missing);
-        for (std::uint16_t& source : event.missing) {
-            source = le16(at);
+        for (MissingSource& source : event.missing) {
+            source = {le16(at), Cause::unknown};
             at += 2;
         }
     }
+
+    /// Decodes the rest of a head of version 2; returns false if its sections are malformed.
+    bool second(Bytes head, const Layout& layout, Event& event) const {
+        event.utc_ns = le64(head.data + 40);
+        event.run = le32(head.data + 56);
+        event.run_id = {};
+        std::copy(head.data + 60, head.data + 64, event.run_id.bytes.begin());
+        if (std::equal(head.data + 60, head.data + 64, layout.run_id.bytes.begin())) event.run_id = layout.run_id;
+        event.builder = le16(head.data + 64);
+        event.missing.clear();
+        table(head.data + record_prefix_2, event);
+        for (std::uint64_t i = 0; i < fragments; ++i)
+            event.fragments[i].alignment = head.data[record_prefix_2 + fragment_entry * i + 2];
+        const std::uint64_t end = record_prefix_2 + fragment_entry * fragments;
+        Sections sections({head.data + end, head.size - end});
+        for (Section section; !sections.at_end();)
+            if (!sections.next(section) || !take(section, event)) return false;
+        const auto unknown = static_cast<std::uint16_t>(le16(head.data + 66) & ~1u);
+        if (unknown != 0) event.refusal = {Flaw::unknown_flags, unknown};
+        return true;
+    }
+
+    static bool take(const Section& section, Event& event) {
+        const Bytes body = section.body;
+        switch (section.type) {
+            case 1: return sources(body, event.missing);
+            case 2: return sources(body, event.absent);
+            case 3:
+                if (body.size != 8) return false;
+                event.tag = le64(body.data);
+                return true;
+            case 4:
+                if (body.size != 4 * event.fragments.size()) return false;
+                for (std::size_t i = 0; i < event.fragments.size(); ++i)
+                    event.fragments[i].lost_packets = le32(body.data + 4 * i);
+                return true;
+            default:
+                if (section.is_required && !event.refusal) event.refusal = {Flaw::unknown_section, section.type};
+                return true;
+        }
+    }
+
+    static bool sources(Bytes body, std::vector<MissingSource>& list) {
+        for (std::uint64_t at = 0; at + 4 <= body.size; at += 4)
+            list.push_back({le16(body.data + at), static_cast<Cause>(body.data[at + 2])});
+        return body.size % 4 == 0;
+    }
 };
 
-/// Returns the number of entries of an index that fills a file of `length` bytes from `offset` on.
-inline std::optional<std::uint64_t> records_between(std::uint64_t offset, std::uint64_t length) noexcept {
-    if (length < offset || length - offset < index_head + index_trailer) return std::nullopt;
-    const std::uint64_t entries = length - offset - index_head - index_trailer;
+/// Returns the number of entries of the index in a closing block that fills a file of `length`
+/// bytes from `offset` on; nothing if no block has this size, or if the header is not known.
+inline std::optional<std::uint64_t> records_between(const Layout& layout, std::uint64_t offset,
+                                                    std::uint64_t length) noexcept {
+    if (!layout.copy) return std::nullopt;
+    const std::uint64_t besides = index_head + layout.copy->size() + index_trailer;
+    if (length < offset || length - offset < besides) return std::nullopt;
+    const std::uint64_t entries = length - offset - besides;
     if (entries % index_entry != 0 || entries / index_entry > max_records) return std::nullopt;
     return entries / index_entry;
 }
 
-constexpr std::uint64_t index_size(std::uint64_t records) noexcept {
-    return index_head + index_entry * records + index_trailer;
+/// Returns the size of a closing block; the largest possible one if the header is not known.
+inline std::uint64_t block_size(const Layout& layout, std::uint64_t records) noexcept {
+    return index_head + index_entry * records + (layout.copy ? layout.copy->size() : max_header) + index_trailer;
 }
 
-inline bool heads_index(Bytes front, std::uint64_t records) noexcept {
-    return front.starts_with(index_magic) && front.size >= index_head &&
+inline bool heads_index(const Layout& layout, Bytes front, std::uint64_t records) noexcept {
+    return front.starts_with(layout.index_magic()) && front.size >= index_head &&
            le32(front.data + 4) == index_entry && le64(front.data + 8) == records;
 }
 
-/// Returns true if an index that fills the rest of the file begins with `front` at `offset`.
-inline bool begins_index(Bytes front, std::uint64_t offset, std::uint64_t length) noexcept {
-    const auto records = records_between(offset, length);
-    return records && heads_index(front, *records);
+/// Returns true if a closing block that fills the rest of the file begins with `front` at `offset`.
+inline bool begins_index(const Layout& layout, Bytes front, std::uint64_t offset, std::uint64_t length) noexcept {
+    const auto records = records_between(layout, offset, length);
+    return records && heads_index(layout, front, *records);
 }
 
-/// Returns true if `front` may begin a torn index of which `left` bytes were written (FILE-35).
-inline bool may_begin_torn_index(Bytes front, std::uint64_t left) noexcept {
-    if (!front.starts_with(index_magic)) return false;
+/// Returns true if `front` may begin a torn block of which `left` bytes were written (FILE-35).
+inline bool may_begin_torn_index(const Layout& layout, Bytes front, std::uint64_t left) noexcept {
+    if (!front.starts_with(layout.index_magic())) return false;
     if (front.size >= 8 && le32(front.data + 4) != index_entry) return false;
     if (front.size < index_head) return true;
     const std::uint64_t records = le64(front.data + 8);
-    return records <= max_records && left <= index_size(records);
+    return records <= max_records && left <= block_size(layout, records);
 }
 
 inline void put(std::vector<std::uint8_t>& out, std::uint64_t number, int bytes) {
     for (int byte = 0; byte < bytes; ++byte) out.push_back(static_cast<std::uint8_t>(number >> (8 * byte)));
 }
 
-/// Returns the index of these records as a writer adds it at `offset`.
-inline std::vector<std::uint8_t> encode_index(std::vector<IndexEntry>& entries, std::uint64_t offset,
-                                              std::uint64_t tag) {
+/// Returns the closing block of these records as a writer adds it at `offset`.
+inline std::vector<std::uint8_t> encode_block(std::vector<IndexEntry>& entries, std::uint64_t offset,
+                                              const Layout& layout) {
     std::sort(entries.begin(), entries.end());
-    std::vector<std::uint8_t> out(index_magic.begin(), index_magic.end());
-    out.reserve(index_size(entries.size()));
+    std::vector<std::uint8_t> out(layout.index_magic().begin(), layout.index_magic().end());
+    out.reserve(block_size(layout, entries.size()));
     put(out, index_entry, 4);
     put(out, entries.size(), 8);
     for (const IndexEntry& entry : entries) {
@@ -809,8 +1167,9 @@ inline std::vector<std::uint8_t> encode_index(std::vector<IndexEntry>& entries, 
         put(out, entry.epoch, 8);
         put(out, entry.offset, 8);
     }
+    if (layout.copy) out.insert(out.end(), layout.copy->begin(), layout.copy->end());
     put(out, offset, 8);
-    put(out, checksum(out.data(), out.size()) ^ tag, 8);
+    put(out, layout.seal(checksum(out.data(), out.size())), 8);
     out.insert(out.end(), trailer_magic.begin(), trailer_magic.end());
     return out;
 }
@@ -961,15 +1320,16 @@ struct Opened {
     Storage storage;
     Options options;
     Header header;
-    /// The length of the header, which is also the offset of the first record.
-    std::uint64_t header_length = 0;
-    /// The header's checksum, with which the other checksums are sealed (FILE-12).
-    std::uint64_t tag = 0;
+    std::optional<Recovery> recovery;
+    /// The offset of the first record: the length of the header, unless it was recovered from
+    /// records.
+    std::uint64_t first_record = 0;
+    Layout layout;
     IndexState index_state = IndexState::absent;
     std::uint64_t index_offset = 0;
     std::uint64_t index_records = 0;
 
-    /// Opens a file, reads its header, and verifies the checksum of its index.
+    /// Opens a file, reads or recovers its header, and verifies the checksum of its index.
     Opened(std::string at, const Options& how) : path(std::move(at)), options(how) {
         if (const int error = storage.open(path); error != 0) throw Error(file_finding("open", path, error));
         try {
@@ -1003,14 +1363,21 @@ struct Opened {
     }
 
     Finding damaged(std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event, Flaw flaw,
-                    std::uint16_t source = 0) const {
+                    std::uint16_t number = 0) const {
         Finding found = finding(Kind::damaged, offset, length, event);
         found.flaw = flaw;
-        if (flaw == Flaw::payload_checksum) found.source = source;
+        if (flaw == Flaw::payload_checksum) found.source = number;
+        if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) found.unknown = number;
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
-                     in_words(flaw, source) + "; " + in_words(length) + " skipped";
+                     in_words(flaw, number) + "; " + in_words(length) + " skipped";
         return found;
+    }
+
+    /// Returns the finding in place of an event that needs a newer evb.
+    std::optional<Finding> refused(const Event& event) const {
+        if (!event.refusal) return std::nullopt;
+        return damaged(event.offset, event.length, event.id, event.refusal->first, event.refusal->second);
     }
 
     Finding torn(std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event) const {
@@ -1039,10 +1406,7 @@ struct Opened {
     /// Reads the head of the record at `offset`, in a file whose records end at `end`.
     std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t end, Event& event) const {
         const std::uint64_t available = end > offset ? end - offset : 0;
-        Prefix prefix;
-        if (const auto flaw = prefix.decode(window.up_to(offset, std::min(record_prefix, available)), available))
-            return flaw;
-        return prefix.record(offset, window.up_to(offset, prefix.head_length), tag, event);
+        return head(window, offset, available, layout, event);
     }
 
     /// Reads the payloads of a record whose head is intact.
@@ -1087,6 +1451,7 @@ struct Opened {
         try {
             if (const auto flaw = head(window, entry.offset, records_end(), event))
                 return damaged(entry.offset, 0, entry.event, *flaw);
+            if (auto refusal = refused(event)) return refusal;
             if (event.id != entry.event || event.epoch != entry.epoch) return wrong_index(entry);
             return payloads(window, event, options.read);
         } catch (const ReadFailure& failure) {
@@ -1095,40 +1460,190 @@ struct Opened {
     }
 
   private:
-    void read_header() {
-        Window window(storage);
-        const auto [size, flaw] = detail::header_length(window.up_to(0, 16));
-        if (!flaw.empty()) throw Error(header_finding(path, flaw));
-        header_length = size;
-        const Bytes bytes = window.up_to(0, size);
-        if (bytes.size < size) throw Error(header_finding(path, short_header));
-        const Bytes content{bytes.data, size - 8};
-        tag = checksum(content.data, content.size);
-        if (tag != le64(content.data + content.size)) throw Error(header_finding(path, wrong_header));
-        if (!decode_header(content, header))
-            throw Error(header_finding(path, "its header contradicts itself: the program that wrote it is at fault"));
+    static std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t available,
+                                    const Layout& layout, Event& event) {
+        Prefix prefix;
+        const Bytes front = window.up_to(offset, std::min(layout.record_prefix(), available));
+        if (const auto flaw = prefix.decode(front, available, layout)) return flaw;
+        return prefix.record(offset, window.up_to(offset, prefix.head_length), layout, event);
     }
 
-    /// Finds the index by the last bytes of the file (FILE-41).
+    /// Reads the header, or recovers it if it is damaged (FILE-36, FILE-37).
+    void read_header() {
+        Window window(storage);
+        const HeaderFlaw flaw = whole_header(window);
+        if (!flaw) return;
+        if (!flaw.is_damage || is_of_later_version(window)) throw Error(header_finding(path, flaw.text));
+        if (copied_header(window)) return;
+        const Bytes front = window.up_to(0, 16);
+        const bool first = front.starts_with(file_magic) && front.size >= 10 && le16(front.data + 8) == 1;
+        if (first || !header_from_records(window)) throw Error(header_finding(path, flaw.text));
+    }
+
+    HeaderFlaw whole_header(Window& window) {
+        const auto [size, flaw] = header_length(window.up_to(0, 16));
+        if (flaw) return flaw;
+        const Bytes bytes = window.up_to(0, size);
+        if (bytes.size < size) return {short_header};
+        const HeaderFlaw wrong = decode_header(bytes, header);
+        if (!wrong) take_header(bytes);
+        return wrong;
+    }
+
+    void take_header(Bytes bytes) {
+        first_record = bytes.size;
+        layout.version = header.version;
+        layout.tag = le64(bytes.data + bytes.size - 8);
+        layout.run_id = header.run_id;
+        if (header.version != 1) layout.copy->assign(bytes.data, bytes.data + bytes.size);
+    }
+
+    /// Returns true if a header of an unknown version is intact. Later versions keep the place of
+    /// the length and that of the checksum.
+    bool is_of_later_version(Window& window) const {
+        const Bytes front = window.up_to(0, 16);
+        if (front.size < 16 || !front.starts_with(file_magic)) return false;
+        const std::uint16_t version = le16(front.data + 8);
+        if (version == 1 || version == 2) return false;
+        const std::uint64_t length = std::min<std::uint64_t>(le32(front.data + 12), max_header);
+        const Bytes bytes = window.up_to(0, length);
+        return length >= 8 && bytes.size == length &&
+               checksum(bytes.data, length - 8) == le64(bytes.data + length - 8);
+    }
+
+    /// Returns the offset of the closing block, from the last bytes of the file; nothing if these
+    /// do not end one.
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> trailer() const {
+        const std::uint64_t length = storage.length();
+        if (length < index_trailer) return std::nullopt;
+        std::uint8_t bytes[index_trailer];
+        storage.read(length - index_trailer, bytes, index_trailer);
+        if (!Bytes{bytes + 16, 8}.starts_with(trailer_magic)) return std::nullopt;
+        return std::make_pair(le64(bytes), le64(bytes + 8));
+    }
+
+    /// Returns true if a closing block of version 2 may stand at this offset.
+    bool has_room_for_block(std::uint64_t offset) const noexcept {
+        const std::uint64_t length = storage.length();
+        return offset % alignment == 0 && offset <= length &&
+               length - offset >= index_head + min_header + index_trailer;
+    }
+
+    /// Takes the copy of the header in the closing block; returns false if there is none.
+    bool copied_header(Window& window) {
+        const auto found = trailer();
+        if (!found || !has_room_for_block(found->first)) return false;
+        const Bytes front = window.up_to(found->first, index_head);
+        if (!front.starts_with(index_magic_2) || le32(front.data + 4) != index_entry) return false;
+        const std::uint64_t records = le64(front.data + 8), left = storage.length() - found->first;
+        const std::uint64_t besides = index_head + index_entry * std::min(records, max_records) + index_trailer;
+        if (records > max_records || left < besides + min_header || left - besides > max_header) return false;
+        const Bytes copy = window.up_to(found->first + besides - index_trailer, left - besides);
+        const auto [size, flaw] = header_length({copy.data, std::min<std::uint64_t>(copy.size, 16)});
+        if (flaw || size != copy.size) return false;
+        Header other;
+        const HeaderFlaw wrong = decode_header(copy, other);
+        if (wrong && !wrong.is_damage) throw Error(header_finding(path, wrong.text));
+        if (wrong || other.version == 1) return false;
+        header = std::move(other);
+        take_header(copy);
+        recovery = Recovery::closing_block;
+        return true;
+    }
+
+    /// The records with one file tag.
+    struct Tagged {
+        std::uint64_t bytes = 0;
+        std::size_t order = 0;
+        std::optional<std::uint16_t> builder;
+        std::uint64_t epoch = 0;
+    };
+
+    /// Recovers the header from the heads of records; returns false if there is none.
+    bool header_from_records(Window& window) {
+        constexpr std::size_t limit = 1024;
+        std::map<std::uint64_t, Tagged> tags;
+        Event event;
+        for (std::uint64_t at = 0; next_record(window, at, std::nullopt, event); at += event.length) {
+            const std::size_t order = tags.size();
+            const std::uint64_t tag = layout.tag;
+            if (order >= limit && tags.count(tag) == 0) continue;
+            Tagged& tagged = tags.try_emplace(tag, Tagged{0, order, event.builder, event.epoch}).first->second;
+            tagged.bytes += event.length;
+            if (tagged.builder != event.builder) tagged.builder.reset();
+            tagged.epoch = std::min(tagged.epoch, event.epoch);
+        }
+        const auto less = [](const auto& a, const auto& b) {
+            return a.second.bytes != b.second.bytes ? a.second.bytes < b.second.bytes : a.second.order > b.second.order;
+        };
+        const auto most = std::max_element(tags.begin(), tags.end(), less);
+        std::uint64_t at = 0;
+        if (most == tags.end() || !next_record(window, at, most->first, event)) return false;
+        header = Header{};
+        header.run = event.run;
+        header.run_id = layout.run_id = event.run_id;
+        header.epoch = most->second.epoch;
+        header.builder = most->second.builder;
+        first_record = at;
+        layout.copy.reset();
+        recovery = Recovery::records;
+        return true;
+    }
+
+    /// Finds the first intact record of version 2 from `at` on: of any file, or with the given tag.
+    /// Sets `at` to its offset, and the layout's tag to that of the record.
+    bool next_record(Window& window, std::uint64_t& at, std::optional<std::uint64_t> wanted, Event& event) {
+        layout = Layout{};
+        const std::uint64_t length = storage.length();
+        for (at = aligned(at); at < length; at += alignment) {
+            at = next_magic(window, at, length);
+            const Bytes front = window.up_to(at, record_prefix_2);
+            if (front.size < 56) return false;
+            layout.tag = le64(front.data + 48);
+            if (wanted && *wanted != layout.tag) continue;
+            if (!head(window, at, length - at, layout, event)) return true;
+        }
+        return false;
+    }
+
+  public:
+    /// Returns the next offset with a magic number, or with fewer than 8 bytes behind it.
+    std::uint64_t next_magic(Window& window, std::uint64_t at, std::uint64_t end) const {
+        while (at < end) {
+            const Bytes piece = window.some(at, end - at);
+            if (piece.size < alignment) return at;
+            for (std::uint64_t i = 0; i + alignment <= piece.size; i += alignment, at += alignment) {
+                const Bytes here{piece.data + i, alignment};
+                if (here.starts_with(layout.record_magic()) || here.starts_with(layout.index_magic())) return at;
+            }
+        }
+        return at;
+    }
+
+  private:
+    /// Finds the index by the last bytes of the file (FILE-41, FILE-44).
     void find_index() {
         const std::uint64_t length = storage.length();
         index_offset = length;
-        if (length < index_trailer) return;
-        std::uint8_t trailer[index_trailer];
-        storage.read(length - index_trailer, trailer, index_trailer);
-        if (!Bytes{trailer + 16, 8}.starts_with(trailer_magic)) return;
-        const std::uint64_t offset = le64(trailer);
-        const auto records = records_between(offset, length);
-        if (!records || offset < header_length) return;
+        const auto found = trailer();
+        if (!found || found->first < first_record) return;
+        const auto [offset, sealed] = *found;
+        if (!layout.copy) {
+            if (!has_room_for_block(offset)) return;
+            index_offset = offset;
+            index_state = IndexState::damaged;
+            return;
+        }
+        const auto records = records_between(layout, offset, length);
+        if (!records) return;
         index_offset = offset;
         index_records = *records;
-        const bool intact = index_is_intact(le64(trailer + 8));
-        index_state = intact ? IndexState::present : IndexState::damaged;
+        index_state = index_is_intact(sealed) ? IndexState::present : IndexState::damaged;
     }
 
     bool index_is_intact(std::uint64_t sealed) const {
         Window window(storage);
-        if (!heads_index(window.up_to(index_offset, index_head), index_records)) return false;
+        if (!heads_index(layout, window.up_to(index_offset, index_head), index_records)) return false;
         Crc crc;
         const std::uint64_t end = storage.length() - 16;
         for (std::uint64_t at = index_offset; at < end;) {
@@ -1137,7 +1652,11 @@ struct Opened {
             crc.update(piece.data, piece.size);
             at += piece.size;
         }
-        return (crc.value() ^ tag) == sealed;
+        if (layout.seal(crc.value()) != sealed) return false;
+        const auto& header_bytes = *layout.copy;
+        const std::uint64_t at = index_offset + index_head + index_entry * index_records;
+        const Bytes copy = window.up_to(at, header_bytes.size());
+        return copy.size == header_bytes.size() && std::equal(header_bytes.begin(), header_bytes.end(), copy.data);
     }
 };
 
@@ -1145,7 +1664,7 @@ struct Opened {
 class Scan {
   public:
     explicit Scan(std::shared_ptr<const Opened> file)
-        : file_(std::move(file)), window_(file_->storage), next_(file_->header_length) {}
+        : file_(std::move(file)), window_(file_->storage), next_(file_->first_record), unbroken_(file_->layout.copy) {}
 
     /// Reads the next head into `item`, or the finding in its place; returns false after the last.
     bool next(Item& item) {
@@ -1189,6 +1708,7 @@ class Scan {
         if (!flaw) {
             next_ = offset + item.event.length;
             keep(item.event);
+            item.finding = file_->refused(item.event);
             return true;
         }
         const IndexHere here = index_at(offset);
@@ -1209,10 +1729,10 @@ class Scan {
         const IndexState state = file_->index_state;
         const Bytes front = window_.up_to(offset, index_head);
         if (state == IndexState::present) return IndexHere::no;
-        const bool fills = begins_index(front, offset, length);
-        const bool may_be_torn = may_begin_torn_index(front, length - offset);
+        const bool fills = begins_index(file_->layout, front, offset, length);
+        const bool may_be_torn = may_begin_torn_index(file_->layout, front, length - offset);
         if (state == IndexState::damaged && (offset == file_->index_offset || fills)) return IndexHere::ends;
-        if (!front.starts_with(index_magic)) return IndexHere::no;
+        if (!front.starts_with(file_->layout.index_magic())) return IndexHere::no;
         if (state == IndexState::absent && (unbroken_ ? is_torn_index(offset) : may_be_torn))
             return IndexHere::ends;
         return IndexHere::wrong;
@@ -1222,8 +1742,8 @@ class Scan {
     /// with zeros in place of the index's content.
     bool is_torn_index(std::uint64_t offset) {
         const std::uint64_t length = file_->storage.length();
-        if (entries_.size() > max_records || length - offset > index_size(entries_.size())) return false;
-        const std::vector<std::uint8_t> index = encode_index(entries_, offset, file_->tag);
+        if (entries_.size() > max_records || length - offset > block_size(file_->layout, entries_.size())) return false;
+        const std::vector<std::uint8_t> index = encode_block(entries_, offset, file_->layout);
         const Bytes found = window_.up_to(offset, length - offset);
         std::uint64_t same = 0;
         while (same < found.size && found.data[same] == index[same]) ++same;
@@ -1249,28 +1769,15 @@ class Scan {
         const std::uint64_t end = file_->records_end();
         Event event;
         for (std::uint64_t at = start; at < end;) {
-            at = next_magic(at, end);
+            at = file_->next_magic(window_, at, end);
             if (at >= end) return std::nullopt;
             const Bytes front = window_.up_to(at, index_head);
             if (front.size < alignment) return std::nullopt;
-            if (begins_index(front, at, file_->storage.length()) || !file_->head(window_, at, end, event))
+            if (begins_index(file_->layout, front, at, file_->storage.length()) || !file_->head(window_, at, end, event))
                 return at;
             at += alignment;
         }
         return std::nullopt;
-    }
-
-    /// Returns the next offset with a magic number, or with fewer than 8 bytes behind it.
-    std::uint64_t next_magic(std::uint64_t at, std::uint64_t end) {
-        while (at < end) {
-            const Bytes piece = window_.some(at, end - at);
-            if (piece.size < alignment) return at;
-            for (std::uint64_t i = 0; i + alignment <= piece.size; i += alignment, at += alignment) {
-                const Bytes here{piece.data + i, alignment};
-                if (here.starts_with(record_magic) || here.starts_with(index_magic)) return at;
-            }
-        }
-        return at;
     }
 
     std::shared_ptr<const Opened> file_;
@@ -1279,8 +1786,9 @@ class Scan {
     std::optional<std::uint64_t> next_;
     /// The index entries of the records so far, if the file has no intact index.
     std::vector<IndexEntry> entries_;
-    /// True if no damage was found so far, so that `entries_` has every record.
-    bool unbroken_ = true;
+    /// True if no damage was found so far and the header is known, so that `entries_` and the
+    /// header determine the closing block.
+    bool unbroken_;
 };
 
 }  // namespace detail
@@ -1351,6 +1859,8 @@ class EventFile {
 
     const std::string& path() const noexcept { return file_->path; }
     const Header& header() const noexcept { return file_->header; }
+    /// Returns how the header was recovered; nothing if it is not damaged.
+    std::optional<Recovery> recovery() const noexcept { return file_->recovery; }
     /// Returns the size that the file had when it was opened, in bytes.
     std::uint64_t size() const noexcept { return file_->storage.length(); }
     IndexState index_state() const noexcept { return file_->index_state; }
@@ -1738,7 +2248,7 @@ struct Listed {
 struct IncompleteEvent {
     std::uint64_t event = 0;
     std::uint64_t epoch = 0;
-    std::vector<std::uint16_t> missing;
+    std::vector<MissingSource> missing;
 };
 /// A range of event ids that no file has.
 struct Gap {
@@ -1873,7 +2383,7 @@ struct RunReport {
             std::string text = "incomplete: event " + to_string(event.event) + ", missing source";
             text += event.missing.size() > 1 ? "s" : "";
             for (std::size_t i = 0; i < event.missing.size(); ++i)
-                text += (i == 0 ? " " : ", ") + to_string(event.missing[i]);
+                text += (i == 0 ? " " : ", ") + to_string(event.missing[i].source);
             return text;
         }) + list(gaps, [](const Gap& gap) {
             const std::string first = to_string(gap.first), last = to_string(gap.last);
