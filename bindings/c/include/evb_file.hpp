@@ -121,7 +121,7 @@ enum class Kind {
     too_large,
     /// An index entry does not point to the record of its event: the writing program is at fault.
     wrong_index,
-    /// The event belongs to another run than the files before it (only from `Run`).
+    /// The event, or a file, belongs to another run (only from `Run` and `verify`).
     foreign,
 };
 
@@ -426,6 +426,29 @@ struct Options {
     /// it back.) If a mapped file becomes shorter, or its disk fails, the system stops the program
     /// with the signal SIGBUS; without a map, the reader returns a finding.
     bool map = true;
+};
+
+/// A range of epochs, both ends included.
+struct EpochRange {
+    std::uint64_t first = 0;
+    std::uint64_t last = ~std::uint64_t{0};
+
+    bool contains(std::uint64_t epoch) const noexcept { return first <= epoch && epoch <= last; }
+};
+
+/// The choice of one run among those of several files.
+struct Selection {
+    /// The number of the run, or at least the first 4 hexadecimal digits of its id; nothing if the
+    /// files are of one run only.
+    std::optional<std::string> run;
+    /// True if all files with one run number and without a known run id are of one run.
+    bool same_run = false;
+    /// The epochs of the records to read, from all files with one run number and without a known
+    /// run id; nothing for all.
+    std::optional<EpochRange> epochs;
+
+    /// Returns true if a record of that epoch is read.
+    bool takes(std::uint64_t epoch) const noexcept { return !epochs || epochs->contains(epoch); }
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -797,6 +820,15 @@ struct HeaderFlaw {
 
     explicit operator bool() const noexcept { return !text.empty(); }
 };
+
+/// Returns the finding about a header that was recovered.
+inline Finding header_finding_of(const std::string& path, Recovery recovery) {
+    Finding finding;
+    finding.kind = Kind::header;
+    finding.path = path;
+    finding.text = path + ": " + in_words(recovery);
+    return finding;
+}
 
 inline const char* const short_header = "it ends inside its header, so it holds no event";
 inline const char* const wrong_header = "its header is damaged (checksum)";
@@ -1329,11 +1361,13 @@ struct Opened {
     std::uint64_t index_offset = 0;
     std::uint64_t index_records = 0;
 
-    /// Opens a file, reads or recovers its header, and verifies the checksum of its index.
-    Opened(std::string at, const Options& how) : path(std::move(at)), options(how) {
+    /// Opens a file, reads or recovers its header, and verifies the checksum of its index, unless
+    /// only the header is needed.
+    Opened(std::string at, const Options& how, bool header_only = false) : path(std::move(at)), options(how) {
         if (const int error = storage.open(path); error != 0) throw Error(file_finding("open", path, error));
         try {
             read_header();
+            if (header_only) return;
             find_index();
         } catch (const ReadFailure& failure) {
             throw Error(file_finding("read", path, failure.error));
@@ -1857,6 +1891,10 @@ class EventFile {
         : file_(std::make_shared<const detail::Opened>(path, options)),
           window_(std::make_shared<detail::Window>(file_->storage)) {}
 
+    /// Shares a file that this header has opened.
+    explicit EventFile(std::shared_ptr<const detail::Opened> file)
+        : file_(std::move(file)), window_(std::make_shared<detail::Window>(file_->storage)) {}
+
     const std::string& path() const noexcept { return file_->path; }
     const Header& header() const noexcept { return file_->header; }
     /// Returns how the header was recovered; nothing if it is not damaged.
@@ -1998,6 +2036,234 @@ inline std::vector<std::string> distinct_files(const std::vector<std::string>& p
 }  // namespace detail
 
 // ---------------------------------------------------------------------------------------------
+// Which files are of one run
+// ---------------------------------------------------------------------------------------------
+
+/// A run found in files.
+struct FoundRun {
+    std::uint32_t number = 0;
+    /// The identity of the run. If all headers were recovered from records, its first 8 digits.
+    RunId id;
+    /// The lowest epoch in the headers of the files.
+    std::uint64_t epoch = 0;
+    /// The begin of the run in nanoseconds since 1970 (UTC); 0: unknown.
+    std::uint64_t begun_unix_ns = 0;
+    std::vector<std::string> files;
+
+    /// Returns number, id, begin and number of files in words.
+    std::string text() const;
+};
+
+/// Returns a time in nanoseconds since 1970 (UTC) in words, such as
+/// "2026-05-04T10:11:12.000000345Z".
+inline std::string utc_in_words(std::uint64_t unix_ns) {
+    const std::uint64_t seconds = unix_ns / 1000000000, nanos = unix_ns % 1000000000;
+    // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `civil_from_days`.
+    const std::uint64_t days = seconds / 86400 + 719468, era = days / 146097, in_era = days % 146097;
+    const std::uint64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    const std::uint64_t day = in_era - (365 * year + year / 4 - year / 100), of_march = (5 * day + 2) / 153;
+    const std::uint64_t month = of_march < 10 ? of_march + 3 : of_march - 9;
+    char text[80];
+    std::snprintf(text, sizeof text, "%04llu-%02llu-%02lluT%02llu:%02llu:%02llu.%09lluZ",
+                  static_cast<unsigned long long>(era * 400 + year + (month <= 2 ? 1 : 0)),
+                  static_cast<unsigned long long>(month),
+                  static_cast<unsigned long long>(day - (153 * of_march + 2) / 5 + 1),
+                  static_cast<unsigned long long>(seconds / 3600 % 24),
+                  static_cast<unsigned long long>(seconds / 60 % 60),
+                  static_cast<unsigned long long>(seconds % 60), static_cast<unsigned long long>(nanos));
+    return text;
+}
+
+inline std::string FoundRun::text() const {
+    std::string words = "run " + std::to_string(number) + " (";
+    words += id.known() ? id.short_text() + ", " : "id unknown, epoch " + std::to_string(epoch) + ", ";
+    if (begun_unix_ns != 0) words += "begun " + utc_in_words(begun_unix_ns) + ", ";
+    return words + std::to_string(files.size()) + (files.size() == 1 ? " file)" : " files)");
+}
+
+namespace detail {
+
+/// A file, and what its header says of the run.
+struct Member {
+    std::string path;
+    Header header;
+    /// True if only the first digits of the run id are known.
+    bool has_digits_only = false;
+    /// The file, if it is standard input, which cannot be opened again.
+    std::shared_ptr<const Opened> opened;
+};
+
+/// Opens a file of a run again.
+inline std::shared_ptr<const Opened> open_again(const Member& member, const Options& options) {
+    return member.opened ? member.opened : std::make_shared<const Opened>(member.path, options);
+}
+
+/// Returns the error about runs with this text.
+inline Error runs_error(std::string text) {
+    Finding finding;
+    finding.kind = Kind::foreign;
+    finding.text = std::move(text);
+    return Error(finding);
+}
+
+/// Divides files without a run id into runs: into groups that have no epoch in common (FILE-61).
+inline std::vector<std::vector<Member>> linked(std::vector<Member> members, const Options& options) {
+    struct Linked {
+        std::vector<Member> members;
+        std::set<std::uint64_t> epochs;
+    };
+    std::map<std::uint64_t, std::vector<Member>> by_epoch;
+    for (Member& member : members) {
+        const std::uint64_t epoch = member.header.epoch;
+        by_epoch[epoch].push_back(std::move(member));
+    }
+    std::vector<Linked> runs;
+    for (auto& [epoch, same] : by_epoch) {
+        Linked one{std::move(same), {epoch}};
+        for (const Member& member : by_epoch.size() > 1 ? one.members : std::vector<Member>{}) {
+            try {
+                EventFile file(open_again(member, options));
+                constexpr std::uint64_t piece = 4096;
+                for (std::uint64_t place = 0, count = file.index_size(); place < count; place += piece)
+                    for (const IndexEntry& entry : file.index_entries(place, piece)) one.epochs.insert(entry.epoch);
+            } catch (const Error&) {
+                // What cannot be read links no files.
+            }
+        }
+        std::vector<Linked> others;
+        for (Linked& other : runs) {
+            const bool is_linked = std::any_of(other.epochs.begin(), other.epochs.end(),
+                                               [&](std::uint64_t number) { return one.epochs.count(number) > 0; });
+            if (!is_linked) {
+                others.push_back(std::move(other));
+                continue;
+            }
+            std::move(other.members.begin(), other.members.end(), std::back_inserter(one.members));
+            one.epochs.insert(other.epochs.begin(), other.epochs.end());
+        }
+        others.push_back(std::move(one));
+        runs = std::move(others);
+    }
+    std::vector<std::vector<Member>> groups;
+    for (Linked& run : runs) groups.push_back(std::move(run.members));
+    return groups;
+}
+
+/// Divides the files with one run number into runs (FILE-60, FILE-61).
+inline std::vector<std::vector<Member>> groups_of(std::vector<Member> members, const Selection& selection,
+                                                  const Options& options) {
+    std::map<std::array<std::uint8_t, 16>, std::vector<Member>> known;
+    std::vector<Member> digits, unknown;
+    for (Member& member : members) {
+        if (!member.header.run_id.known()) unknown.push_back(std::move(member));
+        else if (member.has_digits_only) digits.push_back(std::move(member));
+        else known[member.header.run_id.bytes].push_back(std::move(member));
+    }
+    for (Member& member : digits) {
+        auto id = member.header.run_id.bytes;
+        const auto fits = [&](const auto& one) { return std::equal(id.begin(), id.begin() + 4, one.first.begin()); };
+        if (std::count_if(known.begin(), known.end(), fits) == 1) id = std::find_if(known.begin(), known.end(), fits)->first;
+        known[id].push_back(std::move(member));
+    }
+    std::vector<std::vector<Member>> groups;
+    for (auto& [id, same] : known) groups.push_back(std::move(same));
+    if (!selection.same_run && !selection.epochs) {
+        for (auto& group : linked(std::move(unknown), options)) groups.push_back(std::move(group));
+    } else if (!unknown.empty()) {
+        groups.push_back(std::move(unknown));
+    }
+    return groups;
+}
+
+/// The runs of several files, and the files that cannot be opened.
+struct Runs {
+    /// The runs in the order of number, begin, epoch and id, with the members of each.
+    std::vector<std::pair<FoundRun, std::vector<Member>>> found;
+    std::vector<Finding> unreadable;
+
+    Runs(const std::vector<std::string>& paths, const Selection& selection, const Options& options) {
+        std::map<std::uint32_t, std::vector<Member>> numbers;
+        for (const std::string& path : paths) {
+            try {
+                const bool is_file = path != "-";
+                auto file = std::make_shared<const Opened>(path, options, is_file);
+                const bool digits = file->recovery == Recovery::records && file->header.run_id.known();
+                Member member{path, file->header, digits, is_file ? nullptr : file};
+                numbers[file->header.run].push_back(std::move(member));
+            } catch (const Error& error) {
+                unreadable.push_back(error.finding());
+            }
+        }
+        for (auto& [number, members] : numbers)
+            for (auto& group : groups_of(std::move(members), selection, options)) {
+                FoundRun run = describe(group);
+                found.emplace_back(std::move(run), std::move(group));
+            }
+        const auto key = [](const FoundRun& run) { return std::tie(run.number, run.begun_unix_ns, run.epoch, run.id.bytes); };
+        std::stable_sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
+    }
+
+    /// Leaves the chosen run alone. Throws `Error` if no run, or several, are the chosen one.
+    void choose(const Selection& selection) {
+        if (!selection.run) return;
+        std::string digits = *selection.run;
+        for (char& digit : digits)
+            if (digit >= 'A' && digit <= 'F') digit = static_cast<char>(digit - 'A' + 'a');
+        const bool is_hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+        const bool is_number = !digits.empty() && digits.size() < 11 &&
+                               digits.find_first_not_of("0123456789") == std::string::npos &&
+                               std::stoull(digits) <= 0xffffffff;
+        const bool is_id = is_hex && digits.size() >= 4 && digits.size() <= 32;
+        if (!is_number && !is_id)
+            throw runs_error("give a run number, or at least the first 4 of the hexadecimal digits of a run id");
+        const auto is_other = [&](const auto& one) {
+            const FoundRun& run = one.first;
+            const bool by_id = is_id && run.id.known() && run.id.text().compare(0, digits.size(), digits) == 0;
+            return !by_id && !(is_number && std::stoull(digits) == run.number);
+        };
+        if (!found.empty() && std::all_of(found.begin(), found.end(), is_other))
+            throw runs_error("no file is of run " + digits + ": there is " + list());
+        found.erase(std::remove_if(found.begin(), found.end(), is_other), found.end());
+        if (found.size() > 1) throw runs_error(several());
+    }
+
+    /// Returns the reason why these runs are not read as one.
+    std::string several() const {
+        std::map<std::uint32_t, int> unknown;
+        for (const auto& one : found)
+            if (!one.first.id.known()) ++unknown[one.first.number];
+        const bool twins = std::any_of(unknown.begin(), unknown.end(), [](const auto& one) { return one.second > 1; });
+        return "the files are of " + std::to_string(found.size()) + " runs: " + list() +
+               (twins ? "; choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
+                      : "; choose one with `--run`");
+    }
+
+  private:
+    std::string list() const {
+        std::string text;
+        for (const auto& one : found) text += (text.empty() ? "" : ", ") + one.first.text();
+        return text;
+    }
+
+    static FoundRun describe(const std::vector<Member>& members) {
+        FoundRun run;
+        const auto is_whole = [](const Member& member) { return !member.has_digits_only; };
+        const auto whole = std::find_if(members.begin(), members.end(), is_whole);
+        run.number = members.front().header.run;
+        run.id = (whole != members.end() ? *whole : members.front()).header.run_id;
+        run.epoch = members.front().header.epoch;
+        for (const Member& member : members) {
+            run.epoch = std::min(run.epoch, member.header.epoch);
+            run.begun_unix_ns = std::max(run.begun_unix_ns, member.header.begun_unix_ns);
+            run.files.push_back(member.path);
+        }
+        return run;
+    }
+};
+
+}  // namespace detail
+
+// ---------------------------------------------------------------------------------------------
 // A run: all files in the order of event ids
 // ---------------------------------------------------------------------------------------------
 
@@ -2008,10 +2274,13 @@ class RunInput {
   public:
     /// Opens the file and reads its first index entries. A file without an intact index is scanned,
     /// and what is wrong with it goes into `findings`.
-    RunInput(const std::string& path, const Options& options, std::vector<Finding>& findings)
-        : path_(path), options_(options) {
+    RunInput(const Member& member, const Options& options, std::vector<Finding>& findings)
+        : path_(member.path), options_(options) {
+        if (member.opened) file_.emplace(member.opened);
         EventFile& file = open();
         header_ = file.header();
+        if (const auto recovery = file.recovery())
+            findings.push_back(header_finding_of(path_, *recovery));
         if (file.index_state() != IndexState::present) {
             Events heads = file.events(Read::heads);
             for (const Item& item : heads)
@@ -2082,47 +2351,62 @@ class Run {
   public:
     /// Opens the files at `path`: a directory, one file, or "-" for standard input.
     ///
-    /// Throws `Error` if there is no event file, a file cannot be read, or the files are of several
-    /// runs.
-    explicit Run(const std::string& path, const Options& options = {})
-        : Run(std::vector<std::string>{path}, options) {}
+    /// Throws `Error` if there is no event file, a file cannot be read, or the selection leaves
+    /// files of several runs, or of none.
+    explicit Run(const std::string& path, const Options& options = {}, const Selection& selection = {})
+        : Run(std::vector<std::string>{path}, options, selection) {}
 
     /// Opens the files at several paths. A file that is named twice is read once.
-    explicit Run(const std::vector<std::string>& paths, const Options& options = {}) {
-        std::optional<Finding> short_file;
-        std::set<std::uint16_t> sources;
-        for (const std::string& path : detail::distinct_files(paths)) {
-            try {
-                inputs_.emplace_back(path, options, findings_);
-            } catch (const Error& error) {
-                // The writer was killed just after it had created the file, which holds no event.
-                const Finding& finding = error.finding();
-                if (finding.kind != Kind::header || !is_short(finding)) throw;
-                findings_.push_back(finding);
-                if (!short_file) short_file = finding;
-                continue;
-            }
-            const Header& header = inputs_.back().header();
-            if (inputs_.size() == 1) number_ = header.run;
-            if (header.run != number_) throw Error(other_run(path, header.run));
-            sources.insert(header.sources.begin(), header.sources.end());
+    explicit Run(const std::vector<std::string>& paths, const Options& options = {}, Selection selection = {})
+        : selection_(std::move(selection)) {
+        detail::Runs runs(detail::distinct_files(paths), selection_, options);
+        for (const Finding& finding : runs.unreadable) {
+            // The writer was killed just after it had created the file, which holds no event.
+            if (finding.kind != Kind::header || !is_short(finding)) throw Error(finding);
+            findings_.push_back(finding);
         }
-        if (inputs_.empty() && short_file) throw Error(*short_file);
+        runs.choose(selection_);
+        if (runs.found.size() > 1) throw detail::runs_error(runs.several());
+        if (runs.found.empty()) throw Error(findings_.front());
+        std::set<std::uint16_t> sources;
+        const auto& [run, members] = runs.found.front();
+        found_ = run;
+        for (const detail::Member& member : members) {
+            inputs_.emplace_back(member, options, findings_);
+            const Header& header = inputs_.back().header();
+            sources.insert(header.sources.begin(), header.sources.end());
+            source_names_.insert(header.source_names.begin(), header.source_names.end());
+            builder_names_.insert(header.builder_names.begin(), header.builder_names.end());
+            if (kind_.empty()) kind_ = header.kind;
+            if (comment_.empty()) comment_ = header.comment;
+        }
         sources_.assign(sources.begin(), sources.end());
         for (std::size_t place = 0; place < inputs_.size(); ++place) enqueue(place);
     }
 
     /// Returns the run number.
-    std::uint32_t number() const noexcept { return number_; }
+    std::uint32_t number() const noexcept { return found_.number; }
+    /// Returns the identity of the run.
+    const RunId& id() const noexcept { return found_.id; }
+    /// Returns the begin of the run in nanoseconds since 1970 (UTC); 0: unknown.
+    std::uint64_t begun_unix_ns() const noexcept { return found_.begun_unix_ns; }
+    /// Returns the kind of the run, and the comment on it, UTF-8.
+    const std::string& kind() const noexcept { return kind_; }
+    const std::string& comment() const noexcept { return comment_; }
+    /// Returns the names of sources and builders that have one, UTF-8.
+    const std::map<std::uint16_t, std::string>& source_names() const noexcept { return source_names_; }
+    const std::map<std::uint16_t, std::string>& builder_names() const noexcept { return builder_names_; }
     /// Returns the sources of the run, sorted.
     const std::vector<std::uint16_t>& sources() const noexcept { return sources_; }
-    /// Returns the findings made when the run was opened: damage in files without an intact index,
-    /// whose events are therefore not known.
+    /// Returns the findings made when the run was opened: recovered headers, and damage in files
+    /// without an intact index, whose events are therefore not known.
     const std::vector<Finding>& findings() const noexcept { return findings_; }
     /// Returns the number of copies left out so far because the event was built again later.
     std::uint64_t superseded() const noexcept { return superseded_; }
     /// Returns the number of copies left out so far because of another copy in the same epoch.
     std::uint64_t duplicates() const noexcept { return duplicates_; }
+    /// Returns the number of copies left out so far because of the selection of epochs.
+    std::uint64_t other_epochs() const noexcept { return other_epochs_; }
 
     /// Returns the next event or finding, valid until the next call; null after the last.
     const Item* next() {
@@ -2131,6 +2415,11 @@ class Run {
             const Next next = queue_.top();
             queue_.pop();
             current_ = next.input;
+            if (!selection_.takes(next.epoch)) {
+                ++other_epochs_;
+                if (!advance()) return &item_;
+                continue;
+            }
             if (!last_ || last_->event != next.event) {
                 read(next);
                 return &item_;
@@ -2163,15 +2452,6 @@ class Run {
         return finding.text == detail::header_finding(finding.path, detail::short_header).text;
     }
 
-    Finding other_run(const std::string& path, std::uint32_t run) const {
-        Finding finding;
-        finding.kind = Kind::foreign;
-        finding.path = path;
-        finding.text = path + " is of run " + std::to_string(run) + ", but the files before it are of run " +
-                       std::to_string(number_) + "; merge one run at a time";
-        return finding;
-    }
-
     void enqueue(std::size_t place) {
         if (const IndexEntry* entry = inputs_[place].next()) queue_.push({entry->event, entry->epoch, place});
     }
@@ -2198,7 +2478,8 @@ class Run {
             item_.finding = error.finding();
         }
         if (!item_) return;
-        if (item_.event.run == number_) {
+        const std::string foreign = other_run(item_.event);
+        if (foreign.empty()) {
             last_ = next;
             return;
         }
@@ -2209,12 +2490,31 @@ class Run {
         finding.length = item_.event.length;
         finding.event = item_.event.id;
         finding.text = finding.path + " at byte " + std::to_string(finding.offset) + ": event " +
-                       std::to_string(item_.event.id) + ": the event is of run " +
-                       std::to_string(item_.event.run) + ", but the file is of run " + std::to_string(number_);
+                       std::to_string(item_.event.id) + ": " + foreign;
         item_.finding = std::move(finding);
     }
 
-    std::uint32_t number_ = 0;
+    /// Returns the reason why an event is not of this run; nothing if it is. An unknown id, or one
+    /// of which only the first digits are known, agrees with every one that it does not contradict.
+    std::string other_run(const Event& event) const {
+        if (event.run != found_.number)
+            return "the event is of run " + std::to_string(event.run) + ", but the file is of run " +
+                   std::to_string(found_.number);
+        const RunId &id = event.run_id, &own = found_.id;
+        const auto from = [](const RunId& one) { return one.bytes.begin() + 4; };
+        const bool digits_only = std::all_of(from(id), id.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+        const bool agrees = digits_only ? std::equal(id.bytes.begin(), from(id), own.bytes.begin()) : id == own;
+        if (agrees || !id.known() || !own.known()) return "";
+        return "the event is of the run with the id " + id.text() + ", but the file is of the run with the id " +
+               own.text();
+    }
+
+    Selection selection_;
+    FoundRun found_;
+    std::string kind_;
+    std::string comment_;
+    std::map<std::uint16_t, std::string> source_names_;
+    std::map<std::uint16_t, std::string> builder_names_;
     std::vector<std::uint16_t> sources_;
     std::vector<Finding> findings_;
     std::vector<detail::RunInput> inputs_;
@@ -2224,6 +2524,7 @@ class Run {
     std::optional<std::size_t> current_;
     std::uint64_t superseded_ = 0;
     std::uint64_t duplicates_ = 0;
+    std::uint64_t other_epochs_ = 0;
     Item item_;
 };
 
@@ -2250,6 +2551,12 @@ struct IncompleteEvent {
     std::uint64_t epoch = 0;
     std::vector<MissingSource> missing;
 };
+/// The number of events without a source, for one cause.
+struct WithoutSource {
+    std::uint16_t source = 0;
+    Cause cause = Cause::unknown;
+    std::uint64_t events = 0;
+};
 /// A range of event ids that no file has.
 struct Gap {
     std::uint64_t first = 0;
@@ -2266,7 +2573,7 @@ struct Superseded {
     std::uint64_t epoch = 0;
     std::uint64_t by = 0;
 };
-/// Damaged bytes in a file; the offset is 0 for an index.
+/// Damaged bytes in a file; the offset is 0 for an index and for a header.
 struct Damage {
     std::string path;
     std::uint64_t offset = 0;
@@ -2293,6 +2600,16 @@ struct Foreign {
 /// The result of verifying one run.
 struct RunReport {
     std::uint32_t run = 0;
+    /// The identity of the run.
+    RunId run_id;
+    /// The begin of the run in nanoseconds since 1970 (UTC); 0: unknown.
+    std::uint64_t begun_unix_ns = 0;
+    /// The kind of the run and the comment on it, UTF-8.
+    std::string kind;
+    std::string comment;
+    /// The names of sources and builders that have one, UTF-8.
+    std::map<std::uint16_t, std::string> source_names;
+    std::map<std::uint16_t, std::string> builder_names;
     std::uint64_t files = 0;
     /// The total size of the files, in bytes.
     std::uint64_t size = 0;
@@ -2301,8 +2618,15 @@ struct RunReport {
     /// The number of different events.
     std::uint64_t events = 0;
     std::optional<std::uint64_t> expected;
+    /// The number of events that have a fragment of every source that owes them one.
     std::uint64_t complete = 0;
+    /// Of the complete events, those without a source that does not owe them a fragment, by source
+    /// and cause.
+    std::vector<WithoutSource> complete_without;
     Listed<IncompleteEvent> incomplete;
+    /// The incomplete events by missing source and cause. An event without several sources counts
+    /// for each of them.
+    std::vector<WithoutSource> incomplete_without;
     std::uint64_t highest = 0;
     /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers
     /// leave such gaps too, so a gap alone is no defect.
@@ -2310,6 +2634,8 @@ struct RunReport {
     Listed<Gap> gaps;
     Listed<Duplicate> duplicates;
     Listed<Superseded> superseded;
+    /// Records that are not verified because of the selection of epochs.
+    std::uint64_t other_epochs = 0;
     Listed<Damage> damaged;
     Listed<TornTail> torn_tails;
     Listed<Foreign> foreign;
@@ -2351,13 +2677,52 @@ struct RunReport {
         else if (torn > 0 && expected == events) tails = "  and no event is missing";
         else if (torn > 0 && again == 0) tails = "  perhaps of events that are lost";
         else if (torn > 0) tails = "  of these, " + to_string(again) + " of events that have a whole record";
-        return "run " + to_string(run) + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") +
-               in_words(size) + ", of which " + in_words(payload) + " payload\n" + row("events", events, wanted) +
-               row("complete", complete) + row("incomplete", incomplete.total) +
+        std::string head = "run " + to_string(run);
+        if (run_id.known()) head += " (" + run_id.short_text() + ")";
+        if (begun_unix_ns != 0) head += ", begun " + utc_in_words(begun_unix_ns);
+        const std::string of_these = complete_without.empty() ? "" : "  of these " + sentence(complete_without);
+        const auto known = [](const WithoutSource& one) { return one.cause != Cause::unknown; };
+        const bool has_cause = std::any_of(incomplete_without.begin(), incomplete_without.end(), known);
+        return head + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") + in_words(size) +
+               ", of which " + in_words(payload) + " payload\n" + description() + row("events", events, wanted) +
+               row("complete", complete, of_these) +
+               row("incomplete", incomplete.total, has_cause ? "  " + sentence(incomplete_without) : "") +
                row("event ids in no file", absent, gap) + row("superseded copies", superseded.total) +
                row("duplicates", duplicates.total) + row("CRC errors", damaged.total) +
                row("torn tails", torn, tails) + row("foreign", foreign.total) +
-               row("files without index", without_index.total);
+               row("files without index", without_index.total) +
+               (other_epochs > 0 ? row("of other epochs", other_epochs) : "");
+    }
+
+    /// Returns kind, comment and names of the run, if they are known.
+    std::string description() const {
+        std::string text;
+        if (!kind.empty()) text += "  kind: " + kind + "\n";
+        if (!comment.empty()) text += "  comment: " + comment + "\n";
+        for (const auto& [id, name] : source_names) text += "  source " + std::to_string(id) + ": " + name + "\n";
+        for (const auto& [id, name] : builder_names) text += "  builder " + std::to_string(id) + ": " + name + "\n";
+        return text;
+    }
+
+    static std::string sentence(const std::vector<WithoutSource>& without) {
+        std::string text;
+        for (const WithoutSource& one : without)
+            text += (text.empty() ? "" : ", ") + std::to_string(one.events) + " without source " +
+                    std::to_string(one.source) + " (" + file::in_words(one.cause) + ")";
+        return text;
+    }
+
+    /// Names the missing sources of an event, with their causes if these are known.
+    static std::string named(const std::vector<MissingSource>& missing) {
+        const auto known = [](const MissingSource& one) { return one.cause != Cause::unknown; };
+        const bool has_cause = std::any_of(missing.begin(), missing.end(), known);
+        std::string list;
+        for (const MissingSource& one : missing) {
+            list += (list.empty() ? "" : ", ") + std::string(has_cause ? "source " : "") + std::to_string(one.source);
+            if (has_cause) list += " (" + file::in_words(one.cause) + ")";
+        }
+        if (has_cause) return "missing: " + list;
+        return (missing.size() == 1 ? "missing source " : "missing sources ") + list;
     }
 
     static std::string row(const std::string& what, std::uint64_t count, const std::string& note = "") {
@@ -2380,11 +2745,7 @@ struct RunReport {
         using detail::in_words;
         using std::to_string;
         return list(incomplete, [](const IncompleteEvent& event) {
-            std::string text = "incomplete: event " + to_string(event.event) + ", missing source";
-            text += event.missing.size() > 1 ? "s" : "";
-            for (std::size_t i = 0; i < event.missing.size(); ++i)
-                text += (i == 0 ? " " : ", ") + to_string(event.missing[i].source);
-            return text;
+            return "incomplete: event " + to_string(event.event) + ", " + named(event.missing);
         }) + list(gaps, [](const Gap& gap) {
             const std::string first = to_string(gap.first), last = to_string(gap.last);
             return "in no file: event" + (first == last ? " " + first : "s " + first + " to " + last);
@@ -2410,18 +2771,25 @@ struct RunReport {
 /// The result of a verification, with a report for each run.
 struct Report {
     std::vector<RunReport> runs;
+    /// Runs that share their number with others: a defect. Each entry has the runs of one number.
+    std::vector<std::vector<FoundRun>> shared_numbers;
     /// Files that could not be opened, or not read to their end.
     std::vector<Finding> unreadable;
 
     bool clean() const noexcept {
         const auto is_clean = [](const RunReport& run) { return run.clean(); };
-        return unreadable.empty() && std::all_of(runs.begin(), runs.end(), is_clean);
+        return unreadable.empty() && shared_numbers.empty() && std::all_of(runs.begin(), runs.end(), is_clean);
     }
 
     /// Returns the report in the words of `evbd verify`.
     std::string text() const {
         std::string text;
         for (const RunReport& run : runs) text += run.text();
+        for (const auto& shared : shared_numbers) {
+            std::string list;
+            for (const FoundRun& run : shared) list += (list.empty() ? "" : ", ") + run.text();
+            text += "several runs have the number " + std::to_string(shared.front().number) + ": " + list + "\n";
+        }
         for (const Finding& finding : unreadable) text += "unreadable: " + finding.text + "\n";
         return text + (clean() ? "clean\n" : "NOT CLEAN\n");
     }
@@ -2429,8 +2797,8 @@ struct Report {
 
 /// Facts that are known from elsewhere and with which the files must agree.
 struct VerifyOptions {
-    /// The run to which all files must belong; without it, each run is verified separately.
-    std::optional<std::uint32_t> run;
+    /// The run to verify; if none is chosen, each run is verified separately.
+    Selection selection;
     /// The number of events that each run must have.
     std::optional<std::uint64_t> expected;
 };
@@ -2441,14 +2809,20 @@ namespace detail {
 class Tally {
   public:
     void add(const Event& event) {
-        copies_.push_back({event.id, event.epoch, event.complete()});
-        if (!event.complete() && incomplete_.size() < Listed<IncompleteEvent>::limit)
-            incomplete_.push_back({event.id, event.epoch, event.missing});
+        std::uint32_t lists = 0;
+        if (!event.whole()) {
+            const auto next = static_cast<std::uint32_t>(lists_.size());
+            const auto [at, is_new] = places_.try_emplace({flat(event.missing), flat(event.absent)}, next);
+            if (is_new) lists_.push_back({event.missing, event.absent});
+            lists = at->second;
+        }
+        copies_.push_back({event.id, event.epoch, lists, event.complete()});
     }
 
     /// Fills in the parts of the report that need the records of all files of the run.
     void finish(RunReport& report) {
         std::sort(copies_.begin(), copies_.end());
+        counts_.assign(lists_.size(), 0);
         for (std::size_t begin = 0; begin < copies_.size();) {
             std::size_t end = begin + 1;
             while (end < copies_.size() && copies_[end].event == copies_[begin].event) ++end;
@@ -2459,7 +2833,8 @@ class Tally {
             const auto at = tail.event ? first_copy(*tail.event) : copies_.end();
             tail.elsewhere = at != copies_.end() && at->event == *tail.event;
         }
-        list_incomplete(report);
+        report.incomplete_without = without(&Lists::missing);
+        report.complete_without = without(&Lists::absent);
     }
 
   private:
@@ -2467,6 +2842,8 @@ class Tally {
     struct Copy {
         std::uint64_t event;
         std::uint64_t epoch;
+        /// The place of the copy's lists in `lists_`.
+        std::uint32_t lists;
         bool complete;
 
         /// Sorts by event; the copy that counts comes before the others.
@@ -2476,15 +2853,33 @@ class Tally {
         }
     };
 
+    /// The missing and absent sources of an event.
+    struct Lists {
+        std::vector<MissingSource> missing;
+        std::vector<MissingSource> absent;
+    };
+
+    using Flat = std::vector<std::uint32_t>;
+
+    /// Returns a list in a form that can be compared.
+    static Flat flat(const std::vector<MissingSource>& sources) {
+        Flat numbers;
+        for (const MissingSource& one : sources)
+            numbers.push_back(std::uint32_t{one.source} << 8 | static_cast<std::uint32_t>(one.cause));
+        return numbers;
+    }
+
     std::vector<Copy>::const_iterator first_copy(std::uint64_t event) const {
         const auto before = [](const Copy& copy, std::uint64_t id) { return copy.event < id; };
         return std::lower_bound(copies_.begin(), copies_.end(), event, before);
     }
 
-    void count(std::size_t begin, std::size_t end, RunReport& report) const {
+    void count(std::size_t begin, std::size_t end, RunReport& report) {
         const Copy& counted = copies_[begin];
         ++report.events;
-        ++(counted.complete ? report.complete : report.incomplete.total);
+        ++counts_[counted.lists];
+        if (counted.complete) ++report.complete;
+        else report.incomplete.add({counted.event, counted.epoch, lists_[counted.lists].missing});
         if (counted.event > report.highest + 1) {
             report.absent += counted.event - report.highest - 1;
             report.gaps.add({report.highest + 1, counted.event - 1});
@@ -2496,22 +2891,33 @@ class Tally {
         }
     }
 
-    void list_incomplete(RunReport& report) {
-        const auto key = [](const IncompleteEvent& copy) { return std::make_pair(copy.event, copy.epoch); };
-        std::stable_sort(incomplete_.begin(), incomplete_.end(),
-                         [&](const auto& a, const auto& b) { return key(a) < key(b); });
-        const auto repeated = std::unique(incomplete_.begin(), incomplete_.end(),
-                                          [&](const auto& a, const auto& b) { return key(a) == key(b); });
-        incomplete_.erase(repeated, incomplete_.end());
-        for (IncompleteEvent& copy : incomplete_) {
-            const auto counted = first_copy(copy.event);
-            if (counted->epoch == copy.epoch && !counted->complete)
-                report.incomplete.first.push_back(std::move(copy));
+    /// Counts the events by source and cause: by missing sources, or complete events by absent ones.
+    std::vector<WithoutSource> without(std::vector<MissingSource> Lists::*list) const {
+        std::map<std::pair<std::uint16_t, unsigned>, WithoutSource> counts;
+        for (std::size_t place = 0; place < lists_.size(); ++place) {
+            if (counts_[place] == 0 || (list == &Lists::absent && !lists_[place].missing.empty())) continue;
+            for (const MissingSource& one : lists_[place].*list) {
+                WithoutSource& counted = counts[{one.source, order(one.cause)}];
+                counted = {one.source, one.cause, counted.events + counts_[place]};
+            }
         }
+        std::vector<WithoutSource> all;
+        for (const auto& one : counts) all.push_back(one.second);
+        return all;
+    }
+
+    /// Returns the place of a cause in lists: those of later versions come last.
+    static unsigned order(Cause cause) {
+        const auto code = static_cast<unsigned>(cause);
+        return code <= 7 || code == 16 || code == 17 ? code : 256 + code;
     }
 
     std::vector<Copy> copies_;
-    std::vector<IncompleteEvent> incomplete_;
+    /// The different lists of missing and absent sources; the first is empty.
+    std::vector<Lists> lists_ = std::vector<Lists>(1);
+    std::map<std::pair<Flat, Flat>, std::uint32_t> places_;
+    /// The number of events with each of the lists.
+    std::vector<std::uint64_t> counts_;
 };
 
 /// Returns the run number in the name of an event file (FILE-7); none for any other name.
@@ -2543,9 +2949,11 @@ inline std::optional<std::uint32_t> run_in_name(const std::string& path) {
 /// The state of the verification of one run.
 class Verification {
   public:
-    Verification(std::uint32_t run, std::optional<std::uint64_t> expected) {
-        report_.run = run;
-        report_.expected = expected;
+    Verification(const FoundRun& run, const VerifyOptions& options) : selection_(options.selection) {
+        report_.run = run.number;
+        report_.run_id = run.id;
+        report_.begun_unix_ns = run.begun_unix_ns;
+        report_.expected = options.expected;
     }
 
     /// Reads and checks one file to its end. Returns the reason if the file cannot be read further;
@@ -2557,6 +2965,7 @@ class Verification {
         index_is_wrong_ = false;
         ++report_.files;
         report_.size += file->storage.length();
+        describe();
         check_run();
         Scan scan(file);
         for (Item item; scan.next(item);) {
@@ -2580,6 +2989,16 @@ class Verification {
     }
 
   private:
+    /// Takes what the header says of the run.
+    void describe() {
+        const Header& header = file_->header;
+        if (file_->recovery) report_.damaged.add({file_->path, 0, std::nullopt, file::in_words(*file_->recovery)});
+        if (report_.kind.empty()) report_.kind = header.kind;
+        if (report_.comment.empty()) report_.comment = header.comment;
+        for (const auto& [id, name] : header.source_names) report_.source_names[id] = name;
+        for (const auto& [id, name] : header.builder_names) report_.builder_names[id] = name;
+    }
+
     void check_run() {
         const auto named = run_in_name(file_->path);
         const std::uint32_t run = file_->header.run;
@@ -2594,8 +3013,14 @@ class Verification {
 
     void record(const Event& event) {
         const auto& builder = file_->header.builder;
-        if (event.run != report_.run || (builder && *builder != event.builder)) {
+        const auto& id = event.run_id.bytes;
+        const bool is_ours = event.run == report_.run && std::equal(id.begin(), id.begin() + 4, report_.run_id.bytes.begin());
+        if (!is_ours || (builder && *builder != event.builder)) {
             report_.foreign.add({file_->path, event.run, event.id});
+            return;
+        }
+        if (!selection_.takes(event.epoch)) {
+            ++report_.other_epochs;
             return;
         }
         ++report_.records;
@@ -2608,7 +3033,8 @@ class Verification {
             report_.torn_tails.add({finding.path, finding.offset, finding.length, finding.event, false});
             return;
         }
-        const std::string what = in_words(*finding.flaw, finding.source.value_or(0));
+        const std::uint16_t number = finding.source.value_or(finding.unknown.value_or(0));
+        const std::string what = in_words(*finding.flaw, number);
         report_.damaged.add({finding.path, finding.offset, finding.event, what});
     }
 
@@ -2643,6 +3069,7 @@ class Verification {
         return true;
     }
 
+    Selection selection_;
     RunReport report_;
     Tally tally_;
     std::shared_ptr<const Opened> file_;
@@ -2656,33 +3083,27 @@ class Verification {
 }  // namespace detail
 
 /// Reads every byte of the files at the given paths (a directory stands for all `*.evb` in it) and
-/// accounts for every event, as `evbd verify` does. Takes 24 bytes of memory for each event.
+/// accounts for every event, as `evbd verify` does. Takes 24 bytes of memory for each event, and some
+/// more for each different set of missing sources.
 ///
-/// Throws `Error` if a path does not exist or there is no event file.
+/// Throws `Error` if a path does not exist, there is no event file, or no run, or several, are the
+/// chosen one.
 inline Report verify(const std::vector<std::string>& paths, const VerifyOptions& expected = {},
                      const Options& options = {}) {
     Report report;
-    std::map<std::uint32_t, std::vector<std::string>> runs;
-    std::shared_ptr<const detail::Opened> standard_input;
-    const auto open = [&](const std::string& path) {
-        if (path == "-" && standard_input) return standard_input;
-        auto file = std::make_shared<const detail::Opened>(path, options);
-        if (path == "-") standard_input = file;
-        return file;
-    };
-    for (const std::string& path : detail::distinct_files(paths)) {
-        try {
-            const std::uint32_t run = open(path)->header.run;
-            runs[expected.run.value_or(run)].push_back(path);
-        } catch (const Error& error) {
-            report.unreadable.push_back(error.finding());
-        }
-    }
-    for (const auto& [run, files] : runs) {
-        detail::Verification verification(run, expected.expected);
-        for (const std::string& path : files) {
+    detail::Runs runs(detail::distinct_files(paths), expected.selection, options);
+    report.unreadable = runs.unreadable;
+    runs.choose(expected.selection);
+    std::map<std::uint32_t, std::vector<FoundRun>> numbers;
+    for (const auto& one : runs.found) numbers[one.first.number].push_back(one.first);
+    for (auto& [number, shared] : numbers)
+        if (shared.size() > 1) report.shared_numbers.push_back(std::move(shared));
+    for (const auto& [run, members] : runs.found) {
+        detail::Verification verification(run, expected);
+        for (const detail::Member& member : members) {
             try {
-                if (auto failed = verification.file(open(path))) report.unreadable.push_back(std::move(*failed));
+                auto failed = verification.file(detail::open_again(member, options));
+                if (failed) report.unreadable.push_back(std::move(*failed));
             } catch (const Error& error) {
                 report.unreadable.push_back(error.finding());
             }
