@@ -711,8 +711,8 @@ class Run:
     def join(self, other):
         """Takes the files of another run, which has turned out to be this one."""
         self.files += other.files
-        self.epoch = max(self.epoch, other.epoch)
-        self.begun_unix_ns = self.begun_unix_ns or other.begun_unix_ns
+        self.epoch = min(self.epoch, other.epoch)
+        self.begun_unix_ns = max(self.begun_unix_ns, other.begun_unix_ns)
         if len(other.run_id) > len(self.run_id):
             self.run_id = other.run_id
 
@@ -736,7 +736,7 @@ def files_at(paths):
 
 
 def runs_of(paths, same_run=False):
-    """Sorts files into runs; returns the runs, and the files that cannot be used with the reason (FILE-60, FILE-61).
+    """Divides files into runs (FILE-60, FILE-61); returns these, and the files that cannot be used with the reason.
 
     Files of format 2 have the id of their run. Files without an id belong to one run if their headers have the same
     run number and epoch, or if their records link them; same_run takes all of one run number for one run.
@@ -767,7 +767,7 @@ def runs_of(paths, same_run=False):
             same[0].join(one)
         else:
             runs.append(one)
-    return runs, unusable
+    return sorted(runs, key=lambda run: (run.number, run.begun_unix_ns, run.epoch, run.run_id)), unusable
 
 
 def _linked(runs):
@@ -788,7 +788,7 @@ def _linked(runs):
             run, epochs = other, epochs | more
             with_epochs.remove((other, more))
         with_epochs.append((run, epochs))
-    return sorted(result + [run for run, _ in with_epochs], key=lambda run: runs.index(run))
+    return result + [run for run, _ in with_epochs]
 
 
 def utc_text(unix_ns):
@@ -926,17 +926,17 @@ def _verify(runs, epochs):
         same = [run for run in runs if run.number == number]
         if len(same) > 1:
             clean = False
-            print("! %d runs under the number %d: %s" % (len(same), number, ", ".join(map(str, same))))
+            print("! several runs have the number %d: %s" % (number, ", ".join(map(str, same))))
     return clean
 
 
 def _several(runs):
     """Why these runs cannot be read as one, and what to do."""
-    text = "the files are of %d runs: %s; choose one with --run" % (len(runs), ", ".join(map(str, runs)))
     unknown = Counter(run.number for run in runs if not run.run_id)
+    way_out = "choose one with --run"
     if any(count > 1 for count in unknown.values()):
-        text += "; choose the records of one with --epoch A..B, or take them for one run with --same-run"
-    return text
+        way_out = "choose the records of one with --epoch A..B, or take them for one run with --same-run"
+    return "the files are of %d runs: %s; %s" % (len(runs), ", ".join(map(str, runs)), way_out)
 
 
 def _selected(runs, text):
@@ -996,12 +996,16 @@ def main(arguments=None):
         epochs = arguments.epoch or (0, (1 << 64) - 1)
         for _, error in unusable:
             print(error, file=sys.stderr)
-        if arguments.run is not None:
-            runs = _selected(runs, arguments.run)
         if not runs:
             if not unusable:
-                print("no event files of such a run at %s" % ", ".join(arguments.paths), file=sys.stderr)
+                print("no event files (*.evb) at %s" % ", ".join(arguments.paths), file=sys.stderr)
             return 2
+        if arguments.run is not None:
+            found, runs = runs, _selected(runs, arguments.run)
+            if not runs:
+                there = ", ".join(map(str, found))
+                print("no file is of run %s: there is %s" % (arguments.run, there), file=sys.stderr)
+                return 2
         if len(runs) > 1 and (arguments.run is not None or arguments.event is not None):
             print(_several(runs), file=sys.stderr)
             return 2

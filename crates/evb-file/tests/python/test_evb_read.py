@@ -206,23 +206,51 @@ class Runs(Case):
         self.write_two()
         code, text = run(self.folder)
         self.assertEqual(code, 1)
-        self.assertIn("! 2 runs under the number 7: run 7 (5eedcafe, begun 2026-09-21T14:13:20.000000000Z, 1 file), run 7 (0bad0bad", text)
+        self.assertIn("! several runs have the number 7: run 7 (0bad0bad, begun 2026-09-21T14:13:20.000000000Z, 1 file), run 7 (5eedcafe", text)
         self.assertEqual(text.count("6 events, 4 complete"), 2)
         self.assertNotIn("1 superseded", text)
         code, text = run(self.folder, "--event", "2")
         self.assertEqual(code, 2)
-        self.assertIn("the files are of 2 runs: run 7 (5eedcafe", text)
+        self.assertIn("the files are of 2 runs: run 7 (0bad0bad", text)
+        self.assertIn("; choose one with --run", text)
         code, text = run(self.folder, "--event", "2", "--run", "0BAD")
         self.assertEqual(code, 0)
         self.assertIn("(0bad0bad), epoch 5, builder 2", text)
-        self.assertEqual(run(self.folder, "--run", "9")[0], 2)
+        self.assertIn("no file is of run 9: there is run 7 (0bad0bad", run(self.folder, "--run", "9")[1])
+        self.assertIn("choose one with", run(self.folder, "--run", "7")[1])
+
+    def write_old(self, builder, epoch, epochs):
+        """A file of format 2 whose run id is unknown, as after a merge of format 1."""
+        head = format2.header(run_id="0" * 32, epoch=epoch, builder=builder)
+        records = [format2.record(head, place, {1: b"data"}, epoch=of) for place, of in enumerate(epochs, 1)]
+        self.written(format2.file(head, records), "run000007_b%02d_0000.evb" % builder)
+
+    def sizes(self, *same_run):
+        runs, _ = evb_read.runs_of(evb_read.files_at([self.folder]), *same_run)
+        return [len(one.files) for one in runs]
+
+    def test_files_without_an_id_are_linked_by_epochs(self):
+        self.write_old(1, 100, [100, 200])
+        self.write_old(2, 200, [200, 300])
+        self.write_old(3, 250, [300])
+        self.write_old(4, 900, [900])
+        self.assertEqual(self.sizes(), [3, 1])
+        self.assertEqual(self.sizes(True), [4])
+        text = run(self.folder, "--event", "1")[1]
+        self.assertIn("run 7 (id unknown, epoch 100, begun", text)
+        self.assertIn("--same-run", text)
+        self.assertIn("epoch 900", run(self.folder, "--event", "1", "--same-run")[1])
+        self.assertIn("epoch 100", run(self.folder, "--event", "1", "--epoch", "..150")[1])
+        self.assertIn("2 events, 2 complete, 0 incomplete, 3 superseded", run(self.folder, "--epoch", "200..")[1])
+        self.write_old(5, 950, [900, 100])
+        self.assertEqual(self.sizes(), [5])
 
     def test_a_recovered_header_belongs_to_the_run_of_its_records(self):
         self.written(format2.sample())
         data = format2.sample(builder=2, close=False)
         self.written(bytes(96) + data[96:], "run000007_b02_0000.evb")
         _, text = run(self.folder)
-        self.assertNotIn("runs under", text)
+        self.assertNotIn("several runs", text)
         self.assertIn("6 events", text)
 
     def test_copies_are_superseded_within_one_run(self):
