@@ -36,7 +36,7 @@ fn event(id: u64, epoch: u64, builder: u16) -> Event {
 
 fn write(dir: &Path, builder: u16, events: &[Event]) {
     let sources = vec![SourceId::new(1), SourceId::new(2)];
-    let identity = FileIdentity { run: RUN, epoch: Epoch::new(1), builder: BuilderId::new(builder), sources };
+    let identity = FileIdentity { run: RUN, epoch: Epoch::new(1), builder: BuilderId::new(builder), sources, ..FileIdentity::default() };
     let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default()).unwrap();
     events.iter().for_each(|event| writer.append(event).unwrap());
     writer.close().unwrap();

@@ -17,6 +17,7 @@ use evb_core::{
 };
 use evb_file::{
     EventFile, EventFileWriter, FileIdentity, IndexState, ReadError, WriterOptions, dump, existing_files,
+    format::FormatVersion,
 };
 
 const RUN: RunNumber = RunNumber::new(42);
@@ -74,8 +75,15 @@ fn events() -> Vec<Event> {
 
 fn written(dir: &Path, events: &[Event], close: bool) -> PathBuf {
     let sources = (1..=3).map(SourceId::new).collect();
-    let identity = FileIdentity { run: RUN, epoch: Epoch::new(1), builder: BuilderId::new(5), sources };
-    let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default()).unwrap();
+    let identity = FileIdentity {
+        run: RUN,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(5),
+        sources,
+        ..FileIdentity::default()
+    };
+    let options = WriterOptions { format: FormatVersion::One, ..WriterOptions::default() };
+    let mut writer = EventFileWriter::create(dir, identity, options).unwrap();
     for event in events {
         writer.append(event).unwrap();
     }
