@@ -2480,6 +2480,7 @@ class Run {
         if (!item_) return;
         const std::string foreign = other_run(item_.event);
         if (foreign.empty()) {
+            item_.event.run_id = found_.id;
             last_ = next;
             return;
         }
