@@ -62,6 +62,6 @@ pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoi
 pub use verify::{
     Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, SharedNumber,
     Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, WithoutSource, files_of_run,
-    verify, verify_watched,
+    find_runs, verify, verify_watched,
 };
 pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

@@ -149,6 +149,34 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
     if files.is_empty() { Err(VerifyError::NoFiles { paths: paths.to_vec() }) } else { Ok(files) }
 }
 
+/// Returns the runs of the files at the given paths, and the files that cannot be opened. Of the
+/// selection, it needs everything but the choice of a run.
+///
+/// # Errors
+/// [`VerifyError::NoFiles`] and [`VerifyError::File`].
+///
+/// ```
+/// use evb_core::id::*;
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// for run in [7, 8].map(RunNumber::new) {
+///     let identity = FileIdentity { run, ..FileIdentity::default() };
+///     EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
+/// }
+/// let (runs, unopened) = find_runs(&[dir.path().to_owned()], &Selection::default())?;
+/// assert_eq!((runs[0].run, runs[1].run), (RunNumber::new(7), RunNumber::new(8)));
+/// assert!(unopened.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn find_runs(
+    paths: &[PathBuf],
+    selection: &Selection,
+) -> Result<(Vec<FoundRun>, Vec<(PathBuf, ReadError)>), VerifyError> {
+    let Runs { found, unreadable } = Runs::of(distinct_files(paths)?, selection);
+    Ok((found, unreadable))
+}
+
 /// Returns the files of the run that the selection leaves, and those that cannot be read.
 ///
 /// # Errors

@@ -345,13 +345,16 @@ impl EventFileWriter {
     }
 
     /// Checks that an event of this run can be written to these files. An unknown id agrees with
-    /// every other one.
+    /// every other one. So does an id of which only the first digits are known, because the header
+    /// of the event's file was recovered from records, with every id that begins with these.
     fn admit_run(&self, run: RunNumber, id: RunId) -> Result<(), EventRefusal> {
         let (of_run, of_id) = (self.identity.run, self.identity.run_id);
         if run != of_run {
             return Err(EventRefusal::Run { event: run, file: of_run });
         }
-        if id != of_id && id.is_known() && of_id.is_known() {
+        let has_digits_only = id.to_bytes()[4..].iter().all(|byte| *byte == 0);
+        let agrees = id == of_id || (has_digits_only && id.short() == of_id.short());
+        if !agrees && id.is_known() && of_id.is_known() {
             return Err(EventRefusal::RunId { event: id, file: of_id });
         }
         Ok(())

@@ -100,7 +100,7 @@ for path in sys.argv[1:]:
     with evb_read.EventFile(path) as file:
         print(*file.header[:4], list(file.header.sources), file.index_state)
         for event in file:
-            print(*event[:5], list(event.missing), *event[7:])
+            print(*event[:5], list(event.missing), event.offset, event.length)
             for part in event.fragments:
                 print(part.source, part.timestamp, part.crc, part.payload.hex())
         print([tuple(entry) for entry in file.index()])
@@ -162,8 +162,11 @@ fn the_command_lists_shows_and_verifies() {
     let verified = run(&reader, &[file]);
     let text = String::from_utf8(verified.stdout).unwrap();
     assert_eq!(verified.status.code(), Some(1), "an incomplete event is not clean");
-    assert!(text.contains("! event 3: INCOMPLETE, missing 2 3"), "{text}");
-    assert!(text.contains("5 events, 4 complete, 1 incomplete, 50 B of payload: NOT CLEAN"), "{text}");
+    assert!(text.contains("! event 3: INCOMPLETE, missing 2, 3"), "{text}");
+    assert!(
+        text.contains("4 events, 3 complete, 1 incomplete, 1 superseded copies, 50 B of payload: NOT CLEAN"),
+        "{text}"
+    );
 
     let listed = run(&reader, &[file, "--list"]);
     assert!(listed.status.success());
@@ -187,6 +190,16 @@ fn the_command_lists_shows_and_verifies() {
     let clean = written(&dir.path().join("clean"), &[event(1, 1, &[5])], true);
     let verified = run(&reader, &[clean.to_str().unwrap()]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+#[test]
+fn python_reads_format_2_in_every_state() {
+    let Some(reader) = python() else { return };
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-m", "unittest", "-q", "test_evb_read"]).current_dir(tests);
+    let output = command.env("PYTHONPATH", reader.parent().unwrap()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 const JUDGE: &str = "

@@ -315,3 +315,20 @@ fn mixed_runs_and_used_directories_are_refused() {
     assert!(matches!(refused, Err(MergeError::Runs(RunsError::Several { .. }))), "{refused:?}");
     assert!(!dir.path().join("out").exists(), "nothing is begun before the inputs are known to be good");
 }
+
+#[test]
+fn a_file_recovered_from_its_records_is_merged_with_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("in");
+    write(&from, builder(1), u64::MAX, &[event_of(1, 5, EPOCH, builder(1))]);
+    let lost = write(&from, builder(2), u64::MAX, &[event_of(2, 5, EPOCH, builder(2))]).remove(0);
+    let file = OpenOptions::new().write(true).open(&lost).unwrap();
+    // The header and its copy are gone, so only the first digits of the run id are known.
+    let record = EventFile::open(&lost).unwrap().records().next().unwrap().unwrap();
+    file.set_len(record.end()).unwrap();
+    file.write_all_at(&vec![0; record.offset as usize], 0).unwrap();
+    let to = dir.path().join("out");
+    let report = merge(&[from], &all(), &to, options(u64::MAX)).unwrap();
+    assert_eq!((report.written.events, report.damaged.total), (2, 1));
+    assert!(read(&to).iter().all(|event| event.run_id == RUN_ID));
+}
