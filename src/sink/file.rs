@@ -74,7 +74,7 @@ fn is_full(reason: &io::Error) -> bool {
 impl Sink for FileSink {
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         let RunFacts { run, epoch, builder, sources } = run.clone();
-        let identity = FileIdentity { run, epoch, builder, sources };
+        let identity = FileIdentity { run, epoch, builder, sources, ..FileIdentity::default() };
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
                 self.writer = Some(writer);
