@@ -11,7 +11,7 @@ mod signals;
 use std::{
     fmt::Write as _,
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
@@ -106,17 +106,28 @@ impl Plan {
 
 impl Fleet {
     pub(crate) fn launch(&mut self, role: &str) {
+        self.launch_with(role, &[]);
+    }
+
+    /// Starts a role with the given environment variables, in the folder of the configuration.
+    pub(crate) fn launch_with(&mut self, role: &str, variables: &[(&str, &Path)]) {
+        self.roles.retain(|(name, _)| name != role);
         let log = File::create(self.path(role, "log")).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
         command.args(["run", "--quiet", "--role", role, "--summary"]).arg(self.path(role, "json"));
         command.arg(self.dir.path().join("evb.toml")).stderr(log);
+        command.current_dir(self.dir.path()).envs(variables.iter().copied());
         self.roles.push((role.to_owned(), command.spawn().expect("evbd starts")));
     }
 
     /// Starts a role again whose process has ended.
     pub(crate) fn launch_again(&mut self, role: &str) {
-        self.roles.retain(|(name, _)| name != role);
         self.launch(role);
+    }
+
+    /// Returns the folder of the configuration.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Returns the folder of the event files.
