@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use super::programs::TestProgram;
 
 /// Time for one program, in seconds.
-const LIMIT: &str = "240";
+const LIMIT: &str = "600";
 
 /// Numbers of tests, as the harness reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
