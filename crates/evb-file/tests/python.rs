@@ -19,23 +19,19 @@ use evb_file::{
     EventFile, EventFileWriter, FileIdentity, IndexState, ReadError, WriterOptions, dump, existing_files,
     format::FormatVersion,
 };
+use evb_needs::{Missing, granted, skip};
 
 const RUN: RunNumber = RunNumber::new(42);
 
-/// Returns the path of the Python reader, or `None` after printing the reason.
+/// Returns the path of the Python reader, or says what is missing and returns `None`.
 fn python() -> Option<PathBuf> {
     let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/evb_read.py");
     if !reader.exists() {
-        println!("skipped: {} is not there (it is not part of the package)", reader.display());
+        skip(&Missing::new(reader.display()).because("it is not part of the package"));
         return None;
     }
-    match Command::new("python3").arg("--version").output() {
-        Ok(output) if output.status.success() => Some(reader),
-        other => {
-            println!("skipped: python3 does not run: {other:?}");
-            None
-        }
-    }
+    // A program of that name may be there and refuse to run, as one that chooses among versions.
+    granted(evb_needs::run("python3 --version")).map(|_| reader)
 }
 
 fn run(reader: &Path, arguments: &[&str]) -> Output {
