@@ -498,7 +498,7 @@ typedef struct evb_ledger {
     uint64_t triggered;
     // Triggers for which no builder had a free slot.
     uint64_t inhibited;
-    // Events with all expected fragments.
+    // Events with a fragment of every source.
     uint64_t complete;
     // Events without the fragments of some sources.
     uint64_t incomplete;

@@ -1,6 +1,7 @@
 //! One slot of a builder: it assembles an event from its fragments.
 
 mod part;
+mod waiting;
 
 use bytes::BytesMut;
 
@@ -12,6 +13,7 @@ use crate::{
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
     time::{Instant, Utc},
+    undo::{self, Fix},
     wire::record::Announcement,
 };
 
@@ -163,92 +165,6 @@ impl Assembly {
         sources.iter().map(|source| (source, self.parts[source].start))
     }
 
-    /// Records the assignment. The event does not wait for sources that are not in `expected`, the
-    /// sources that were up or awaited when the event was assigned, or not in `expected_now`.
-    /// Returns false if the event was assigned before.
-    pub(super) fn assign(
-        &mut self,
-        assigned: Assigned,
-        expected: &SourceSet,
-        expected_now: &SourceSet,
-    ) -> bool {
-        if let Some(known) = &mut self.assigned {
-            // A supervisor that continued from its journal may have repeated the assignment.
-            known.epoch = known.epoch.max(assigned.epoch);
-            return false;
-        }
-        for expected in [expected, expected_now] {
-            if !expected.is_superset(&self.owing) {
-                self.give_up(&self.owing.without(expected), Cause::Down);
-            }
-        }
-        self.assigned = Some(assigned);
-        true
-    }
-
-    /// Sets a new deadline.
-    pub(super) fn put_off(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        self.overdue = false;
-    }
-
-    /// Returns true if the event waits for fragments and its deadline is `deadline`.
-    pub(super) fn is_due_at(&self, deadline: Instant) -> bool {
-        self.is_waiting() && self.deadline == deadline
-    }
-
-    /// Returns true if the event is assigned and fragments still arrive.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.state == State::Open && self.assigned.is_some()
-    }
-
-    /// Handles the end of the deadline. Gives up sources that announced nothing, or returns false
-    /// if the event has to wait because one of the `awaited` sources is missing. `refused` are the
-    /// sources whose announcement the builder could not take.
-    pub(super) fn expire(&mut self, awaited: &SourceSet, refused: &SourceSet) -> bool {
-        self.overdue = self.awaits_any(awaited);
-        if !self.overdue {
-            let silent = self.owing.without(&self.announced);
-            self.give_up(&silent.intersection(refused), Cause::Refused);
-            self.give_up(&silent, Cause::Silent);
-        }
-        !self.overdue
-    }
-
-    /// Returns true if the deadline passed while the event waits for an awaited source.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.state == State::Open && self.overdue
-    }
-
-    /// Returns true if the event waits for a fragment of any of `sources`.
-    pub(super) fn awaits_any(&self, sources: &SourceSet) -> bool {
-        !self.awaits().is_disjoint(sources)
-    }
-
-    /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay. A source
-    /// that was given up before keeps its cause.
-    pub(super) fn give_up(&mut self, sources: &SourceSet, cause: Cause) {
-        for source in sources.iter_without(&self.arrived) {
-            let (is_new, known) = (self.given_up.insert(source), &mut self.parts[source].cause);
-            // The announcement of an earlier incarnation says more than the silence of a later one.
-            if is_new && !(cause == Cause::Silent && *known != Cause::Unknown) {
-                *known = cause;
-            }
-        }
-    }
-
-    /// Gives up a fragment that the source announced and did not deliver. Returns false if there is
-    /// no such fragment.
-    pub(super) fn give_up_unfinished(&mut self, source: usize, cause: Cause) -> bool {
-        let is_unfinished =
-            self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
-        if is_unfinished {
-            self.given_up.insert(source);
-            self.parts[source].cause = cause;
-        }
-        is_unfinished
-    }
-
     /// Records the announcement of a source's fragment.
     pub(super) fn announce(&mut self, source: usize, start: u64, announcement: &Announcement) {
         self.announced.insert(source);
@@ -351,12 +267,6 @@ impl Assembly {
         self.arrivals = Arrivals { last: source, last_at: now, previous_at: self.arrivals.last_at };
     }
 
-    /// Returns true if the event waits for no further fragment.
-    #[inline]
-    pub(super) fn is_over(&self) -> bool {
-        self.is_waiting() && self.owing.is_covered_by(&self.arrived, &self.given_up)
-    }
-
     /// Ends the assembly: the event goes to the sink, and the slot accepts no more fragments.
     pub(super) fn end(&mut self) {
         self.state = State::Writing;
@@ -371,19 +281,6 @@ impl Assembly {
     #[inline]
     fn is_complete(&self) -> bool {
         self.arrived.is_superset(&self.owing)
-    }
-
-    /// Returns the sources that owe the event a fragment that has not arrived.
-    pub(super) fn missing(&self) -> SourceSet {
-        self.owing.without(&self.arrived)
-    }
-
-    /// Returns the sources whose fragments an assigned event still waits for.
-    pub(super) fn awaits(&self) -> SourceSet {
-        match self.assigned {
-            Some(_) => self.missing().without(&self.given_up),
-            None => SourceSet::default(),
-        }
     }
 
     /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
@@ -420,7 +317,9 @@ impl Assembly {
         if !self.is_complete() {
             let missing = self.owing.iter_without(&self.arrived);
             let entry = |index: usize| MissingSource::new(sources[index], self.parts[index].cause);
-            event.missing.extend(missing.map(entry));
+            let is_owed =
+                |missing: &MissingSource| missing.cause != Cause::Down || !undo::is_undone(Fix::A7a5e98);
+            event.missing.extend(missing.map(entry).filter(is_owed));
         }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {
@@ -497,6 +396,8 @@ impl Assembly {
             self.arrived.intersection(&self.given_up).is_empty(),
             "no arrived fragment is given up: {self:?}"
         );
+        let has_cause = |source: usize| self.parts[source].cause != Cause::Unknown;
+        assert!(self.given_up.iter().all(has_cause), "what is given up has a cause: {self:?}");
         assert!(!self.overdue || self.assigned.is_some(), "only an assigned event has a deadline: {self:?}");
         assert!(self.state == State::Open || self.awaits().is_empty(), "the sink awaits nothing: {self:?}");
         let is_last_here = self.arrived.is_empty() || self.arrived.contains(self.arrivals.last);
