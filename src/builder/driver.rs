@@ -7,10 +7,12 @@ use std::{
 };
 
 use evb_core::{
+    id::RunNumber,
     index::LaneIndex,
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
-    time::Instant,
+    time::{Instant, Utc},
+    wire::control::Begin,
 };
 use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
@@ -19,7 +21,10 @@ use tokio::sync::mpsc;
 use super::{BuilderConfig, lanes::Lanes};
 use crate::{
     role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink},
-    sink::stage::{Fate, Stage},
+    sink::{
+        RunFacts,
+        stage::{Fate, Stage},
+    },
 };
 
 /// A builder's state machine and its connections, sink and timer.
@@ -65,6 +70,7 @@ impl Driver {
             self.lanes.poll_entrance(cx, &mut self.role, now);
             let mut unread = self.lanes.poll_read(cx, &mut self.role, now)?;
             more |= unread;
+            self.poll_begun(cx);
             self.poll_fates(cx, now);
             if !unread && self.role.wants_reading(now) {
                 unread = self.lanes.read(&mut self.role, now)?;
@@ -93,6 +99,28 @@ impl Driver {
             self.role.handle_supervisor(heard, now);
         }
         true
+    }
+
+    /// Takes the results of the sink's beginning.
+    fn poll_begun(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some((result, highest))) = self.stage.poll_begun(cx) {
+            self.role.handle_begun(result, highest);
+        }
+    }
+
+    /// Returns the facts about the run that begins, for the sink.
+    fn facts_of(&self, begin: &Begin) -> RunFacts {
+        let config = self.role.core().config();
+        RunFacts {
+            run: RunNumber::new(begin.run),
+            run_id: begin.run_id,
+            epoch: config.epoch,
+            builder: config.id,
+            sources: config.sources.clone(),
+            begun: Utc::from_nanos(begin.begun_utc_ns),
+            kind: begin.kind.clone(),
+            comment: begin.comment.clone(),
+        }
     }
 
     /// Takes back the events that the sink has finished with.
@@ -134,6 +162,11 @@ impl Driver {
                     let _ = self.stage.submit(event);
                 }
                 BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),
+                BuilderOutput::Begin(begin) => {
+                    let facts = self.facts_of(&begin);
+                    self.stage.begin(facts);
+                    more = true;
+                }
                 BuilderOutput::ExpectEnd => self.stage.expect_end(),
                 BuilderOutput::Ended(outcome) => self.outcome = Some(*outcome),
             }

@@ -6,12 +6,13 @@ use std::{
 };
 
 use evb_core::{
+    id::RunId,
     ledger::{Annotation, DeadTimeCause, EventCounts, RunReport, fraction},
     run_control::State,
     supervisor::Survey,
     time::Instant,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{history::settled, problems::Problem};
 
@@ -41,6 +42,8 @@ pub struct Status {
     pub state: State,
     /// Number of the run that is under way or, between runs, of the next run.
     pub run: Option<u32>,
+    /// Id of that run.
+    pub run_id: Option<RunId>,
     /// True if the next run can begin at once.
     pub ready: bool,
     /// Before a run: sources and builders that are missing.
@@ -142,10 +145,12 @@ pub struct LiveRates {
 /// let entry = format!("run {} ({}): {}", last.run, last.annotation.kind, last.verdict);
 /// assert_eq!(entry, "run 42 (cosmics): all complete");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastRun {
     /// Number of the run.
     pub run: u32,
+    /// Id of the run.
+    pub run_id: RunId,
     /// Exit code; 0 means that every event is accounted for and complete.
     pub exit_code: u8,
     /// Description of the outcome in one sentence.
@@ -160,7 +165,9 @@ pub struct LastRun {
     pub remarks: Vec<String>,
     /// The operators' annotation of the run.
     pub annotation: Annotation,
-    /// Time at which the run ended, s since 1970.
+    /// Time at which the run began, s since 1970; 0 if not known.
+    pub begun_unix_s: u64,
+    /// Time at which the run ended, s since 1970; 0 if not known.
     pub ended_unix_s: u64,
 }
 
@@ -168,6 +175,7 @@ impl From<&RunReport> for LastRun {
     fn from(report: &RunReport) -> Self {
         Self {
             run: report.run,
+            run_id: report.run_id,
             exit_code: report.exit_code,
             verdict: report.verdict.clone(),
             events: report.events,
@@ -175,6 +183,7 @@ impl From<&RunReport> for LastRun {
             problems: report.problems.clone(),
             remarks: report.remarks.clone(),
             annotation: report.annotation.clone(),
+            begun_unix_s: 0,
             ended_unix_s: SystemTime::now()
                 .duration_since(SystemTime::UNIX_EPOCH)
                 .map_or(0, |now| now.as_secs()),

@@ -1,11 +1,13 @@
 use std::{
     future::{Future, ready},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-use evb_core::{event::Event, units::Bytes};
-use evb_file::{CreateError, EventFileWriter, FileIdentity, WriteError, WriterOptions};
+use evb_core::{event::Event, id::RunNumber, units::Bytes};
+use evb_file::{
+    CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
+};
 
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 
@@ -71,9 +73,34 @@ fn is_full(reason: &io::Error) -> bool {
     )
 }
 
+/// Checks that files can be created in a directory, or that the directory itself can be.
+fn usable_dir(dir: &Path) -> Result<(), FileError> {
+    let existing = dir.ancestors().find(|dir| dir.as_os_str().is_empty() || dir.exists());
+    let existing = match existing {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let fault = |source: io::Error| FileError { action: "write to", path: dir.to_owned(), source };
+    if !existing.is_dir() {
+        return Err(fault(io::ErrorKind::NotADirectory.into()));
+    }
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(existing, wanted).map_err(|error| fault(error.into()))
+}
+
 impl Sink for FileSink {
+    /// Returns the highest run number in the names of the directory's files.
+    fn prepare(&mut self) -> impl Future<Output = Result<Option<RunNumber>, SinkError>> + Send {
+        ready(usable_dir(&self.dir).and_then(|()| highest_run(&self.dir)).map_err(|error| {
+            match is_full(&error.source) {
+                true => SinkError::passing(error.to_string()),
+                false => SinkError::lost(error.to_string()),
+            }
+        }))
+    }
+
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
-        let RunFacts { run, epoch, builder, sources } = run.clone();
+        let RunFacts { run, epoch, builder, sources, .. } = run.clone();
         let identity = FileIdentity { run, epoch, builder, sources };
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {

@@ -10,7 +10,7 @@ use std::{
 use evb_core::{
     id::Peer,
     ledger::RunReport,
-    supervisor::{SupervisorOutput, SupervisorRole},
+    supervisor::{NotReady, SupervisorOutput, SupervisorRole},
     time::Instant,
 };
 use evb_net::{
@@ -25,6 +25,7 @@ use super::{
     links::Links,
     onlookers::Onlookers,
     registrations::Registrations,
+    state::StateKeeper,
     trigger_port::TriggerPort,
 };
 
@@ -42,6 +43,7 @@ pub(super) struct Driver {
     pub(super) timer: Timer,
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
+    pub(super) state: Option<StateKeeper>,
 }
 
 impl Driver {
@@ -52,6 +54,7 @@ impl Driver {
         triggers: Option<TriggerPort>,
         commands: Commands,
         onlookers: Onlookers,
+        state: Option<StateKeeper>,
     ) -> io::Result<Self> {
         Ok(Self {
             links: Links::new(&role.core().peers()),
@@ -64,6 +67,7 @@ impl Driver {
             timer: Timer::new()?,
             onlookers,
             report: None,
+            state,
         })
     }
 
@@ -71,6 +75,7 @@ impl Driver {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
+            self.role.run_mut().set_wall(clock::utc());
             let is_stalled = self.journal.as_mut().is_some_and(|journal| journal.is_stalled(now));
             self.role.set_stalled(is_stalled, now);
             let mut more = self.poll_links(cx, now, is_stalled);
@@ -152,6 +157,7 @@ impl Driver {
                         self.links.connect(peer, link);
                     }
                 }
+                SupervisorOutput::Begun(result) => self.handle_begun(result),
                 SupervisorOutput::Confirmed(number) => self.commands.confirm(number),
                 SupervisorOutput::Drop { peer, .. } => {
                     self.links.drop_link(peer);
@@ -163,9 +169,22 @@ impl Driver {
                     }
                 }
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(Keeper::abandon),
-                SupervisorOutput::Ended(report) => self.report = Some(report),
+                SupervisorOutput::Ended(report) => {
+                    if let Some(state) = self.state.as_ref().filter(|_| self.role.core().has_begun()) {
+                        state.note_end(&report, &self.role.core().begun());
+                    }
+                    self.report = Some(report);
+                }
             }
         }
+    }
+
+    /// Handles the result of the run's beginning.
+    fn handle_begun(&mut self, result: Result<(), NotReady>) {
+        if let (Ok(()), Some(state)) = (&result, &self.state) {
+            state.note_begin(&self.role.core().begun());
+        }
+        self.commands.answer_begin(&result);
     }
 
     /// Processes the results of the journal's writes. Returns true if there was a result.

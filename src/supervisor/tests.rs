@@ -232,7 +232,7 @@ async fn who_may_not_take_part_is_told_why() {
     for (hello, reason) in [
         (hello(Peer::Source(SourceId::new(9))), Reason::UnknownPeer),
         (hello(Peer::Source(SourceId::new(1))), Reason::DuplicateId),
-        (Hello { epoch: 5, ..hello(Peer::Source(SourceId::new(1))) }, Reason::Epoch),
+        (Hello { run_id: RunId::new(5), ..hello(Peer::Source(SourceId::new(1))) }, Reason::Run),
     ] {
         match connect(&running.address, None, &hello).await {
             Err(ConnectError::Refused { refusal, .. }) => assert_eq!(refusal.reason, reason),

@@ -69,8 +69,7 @@ impl Liar {
     async fn lane(&self) -> Lane {
         let (source, builder) = (Peer::Source(SourceId::new(2)), Peer::Builder(BuilderId::new(1)));
         let hello = Hello {
-            epoch: self.welcome.epoch,
-            run: self.welcome.run,
+            run_id: self.welcome.run_id,
             incarnation: self.welcome.incarnation,
             to_incarnation: 1,
             ..Hello::new(source, builder)

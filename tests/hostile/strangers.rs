@@ -90,20 +90,14 @@ fn says_hello(name: &'static str, kind: ConnectionKind, hello: &Hello, answer: R
 }
 
 /// Returns peers that speak the protocol but are wrong at the supervisor's port.
-fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
+fn at_the_supervisor(run: RunId) -> Vec<Stranger> {
     let kind = ConnectionKind::Control;
     let source = |id| Peer::Source(SourceId::new(id));
     let builder = |id| Peer::Builder(BuilderId::new(id));
     let hello = |from| Hello::new(from, Peer::Supervisor);
-    let known = Hello { epoch: epoch.number(), run: 1, ..hello(source(1)) };
+    let known = Hello { run_id: run, ..hello(source(1)) };
     vec![
-        says_hello(
-            "another epoch",
-            kind,
-            &Hello { epoch: epoch.number() - 1, ..known.clone() },
-            Reason::Epoch,
-        ),
-        says_hello("another run", kind, &Hello { run: 2, ..known.clone() }, Reason::Run),
+        says_hello("another run", kind, &Hello { run_id: RunId::new(2), ..known.clone() }, Reason::Run),
         says_hello("for a builder", kind, &Hello::new(source(1), builder(1)), Reason::WrongRole),
         says_hello("a second supervisor", kind, &hello(Peer::Supervisor), Reason::WrongRole),
         says_hello("an unknown source", kind, &hello(source(99)), Reason::UnknownPeer),
@@ -121,21 +115,15 @@ fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
 }
 
 /// Returns peers that speak the protocol but are wrong at builder 1's port.
-fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
+fn at_builder_1(run: RunId) -> Vec<Stranger> {
     let kind = ConnectionKind::Lane;
     let source = |id| Peer::Source(SourceId::new(id));
     let builder = |id| Peer::Builder(BuilderId::new(id));
-    let hello = |from, to| Hello { epoch: epoch.number(), run: 1, to_incarnation: 1, ..Hello::new(from, to) };
+    let hello = |from, to| Hello { run_id: run, to_incarnation: 1, ..Hello::new(from, to) };
     let known = hello(source(1), builder(1));
     vec![
-        says_hello(
-            "another epoch",
-            kind,
-            &Hello { epoch: epoch.number() + 1, ..known.clone() },
-            Reason::Epoch,
-        ),
-        says_hello("no epoch", kind, &Hello { epoch: 0, ..known.clone() }, Reason::Epoch),
-        says_hello("another run", kind, &Hello { run: 2, ..known.clone() }, Reason::Run),
+        says_hello("no run", kind, &Hello { run_id: RunId::UNKNOWN, ..known.clone() }, Reason::Run),
+        says_hello("another run", kind, &Hello { run_id: RunId::new(2), ..known.clone() }, Reason::Run),
         says_hello("for builder 2", kind, &hello(source(1), builder(2)), Reason::WrongId),
         says_hello("for the supervisor", kind, &hello(source(1), Peer::Supervisor), Reason::WrongId),
         says_hello("from a builder", kind, &hello(builder(2), builder(1)), Reason::WrongRole),
@@ -147,7 +135,12 @@ fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
             &Hello { role: Role::Unspecified, ..known.clone() },
             Reason::Malformed,
         ),
-        says_hello("of an earlier life", kind, &Hello { to_incarnation: 0, ..known.clone() }, Reason::Epoch),
+        says_hello(
+            "of an earlier life",
+            kind,
+            &Hello { to_incarnation: 0, ..known.clone() },
+            Reason::Incarnation,
+        ),
         says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Epoch),
         says_hello("source 1 of an earlier life", kind, &known, Reason::DuplicateId),
     ]

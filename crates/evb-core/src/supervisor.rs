@@ -43,6 +43,7 @@ mod snapshot;
 mod dispatch;
 mod membership;
 mod phases;
+mod beginning;
 mod peers;
 mod recovery;
 mod role;
@@ -58,11 +59,12 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    id::{EventId, Peer},
-    time::{Instant, earlier},
+    id::{EventId, Peer, RunId},
+    ledger::Annotation,
+    time::{Instant, Utc, earlier},
     units::Frequency,
     wire::{
-        control::{Control, Message},
+        control::{Begin, Control, Message},
         journal::Entry,
     },
 };
@@ -106,6 +108,12 @@ pub struct SupervisorCore {
     books: Books,
     outbox: Outbox,
     due: Due,
+    /// Time of the wall clock, as last noted.
+    wall: Utc,
+    /// The operator's annotation of the run.
+    annotation: Annotation,
+    /// What peers were told about the beginning of the run; `None` before that.
+    begun: Option<Begin>,
 }
 
 impl SupervisorCore {
@@ -120,7 +128,10 @@ impl SupervisorCore {
         Ok(core)
     }
 
-    fn waiting(plan: RunPlan, seed: u64, now: Instant) -> Self {
+    fn waiting(mut plan: RunPlan, seed: u64, now: Instant) -> Self {
+        if !plan.run_id.is_known() {
+            plan.run_id = RunId::derived(plan.epoch, plan.run);
+        }
         Self {
             phase: Phase::Gathering { until: now + plan.start_timeout },
             pulse: Pulse::new(now, plan.heartbeat),
@@ -130,6 +141,9 @@ impl SupervisorCore {
             books: Books::new(plan.sources.len(), plan.builders.len()),
             outbox: Outbox::new(&plan),
             due: Due::default(),
+            wall: Utc::UNKNOWN,
+            annotation: Annotation::default(),
+            begun: None,
             plan,
         }
     }
@@ -151,8 +165,8 @@ impl SupervisorCore {
 
     /// Returns the parts of the supervisor that change when a peer joins or leaves.
     fn membership(&mut self) -> Membership<'_> {
-        let Self { plan, phase, pulse, roster, assigner, books, outbox, due, .. } = self;
-        Membership { plan, phase, pulse, roster, assigner, books, outbox, due }
+        let Self { plan, phase, pulse, roster, assigner, books, outbox, due, begun, .. } = self;
+        Membership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
     }
 
     /// Handles a message from a registered peer (docs/reference/protocol.md CTRL-4).
@@ -178,6 +192,8 @@ impl SupervisorCore {
                 }
             }
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
+            (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
+            (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
                 self.expel(peer, "it sent triggers, but this run's trigger is not external", now);
             }
@@ -219,6 +235,7 @@ impl SupervisorCore {
             Phase::Gathering { until } if self.is_over(until, now) && !self.plan.hold => {
                 self.fail_to_start(now)
             }
+            Phase::Beginning { until } if self.is_over(until, now) => self.end_begin(now),
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);
                 self.drain_if_over(taken, now);
@@ -245,9 +262,10 @@ impl SupervisorCore {
     pub fn next_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Gathering { .. } if self.plan.hold => None,
-            Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
-                self.running(until)
-            }
+            Phase::Gathering { until }
+            | Phase::Beginning { until }
+            | Phase::Draining { until }
+            | Phase::Reporting { until } => self.running(until),
             Phase::Recovering { until } => earlier(self.running(until), self.next_decision()),
             Phase::Running { until } => earlier(until, self.next_decision()),
             Phase::Ended => return None,
@@ -299,27 +317,6 @@ impl SupervisorCore {
         }
         self.outbox.close_batches_if_written();
         self.outbox.pop()
-    }
-
-    /// Begins a run that waits for an operator to begin it ([`RunPlan::hold`]).
-    ///
-    /// # Errors
-    /// Returns [`NotReady`] if a peer is missing or not connected, or if the run has begun already.
-    pub fn begin(&mut self, now: Instant) -> Result<(), NotReady> {
-        if !self.phase.is_gathering() {
-            return Err(NotReady::Begun);
-        }
-        let missing = self.roster.absent();
-        if !missing.is_empty() {
-            return Err(NotReady::Missing(missing));
-        }
-        let waiting = self.roster.unconnected();
-        if !waiting.is_empty() {
-            return Err(NotReady::Unconnected(waiting));
-        }
-        self.plan.hold = false;
-        self.start_if_ready(now);
-        Ok(())
     }
 
     /// Takes no more triggers until [`resume`](Self::resume). External triggers are inhibited in
@@ -408,8 +405,10 @@ impl SupervisorCore {
     /// Returns a short summary of the run, which costs little to compute.
     pub fn progress(&self) -> Progress {
         Progress {
+            run: self.provisional_number(),
+            run_id: self.plan.run_id,
             state: match self.phase {
-                Phase::Gathering { .. } => RunState::Configured,
+                Phase::Gathering { .. } | Phase::Beginning { .. } => RunState::Configured,
                 Phase::Running { .. } if self.intake.is_paused() => RunState::Paused,
                 Phase::Running { .. } => RunState::Running,
                 Phase::Recovering { .. } => RunState::Recovering,
@@ -427,7 +426,8 @@ impl SupervisorCore {
     /// Returns the state of all peers, which costs more to compute than
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
-        survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now)
+        let survey = survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now);
+        Survey { run: self.provisional_number().number(), ..survey }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use evb_core::time::Instant;
+use evb_core::time::{Instant, Utc};
 
 use crate::sys_time;
 
@@ -17,6 +17,11 @@ pub fn now() -> Instant {
 /// measure durations; it serves to give each start of a supervisor a new epoch number.
 pub fn wall_clock_micros() -> u64 {
     sys_time::realtime_nanos() / 1_000
+}
+
+/// Returns the time of the wall clock, which can be set.
+pub fn utc() -> Utc {
+    Utc::from_nanos(sys_time::realtime_nanos())
 }
 
 /// Returns the nanoseconds to add to a time of `CLOCK_REALTIME` to get the same time on [`now`]'s

@@ -52,6 +52,7 @@ async fn what_ends_a_role_that_has_just_joined_is_found_at_its_end() {
 async fn a_role_that_ends_well_before_it_joins_has_vanished() {
     let outcome = RunOutcome {
         run: RunNumber::new(1),
+        run_id: RunId::new(1),
         epoch: Epoch::new(1),
         exit_code: 0,
         verdict: String::new(),

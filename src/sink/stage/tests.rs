@@ -62,6 +62,7 @@ async fn stage(sink: Moody, give_up: Duration) -> Stage {
 
 async fn filtered(filter: impl Filter, sink: Moody, give_up: Duration) -> Stage {
     let facts = RunFacts {
+        run_id: RunId::new(1),
         run: RUN,
         epoch: Epoch::new(1),
         builder: BuilderId::new(1),
@@ -154,6 +155,7 @@ async fn a_sink_that_never_can_begin_is_refused() {
     let sink = Moody::default();
     *sink.begin.lock().unwrap() = Some(SinkError::lost("no such directory"));
     let facts = RunFacts {
+        run_id: RunId::new(1),
         run: RUN,
         epoch: Epoch::new(1),
         builder: BuilderId::new(1),
@@ -193,6 +195,7 @@ async fn a_builder_that_is_gone_is_not_waited_for() {
         }
     }
     let facts = RunFacts {
+        run_id: RunId::new(1),
         run: RUN,
         epoch: Epoch::new(1),
         builder: BuilderId::new(1),

@@ -47,6 +47,7 @@ impl<'a> Summary<'a> {
         let busy_time = between(times.first_trigger, times.last_completion).as_secs_f64();
         let mut report = RunReport {
             run: plan.run.number(),
+            run_id: plan.run_id,
             epoch: plan.epoch.number(),
             duration_s: between(times.started, Some(self.drained)).as_secs_f64(),
             events,

@@ -6,7 +6,7 @@ mod messages;
 mod parts;
 mod reports;
 
-use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
+use crate::id::{BuilderId, EventId, Peer, RunId, SourceId};
 
 pub use messages::*;
 pub use parts::UnreadableMessage;
@@ -29,6 +29,9 @@ pub const MAX_EXCEPTIONS: usize = 1024;
 pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
+
+/// Length of the longest reason for which a peer refuses or leaves, in characters.
+pub const MAX_REASON: usize = 500;
 
 /// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
 pub const MAX_PATHS: usize = 10;
@@ -289,14 +292,9 @@ impl Hello {
         peer(self.to_role, self.to_id)
     }
 
-    /// Returns the epoch that the sender expects; `None` if the sender does not know it yet.
-    pub fn known_epoch(&self) -> Option<Epoch> {
-        (self.epoch != 0).then(|| Epoch::new(self.epoch))
-    }
-
-    /// Returns the run that the sender expects; `None` if the sender does not know it yet.
-    pub fn known_run(&self) -> Option<RunNumber> {
-        (self.run != 0).then(|| RunNumber::new(self.run))
+    /// Returns the run that the sender belongs to; `None` if the sender does not know it yet.
+    pub fn known_run(&self) -> Option<RunId> {
+        Some(self.run_id).filter(|run| run.is_known())
     }
 }
 
@@ -308,6 +306,9 @@ impl Welcome {
         let Some(parameters) = self.parameters else { return fault("the run parameters are missing") };
         if self.epoch == 0 {
             return fault("epochs start at 1");
+        }
+        if !self.run_id.is_known() {
+            return fault("the run id is missing");
         }
         if !(1..=MAX_SLOTS).contains(&parameters.slots) {
             return fault("the number of slots is zero or too large");
@@ -321,12 +322,12 @@ impl Welcome {
         Ok(parameters)
     }
 
-    /// Returns the builder's state of the lane, if the builder belongs to that run and epoch
+    /// Returns the builder's state of the lane, if the builder belongs to that run
     /// (docs/reference/protocol.md CONN-13).
-    pub fn checked_lane(&self, run: RunNumber, epoch: Epoch) -> Result<LaneState, MalformedMessage> {
+    pub fn checked_lane(&self, run_id: RunId) -> Result<LaneState, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
-        if (self.run, self.epoch) != (run.number(), epoch.number()) {
-            return fault("the builder is in another run or epoch");
+        if self.run_id != run_id {
+            return fault("the builder is in another run");
         }
         self.lane.map_or_else(|| fault("the state of the lane is missing"), Ok)
     }

@@ -2,8 +2,10 @@
 //! documented in `proto/journal.proto`.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
+use crate::id::RunId;
+
 use super::{
-    control,
+    control::{self, Begin},
     encoding::{choices, enumerations, messages},
 };
 
@@ -17,7 +19,7 @@ choices! {
         Begun(Begun) = 2, Epoch(u64) = 3, Registered(Registered) = 4, Started(Started) = 5, Roster(RosterChange) = 6,
         Decided(Decided) = 7, Reassigned(Reassigned) = 8, Accounted(Accounted) = 9, Over(u32) = 10, Lost(Lost) = 11,
         Membership(Membership) = 12, Finding(Finding) = 13, Paused(bool) = 14, Stopping(String) = 15,
-        Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19,
+        Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19, Begin(Begin) = 20,
     }
 }
 
@@ -28,10 +30,11 @@ messages! {
     pub struct Entry { at_ns: u64 = 1, what: Option<What> = 0 }
     pub struct Begun {
         run: u32 = 1, epoch: u64 = 2, seed: u64 = 3, sources: Vec<u32> = 4, builders: Vec<u32> = 5,
-        boot_id: String = 6,
+        boot_id: String = 6, run_id: RunId = 7,
     }
     pub struct Registered {
         role: control::Role = 1, id: u32 = 2, incarnation: u32 = 3, max_fragment: u64 = 4, listen: String = 5,
+        highest_run: u64 = 6,
     }
     #[derive(Copy)]
     pub struct Started {}

@@ -97,10 +97,8 @@ impl System for FromFile {
     }
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
-        let number = build::next_number(&self.config, self.last)
-            .map_err(|error| refused(&error, "make the directories of the sinks readable"))?;
-        let config = build::supervisor(&self.config, Some(number))
-            .map_err(|error| refused(&error, "make the key file readable to this user alone"))?;
+        let config = build::supervisor(&self.config, &self.hosted, self.last)
+            .map_err(|error| refused(&error, "remove the cause, then configure"))?;
         Ok(SupervisorConfig { turn_counters: self.shared.turn_counters.clone(), ..config })
     }
 
