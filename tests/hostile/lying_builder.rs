@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 use evb::{
-    id::SourceId,
+    id::{RunId, SourceId},
     source::{Source, SourceConfig},
     supervisor::{Supervisor, SupervisorConfig},
 };

@@ -12,7 +12,7 @@ use evb::{
 use evb_core::{
     id::Peer,
     wire::{
-        control::{Control, Decisions, Heartbeat, Hello, LaneState, Message, Ready, Verdict, Welcome},
+        control::{Begun, Control, Decisions, Heartbeat, Hello, LaneState, Message, Ready, Verdict, Welcome},
         preamble::ConnectionKind,
         record::{Announcement, RecordHeader, encode_fragment_header},
     },
@@ -105,6 +105,10 @@ async fn keep_alive(mut link: ControlLink, tell: watch::Sender<u64>) {
             message = link.recv() => match message {
                 Ok(Control { message: Some(Message::Decisions(decisions)) }) => note(&decisions, &tell),
                 Ok(Control { message: Some(Message::RunEnd(_)) }) | Err(_) => return,
+                Ok(Control { message: Some(Message::Begin(_)) }) => {
+                    let begun = Message::Begun(Begun::default());
+                    if link.send(&Control { message: Some(begun) }).is_err() { return }
+                }
                 Ok(_) => {}
             }
         }

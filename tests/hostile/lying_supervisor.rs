@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::BytesMut;
 use evb::{
     builder::{Builder, BuilderConfig},
-    id::{BuilderId, SourceId},
+    id::{BuilderId, RunId, SourceId},
     role::{RoleError, RunOutcome},
     sink::NullSink,
     source::{Source, SourceConfig},

@@ -16,7 +16,7 @@ use evb_core::{
     time::Instant,
     wire::{
         control::{
-            BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Live,
+            Begun, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Live,
             Message, Outcome, Ready, Report, RoleReport, SourceReport, Triggers,
         },
         preamble::ConnectionKind,
@@ -117,6 +117,9 @@ impl Stage {
         }
         for source in sources {
             stage.say(Peer::Source(source), Message::Ready(Ready {}));
+        }
+        for peer in stage.core.peers() {
+            stage.say(peer, Message::Begun(Begun::default()));
         }
         stage.pass(Duration::from_millis(2));
         assert!(stage.core.decided() > EventId::FIRST, "the run runs");
@@ -222,6 +225,7 @@ async fn a_registered_peer_that_babbles_is_cut_off_and_the_others_go_on() {
     connect_handshake(&mut stream, ConnectionKind::Control, &hello).await.expect("a planned peer");
     let mut ready = BytesMut::new();
     encode_into(&Control { message: Some(Message::Ready(Ready {})) }, &mut ready);
+    encode_into(&Control { message: Some(Message::Begun(Begun::default())) }, &mut ready);
     stream.write_all(&ready).await.expect("sent");
     progress.wait_for(|now| now.events.triggered > 0).await.expect("the run begins");
     drop(stream);

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use evb::{
-    id::{BuilderId, Epoch, SourceId},
+    id::{BuilderId, RunId, SourceId},
     supervisor::{RunPlan, TriggerKind},
     units::Frequency,
 };
@@ -141,7 +141,7 @@ fn at_builder_1(run: RunId) -> Vec<Stranger> {
             &Hello { to_incarnation: 0, ..known.clone() },
             Reason::Incarnation,
         ),
-        says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Epoch),
+        says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Incarnation),
         says_hello("source 1 of an earlier life", kind, &known, Reason::DuplicateId),
     ]
 }
@@ -183,8 +183,9 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     log::keep();
     let began = Instant::now();
     let rate = Frequency::from_hertz(500.0).expect("that is a rate");
-    let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(3, 2, u64::MAX) };
-    let epoch = plan.epoch;
+    let run = RunId::new(7);
+    let plan =
+        RunPlan { trigger: TriggerKind::Periodic { rate }, run_id: run, ..plan(3, 2, u64::MAX) };
     let system = start(plan, 2000).await;
     let supervisor: SocketAddr = system.address.parse().expect("an address");
     let builders: Vec<_> = system.builders.iter().map(evb::builder::Builder::address).collect();
@@ -202,10 +203,10 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
         silent.iter().map(|stream| stream.local_addr().expect("a socket").port()).collect();
     let (before, knocking) = (progress.latest().events.complete, Instant::now());
     let (control, lane) = (ConnectionKind::Control, ConnectionKind::Lane);
-    for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(epoch)) {
+    for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(run)) {
         from.push(knock(supervisor, control, stranger).await);
     }
-    for stranger in foreigners(lane, control).iter().chain(&at_builder_1(epoch)) {
+    for stranger in foreigners(lane, control).iter().chain(&at_builder_1(run)) {
         from.push(knock(builders[0], lane, stranger).await);
     }
     let elapsed = knocking.elapsed();

@@ -1,6 +1,6 @@
 use std::{pin::pin, sync::mpsc, task::Poll, time::Duration};
 
-use evb_core::id::{Epoch, RunNumber};
+use evb_core::id::{Epoch, RunId, RunNumber};
 
 use super::*;
 

@@ -111,6 +111,18 @@ impl System for FromFile {
         self.hosted.iter().copied().filter(takes_part).map(|peer| self.joining(peer)).collect()
     }
 
+    fn admit_builder(&mut self, id: BuilderId) -> Result<(), SystemError> {
+        // The file may have been changed since `configure`, and processes of builders read it again.
+        let admitted = check::admit(&self.path, machine_memory());
+        let admitted = admitted.map_err(|error| refused(&error, "fix the file, then add the builder"))?;
+        if admitted.config.builders.iter().any(|entry| entry.id == id) {
+            return Ok(());
+        }
+        let reason = format!("it has no builder {id}");
+        let remedy = format!("add a `[[builder]]` with `id = {id}` to the file on every host, then add the builder");
+        Err(SystemError::new(THE_CONFIGURATION, reason, remedy))
+    }
+
     fn join_builder(&mut self, _supervisor: SocketAddr, id: BuilderId) -> Option<Joining> {
         let builder = Peer::Builder(id);
         self.hosted.contains(&builder).then(|| self.joining(builder))

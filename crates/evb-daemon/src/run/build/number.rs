@@ -45,7 +45,7 @@ pub(super) fn next_number(
         ))
     };
     if let (Some(run), None) = (config.run.number, &config.control) {
-        for state in state {
+        if let Some(state) = state {
             let ids = state.ids_of(run).map_err(|error| unreadable(state, error))?;
             if let Some(id) = ids.first() {
                 return Err(taken(run, &id.to_string(), state.path()));
