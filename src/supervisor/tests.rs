@@ -11,8 +11,8 @@ use evb_core::{
     trigger::TriggerKind,
     units::Frequency,
     wire::control::{
-        Begun, BuilderReport, Completions, Control, Heartbeat, Hello, Message, Ready, Reason, Report, RoleReport,
-        RunEnd, SourceReport,
+        Begun, BuilderReport, Completions, Control, Heartbeat, Hello, Message, Ready, Reason, Report,
+        RoleReport, RunEnd, SourceReport,
     },
 };
 use evb_net::{

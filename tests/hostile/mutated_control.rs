@@ -16,8 +16,8 @@ use evb_core::{
     time::Instant,
     wire::{
         control::{
-            Begun, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Live,
-            Message, Outcome, Ready, Report, RoleReport, SourceReport, Triggers,
+            Begun, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport,
+            Live, Message, Outcome, Ready, Report, RoleReport, SourceReport, Triggers,
         },
         preamble::ConnectionKind,
     },

@@ -141,7 +141,12 @@ fn at_builder_1(run: RunId) -> Vec<Stranger> {
             &Hello { to_incarnation: 0, ..known.clone() },
             Reason::Incarnation,
         ),
-        says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Incarnation),
+        says_hello(
+            "of another life",
+            kind,
+            &Hello { to_incarnation: 2, ..known.clone() },
+            Reason::Incarnation,
+        ),
         says_hello("source 1 of an earlier life", kind, &known, Reason::DuplicateId),
     ]
 }
@@ -184,8 +189,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     let began = Instant::now();
     let rate = Frequency::from_hertz(500.0).expect("that is a rate");
     let run = RunId::new(7);
-    let plan =
-        RunPlan { trigger: TriggerKind::Periodic { rate }, run_id: run, ..plan(3, 2, u64::MAX) };
+    let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, run_id: run, ..plan(3, 2, u64::MAX) };
     let system = start(plan, 2000).await;
     let supervisor: SocketAddr = system.address.parse().expect("an address");
     let builders: Vec<_> = system.builders.iter().map(evb::builder::Builder::address).collect();

@@ -16,8 +16,8 @@ use std::{
 use evb_core::{
     id::{BuilderId, EventId, Peer, SourceId},
     wire::control::{
-        Begun, BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Live, Message, Ready, Report,
-        RoleReport, SourceReport,
+        Begun, BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Live, Message, Ready,
+        Report, RoleReport, SourceReport,
     },
 };
 use evb_net::{

@@ -12,11 +12,7 @@ use evb::{
     supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
 };
 use evb_config::Config;
-use evb_core::{
-    id::Peer,
-    ledger::RunReport,
-    supervisor::RunState,
-};
+use evb_core::{id::Peer, ledger::RunReport, supervisor::RunState};
 use evb_net::host;
 use tokio::task::JoinSet;
 

@@ -119,7 +119,8 @@ impl System for FromFile {
             return Ok(());
         }
         let reason = format!("it has no builder {id}");
-        let remedy = format!("add a `[[builder]]` with `id = {id}` to the file on every host, then add the builder");
+        let remedy =
+            format!("add a `[[builder]]` with `id = {id}` to the file on every host, then add the builder");
         Err(SystemError::new(THE_CONFIGURATION, reason, remedy))
     }
 
