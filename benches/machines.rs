@@ -12,7 +12,7 @@ use evb_core::{
     builder::{self, BuilderCore, BuilderCoreConfig},
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::Taken,
     set::SourceSet,
@@ -92,6 +92,7 @@ fn wire(criterion: &mut Criterion) {
 
 fn builder_core(sources: usize) -> BuilderCore<Policy> {
     let config = BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: BUILDER,
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

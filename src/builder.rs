@@ -11,10 +11,10 @@ pub use ends::out_of_order_memory;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use evb_core::{
-    id::{BuilderId, Epoch, Peer, RunNumber},
+    id::{BuilderId, Peer},
     session::Member,
     units::Bytes,
-    wire::control::Hello,
+    wire::control::{Hello, MAX_REASON},
 };
 use evb_net::{
     class::TrafficClass,
@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use crate::{
     filter::{AcceptAll, Filter},
     role::{self, Access, Entry, Place, RoleError, RoleHandle, RunOutcome, TurnCounters},
-    sink::Sink,
+    sink::{Sink, stage},
 };
 
 /// Time to empty a port's queue below which a builder takes precedence on its core. While the
@@ -88,9 +88,6 @@ pub struct BuilderConfig {
     /// Time for which a failing sink is retried after the end of the run was requested; after that,
     /// the events that the sink has not accepted are lost.
     pub give_up: Duration,
-    /// Number and epoch of the run that this builder has built for before, if any. A supervisor of
-    /// another run or epoch refuses the builder.
-    pub life: Option<(RunNumber, Epoch)>,
     /// Counter of the turns of the builder's event loop. Turns of the sink's thread, which may wait
     /// for a disk, are not counted.
     pub turn_counters: TurnCounters,
@@ -131,7 +128,6 @@ impl BuilderConfig {
             control: TrafficClass::default(),
             security: Security::None,
             give_up: Duration::from_secs(30),
-            life: None,
             turn_counters: TurnCounters::default(),
             cpu: None,
             precedence: None,
@@ -196,26 +192,46 @@ impl Builder {
         let name = format!("builder {}", config.id);
         let (address, role) =
             RoleHandle::start(name, Place::Own(config.cpu), |mut joined, run_ends| async move {
-                let (listener, address) = bind(&config).await?;
-                let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
+                let bound = bind(&config).await;
+                let (stage, prepared) = stage::start(config.id, sink, Box::new(filter), config.give_up)?;
+                let prepared = tokio::time::timeout(PREPARATION, prepared).await;
+                let unable = match (&bound, &prepared) {
+                    (Err(error), _) => error.to_string(),
+                    (_, Ok(Ok(Err(error)))) if !error.is_passing() => {
+                        RoleError::Sink(error.to_string()).to_string()
+                    }
+                    _ => String::new(),
+                };
+                let highest_run = match prepared {
+                    Ok(Ok(Ok(highest))) => 1 + highest.map_or(0, |run| u64::from(run.number())),
+                    _ => 0,
+                };
                 let hello = Hello {
-                    run,
-                    epoch,
+                    highest_run,
+                    unable: unable.chars().take(MAX_REASON).collect(),
                     boot_id: host::boot_id(),
                     software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
-                    listen: advertised(&config.listen, address),
+                    listen: bound
+                        .as_ref()
+                        .map_or(String::new(), |(_, address)| advertised(&config.listen, *address)),
                     ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
                 };
                 let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
                 let member = Member { supervisor, hello, start_timeout };
                 let access = Access { bind: None, class: config.control, security: config.security.clone() };
+                if !unable.is_empty() {
+                    // The supervisor learns the reason; its answer does not matter.
+                    let _ = tokio::time::timeout(PREPARATION, Entry::join(member, access)).await;
+                    return Err(bound.err().unwrap_or(RoleError::Sink(unable)));
+                }
+                let (listener, address) = bound?;
                 let (entry, _) = tokio::select! {
                     entered = Entry::join(member, access) => entered?,
                     () = joined.closed() => return Err(RoleError::Unwanted),
                 };
                 role::hand_over(joined, address).await?;
                 let (turn_counters, name) = (config.turn_counters.clone(), format!("builder {}", config.id));
-                let run = begin::run(config, listener, entry, Box::new(filter), sink, run_ends);
+                let run = begin::run(config, listener, entry, stage, run_ends);
                 turn_counters.count(name, run).await
             })
             .await?;
@@ -250,6 +266,9 @@ impl Builder {
         self.role.abort();
     }
 }
+
+/// Time for which a builder waits for its sink to say which runs its storage knows.
+const PREPARATION: Duration = Duration::from_secs(5);
 
 /// Binds the configured address. Retries for a moment an address that is still in use, for example
 /// by this process in the previous run.

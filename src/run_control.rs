@@ -198,6 +198,14 @@ pub trait System: Send + 'static {
         Vec::new()
     }
 
+    /// Checks that a builder may be added to the current run: by default, any builder may.
+    ///
+    /// # Errors
+    /// The reason for which this builder cannot take part.
+    fn admit_builder(&mut self, _id: BuilderId) -> Result<(), SystemError> {
+        Ok(())
+    }
+
     /// Starts a builder that was added to the current run, if the builder lives in this process.
     fn join_builder(&mut self, _supervisor: SocketAddr, _id: BuilderId) -> Option<Joining> {
         None

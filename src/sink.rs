@@ -6,11 +6,12 @@ mod file;
 mod null;
 pub(crate) mod stage;
 
-use std::future::Future;
+use std::{collections::BTreeMap, future::Future};
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::{ClockState, Utc},
     units::Bytes,
 };
 
@@ -82,7 +83,7 @@ impl SinkError {
         &self.cause
     }
 
-    fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         self.held != Held::None
     }
 
@@ -132,7 +133,12 @@ pub struct SinkSpace {
 /// Facts about a run, for the sink.
 ///
 /// ```
-/// use evb::{id::Epoch, prelude::*, sink::RunFacts};
+/// use evb::{
+///     id::{Epoch, RunId},
+///     prelude::*,
+///     sink::RunFacts,
+///     time::Utc,
+/// };
 ///
 /// /// Returns the name of the file of a sink that writes tables.
 /// fn file_name(facts: &RunFacts) -> String {
@@ -141,22 +147,40 @@ pub struct SinkSpace {
 ///
 /// let facts = RunFacts {
 ///     run: RunNumber::new(42),
+///     run_id: RunId::new(0x5eed),
 ///     epoch: Epoch::new(1),
 ///     builder: BuilderId::new(3),
 ///     sources: vec![SourceId::new(1), SourceId::new(2)],
+///     begun: Utc::from_nanos(1_763_731_564_000_000_000),
+///     kind: "cosmics".to_owned(),
+///     ..RunFacts::default()
 /// };
 /// assert_eq!(file_name(&facts), "run000042_b03.csv");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFacts {
     /// The run's number.
     pub run: RunNumber,
+    /// The run's id.
+    pub run_id: RunId,
     /// The epoch of the run.
     pub epoch: Epoch,
     /// The builder to which the sink belongs.
     pub builder: BuilderId,
     /// The sources of the run, ascending.
     pub sources: Vec<SourceId>,
+    /// Time at which the run began, by the supervisor's wall clock.
+    pub begun: Utc,
+    /// Whether that clock was synchronised, as the kernel says.
+    pub wall_clock: ClockState,
+    /// Kind of the run, as the operator gave it; may be empty.
+    pub kind: String,
+    /// The operator's comment on the run; may be empty.
+    pub comment: String,
+    /// Names of the sources that have one.
+    pub source_names: BTreeMap<SourceId, String>,
+    /// Names of the builders that have one.
+    pub builder_names: BTreeMap<BuilderId, String>,
 }
 
 /// Takes built events. A sink runs on a thread of its own, so it may block.
@@ -198,9 +222,18 @@ pub struct RunFacts {
 /// # }
 /// ```
 pub trait Sink: Send + 'static {
-    /// Begins a run. An error ends the builder before the first event. After a passing error,
-    /// however, the builder takes part in the run, holds its events, and repeats the call until it
-    /// succeeds.
+    /// Prepares for runs: checks that the storage can be used, without writing to it, and returns
+    /// the highest run number that the storage knows, if it knows a run. The builder calls this
+    /// before it registers. An error that does not pass ends the builder. If the call takes
+    /// seconds, the builder registers without the number.
+    fn prepare(&mut self) -> impl Future<Output = Result<Option<RunNumber>, SinkError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Begins a run, before its first event. After an error, the builder does not take part in the
+    /// run, and the supervisor gets the reason. After a passing error, however, the builder takes
+    /// part in the run, holds its events, and repeats the call until it succeeds. If the run gets
+    /// another number before its first event, the sink is closed and begins again.
     fn begin(&mut self, _run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }

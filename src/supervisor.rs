@@ -8,6 +8,7 @@ mod commands;
 mod onlookers;
 mod driver;
 mod closing;
+mod state;
 mod handle;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -17,7 +18,7 @@ mod tests;
 use std::{io, net::SocketAddr, sync::Arc};
 
 use evb_core::{
-    id::Epoch,
+    id::{Epoch, RunId},
     supervisor::{Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
@@ -36,6 +37,7 @@ use driver::Driver;
 use journal::{Journal, keeper::Keeper};
 use onlookers::Onlookers;
 use registrations::Registrations;
+use state::StateKeeper;
 use trigger_port::TriggerPort;
 
 use crate::role::TurnCounters;
@@ -51,6 +53,7 @@ pub use evb_core::{
 };
 pub use handle::{BeginError, RunOver, SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
+pub use state::StateDir;
 pub use trigger_port::TriggerInput;
 
 /// Number of commands of handles that may wait.
@@ -85,6 +88,9 @@ pub struct SupervisorConfig {
     /// that is not over, this supervisor goes on with that run, and takes run number and epoch from
     /// the journal instead of the plan.
     pub journal: Option<JournalConfig>,
+    /// Directory in which the supervisor keeps the runs that it has led, so that their numbers are
+    /// not used again.
+    pub state: Option<StateDir>,
     /// Source of external triggers besides the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
     /// Traffic class of the supervisor's packets to sources and builders.
@@ -201,10 +207,24 @@ impl SupervisorConfig {
             plan,
             seed: 1,
             journal: None,
+            state: None,
             trigger_input: None,
             control: TrafficClass::default(),
             security: Security::None,
             turn_counters: TurnCounters::default(),
+        }
+    }
+
+    /// Returns a new id of a run, from the operating system's random numbers.
+    ///
+    /// # Errors
+    /// The operating system's error, if it has no random numbers.
+    pub fn fresh_run_id() -> io::Result<RunId> {
+        let mut bytes = [0; 16];
+        let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        match RunId::from_bytes(bytes) {
+            id if filled == bytes.len() && id.is_known() => Ok(id),
+            _ => Err(io::ErrorKind::Interrupted.into()),
         }
     }
 
@@ -263,6 +283,9 @@ impl Supervisor {
         if config.plan.boot_id.is_empty() {
             config.plan.boot_id = evb_net::host::boot_id();
         }
+        if !config.plan.run_id.is_known() {
+            config.plan.run_id = SupervisorConfig::fresh_run_id()?;
+        }
         let address = listener.local_addr()?;
         let triggers = match &config.trigger_input {
             Some(input) => Some(TriggerPort::open(input).await?),
@@ -272,6 +295,7 @@ impl Supervisor {
         let (commands, command_queue) = mpsc::channel(COMMANDS);
         let (progress_sender, progress) = watch::channel(Progress::default());
         let peers = config.plan.sources.len() + config.plan.builders.len();
+        let state = config.state.map(StateKeeper::new).transpose()?;
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
         let journal = journal.map(|journal| Keeper::new(Box::new(journal))).transpose()?;
         let name = journal.as_ref().map(|journal| journal.path().display().to_string());
@@ -282,6 +306,7 @@ impl Supervisor {
             triggers,
             Commands::new(command_queue),
             Onlookers::new(progress_sender),
+            state,
         )?;
         let (ended, report) = watch::channel(None);
         let abort = Arc::new(Notify::new());

@@ -77,7 +77,7 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
     for transport in [Transport::Tcp, Transport::Udp] {
         let rate = Frequency::from_hertz(50.0).expect("that is a rate");
         let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(1, 1, u64::MAX) };
-        let epoch = plan.epoch;
+        let run_id = plan.run_id;
         let mut system = start_over(transport, "127.0.0.1:0", plan, 100).await;
         // During the run, source 1, which has a lane already, asks for a lane with the wrong
         // transport.
@@ -85,7 +85,7 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
         assert!(first.is_some_and(|event| event.is_complete()));
         let (source, builder) = (Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1)));
         let datagrams = transport == Transport::Tcp;
-        let hello = Hello { epoch: epoch.number(), run: 1, datagrams, ..Hello::new(source, builder) };
+        let hello = Hello { run_id, datagrams, ..Hello::new(source, builder) };
         let mut stream = TcpStream::connect(system.builders[0].address()).await.expect("the builder listens");
         match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
             Err(HandshakeError::Refused(refusal)) => {

@@ -15,7 +15,7 @@ use evb_core::{
     supervisor::{Output, Recipients, SupervisorCore},
     time::Instant,
     wire::{
-        control::{Completions, Control, Hello, Message, Ready},
+        control::{Begun, Completions, Control, Hello, Message, Ready},
         journal::Entry,
     },
 };
@@ -63,6 +63,9 @@ fn write_journal(plan: &RunPlan, path: &Path) {
         core.register(&hello, now).expect("a planned peer");
     }
     says(&mut core, PEERS[0], Message::Ready(Ready {}), now);
+    for peer in PEERS {
+        says(&mut core, peer, Message::Begun(Begun::default()), now);
+    }
     let (mut length, mut before) = (0, [0; 2]);
     while length < LENGTH {
         now += Duration::from_nanos(100);

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use evb_core::{
     builder::{self, BuilderCore, BuilderCoreConfig},
     fragment::{Checksum, Fragment, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     set::SourceSet,
     source::{self, SourceCore, SourceCoreConfig},
@@ -101,6 +101,7 @@ pub(super) fn header(kind: DatagramKind, sequence: u32, offset: u64) -> Datagram
 pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy> {
     let (payload, count) = payload(length);
     let config = BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: ASSOCIATION.builder,
         run: RunNumber::new(1),
         epoch: ASSOCIATION.epoch,

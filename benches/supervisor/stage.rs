@@ -11,8 +11,8 @@ use evb_core::{
     units::Frequency,
     wire::{
         control::{
-            Assignments, BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Load, Message,
-            Ready, Report, RoleReport, SourceReport,
+            Assignments, Begun, BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Load,
+            Message, Ready, Report, RoleReport, SourceReport,
         },
         encoding::Encoding,
     },
@@ -108,6 +108,10 @@ impl Stage {
             stage.says(Peer::Source(SourceId::new(id)), Message::Ready(Ready {}));
             stage.poll();
         }
+        for peer in stage.peers.clone() {
+            stage.says(peer, Message::Begun(Begun::default()));
+        }
+        stage.poll();
         assert_eq!(stage.core.progress().state, RunState::Running);
         stage
     }
@@ -198,7 +202,7 @@ impl Stage {
                 Output::Send { to, message } => self.sent(&to, &message),
                 Output::Ended(_) => self.ended = true,
                 Output::Drop { peer, reason } => panic!("{peer} was dropped: {reason}"),
-                Output::Journal(_) => {}
+                Output::Journal(_) | Output::Begun(_) => {}
             }
         }
     }

@@ -90,8 +90,7 @@ fn look_at_hello(hello: &Hello) {
         let again = Hello::new(from, to);
         assert_eq!((again.from_peer(), again.to_peer()), (Some(from), Some(to)));
     }
-    assert_eq!(hello.known_epoch().is_some(), hello.epoch > 0);
-    assert_eq!(hello.known_run().is_some(), hello.run > 0);
+    assert_eq!(hello.known_run().is_some(), hello.run_id.is_known());
 }
 
 fn look_at_reply(reply: &HelloReply) {
@@ -101,8 +100,7 @@ fn look_at_reply(reply: &HelloReply) {
             if let Ok(parameters) = welcome.checked_parameters() {
                 assert!(parameters.slots > 0 && parameters.heartbeat_ns > 0 && welcome.epoch > 0);
             }
-            let (run, epoch) = (RunNumber::new(welcome.run), Epoch::new(welcome.epoch));
-            assert_eq!(welcome.checked_lane(run, epoch).ok(), welcome.lane);
+            assert_eq!(welcome.checked_lane(welcome.run_id).ok(), welcome.lane);
         }
         Some(Reply::Refusal(refusal)) => {
             let words = words(refusal);

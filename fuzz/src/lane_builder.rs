@@ -10,7 +10,7 @@ use evb_core::{
     event::Event,
     fragment::{Checksum, Timestamp},
     grant::GrantPolicy as _,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::LaneError,
     set::SourceSet,
@@ -113,6 +113,7 @@ pub fn run(turns: bool, steps: &[Step]) {
 impl Bench {
     fn new(sources_at_once: Option<usize>) -> Self {
         let config = BuilderCoreConfig {
+            run_id: RunId::new(1),
             id: BuilderId::new(1),
             run: RunNumber::new(1),
             epoch: Epoch::new(1),

@@ -11,7 +11,7 @@ use evb_core::{
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
     grant::GrantPolicy as _,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     lane::{DatagramFault, Taken},
     set::SourceSet,
     source::{self, SourceCore, SourceCoreConfig},
@@ -101,6 +101,7 @@ impl World {
         let now = Instant::from_nanos(1_000_000_000);
         let heartbeat = Duration::from_secs(1000);
         let config = BuilderCoreConfig {
+            run_id: RunId::new(1),
             id: BuilderId::new(1),
             run: RunNumber::new(1),
             epoch: Epoch::new(77),

@@ -9,7 +9,7 @@ use evb_core::{
     builder::{self, BuilderCore, BuilderCoreConfig},
     fragment::{Checksum, Fragment, Timestamp},
     grant::GrantPolicy as _,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     set::SourceSet,
     source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
@@ -124,6 +124,7 @@ async fn poll_now(
 
 fn builder_core() -> BuilderCore<Policy> {
     let config = BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

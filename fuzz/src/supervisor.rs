@@ -9,7 +9,7 @@ use evb_core::{
     supervisor::{Output, RunPlan, SupervisorCore},
     time::Instant,
     trigger::TriggerKind,
-    wire::control::{Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers},
+    wire::control::{Begun, Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers},
 };
 
 use crate::{
@@ -98,6 +98,7 @@ fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
         match core.poll(now) {
             Some(Output::Send { message, .. }) => assert!(message.encoded_len() <= MAX_MESSAGE),
             Some(Output::Drop { reason, .. }) => assert!(!reason.is_empty()),
+            Some(Output::Begun(_)) => {}
             Some(Output::Journal(entry)) => assert!(entry.what.is_some()),
             Some(Output::Ended(report)) => {
                 assert_eq!(report.events.open(), Some(0));
@@ -136,6 +137,7 @@ pub fn opening() -> Vec<(u8, Vec<u8>)> {
     };
     let mut opening: Vec<_> = PEERS.map(|peer| (REGISTER, hello(peer).encode_to_vec())).to_vec();
     opening.extend([0, 1].map(|peer| (SAY | peer << 4, say(Message::Ready(Ready {})))));
+    opening.extend((0..4).map(|peer| (SAY | peer << 4, say(Message::Begun(Begun::default())))));
     opening
 }
 

@@ -1,50 +1,43 @@
 //! The start of a builder: joining the run, the first roster, the sink and the driver.
 
-use std::{future::poll_fn, io};
+use std::{future::poll_fn, io, task::Poll};
 
+use evb_core::{
+    session::{Start, leaving},
+    wire::control::Control,
+};
 use evb_net::{clock, host, pacing::Transport};
 use evb_shaper::role::{BuilderPlan, BuilderRole, BuilderRoleConfig};
 use tokio::{net::TcpListener, sync::mpsc};
 
 use super::{BuilderConfig, driver::Driver, ends, lanes::Lanes};
 use crate::{
-    filter::Filter,
     role::{self, Beginning, Entry, RoleError, RunOutcome},
-    sink::{
-        RunFacts, Sink,
-        stage::{self, StageOptions},
-    },
+    sink::stage::Stage,
 };
 
 /// Runs a builder from its first roster to the end of the run.
-pub(super) async fn run<S: Sink>(
+pub(super) async fn run(
     config: BuilderConfig,
     listener: TcpListener,
     entry: Entry,
-    filter: Box<dyn Filter>,
-    sink: S,
+    stage: Stage,
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
-    let (start, link) = match entry.begin().await? {
+    let (start, mut link) = match entry.begin().await? {
         Beginning::Start(start, link) => (start, link),
         Beginning::Over(outcome) => return Ok(*outcome),
     };
-    let mut plan = BuilderPlan::new(of_role(&config, &listener)?, &start)?;
-    let sources = plan.sources().to_vec();
-    let (run, epoch) = (start.identity.run, start.identity.epoch);
-    let facts = RunFacts { run, epoch, builder: config.id, sources: sources.clone() };
-    let options = StageOptions { slots: plan.slots(), give_up: config.give_up };
-    let (stage, begun) = stage::start(facts, sink, filter, options)?;
-    match begun.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(RoleError::Sink(error.to_string())),
-        Err(_) => return Err(RoleError::Vanished),
-    }
-    let ends = ends::create(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
-    let now = clock::now();
-    let role = BuilderRole::new(plan, &start, now)?;
-    let lanes = Lanes::new(listener, sources.len(), &config, ends);
-    let mut driver = Driver::new(&config, role, link, lanes, stage, stop, now)?;
+    let (role, lanes) = match role_of(&config, listener, &start) {
+        Ok(parts) => parts,
+        Err(error) => {
+            // The supervisor learns the reason.
+            link.send(&Control { message: Some(leaving(&error.to_string())) });
+            poll_fn(|cx| Poll::Ready(link.poll_flush(cx))).await;
+            return Err(error);
+        }
+    };
+    let mut driver = Driver::new(&config, role, link, lanes, stage, stop, clock::now())?;
     // The sink's thread runs already, so it does not inherit the precedence of this thread.
     if config.is_urgent() {
         match host::take_precedence() {
@@ -61,6 +54,19 @@ pub(super) async fn run<S: Sink>(
     drop(awake);
     driver.close().await;
     outcome
+}
+
+/// Returns the builder's state machine and its lanes.
+fn role_of(
+    config: &BuilderConfig,
+    listener: TcpListener,
+    start: &Start,
+) -> Result<(BuilderRole, Lanes), RoleError> {
+    let mut plan = BuilderPlan::new(of_role(config, &listener)?, start)?;
+    let sources = plan.sources().to_vec();
+    let ends = ends::create(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
+    let role = BuilderRole::new(plan, start, clock::now())?;
+    Ok((role, Lanes::new(listener, sources.len(), config, ends)))
 }
 
 /// Returns the configuration of the builder's state machine.

@@ -2,15 +2,18 @@
 //! sink.
 
 use std::{
+    collections::BTreeMap,
     io,
     task::{Context, Poll},
 };
 
 use evb_core::{
+    id::{BuilderId, RunNumber, SourceId},
     index::LaneIndex,
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
     time::Instant,
+    wire::control::{Begin, Name},
 };
 use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
@@ -19,7 +22,10 @@ use tokio::sync::mpsc;
 use super::{BuilderConfig, lanes::Lanes};
 use crate::{
     role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink},
-    sink::stage::{Fate, Stage},
+    sink::{
+        RunFacts,
+        stage::{Fate, Stage},
+    },
 };
 
 /// A builder's state machine and its connections, sink and timer.
@@ -65,6 +71,7 @@ impl Driver {
             self.lanes.poll_entrance(cx, &mut self.role, now);
             let mut unread = self.lanes.poll_read(cx, &mut self.role, now)?;
             more |= unread;
+            self.poll_begun(cx);
             self.poll_fates(cx, now);
             if !unread && self.role.wants_reading(now) {
                 unread = self.lanes.read(&mut self.role, now)?;
@@ -93,6 +100,31 @@ impl Driver {
             self.role.handle_supervisor(heard, now);
         }
         true
+    }
+
+    /// Takes the results of the sink's beginning.
+    fn poll_begun(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some((result, highest))) = self.stage.poll_begun(cx) {
+            self.role.handle_begun(result, highest);
+        }
+    }
+
+    /// Returns the facts about the run that begins, for the sink.
+    fn facts_of(&self, begin: &Begin) -> RunFacts {
+        let config = self.role.core().config();
+        RunFacts {
+            run: RunNumber::new(begin.run),
+            run_id: begin.run_id,
+            epoch: config.epoch,
+            builder: config.id,
+            sources: config.sources.clone(),
+            begun: begin.began().utc,
+            wall_clock: begin.began().state,
+            kind: begin.kind.clone(),
+            comment: begin.comment.clone(),
+            source_names: names(&begin.sources, SourceId::new),
+            builder_names: names(&begin.builders, BuilderId::new),
+        }
     }
 
     /// Takes back the events that the sink has finished with.
@@ -134,6 +166,11 @@ impl Driver {
                     let _ = self.stage.submit(event);
                 }
                 BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),
+                BuilderOutput::Begin(begin) => {
+                    let facts = self.facts_of(&begin);
+                    self.stage.begin(facts);
+                    more = true;
+                }
                 BuilderOutput::ExpectEnd => self.stage.expect_end(),
                 BuilderOutput::Ended(outcome) => self.outcome = Some(*outcome),
             }
@@ -168,4 +205,11 @@ impl Driver {
     pub(super) async fn close(self) {
         self.stage.close().await;
     }
+}
+
+/// Returns the names in a message by their ids. An id that is too large belongs to no source or
+/// builder of this version of evb.
+fn names<Id: Ord>(names: &[Name], id: impl Fn(u16) -> Id) -> BTreeMap<Id, String> {
+    let named = names.iter().filter_map(|name| Some((id(u16::try_from(name.id).ok()?), name.name.clone())));
+    named.collect()
 }

@@ -6,7 +6,13 @@ mod changes;
 mod looks;
 
 use std::{
-    collections::VecDeque, fmt::Display, future::pending, net::TcpListener, sync::Arc, time::Duration,
+    collections::VecDeque,
+    fmt::Display,
+    future::{Future, pending},
+    net::TcpListener,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
 };
 
 use evb_core::{
@@ -23,7 +29,7 @@ use tokio::{
 };
 
 use changes::Changes;
-use words::{not_ready, refusal, too_long};
+use words::{may_pass, not_ready, refusal, too_long};
 
 use super::{
     LastRun, Sample, Shown, Status, System, SystemError, Totals,
@@ -70,6 +76,10 @@ pub(super) struct Leader<S> {
     recovers: bool,
     /// A start that waits for missing peers.
     start: Option<PendingStart>,
+    /// The beginning of the run, until all peers have answered.
+    beginning: Option<Beginning>,
+    /// True if the start that waits has no time left.
+    is_last_try: bool,
     changes: Changes,
     speed: Speedometer,
     history: History,
@@ -84,6 +94,9 @@ pub(super) struct Leader<S> {
     runs: u64,
     closing: bool,
 }
+
+/// The future result of a run's beginning.
+type Beginning = Pin<Box<dyn Future<Output = Result<(), BeginError>> + Send>>;
 
 /// The time until which a start waits, and the channel for its answer; `None` if the run starts by
 /// itself.
@@ -106,6 +119,8 @@ impl<S: System> Leader<S> {
             run: None,
             recovers: false,
             start: None,
+            beginning: None,
+            is_last_try: false,
             changes: Changes::default(),
             speed: Speedometer::default(),
             history: History::default(),
@@ -131,7 +146,10 @@ impl<S: System> Leader<S> {
                     None => self.close("the last handle of run control was dropped").await,
                 },
                 event = next(&mut self.run) => self.hear(event).await,
-                () = until(self.start.as_ref().map(|(until, _)| *until)) => self.try_start(true).await,
+                () = until(self.start.as_ref().map(|(until, _)| *until)), if self.beginning.is_none() => {
+                    self.try_start(true).await;
+                }
+                result = begun(&mut self.beginning) => self.handle_begun(result),
                 _ = glances.tick() => self.glance().await,
             }
             if self.closing && self.run.is_none() {
@@ -242,29 +260,40 @@ impl<S: System> Leader<S> {
             self.start = None;
             return;
         };
-        let hosting = run.is_hosting();
-        let begun = match run.handle.begin().await {
-            Ok(()) => Ok(()),
-            Err(BeginError::NotReady(missing)) => Err(not_ready(&missing)),
-            Err(BeginError::Over(over)) => {
-                Err(SystemError::new("the supervisor", over.to_string(), "look at the status"))
-            }
-        };
-        let outcome = match begun {
+        if self.beginning.is_some() {
+            return;
+        }
+        self.is_last_try = now_or_never;
+        let (handle, annotation) = (run.handle.clone(), self.annotation.clone());
+        self.beginning = Some(Box::pin(async move { handle.begin(annotation).await }));
+    }
+
+    /// Handles the result of the run's beginning. A start that peers are missing for waits for them
+    /// until its time is over.
+    fn handle_begun(&mut self, result: Result<(), BeginError>) {
+        self.beginning = None;
+        let is_hosting = self.run.as_ref().is_some_and(OpenRun::is_hosting);
+        let outcome = match result {
             Ok(()) => {
                 self.speed = Speedometer::from(clock::now(), EventCounts::default());
+                self.last_error = None;
                 self.enter(State::Running);
                 Ok(State::Running)
             }
-            Err(_) if !now_or_never => return,
-            Err(error) if hosting => Err(refusal("start", error)),
-            Err(error) => Err(refusal(
-                "start",
-                SystemError {
-                    remedy: "sources and builders of this process are still starting: try again".to_owned(),
-                    ..error
-                },
-            )),
+            Err(BeginError::NotReady(reason)) if !self.is_last_try && may_pass(&reason) => return,
+            Err(BeginError::NotReady(reason)) => {
+                let mut error = not_ready(&reason);
+                if !is_hosting {
+                    "sources and builders of this process are still starting: try again"
+                        .clone_into(&mut error.remedy);
+                }
+                self.last_error = Some(error.to_string());
+                Err(refusal("start", error))
+            }
+            Err(BeginError::Over(over)) => {
+                let error = SystemError::new("the supervisor", over.to_string(), "look at the status");
+                Err(refusal("start", error))
+            }
         };
         if let Some((_, Some(answer))) = self.start.take() {
             drop(answer.send(outcome));
@@ -329,10 +358,10 @@ impl<S: System> Leader<S> {
         tracing::warn!(%peer, %error, "a source or builder of this process ended before its run");
     }
 
-    async fn settle(&mut self, mut report: RunReport) {
+    async fn settle(&mut self, report: RunReport) {
         self.run = None;
         self.runs += 1;
-        report.annotation = std::mem::take(&mut self.annotation);
+        self.annotation = Annotation::default();
         self.system.ended(&report);
         let failure = match self.state {
             // The run ended before it was started.
@@ -389,6 +418,12 @@ impl<S: System> Leader<S> {
             let listener = listener.into_std().map_err(|error| supervisor(&error))?;
             self.listener = Some((config.listen.clone(), listener));
         }
+        if let Some(state) = config.state.as_ref().filter(|_| self.over.is_empty()) {
+            match state.latest(EARLIER_RUNS) {
+                Ok(runs) => self.over.extend(runs),
+                Err(error) => tracing::warn!(%error, "cannot read the earlier runs in the state directory"),
+            }
+        }
         let Some((_, listener)) = &self.listener else { return Ok(()) };
         let number = config.plan.run;
         let system = &mut self.system;
@@ -409,6 +444,7 @@ impl<S: System> Leader<S> {
             let error = SystemError::new("a later command", cause, "configure, then start");
             drop(answer.send(Err(refusal("start", error))));
         }
+        self.beginning = None;
         if let Some(run) = self.run.take() {
             // An error means that the run is over already and need not be stopped.
             let _ = run.handle.request_run_end(cause).await;
@@ -435,7 +471,7 @@ impl<S: System> Leader<S> {
 
     fn enter(&mut self, state: State) {
         if self.state != state {
-            let run = self.run.as_ref().map(|run| run.number.number());
+            let run = self.run.as_ref().map(|run| run.progress().run.number());
             tracing::info!(from = %self.state, to = %state, run, "the state of run control has changed");
             self.state = state;
         }
@@ -473,6 +509,13 @@ fn far_away() -> Instant {
 async fn next(run: &mut Option<OpenRun>) -> RunEvent {
     match run {
         Some(run) => run.next().await,
+        None => pending().await,
+    }
+}
+
+async fn begun(beginning: &mut Option<Beginning>) -> Result<(), BeginError> {
+    match beginning {
+        Some(beginning) => beginning.await,
         None => pending().await,
     }
 }

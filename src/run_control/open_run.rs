@@ -8,11 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use evb_core::{
-    id::{Peer, RunNumber},
-    ledger::RunReport,
-    supervisor::Progress,
-};
+use evb_core::{id::Peer, ledger::RunReport, supervisor::Progress};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Joining, Role, SystemError};
@@ -23,7 +19,6 @@ use crate::{
 };
 
 pub(super) struct OpenRun {
-    pub(super) number: RunNumber,
     pub(super) handle: SupervisorHandle,
     /// Address at which the run's supervisor listens.
     pub(super) address: SocketAddr,
@@ -72,7 +67,6 @@ impl OpenRun {
             joining.spawn(role);
         }
         Ok(Self {
-            number: plan.run,
             progress: handle.progress(),
             handle,
             address,

@@ -82,7 +82,9 @@ const OLD_REPORT: f64 = 5.0;
 /// Returns the problems of a run, the worst first.
 pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem> {
     let mut found = Vec::new();
-    if survey.running_s > 0.0 {
+    if survey.running_s == 0.0 {
+        before_the_run(survey, &mut found);
+    } else {
         survey.sources.iter().for_each(|source| of_source(source, &mut found));
         survey.builders.iter().for_each(|builder| of_builder(builder, &mut found));
         of_events(survey, &mut found);
@@ -98,13 +100,32 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
     found
 }
 
+/// Finds the sources and builders that left before the run, or cannot take part.
+fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
+    let sources = survey.sources.iter().map(|seat| ("source", seat.id, seat.presence, &seat.parting));
+    let builders = survey.builders.iter().map(|seat| ("builder", seat.id, seat.presence, &seat.parting));
+    let remedy = "remove the cause; its log has the details";
+    for (role, id, _, reason) in sources
+        .chain(builders)
+        .filter(|(.., presence, reason)| *presence == Presence::Absent && !reason.is_empty())
+    {
+        let (subject, text) = (format!("{role} {id}"), format!("absent: {reason}"));
+        found.push(Problem::new(Severity::Warning, subject, text, remedy));
+    }
+}
+
+/// Returns the word `absent`, with the reason if there is one.
+fn absent(reason: &str) -> String {
+    if reason.is_empty() { "absent".to_owned() } else { format!("absent ({reason})") }
+}
+
 fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let subject = format!("source {}", source.id);
     match source.presence {
         Presence::Absent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            format!("absent; {} events were closed without it", source.missing),
+            format!("{}; {} events were closed without it", absent(&source.parting), source.missing),
             "start it again; its log says why it left",
         )),
         Presence::Silent => found.push(Problem::new(
@@ -132,10 +153,18 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
 fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     let subject = format!("builder {}", builder.id);
     match builder.presence {
+        Presence::Absent if builder.incarnation == 0 && builder.parting.is_empty() => {
+            found.push(Problem::new(
+                Severity::Bad,
+                &subject,
+                "has not registered; the other builders build its events",
+                &format!("start it, or remove it with `evbd ctl remove-builder {}`", builder.id),
+            ));
+        }
         Presence::Absent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            "absent; the other builders build its events",
+            format!("{}; the other builders build its events", absent(&builder.parting)),
             "start it again; its log says why it left",
         )),
         Presence::Silent => found.push(Problem::new(

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
+    id::RunId,
     ledger::{Annotation, DeadTimeCause, EventCounts, RunReport, fraction},
     run_control::State,
     supervisor::Survey,
     time::{ClockState, Instant, Utc},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{history::settled, problems::Problem};
 
@@ -38,6 +39,8 @@ pub struct Status {
     pub state: State,
     /// Number of the run that is under way or, between runs, of the next run.
     pub run: Option<u32>,
+    /// Id of that run.
+    pub run_id: Option<RunId>,
     /// Start of the run that is under way; unknown between runs.
     pub begin: Utc,
     /// True if the next run can begin at once.
@@ -141,10 +144,12 @@ pub struct LiveRates {
 /// let entry = format!("run {} ({}): {}", last.run, last.annotation.kind, last.verdict);
 /// assert_eq!(entry, "run 42 (cosmics): all complete");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastRun {
     /// Number of the run.
     pub run: u32,
+    /// Id of the run.
+    pub run_id: RunId,
     /// Exit code; 0 means that every event is accounted for and complete.
     pub exit_code: u8,
     /// Description of the outcome in one sentence.
@@ -171,6 +176,7 @@ impl From<&RunReport> for LastRun {
     fn from(report: &RunReport) -> Self {
         Self {
             run: report.run,
+            run_id: report.run_id,
             exit_code: report.exit_code,
             verdict: report.verdict.clone(),
             events: report.events,

@@ -1,11 +1,13 @@
 use std::{
     future::{Future, ready},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-use evb_core::{event::Event, units::Bytes};
-use evb_file::{CreateError, EventFileWriter, FileIdentity, WriteError, WriterOptions};
+use evb_core::{event::Event, id::RunNumber, time::ClockState, units::Bytes};
+use evb_file::{
+    CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
+};
 
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 
@@ -71,10 +73,34 @@ fn is_full(reason: &io::Error) -> bool {
     )
 }
 
+/// Checks that files can be created in a directory, or that the directory itself can be.
+fn usable_dir(dir: &Path) -> Result<(), FileError> {
+    let existing = dir.ancestors().find(|dir| dir.as_os_str().is_empty() || dir.exists());
+    let existing = match existing {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let fault = |source: io::Error| FileError { action: "write to", path: dir.to_owned(), source };
+    if !existing.is_dir() {
+        return Err(fault(io::ErrorKind::NotADirectory.into()));
+    }
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(existing, wanted).map_err(|error| fault(error.into()))
+}
+
 impl Sink for FileSink {
+    /// Returns the highest run number in the names of the directory's files.
+    fn prepare(&mut self) -> impl Future<Output = Result<Option<RunNumber>, SinkError>> + Send {
+        ready(usable_dir(&self.dir).and_then(|()| highest_run(&self.dir)).map_err(|error| {
+            match is_full(&error.source) {
+                true => SinkError::passing(error.to_string()),
+                false => SinkError::lost(error.to_string()),
+            }
+        }))
+    }
+
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
-        let RunFacts { run, epoch, builder, sources } = run.clone();
-        let identity = FileIdentity { run, epoch, builder, sources, ..FileIdentity::default() };
+        let identity = identity(run);
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
                 self.writer = Some(writer);
@@ -106,5 +132,26 @@ impl Sink for FileSink {
             writer.close_or_remove().map_err(|error| SinkError::lost(error.to_string()))
         };
         ready(self.writer.take().map_or(Ok(()), |writer| close(writer).map(drop)))
+    }
+}
+
+/// Returns the facts about a run that the headers of its files have.
+fn identity(run: &RunFacts) -> FileIdentity {
+    let clock_synchronised = match run.wall_clock {
+        ClockState::Unknown => None,
+        state => Some(state == ClockState::Synchronised),
+    };
+    FileIdentity {
+        run: run.run,
+        run_id: run.run_id,
+        epoch: run.epoch,
+        builder: run.builder,
+        begun: run.begun,
+        clock_synchronised,
+        kind: run.kind.clone(),
+        comment: run.comment.clone(),
+        sources: run.sources.clone(),
+        source_names: run.source_names.clone(),
+        builder_names: run.builder_names.clone(),
     }
 }

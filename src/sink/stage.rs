@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use evb_core::event::Event;
+use evb_core::{
+    event::Event,
+    id::{BuilderId, RunNumber},
+    wire::control::MAX_SLOTS,
+};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot, watch,
@@ -24,6 +28,12 @@ use crate::filter::{Filter, FilterVerdict};
 /// Interval at which the free space of the sink's file system is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Most events that a stage can have at once.
+const ROOM: usize = MAX_SLOTS as usize;
+
+/// Number of requests to begin a run that may wait; the supervisor repeats them.
+const BEGINS: usize = 4;
+
 /// The outcome of an event in filter and sink.
 #[derive(Debug)]
 pub(crate) enum Fate {
@@ -35,22 +45,34 @@ pub(crate) enum Fate {
 /// Handle of the builder to the thread on which its filter and sink run. The stage never has more
 /// events than the builder has slots, so no queue can be full.
 pub(crate) struct Stage {
+    begins: mpsc::Sender<RunFacts>,
+    begun: mpsc::Receiver<Begun>,
     events: mpsc::Sender<Event>,
     fates: mpsc::Receiver<(Event, Fate)>,
     ending: watch::Sender<bool>,
     space: watch::Receiver<Option<SinkSpace>>,
 }
 
-/// Options of a stage.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StageOptions {
-    /// Number of events that can be in the stage at once.
-    pub(crate) slots: usize,
-    /// Time for which a failing sink is retried at the end of a run.
-    pub(crate) give_up: Duration,
-}
+/// Result of the beginning of a run: the reason why the sink cannot take part, and the highest run
+/// number that its storage knows, as far as it was looked up.
+pub(crate) type Begun = (Result<(), String>, Option<RunNumber>);
+
+/// Result of the preparation of a sink: the highest run number that its storage knows; `None` if it
+/// knows none.
+pub(crate) type Prepared = Result<Option<RunNumber>, SinkError>;
 
 impl Stage {
+    /// Lets the sink begin a run; [`Self::poll_begun`] has the result. A request is dropped if many
+    /// wait: then the sink's storage does not respond, and the supervisor gives up.
+    pub(crate) fn begin(&mut self, facts: RunFacts) {
+        let _ = self.begins.try_send(facts);
+    }
+
+    /// Returns the result of the next request to begin a run.
+    pub(crate) fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Option<Begun>> {
+        self.begun.poll_recv(cx)
+    }
+
     /// Passes an event to filter and sink.
     pub(crate) fn submit(&mut self, event: Event) -> Result<(), Event> {
         self.events.try_send(event).map_err(TrySendError::into_inner)
@@ -79,80 +101,122 @@ impl Stage {
     }
 }
 
-/// Starts filter and sink on a thread of their own.
+/// Starts filter and sink on a thread of their own, and prepares the sink. The result of the
+/// preparation comes later, through the receiver.
 ///
 /// # Errors
-/// The operating system's error, if it refuses a thread. The error of the sink's `begin` comes
-/// later, through the receiver.
+/// The operating system's error, if it refuses a thread.
 pub(crate) fn start<S: Sink>(
-    facts: RunFacts,
+    builder: BuilderId,
     sink: S,
     filter: Box<dyn Filter>,
-    options: StageOptions,
-) -> io::Result<(Stage, oneshot::Receiver<Result<(), SinkError>>)> {
-    let (begun, has_begun) = oneshot::channel();
-    let slots = options.slots.max(1);
-    let (events, incoming) = mpsc::channel(slots);
-    let (outgoing, fates) = mpsc::channel(slots);
+    give_up: Duration,
+) -> io::Result<(Stage, oneshot::Receiver<Prepared>)> {
+    let (prepared, has_prepared) = oneshot::channel();
+    let (begins, to_begin) = mpsc::channel(BEGINS);
+    let (say_begun, begun) = mpsc::channel(BEGINS);
+    let (events, incoming) = mpsc::channel(ROOM);
+    let (outgoing, fates) = mpsc::channel(ROOM);
     let (ending, is_ending) = watch::channel(false);
     let (show_space, space) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(format!("sink {}", facts.builder)).spawn(move || {
+    std::thread::Builder::new().name(format!("sink {builder}")).spawn(move || {
         runtime.block_on(async {
-            let mut patience = Patience::new(facts.builder, options.give_up, is_ending);
-            let mut sink = Beginning { sink, facts, has_begun: false };
-            let beginning = match sink.begin().await {
-                Err(error) if error.is_passing() => {
-                    patience.note(&error, 0);
-                    Ok(())
-                }
-                beginning => beginning,
-            };
-            let go_on = beginning.is_ok();
-            if begun.send(beginning).is_ok() && go_on {
-                run(sink, filter, incoming, outgoing, (slots, show_space), patience).await;
+            let mut sink = Beginning { sink, facts: None, has_begun: false };
+            let result = sink.sink.prepare().await;
+            let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
+            // The builder may have stopped waiting for the answer.
+            let _ = prepared.send(result);
+            if is_able {
+                let patience = Patience::new(builder, give_up, is_ending);
+                let ends = Ends { to_begin, say_begun, incoming, outgoing, show_space };
+                run(sink, filter, ends, patience).await;
             }
         });
     })?;
-    Ok((Stage { events, fates, ending, space }, has_begun))
+    Ok((Stage { begins, begun, events, fates, ending, space }, has_prepared))
+}
+
+/// The stage's ends of the channels to the builder.
+struct Ends {
+    to_begin: mpsc::Receiver<RunFacts>,
+    say_begun: mpsc::Sender<Begun>,
+    incoming: mpsc::Receiver<Event>,
+    outgoing: mpsc::Sender<(Event, Fate)>,
+    show_space: watch::Sender<Option<SinkSpace>>,
 }
 
 /// A sink that may not have begun yet.
 struct Beginning<S> {
     sink: S,
-    facts: RunFacts,
+    /// Facts about the run that the sink has begun, or has to begin.
+    facts: Option<RunFacts>,
     has_begun: bool,
 }
 
 impl<S: Sink> Beginning<S> {
+    /// Begins a run. If the sink has begun the same run under another number, which can be so only
+    /// before the first event, it is closed first.
+    async fn change(&mut self, facts: RunFacts, patience: &mut Patience) -> Begun {
+        if self.has_begun && self.facts.as_ref() != Some(&facts) {
+            self.close().await;
+        }
+        self.facts = Some(facts);
+        match self.begin().await {
+            Ok(()) => (Ok(()), None),
+            Err(error) if error.is_passing() => {
+                patience.note(&error, 0);
+                (Ok(()), None)
+            }
+            Err(error) => {
+                self.facts = None;
+                (Err(error.to_string()), self.sink.prepare().await.ok().flatten())
+            }
+        }
+    }
+
     async fn begin(&mut self) -> Result<(), SinkError> {
+        let Some(facts) = &self.facts else { return Err(SinkError::lost("the run has not begun")) };
         if !self.has_begun {
-            self.sink.begin(&self.facts).await?;
+            self.sink.begin(facts).await?;
             self.has_begun = true;
         }
         Ok(())
+    }
+
+    async fn close(&mut self) {
+        if std::mem::take(&mut self.has_begun)
+            && let Err(error) = self.sink.close().await
+        {
+            tracing::warn!(%error, "the sink failed to close; the events that it accepted are not affected");
+        }
     }
 }
 
 async fn run<S: Sink>(
     mut sink: Beginning<S>,
     mut filter: Box<dyn Filter>,
-    mut incoming: mpsc::Receiver<Event>,
-    outgoing: mpsc::Sender<(Event, Fate)>,
-    (slots, space): (usize, watch::Sender<Option<SinkSpace>>),
+    ends: Ends,
     mut patience: Patience,
 ) {
+    let Ends { mut to_begin, say_begun, mut incoming, outgoing, show_space: space } = ends;
     let mut batch = Vec::new();
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
+            Some(facts) = to_begin.recv() => {
+                let begun = sink.change(facts, &mut patience).await;
+                // The builder may be gone, which the end of its events shows.
+                let _ = say_begun.send(begun).await;
+                continue;
+            }
             _ = looks.tick() => {
                 space.send_replace(sink.sink.space());
                 continue;
             }
-            count = incoming.recv_many(&mut batch, slots) => if count == 0 { break },
+            count = incoming.recv_many(&mut batch, ROOM) => if count == 0 { break },
         }
         let mut verdicts = filter.verdicts(&batch).into_iter();
         let mut fates: Vec<Fate> = batch.iter().map(|event| fate(event, verdicts.next())).collect();
@@ -176,9 +240,7 @@ async fn run<S: Sink>(
             }
         }
     }
-    if let Err(error) = sink.sink.close().await {
-        tracing::warn!(%error, "the sink failed to close; the events that it accepted are not affected");
-    }
+    sink.close().await;
 }
 
 /// Writes and commits the rest of a batch. After a passing error, `left` holds the events to be

@@ -25,6 +25,10 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     if let Some(journal) = driver.journal.take() {
         journal.close().await;
     }
+    if let Some(state) = driver.state.take() {
+        // A disk that does not respond must not delay the end of the run.
+        let _ = tokio::time::timeout(CLOSING_TIME, state.close()).await;
+    }
     report
 }
 

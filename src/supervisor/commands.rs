@@ -7,6 +7,7 @@ use std::{
 
 use evb_core::{
     id::{BuilderId, Peer},
+    ledger::Annotation,
     supervisor::{ChangeError, NotReady, SupervisorRole, Survey},
     time::Instant,
     units::Frequency,
@@ -24,7 +25,7 @@ pub(super) enum Command {
     Trigger(u64),
     Stop(String),
     Change(Change, oneshot::Sender<Result<(), ChangeError>>),
-    Begin(oneshot::Sender<Result<(), NotReady>>),
+    Begin(Annotation, oneshot::Sender<Result<(), NotReady>>),
     Survey(oneshot::Sender<Survey>),
 }
 
@@ -38,26 +39,21 @@ pub(super) enum Change {
     RemoveBuilder(BuilderId),
 }
 
-/// The channel that waits for the confirmation of a command.
-#[derive(Debug)]
-enum Asker {
-    Change(oneshot::Sender<Result<(), ChangeError>>),
-    Begin(oneshot::Sender<Result<(), NotReady>>),
-}
-
 /// The queue of commands, and answers that wait for the journal.
 #[derive(Debug)]
 pub(super) struct Commands {
     /// Queue of new commands; `None` once all handles are dropped.
     incoming: Option<mpsc::Receiver<Command>>,
-    askers: BTreeMap<u64, Asker>,
+    askers: BTreeMap<u64, oneshot::Sender<Result<(), ChangeError>>>,
+    /// Channels that wait for the result of the run's beginning.
+    beginners: Vec<oneshot::Sender<Result<(), NotReady>>>,
     /// Number of the last command whose answer waits.
     last: u64,
 }
 
 impl Commands {
     pub(super) fn new(incoming: mpsc::Receiver<Command>) -> Self {
-        Self { incoming: Some(incoming), askers: BTreeMap::new(), last: 0 }
+        Self { incoming: Some(incoming), askers: BTreeMap::new(), beginners: Vec::new(), last: 0 }
     }
 
     /// Carries out waiting commands. Returns true if more commands may be waiting.
@@ -82,10 +78,15 @@ impl Commands {
     /// Confirms the command with the given number: its change is made and written to the journal.
     /// The caller may be gone by then.
     pub(super) fn confirm(&mut self, number: u64) {
-        match self.askers.remove(&number) {
-            Some(Asker::Change(answer)) => drop(answer.send(Ok(()))),
-            Some(Asker::Begin(answer)) => drop(answer.send(Ok(()))),
-            None => {}
+        if let Some(answer) = self.askers.remove(&number) {
+            drop(answer.send(Ok(())));
+        }
+    }
+
+    /// Tells the result of the run's beginning to those who wait for it.
+    pub(super) fn answer_begin(&mut self, result: &Result<(), NotReady>) {
+        for answer in self.beginners.drain(..) {
+            drop(answer.send(result.clone()));
         }
     }
 
@@ -96,18 +97,18 @@ impl Commands {
             }
             Command::Stop(cause) => role.run_mut().stop(&cause, now),
             Command::Survey(answer) => drop(answer.send(role.core().survey(now))),
-            Command::Begin(answer) => match role.run_mut().begin(now) {
-                Ok(()) => self.answer_later(Asker::Begin(answer), role),
+            Command::Begin(annotation, answer) => match role.run_mut().begin(&annotation, now) {
+                Ok(()) => self.beginners.push(answer),
                 Err(error) => drop(answer.send(Err(error))),
             },
             Command::Change(change, answer) => match carry_out_change(change, role, links, now) {
-                Ok(()) => self.answer_later(Asker::Change(answer), role),
+                Ok(()) => self.answer_later(answer, role),
                 Err(error) => drop(answer.send(Err(error))),
             },
         }
     }
 
-    fn answer_later(&mut self, asker: Asker, role: &mut SupervisorRole) {
+    fn answer_later(&mut self, asker: oneshot::Sender<Result<(), ChangeError>>, role: &mut SupervisorRole) {
         self.last += 1;
         self.askers.insert(self.last, asker);
         role.confirm(self.last);

@@ -11,7 +11,7 @@ use std::{
 use evb_core::{
     id::Peer,
     ledger::RunReport,
-    supervisor::{SupervisorOutput, SupervisorRole},
+    supervisor::{NotReady, SupervisorOutput, SupervisorRole},
     time::Instant,
 };
 use evb_net::{
@@ -26,6 +26,7 @@ use super::{
     links::Links,
     onlookers::Onlookers,
     registrations::Registrations,
+    state::StateKeeper,
     trigger_port::TriggerPort,
 };
 
@@ -48,6 +49,7 @@ pub(super) struct Driver {
     next_wall_clock: Instant,
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
+    pub(super) state: Option<StateKeeper>,
 }
 
 impl Driver {
@@ -58,6 +60,7 @@ impl Driver {
         triggers: Option<TriggerPort>,
         commands: Commands,
         onlookers: Onlookers,
+        state: Option<StateKeeper>,
     ) -> io::Result<Self> {
         Ok(Self {
             links: Links::new(&role.core().peers()),
@@ -71,6 +74,7 @@ impl Driver {
             next_wall_clock: Instant::ZERO,
             onlookers,
             report: None,
+            state,
         })
     }
 
@@ -169,6 +173,7 @@ impl Driver {
                         self.links.connect(peer, link);
                     }
                 }
+                SupervisorOutput::Begun(result) => self.handle_begun(result),
                 SupervisorOutput::Confirmed(number) => self.commands.confirm(number),
                 SupervisorOutput::Drop { peer, .. } => {
                     self.links.drop_link(peer);
@@ -180,9 +185,22 @@ impl Driver {
                     }
                 }
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(Keeper::abandon),
-                SupervisorOutput::Ended(report) => self.report = Some(report),
+                SupervisorOutput::Ended(report) => {
+                    if let Some(state) = self.state.as_ref().filter(|_| self.role.core().has_begun()) {
+                        state.note_end(&report);
+                    }
+                    self.report = Some(report);
+                }
             }
         }
+    }
+
+    /// Handles the result of the run's beginning.
+    fn handle_begun(&mut self, result: Result<(), NotReady>) {
+        if let (Ok(()), Some(state)) = (&result, &self.state) {
+            state.note_begin(&self.role.core().begun());
+        }
+        self.commands.answer_begin(&result);
     }
 
     /// Processes the results of the journal's writes. Returns true if there was a result.

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use evb_core::{
     id::BuilderId,
-    ledger::RunReport,
+    ledger::{Annotation, RunReport},
     supervisor::{ChangeError, NotReady, Progress, Survey},
     units::Frequency,
 };
@@ -103,6 +103,7 @@ pub enum SteeringError {
 ///
 /// ```
 /// use evb::{
+///     ledger::Annotation,
 ///     prelude::*,
 ///     supervisor::{BeginError, NotReady},
 /// };
@@ -114,7 +115,7 @@ pub enum SteeringError {
 /// let mut plan = RunPlan::new(RunNumber::new(1), epoch, sources, builders);
 /// plan.hold = true;
 /// let supervisor = Supervisor::start(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
-/// match supervisor.begin().await {
+/// match supervisor.begin(Annotation::default()).await {
 ///     Err(BeginError::NotReady(NotReady::Missing(peers))) => assert_eq!(peers.len(), 2),
 ///     other => panic!("{other:?}"),
 /// }
@@ -152,13 +153,14 @@ impl SupervisorHandle {
         self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
     }
 
-    /// Lets a run begin whose plan holds it back ([`RunPlan::hold`](super::RunPlan::hold)).
+    /// Lets a run begin whose plan holds it back ([`RunPlan::hold`](super::RunPlan::hold)). Returns
+    /// when every peer has prepared for the first event, and the run takes triggers.
     ///
     /// # Errors
-    /// [`BeginError`]: peers are missing, or the run is over.
-    pub async fn begin(&self) -> Result<(), BeginError> {
+    /// [`BeginError`]: peers are missing or cannot take part, or the run is over.
+    pub async fn begin(&self, annotation: Annotation) -> Result<(), BeginError> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Begin(answer)).await.map_err(|_| RunOver)?;
+        self.commands.send(Command::Begin(annotation, answer)).await.map_err(|_| RunOver)?;
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 

@@ -5,14 +5,14 @@ mod hanging;
 use std::time::Duration;
 
 use evb_core::{
-    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, Peer, RunId, RunNumber, SourceId},
     ledger::RunReport,
     supervisor::{RunPlan, RunState},
     trigger::TriggerKind,
     units::Frequency,
     wire::control::{
-        BuilderReport, Completions, Control, Heartbeat, Hello, Message, Ready, Reason, Report, RoleReport,
-        RunEnd, SourceReport,
+        Begun, BuilderReport, Completions, Control, Heartbeat, Hello, Message, Ready, Reason, Report,
+        RoleReport, RunEnd, SourceReport,
     },
 };
 use evb_net::{
@@ -47,6 +47,7 @@ fn control(message: Message) -> Control {
 fn hello(peer: Peer) -> Hello {
     Hello {
         listen: "127.0.0.1:1".to_owned(),
+        highest_run: 1,
         boot_id: evb_net::host::boot_id(),
         ..Hello::new(peer, Peer::Supervisor)
     }
@@ -63,6 +64,7 @@ async fn fake_source(address: String, id: u16) -> (u64, RunEnd) {
     loop {
         match link.recv().await.unwrap().message.unwrap() {
             Message::Roster(_) => link.send(&control(Message::Ready(Ready {}))).unwrap(),
+            Message::Begin(_) => link.send(&control(Message::Begun(Begun::default()))).unwrap(),
             Message::Decisions(decisions) => {
                 for (_, count, _) in decisions.verdicts().unwrap() {
                     decided += u64::from(count);
@@ -91,6 +93,7 @@ async fn fake_builder(address: String, id: u16) -> (u64, u64) {
     let (mut built, mut batches) = (0, 0);
     loop {
         match link.recv().await.unwrap().message.unwrap() {
+            Message::Begin(_) => link.send(&control(Message::Begun(Begun::default()))).unwrap(),
             Message::Assignments(assignments) => {
                 let mut completions = Completions { before: built, ..Completions::default() };
                 let mut last = EventId::default();
@@ -232,7 +235,7 @@ async fn who_may_not_take_part_is_told_why() {
     for (hello, reason) in [
         (hello(Peer::Source(SourceId::new(9))), Reason::UnknownPeer),
         (hello(Peer::Source(SourceId::new(1))), Reason::DuplicateId),
-        (Hello { epoch: 5, ..hello(Peer::Source(SourceId::new(1))) }, Reason::Epoch),
+        (Hello { run_id: RunId::new(5), ..hello(Peer::Source(SourceId::new(1))) }, Reason::Run),
     ] {
         match connect(&running.address, None, &hello).await {
             Err(ConnectError::Refused { refusal, .. }) => assert_eq!(refusal.reason, reason),

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 use evb::{
-    id::SourceId,
+    id::{RunId, SourceId},
     source::{Source, SourceConfig},
     supervisor::{Supervisor, SupervisorConfig},
 };
@@ -57,8 +57,11 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
         lane("received up to offset 50", held(50, 10, 0)),
         lane("announced up to offset 1000000", held(0, 1_000_000, 0)),
         lane("malformed Welcome", None),
-        Lie { words: "malformed Welcome", welcome: Welcome { epoch: 1, ..*truth }, records: vec![] },
-        Lie { words: "malformed Welcome", welcome: Welcome { run: 9, ..*truth }, records: vec![] },
+        Lie {
+            words: "malformed Welcome",
+            welcome: Welcome { run_id: RunId::new(9), ..*truth },
+            records: vec![],
+        },
     ]
 }
 

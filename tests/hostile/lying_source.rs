@@ -12,7 +12,7 @@ use evb::{
 use evb_core::{
     id::Peer,
     wire::{
-        control::{Control, Decisions, Heartbeat, Hello, LaneState, Message, Ready, Verdict, Welcome},
+        control::{Begun, Control, Decisions, Heartbeat, Hello, LaneState, Message, Ready, Verdict, Welcome},
         preamble::ConnectionKind,
         record::{Announcement, RecordHeader, encode_fragment_header},
     },
@@ -69,8 +69,7 @@ impl Liar {
     async fn lane(&self) -> Lane {
         let (source, builder) = (Peer::Source(SourceId::new(2)), Peer::Builder(BuilderId::new(1)));
         let hello = Hello {
-            epoch: self.welcome.epoch,
-            run: self.welcome.run,
+            run_id: self.welcome.run_id,
             incarnation: self.welcome.incarnation,
             to_incarnation: 1,
             ..Hello::new(source, builder)
@@ -106,6 +105,10 @@ async fn keep_alive(mut link: ControlLink, tell: watch::Sender<u64>) {
             message = link.recv() => match message {
                 Ok(Control { message: Some(Message::Decisions(decisions)) }) => note(&decisions, &tell),
                 Ok(Control { message: Some(Message::RunEnd(_)) }) | Err(_) => return,
+                Ok(Control { message: Some(Message::Begin(_)) }) => {
+                    let begun = Message::Begun(Begun::default());
+                    if link.send(&Control { message: Some(begun) }).is_err() { return }
+                }
                 Ok(_) => {}
             }
         }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::BytesMut;
 use evb::{
     builder::{Builder, BuilderConfig},
-    id::{BuilderId, SourceId},
+    id::{BuilderId, RunId, SourceId},
     role::{RoleError, RunOutcome},
     sink::NullSink,
     source::{Source, SourceConfig},
@@ -159,7 +159,13 @@ fn to_a_builder() -> Vec<Lie> {
 async fn play(listener: TcpListener, lie: Lie) {
     let (mut stream, _) = listener.accept().await.expect("the peer comes");
     accept_handshake(&mut stream, ConnectionKind::Control).await.expect("the peer says hello");
-    let welcome = Welcome { epoch: 5, run: 1, parameters: Some(lie.parameters), ..Welcome::default() };
+    let welcome = Welcome {
+        epoch: 5,
+        run: 1,
+        run_id: RunId::new(5),
+        parameters: Some(lie.parameters),
+        ..Welcome::default()
+    };
     reply(&mut stream, ConnectionKind::Control, &welcomed(welcome)).await.expect("the answer is sent");
     while stream.write_all(&lie.messages).await.is_ok() && lie.endless {}
     // The peer's messages are read and ignored.

@@ -16,8 +16,8 @@ use evb_core::{
     time::Instant,
     wire::{
         control::{
-            BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Live,
-            Message, Outcome, Ready, Report, RoleReport, SourceReport, Triggers,
+            Begun, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport,
+            Live, Message, Outcome, Ready, Report, RoleReport, SourceReport, Triggers,
         },
         preamble::ConnectionKind,
     },
@@ -123,6 +123,9 @@ impl Stage {
         for source in sources {
             stage.say(Peer::Source(source), Message::Ready(Ready {}));
         }
+        for peer in stage.core.peers() {
+            stage.say(peer, Message::Begun(Begun::default()));
+        }
         stage.pass(Duration::from_millis(2));
         assert!(stage.core.decided() > EventId::FIRST, "the run runs");
         stage
@@ -144,7 +147,7 @@ impl Stage {
             match self.core.poll(self.now) {
                 Some(Output::Drop { .. }) => self.dropped += 1,
                 Some(Output::Ended(report)) => self.closed = Some(report.events.open() == Some(0)),
-                Some(Output::Send { .. } | Output::Journal(_)) => {}
+                Some(Output::Send { .. } | Output::Journal(_) | Output::Begun(_)) => {}
                 None => break,
             }
             assert!(count < 10_000, "the state machine never comes to rest");
@@ -227,6 +230,7 @@ async fn a_registered_peer_that_babbles_is_cut_off_and_the_others_go_on() {
     connect_handshake(&mut stream, ConnectionKind::Control, &hello).await.expect("a planned peer");
     let mut ready = BytesMut::new();
     encode_into(&Control { message: Some(Message::Ready(Ready {})) }, &mut ready);
+    encode_into(&Control { message: Some(Message::Begun(Begun::default())) }, &mut ready);
     stream.write_all(&ready).await.expect("sent");
     progress.wait_for(|now| now.events.triggered > 0).await.expect("the run begins");
     drop(stream);

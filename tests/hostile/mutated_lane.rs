@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use evb::{
     event::Event,
     fragment::{Checksum, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     units::Bytes,
 };
 use evb_core::{
@@ -80,6 +80,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let config = BuilderCoreConfig {
+            run_id: RunId::new(1),
             id: BuilderId::new(1),
             run: RunNumber::new(1),
             epoch: Epoch::new(1),

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use evb::{
-    id::{BuilderId, Epoch, SourceId},
+    id::{BuilderId, RunId, SourceId},
     supervisor::{RunPlan, TriggerKind},
     units::Frequency,
 };
@@ -94,20 +94,14 @@ fn says_hello(name: &'static str, kind: ConnectionKind, hello: &Hello, answer: R
 }
 
 /// Returns peers that speak the protocol but are wrong at the supervisor's port.
-fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
+fn at_the_supervisor(run: RunId) -> Vec<Stranger> {
     let kind = ConnectionKind::Control;
     let source = |id| Peer::Source(SourceId::new(id));
     let builder = |id| Peer::Builder(BuilderId::new(id));
     let hello = |from| Hello::new(from, Peer::Supervisor);
-    let known = Hello { epoch: epoch.number(), run: 1, ..hello(source(1)) };
+    let known = Hello { run_id: run, ..hello(source(1)) };
     vec![
-        says_hello(
-            "another epoch",
-            kind,
-            &Hello { epoch: epoch.number() - 1, ..known.clone() },
-            Reason::Epoch,
-        ),
-        says_hello("another run", kind, &Hello { run: 2, ..known.clone() }, Reason::Run),
+        says_hello("another run", kind, &Hello { run_id: RunId::new(2), ..known.clone() }, Reason::Run),
         says_hello("for a builder", kind, &Hello::new(source(1), builder(1)), Reason::WrongRole),
         says_hello("a second supervisor", kind, &hello(Peer::Supervisor), Reason::WrongRole),
         says_hello("an unknown source", kind, &hello(source(99)), Reason::UnknownPeer),
@@ -125,21 +119,15 @@ fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
 }
 
 /// Returns peers that speak the protocol but are wrong at builder 1's port.
-fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
+fn at_builder_1(run: RunId) -> Vec<Stranger> {
     let kind = ConnectionKind::Lane;
     let source = |id| Peer::Source(SourceId::new(id));
     let builder = |id| Peer::Builder(BuilderId::new(id));
-    let hello = |from, to| Hello { epoch: epoch.number(), run: 1, to_incarnation: 1, ..Hello::new(from, to) };
+    let hello = |from, to| Hello { run_id: run, to_incarnation: 1, ..Hello::new(from, to) };
     let known = hello(source(1), builder(1));
     vec![
-        says_hello(
-            "another epoch",
-            kind,
-            &Hello { epoch: epoch.number() + 1, ..known.clone() },
-            Reason::Epoch,
-        ),
-        says_hello("no epoch", kind, &Hello { epoch: 0, ..known.clone() }, Reason::Epoch),
-        says_hello("another run", kind, &Hello { run: 2, ..known.clone() }, Reason::Run),
+        says_hello("no run", kind, &Hello { run_id: RunId::UNKNOWN, ..known.clone() }, Reason::Run),
+        says_hello("another run", kind, &Hello { run_id: RunId::new(2), ..known.clone() }, Reason::Run),
         says_hello("for builder 2", kind, &hello(source(1), builder(2)), Reason::WrongId),
         says_hello("for the supervisor", kind, &hello(source(1), Peer::Supervisor), Reason::WrongId),
         says_hello("from a builder", kind, &hello(builder(2), builder(1)), Reason::WrongRole),
@@ -151,8 +139,18 @@ fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
             &Hello { role: Role::Unspecified, ..known.clone() },
             Reason::Malformed,
         ),
-        says_hello("of an earlier life", kind, &Hello { to_incarnation: 0, ..known.clone() }, Reason::Epoch),
-        says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Epoch),
+        says_hello(
+            "of an earlier life",
+            kind,
+            &Hello { to_incarnation: 0, ..known.clone() },
+            Reason::Incarnation,
+        ),
+        says_hello(
+            "of another life",
+            kind,
+            &Hello { to_incarnation: 2, ..known.clone() },
+            Reason::Incarnation,
+        ),
         says_hello("source 1 of an earlier life", kind, &known, Reason::DuplicateId),
     ]
 }
@@ -202,8 +200,8 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     log::keep();
     let began = Instant::now();
     let rate = Frequency::from_hertz(500.0).expect("that is a rate");
-    let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(3, 2, u64::MAX) };
-    let epoch = plan.epoch;
+    let run = RunId::new(7);
+    let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, run_id: run, ..plan(3, 2, u64::MAX) };
     let system = start(plan, 2000).await;
     let supervisor: SocketAddr = system.address.parse().expect("an address");
     let builders: Vec<_> = system.builders.iter().map(evb::builder::Builder::address).collect();
@@ -221,10 +219,10 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
         silent.iter().map(|stream| stream.local_addr().expect("a socket").port()).collect();
     let (before, knocking) = (progress.latest().events.complete, Instant::now());
     let (control, lane) = (ConnectionKind::Control, ConnectionKind::Lane);
-    for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(epoch)) {
+    for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(run)) {
         from.push(knock(supervisor, control, stranger).await);
     }
-    for stranger in foreigners(lane, control).iter().chain(&at_builder_1(epoch)) {
+    for stranger in foreigners(lane, control).iter().chain(&at_builder_1(run)) {
         from.push(knock(builders[0], lane, stranger).await);
     }
     let elapsed = knocking.elapsed();

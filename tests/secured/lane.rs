@@ -6,7 +6,7 @@ use evb::{
     PresharedKey, Security,
     event::Event,
     fragment::{Fragment, Timestamp},
-    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, Peer, RunId, RunNumber, SourceId},
     units::Bytes,
 };
 use evb_core::{
@@ -70,6 +70,7 @@ fn source_core(now: Instant) -> SourceCore {
 
 fn builder_core(now: Instant) -> BuilderCore<Policy> {
     let config = BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

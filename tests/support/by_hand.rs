@@ -6,7 +6,7 @@ use evb::id::BuilderId;
 use evb_core::{
     id::Peer,
     wire::{
-        control::{Control, Heartbeat, Hello, LaneState, Message, Welcome},
+        control::{Begun, Control, Heartbeat, Hello, LaneState, Message, Welcome},
         preamble::ConnectionKind,
     },
 };
@@ -41,7 +41,11 @@ impl ByHand {
                         let heartbeat = Message::Heartbeat(Heartbeat { sent_ns: 1, ..Heartbeat::default() });
                         if link.send(&Control { message: Some(heartbeat) }).is_err() { return }
                     }
-                    message = link.recv() => if message.is_err() { return }
+                    message = link.recv() => {
+                        let Ok(Control { message: Some(message) }) = message else { return };
+                        let begun = Control { message: Some(Message::Begun(Begun::default())) };
+                        if matches!(message, Message::Begin(_)) && link.send(&begun).is_err() { return }
+                    }
                 }
             }
         });

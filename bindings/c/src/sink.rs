@@ -12,6 +12,7 @@ use std::{
 
 use evb_rs::{
     event::Event,
+    id::RunNumber,
     file::{FsyncPolicy, WriterOptions},
     sink::{FileSink, RunFacts, Sink, SinkError, SinkSpace},
     units::Bytes,
@@ -69,6 +70,13 @@ impl Named for Waiting {
 }
 
 impl Sink for AnySink {
+    async fn prepare(&mut self) -> Result<Option<RunNumber>, SinkError> {
+        match self {
+            Self::Files(sink) => sink.prepare().await,
+            Self::Callbacks(_) | Self::Null => Ok(None),
+        }
+    }
+
     async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
         match self {
             Self::Callbacks(sink) => sink.begin(run),

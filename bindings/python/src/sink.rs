@@ -106,6 +106,13 @@ impl Callback {
 }
 
 impl Sink for Destination {
+    async fn prepare(&mut self) -> Result<Option<RunNumber>, SinkError> {
+        match self {
+            Self::Files(files) => files.prepare().await,
+            Self::Iterator(_) | Self::Callback(_) => Ok(None),
+        }
+    }
+
     async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
         match self {
             Self::Files(files) => files.begin(run).await,

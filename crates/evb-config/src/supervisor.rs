@@ -38,6 +38,8 @@ pub struct SupervisorConfig {
     pub run_length: u32,
     /// File in which the supervisor records the run, so that a new supervisor can continue it.
     pub journal: Option<PathBuf>,
+    /// Directory in which the supervisor keeps the runs that it has led.
+    pub state: Option<PathBuf>,
     /// Failures that the journal's content survives.
     pub journal_fsync: JournalFsync,
     /// Time for which sources and builders that have lost the supervisor try to reach it.
@@ -85,6 +87,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
     let policy = section.choice("policy", &policies).unwrap_or(AssignmentPolicy::RoundRobin);
     let run_length = section.count("run_length", 65_535).unwrap_or(1);
     let journal = section.text("journal", "for example journal = \"run.journal\"").map(PathBuf::from);
+    let state = section.text("state", "for example state = \"evb-state\"").map(PathBuf::from);
     let fsyncs = [("none", JournalFsync::None), ("commit", JournalFsync::Commit)];
     let journal_fsync = section.choice("journal_fsync", &fsyncs);
     if journal.is_none() && journal_fsync.is_some() {
@@ -119,6 +122,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
         policy,
         run_length,
         journal,
+        state,
         journal_fsync: journal_fsync.unwrap_or_default(),
         patience,
         lease,

@@ -46,7 +46,7 @@ use unaccounted::Unaccounted;
 use crate::{
     event::Event,
     grant::GrantPolicy,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::{LaneIndex, SlotIndex},
     lane::StageTimes,
     live::{FEW_HEARTBEATS, ReportTimer, on_grid},
@@ -68,6 +68,8 @@ pub const SINK_RETRY: Duration = Duration::from_millis(200);
 pub struct BuilderCoreConfig {
     /// Id of the builder.
     pub id: BuilderId,
+    /// Id of the run that the builder belongs to.
+    pub run_id: RunId,
     /// Number of the run that the builder belongs to.
     pub run: RunNumber,
     /// Epoch of the run that the builder belongs to.
@@ -290,6 +292,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn invariants(&self) {
         self.lanes.invariants();
         self.slots.invariants();
+    }
+
+    /// Changes the number of the run, which is final only when the run begins.
+    pub fn set_run(&mut self, run: RunNumber) {
+        self.config.run = run;
     }
 
     /// Returns the builder's configuration.

@@ -2,6 +2,11 @@
 //! mix-ups.
 
 use core::{fmt, num::ParseIntError, str::FromStr};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::rng::Rng;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -162,6 +167,13 @@ impl RunId {
         Self(number)
     }
 
+    /// Returns the id of a run that was created without one. It follows from the run's epoch and
+    /// number, so that every process finds the same id.
+    pub const fn derived(epoch: Epoch, run: RunNumber) -> Self {
+        let mut rng = Rng::new(epoch.0 ^ (run.0 as u64).rotate_left(40));
+        Self((rng.next_u64() as u128) << 64 | rng.next_u64() as u128 | 1)
+    }
+
     /// Returns false for [`Self::UNKNOWN`].
     pub const fn is_known(self) -> bool {
         self.0 != 0
@@ -186,6 +198,19 @@ impl RunId {
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for RunId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RunId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 

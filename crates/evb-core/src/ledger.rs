@@ -10,10 +10,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     event::Cause,
+    id::RunId,
     time::{ClockState, Utc},
     wire::control::SourceReport,
 };
@@ -35,7 +36,7 @@ pub use percentiles::{Latency, Percentiles, Spread};
 /// events.lost = 10;
 /// assert_eq!(events.open(), Some(0), "the ledger is closed");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventCounts {
     /// Number of triggers, which is also the highest event id.
     pub triggered: u64,
@@ -64,7 +65,7 @@ pub struct EventCounts {
 /// let annotation = Annotation { kind: "calibration".to_owned(), comment };
 /// assert!(annotation.fits());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotation {
     /// Kind of the run, such as `physics` or `calibration`; empty if not given.
     pub kind: String,
@@ -343,6 +344,8 @@ pub const NOT_ASSIGNED: &str = "that were not assigned to it";
 pub struct RunReport {
     /// Run number.
     pub run: u32,
+    /// Id of the run.
+    pub run_id: RunId,
     /// The operator's notes.
     pub annotation: Annotation,
     /// The epoch of the run.

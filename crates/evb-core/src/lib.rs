@@ -5,8 +5,8 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
 //! | [`rng`] | random numbers from a seed |
+//! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
 //! | [`fragment`], [`event`] | the input and the output |
 //! | [`wire`] | messages and records as bytes, with every check |
 //! | [`grant`], [`lane`] | the byte stream from a source to a builder, its counters and policies |
@@ -20,6 +20,7 @@
 //! returns `None`.
 
 pub mod undo;
+pub mod rng;
 pub mod id;
 pub mod time;
 pub mod units;
@@ -28,7 +29,6 @@ pub mod times;
 pub mod index;
 pub mod set;
 pub mod ranges;
-pub mod rng;
 pub mod fragment;
 pub mod event;
 pub mod wire;

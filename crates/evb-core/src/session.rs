@@ -24,7 +24,7 @@ mod admission;
 pub use admission::{
     Admission, CONTROL_UNACKNOWLEDGED, GREETING_PATIENCE, GREETINGS, HANDSHAKE_TIMEOUT, LANE_UNACKNOWLEDGED,
 };
-pub use attendance::{Attendance, AttendanceOutput};
+pub use attendance::{Attendance, AttendanceOutput, leaving};
 pub use dial::{Dial, Target};
 pub use dialing::{LaneDialing, OPENING};
 pub use facts::ReportFacts;

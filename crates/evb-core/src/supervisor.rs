@@ -44,6 +44,7 @@ mod snapshot;
 mod dispatch;
 mod membership;
 mod phases;
+mod beginning;
 mod peers;
 mod recovery;
 mod role;
@@ -59,11 +60,12 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    id::{EventId, Peer},
-    time::{Instant, WallClock, earlier},
+    id::{EventId, Peer, RunId},
+    ledger::Annotation,
+    time::{Instant, Utc, WallClock, earlier},
     units::Frequency,
     wire::{
-        control::{Control, Message},
+        control::{Begin, Control, Message},
         journal::Entry,
     },
 };
@@ -87,6 +89,7 @@ use outbox::Outbox;
 use phase::Phase;
 use pulse::Pulse;
 use roster::{Roster, Seat};
+use scale::WallWatch;
 use words::{kind, role, short};
 
 /// State machine of the supervisor.
@@ -107,6 +110,11 @@ pub struct SupervisorCore {
     books: Books,
     outbox: Outbox,
     due: Due,
+    wall: WallWatch,
+    /// The operator's annotation of the run.
+    annotation: Annotation,
+    /// What peers were told about the beginning of the run; `None` before that.
+    begun: Option<Begin>,
 }
 
 impl SupervisorCore {
@@ -121,7 +129,10 @@ impl SupervisorCore {
         Ok(core)
     }
 
-    fn waiting(plan: RunPlan, seed: u64, now: Instant) -> Self {
+    fn waiting(mut plan: RunPlan, seed: u64, now: Instant) -> Self {
+        if !plan.run_id.is_known() {
+            plan.run_id = RunId::derived(plan.epoch, plan.run);
+        }
         Self {
             phase: Phase::Gathering { until: now + plan.start_timeout },
             pulse: Pulse::new(now, plan.heartbeat),
@@ -131,6 +142,9 @@ impl SupervisorCore {
             books: Books::new(plan.sources.len(), plan.builders.len()),
             outbox: Outbox::new(&plan),
             due: Due::default(),
+            wall: WallWatch::default(),
+            annotation: Annotation::default(),
+            begun: None,
             plan,
         }
     }
@@ -152,8 +166,8 @@ impl SupervisorCore {
 
     /// Returns the parts of the supervisor that change when a peer joins or leaves.
     fn membership(&mut self) -> Membership<'_> {
-        let Self { plan, phase, pulse, roster, assigner, books, outbox, due, .. } = self;
-        Membership { plan, phase, pulse, roster, assigner, books, outbox, due }
+        let Self { plan, phase, pulse, roster, assigner, books, outbox, due, begun, .. } = self;
+        Membership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
     }
 
     /// Handles a message from a registered peer (docs/reference/protocol.md CTRL-4).
@@ -179,6 +193,8 @@ impl SupervisorCore {
                 }
             }
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
+            (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
+            (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
                 self.expel(peer, "it sent triggers, but this run's trigger is not external", now);
             }
@@ -201,7 +217,8 @@ impl SupervisorCore {
     /// begins with the last reading before its start; the driver reads the clock about once a
     /// second.
     pub fn handle_wall_clock(&mut self, reading: WallClock, now: Instant) {
-        if let Some(remark) = self.books.compare(reading, now) {
+        let begin = self.begun.as_ref().filter(|_| self.books.is_started());
+        if let Some(remark) = self.wall.compare(reading, now, begin) {
             tracing::warn!(run = %self.plan.run, "{remark}");
             self.books.remark(remark, &mut self.outbox, now);
         }
@@ -230,6 +247,7 @@ impl SupervisorCore {
             Phase::Gathering { until } if self.is_over(until, now) && !self.plan.hold => {
                 self.fail_to_start(now)
             }
+            Phase::Beginning { until } if self.is_over(until, now) => self.end_begin(now),
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);
                 self.drain_if_over(taken, now);
@@ -256,9 +274,10 @@ impl SupervisorCore {
     pub fn next_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Gathering { .. } if self.plan.hold => None,
-            Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
-                self.running(until)
-            }
+            Phase::Gathering { until }
+            | Phase::Beginning { until }
+            | Phase::Draining { until }
+            | Phase::Reporting { until } => self.running(until),
             Phase::Recovering { until } => earlier(self.running(until), self.next_decision()),
             Phase::Running { until } => earlier(until, self.next_decision()),
             Phase::Ended => return None,
@@ -310,27 +329,6 @@ impl SupervisorCore {
         }
         self.outbox.close_batches_if_written();
         self.outbox.pop()
-    }
-
-    /// Begins a run that waits for an operator to begin it ([`RunPlan::hold`]).
-    ///
-    /// # Errors
-    /// Returns [`NotReady`] if a peer is missing or not connected, or if the run has begun already.
-    pub fn begin(&mut self, now: Instant) -> Result<(), NotReady> {
-        if !self.phase.is_gathering() {
-            return Err(NotReady::Begun);
-        }
-        let missing = self.roster.absent();
-        if !missing.is_empty() {
-            return Err(NotReady::Missing(missing));
-        }
-        let waiting = self.roster.unconnected();
-        if !waiting.is_empty() {
-            return Err(NotReady::Unconnected(waiting));
-        }
-        self.plan.hold = false;
-        self.start_if_ready(now);
-        Ok(())
     }
 
     /// Takes no more triggers until [`resume`](Self::resume). External triggers are inhibited in
@@ -419,8 +417,10 @@ impl SupervisorCore {
     /// Returns a short summary of the run, which costs little to compute.
     pub fn progress(&self) -> Progress {
         Progress {
+            run: self.provisional_number(),
+            run_id: self.plan.run_id,
             state: match self.phase {
-                Phase::Gathering { .. } => RunState::Configured,
+                Phase::Gathering { .. } | Phase::Beginning { .. } => RunState::Configured,
                 Phase::Running { .. } if self.intake.is_paused() => RunState::Paused,
                 Phase::Running { .. } => RunState::Running,
                 Phase::Recovering { .. } => RunState::Recovering,
@@ -429,7 +429,7 @@ impl SupervisorCore {
             },
             events: self.books.counts(),
             outstanding: self.assigner.outstanding(),
-            begin: self.books.scale().begun().0,
+            begin: if self.books.is_started() { self.begun().began().utc } else { Utc::UNKNOWN },
             sources_up: self.roster.up().len() as u32,
             builders_up: self.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
             ready: self.roster.is_ready(),
@@ -439,7 +439,8 @@ impl SupervisorCore {
     /// Returns the state of all peers, which costs more to compute than
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
-        survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now)
+        let survey = survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now);
+        Survey { run: self.provisional_number().number(), ..survey }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -9,7 +9,7 @@ use core::{
     time::Duration,
 };
 
-pub use wall_clock::{ClockState, Utc, WallClock};
+pub use wall_clock::{ClockState, ParseUtcError, Utc, WallClock};
 
 /// An instant of the host's monotonic clock in nanoseconds. In production the clock is
 /// `CLOCK_MONOTONIC`; in the simulator it begins at zero.

@@ -6,14 +6,16 @@ use std::{collections::BTreeMap, path::Path};
 
 use evb_core::{
     event::Cause,
+    id::RunId,
+    ledger::Annotation,
     set::MAX_SOURCES,
     wire::{
         control::{
-            Assignments, BuilderAddress, BuilderReport, Completions, Control, DatagramReport, DatagramTimes,
-            Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS,
-            MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING, MAX_PATHS,
-            Message, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport,
-            TrainReport,
+            Assignments, Begin, BuilderAddress, BuilderReport, Completions, Control, DatagramReport,
+            DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH,
+            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING,
+            MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster,
+            SourceReport, TrainReport,
         },
         encoding::Encoding as _,
     },
@@ -183,6 +185,22 @@ fn roster() -> Roster {
     }
 }
 
+/// Returns the beginning of a run with a name of 100 bytes for each source and builder.
+fn begin() -> Begin {
+    let names = |count| vec![Name { id: ID, name: "n".repeat(100) }; count];
+    Begin {
+        run: u32::MAX,
+        run_id: RunId::new(u128::MAX),
+        begun_utc_ns: MOST,
+        begun_ns: MOST,
+        clock_state: 2,
+        kind: "k".repeat(Annotation::MAX_KIND),
+        comment: "c".repeat(Annotation::MAX_COMMENT),
+        sources: names(MAX_SOURCES),
+        builders: names(MAX_BUILDERS),
+    }
+}
+
 fn completions() -> Completions {
     let exception = |missing| Exception {
         event: MOST,
@@ -216,6 +234,7 @@ fn sizes() -> BTreeMap<String, usize> {
         utc_zero_ns: MOST,
     };
     let sizes = [
+        ("`Begin`", size(Message::Begin(begin()))),
         ("`Roster`", size(Message::Roster(roster()))),
         ("`Decisions`", size(Message::Decisions(decisions))),
         ("`Assignments`", size(Message::Assignments(assignments))),

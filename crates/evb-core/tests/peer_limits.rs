@@ -9,7 +9,7 @@ use evb_core::{
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::Request,
     set::SourceSet,
@@ -44,15 +44,13 @@ fn a_welcome_is_checked_before_anything_is_set_up() {
 }
 
 #[test]
-fn a_lane_begins_in_its_own_run_and_epoch() {
+fn a_lane_begins_in_its_own_run() {
     let held = LaneState { received: 1, announced: 2, committed: 0 };
-    let welcome = Welcome { epoch: 9, run: 1, lane: Some(held), ..Welcome::default() };
-    let lane = |run, epoch| welcome.checked_lane(RunNumber::new(run), Epoch::new(epoch));
-    assert_eq!(lane(1, 9), Ok(held));
-    assert!(lane(2, 9).is_err());
-    assert!(lane(1, 8).is_err());
+    let welcome = Welcome { run_id: RunId::new(9), lane: Some(held), ..Welcome::default() };
+    assert_eq!(welcome.checked_lane(RunId::new(9)), Ok(held));
+    assert!(welcome.checked_lane(RunId::new(8)).is_err());
     let without = Welcome { lane: None, ..welcome };
-    assert!(without.checked_lane(RunNumber::new(1), Epoch::new(9)).is_err());
+    assert!(without.checked_lane(RunId::new(9)).is_err());
 }
 
 #[test]
@@ -131,6 +129,7 @@ impl GrantPolicy for Never {
 fn failures_fit_the_message_whatever_their_number_and_words() {
     let slots = 5000;
     let config = BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use evb_core::wire::encoding::Encoding;
 use evb_core::{
     fragment::{Checksum, Fragment, Timestamp},
-    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, Peer, RunId, SourceId},
     lane::OutgoingLane,
     wire::{
         control::{
@@ -26,7 +26,7 @@ use evb_core::{
 #[path = "protocol_doc/datagrams.rs"]
 mod datagrams;
 
-const RUN: RunNumber = RunNumber::new(7);
+const RUN_ID: RunId = RunId::new(0x5eed_cafe_0000_0000_0000_0000_0000_0007);
 const EPOCH: Epoch = Epoch::new(1_763_731_564_000_000);
 
 /// Returns the code blocks of the page that begin with "```hex NAME", by their names. Text behind
@@ -48,12 +48,12 @@ fn page() -> BTreeMap<String, Vec<u8>> {
 
 fn hello() -> Hello {
     let (from, to) = (Peer::Source(SourceId::new(3)), Peer::Builder(BuilderId::new(1)));
-    Hello { epoch: EPOCH.number(), run: RUN.number(), ..Hello::new(from, to) }
+    Hello { run_id: RUN_ID, ..Hello::new(from, to) }
 }
 
 fn welcome() -> HelloReply {
     let lane = Some(LaneState { received: 120, announced: 200, committed: 100 });
-    let welcome = Welcome { epoch: EPOCH.number(), run: RUN.number(), lane, ..Welcome::default() };
+    let welcome = Welcome { epoch: EPOCH.number(), run_id: RUN_ID, lane, ..Welcome::default() };
     HelloReply { reply: Some(Reply::Welcome(welcome)) }
 }
 
@@ -181,12 +181,12 @@ fn handshakes_of_the_page_are_understood() {
     let hello = Hello::decode(after_preamble(&page["hello"])).unwrap();
     assert_eq!(hello.from_peer(), Some(Peer::Source(SourceId::new(3))));
     assert_eq!(hello.to_peer(), Some(Peer::Builder(BuilderId::new(1))));
-    assert_eq!((hello.known_run(), hello.known_epoch()), (Some(RUN), Some(EPOCH)));
+    assert_eq!(hello.known_run(), Some(RUN_ID));
     let Some(Reply::Welcome(welcome)) = HelloReply::decode(after_preamble(&page["welcome"])).unwrap().reply
     else {
         panic!("no welcome");
     };
-    let held = welcome.checked_lane(RUN, EPOCH).unwrap();
+    let held = welcome.checked_lane(RUN_ID).unwrap();
     assert_eq!((held.received, held.announced, held.committed), (120, 200, 100));
     let refused = HelloReply::decode(after_preamble(&page["refusal"])).unwrap();
     assert_eq!(refused, refusal());

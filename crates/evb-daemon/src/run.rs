@@ -214,14 +214,13 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
         Some(_) => return runtime.block_on(member::run(arguments, (config, admitted.origin), publisher)),
         None => {}
     }
-    let number = build::run_number(&config, &hosted)?;
     let shared = Shared::prove(&config, &hosted, TurnCounters::default())?;
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
     }
     runtime.block_on(async {
         let service = Service::from_environment(shared.turn_counters.clone());
-        let mut host = Host::start(config, &hosted, number, shared).await?;
+        let mut host = Host::start(config, &hosted, shared).await?;
         let look = host.look();
         let ended = tokio::select! {
             ended = host.finish(arguments.quiet, &service) => ended?,

@@ -16,8 +16,8 @@ use std::{
 use evb_core::{
     id::{BuilderId, EventId, Peer, SourceId},
     wire::control::{
-        BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Live, Message, Ready, Report,
-        RoleReport, SourceReport,
+        Begun, BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Live, Message, Ready,
+        Report, RoleReport, SourceReport,
     },
 };
 use evb_net::{
@@ -100,6 +100,7 @@ fn say(link: &mut ControlLink, message: Message) {
 fn answer(link: &mut ControlLink, peer: Peer, message: Control, done: &mut u64) {
     match message.message {
         Some(Message::Roster(_)) if matches!(peer, Peer::Source(_)) => say(link, Message::Ready(Ready {})),
+        Some(Message::Begin(_)) => say(link, Message::Begun(Begun::default())),
         Some(Message::Assignments(assignments)) => {
             let mut completions = Completions { before: *done, ..Completions::default() };
             let mut last = EventId::default();

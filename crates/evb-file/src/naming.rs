@@ -45,11 +45,10 @@ pub fn existing_files(dir: &Path, run: RunNumber) -> Result<Vec<PathBuf>, FileEr
     Ok(named.filter(|(of, ..)| *of == run).map(|(.., path)| path).collect())
 }
 
-/// Returns the run number after the highest one with event files in `dir`; 1 if the directory has
-/// no event files.
-pub fn next_free_run(dir: &Path) -> Result<RunNumber, FileError> {
-    let highest = named_files(dir)?.into_iter().map(|(run, ..)| run.number()).max();
-    Ok(RunNumber::new(highest.map_or(1, |run| run.saturating_add(1))))
+/// Returns the highest run number with event files in `dir`, by their names; `None` if the
+/// directory has no event files.
+pub fn highest_run(dir: &Path) -> Result<Option<RunNumber>, FileError> {
+    Ok(named_files(dir)?.into_iter().map(|(run, ..)| run).max())
 }
 
 /// Returns the files that a path stands for: a directory stands for all `*.evb` in it, sorted by

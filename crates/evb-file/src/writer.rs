@@ -455,20 +455,23 @@ fn is_dir(path: &Path) -> bool {
 }
 
 /// Returns the sequence number of the first file to write: 0, or the number after the existing
-/// files of the same run and builder. An existing file with an incomplete header counts as one of
-/// these files, and is not changed.
+/// files of the same run and builder. Files of another run under this number are refused, whichever
+/// builder wrote them. An existing file with an incomplete header counts as one of these files, and
+/// is not changed.
 fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u32, CreateError> {
     let run = identity.run;
     let mut next = 0;
     for (of, builder, sequence, path) in named_files(dir)? {
-        if of != run || !(merged || builder == Some(identity.builder)) {
+        if of != run {
             continue;
         }
         let is_ours = |file: EventFile| !merged && is_of_run(&file, identity);
         if !EventFile::open(&path).map_or(true, is_ours) {
             return Err(CreateError::Exists { path, run });
         }
-        next = next.max(sequence.saturating_add(1));
+        if merged || builder == Some(identity.builder) {
+            next = next.max(sequence.saturating_add(1));
+        }
     }
     Ok(next)
 }

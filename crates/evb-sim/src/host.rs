@@ -59,6 +59,8 @@ fn lanes(readable: &Readable) -> impl Iterator<Item = LaneIndex> {
 pub(crate) fn hello(from: Peer) -> Hello {
     Hello {
         boot_id: "world".to_owned(),
+        // The simulated disks know no run.
+        highest_run: 1,
         software: "evb-sim".to_owned(),
         ..Hello::new(from, Peer::Supervisor)
     }

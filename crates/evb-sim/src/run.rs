@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use evb_core::{
     builder::BuilderCoreConfig,
-    id::{Epoch, Peer, RunNumber},
+    id::{Epoch, Peer, RunId, RunNumber},
     index::{BuilderIndex, LaneIndex},
     ledger::RunReport,
     source::{SourceCore, SourceCoreConfig},
@@ -321,6 +321,7 @@ fn builder_config(
     told: &RunParameters,
 ) -> BuilderCoreConfig {
     BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: plan.builders[index],
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

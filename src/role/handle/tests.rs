@@ -1,6 +1,6 @@
 use std::{pin::pin, sync::mpsc, task::Poll, time::Duration};
 
-use evb_core::id::{Epoch, RunNumber};
+use evb_core::id::{Epoch, RunId, RunNumber};
 
 use super::*;
 
@@ -52,6 +52,7 @@ async fn what_ends_a_role_that_has_just_joined_is_found_at_its_end() {
 async fn a_role_that_ends_well_before_it_joins_has_vanished() {
     let outcome = RunOutcome {
         run: RunNumber::new(1),
+        run_id: RunId::new(1),
         epoch: Epoch::new(1),
         exit_code: 0,
         verdict: String::new(),

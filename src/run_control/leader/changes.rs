@@ -56,6 +56,9 @@ impl<S: System> Leader<S> {
         if let Some((reason, remedy)) = problem {
             return Err(refusal(request, SystemError::new(Peer::Builder(id).to_string(), reason, remedy)));
         }
+        if place.is_err() {
+            self.system.admit_builder(id).map_err(|error| refusal(request, error))?;
+        }
         if self.state == State::Configured {
             // The run has not begun, so it is closed and opened again, and all peers register
             // again.

@@ -1,6 +1,9 @@
 //! Output of the leader: the status, and one sample per second.
 
-use evb_core::{run_control::State, supervisor::Survey};
+use evb_core::{
+    run_control::State,
+    supervisor::{Presence, Survey},
+};
 use evb_net::clock;
 
 use super::{
@@ -13,8 +16,22 @@ impl<S: System> Leader<S> {
     /// Records the sample of this second.
     pub(super) async fn glance(&mut self) {
         let survey = self.survey().await;
-        let run = self.run.as_ref().map(|run| run.number.number());
+        let run = self.run.as_ref().map(|run| run.progress().run.number());
+        self.note_partings(survey.as_ref());
         self.history.take(clock::now(), self.state, run, survey.as_ref());
+    }
+
+    /// Notes why sources and builders left before the run, or cannot take part.
+    fn note_partings(&mut self, survey: Option<&Survey>) {
+        let Some(survey) = survey.filter(|_| self.state == State::Configured) else { return };
+        let sources = survey.sources.iter().map(|seat| ("source", seat.id, seat.presence, &seat.parting));
+        let builders = survey.builders.iter().map(|seat| ("builder", seat.id, seat.presence, &seat.parting));
+        let left = sources
+            .chain(builders)
+            .find(|(.., presence, parting)| *presence == Presence::Absent && !parting.is_empty());
+        if let Some((role, id, _, parting)) = left {
+            self.last_error = Some(format!("{role} {id}: {parting}"));
+        }
     }
 
     async fn survey(&mut self) -> Option<Survey> {
@@ -33,7 +50,8 @@ impl<S: System> Leader<S> {
         let waiting = survey.as_ref().filter(|_| self.state == State::Configured).map(waiting_for);
         Status {
             state: self.state,
-            run: self.run.as_ref().map(|run| run.number.number()),
+            run: self.run.as_ref().map(|run| run.progress().run.number()),
+            run_id: self.run.as_ref().map(|run| run.progress().run_id),
             begin: self.run.as_ref().map(|run| run.progress().begin).unwrap_or_default(),
             ready: self.state == State::Configured
                 && self.run.as_ref().is_some_and(|run| run.progress().ready),

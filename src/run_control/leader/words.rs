@@ -17,14 +17,37 @@ pub(super) fn refusal(request: &str, error: SystemError) -> Refusal {
 pub(super) fn not_ready(missing: &NotReady) -> SystemError {
     let names = |peers: &[Peer]| peers.iter().map(Peer::to_string).collect::<Vec<_>>().join(", ");
     match missing {
-        NotReady::Missing(peers) => {
+        NotReady::Missing(missing) => {
+            let peers: Vec<Peer> = missing.iter().map(|(peer, _)| *peer).collect();
             let roles: Vec<String> =
                 peers.iter().map(|peer| format!("--role {}", peer.to_string().replace(' ', ":"))).collect();
-            let remedy = format!(
-                "start it on its host with `evbd run CONFIG {}`; then start the run",
-                roles.join(" ")
-            );
-            SystemError::new(names(peers), "not registered", remedy)
+            let reasons: Vec<&str> = missing
+                .iter()
+                .map(|(_, reason)| reason.as_str())
+                .filter(|reason| !reason.is_empty())
+                .collect();
+            let mut remedy = format!("start it on its host with `evbd run CONFIG {}`", roles.join(" "));
+            for peer in &peers {
+                if let Peer::Builder(id) = peer {
+                    remedy += &format!(", or remove it with `evbd ctl remove-builder {id}`");
+                }
+            }
+            let reason = match reasons.is_empty() {
+                true => "not registered".to_owned(),
+                false => format!("not registered: {}", reasons.join("; ")),
+            };
+            SystemError::new(names(&peers), reason, remedy + "; then start the run")
+        }
+        NotReady::Refused { peer, reason } => {
+            SystemError::new(peer.to_string(), reason.clone(), "remove the cause, then start the run")
+        }
+        NotReady::Silent(peers) => SystemError::new(
+            names(peers),
+            "not prepared for the run in time",
+            "its disk may not respond: read its log, then start the run",
+        ),
+        NotReady::NoNumber(peer) => {
+            SystemError::new(peer.to_string(), missing.to_string(), "then configure, and start the run")
         }
         NotReady::Unconnected(peers) => SystemError::new(
             names(peers),
@@ -33,6 +56,11 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         ),
         NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
     }
+}
+
+/// Returns true if a start may succeed when missing peers have registered and connected.
+pub(super) fn may_pass(reason: &NotReady) -> bool {
+    matches!(reason, NotReady::Missing(_) | NotReady::Unconnected(_))
 }
 
 /// Refuses an annotation that exceeds the limits of its length.

@@ -8,6 +8,7 @@ use super::*;
 
 fn source(id: u16, presence: Presence) -> SourceSurvey {
     SourceSurvey {
+        parting: String::new(),
         id,
         presence,
         incarnation: 1,
@@ -21,6 +22,7 @@ fn source(id: u16, presence: Presence) -> SourceSurvey {
 
 fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSurvey {
     BuilderSurvey {
+        parting: String::new(),
         id,
         presence,
         incarnation: 1,

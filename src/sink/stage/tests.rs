@@ -5,14 +5,15 @@ use std::{
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
 };
+use evb_file::{WriterOptions, files_at};
 use tokio::sync::mpsc;
 
-use super::{Fate, Stage, StageOptions, start};
+use super::{Begun, Fate, Stage, start};
 use crate::{
     filter::{AcceptAll, Filter, FilterVerdict},
-    sink::{RunFacts, Sink, SinkError},
+    sink::{FileSink, RunFacts, Sink, SinkError},
 };
 
 const RUN: RunNumber = RunNumber::new(1);
@@ -61,15 +62,24 @@ async fn stage(sink: Moody, give_up: Duration) -> Stage {
 }
 
 async fn filtered(filter: impl Filter, sink: Moody, give_up: Duration) -> Stage {
-    let facts = RunFacts {
-        run: RUN,
+    let (mut stage, prepared) = start(BuilderId::new(1), sink, Box::new(filter), give_up).unwrap();
+    assert_eq!(prepared.await.unwrap(), Ok(None));
+    assert_eq!(begin(&mut stage, 1).await, (Ok(()), None));
+    stage
+}
+
+/// Lets the sink begin run `run`; returns the result.
+async fn begin(stage: &mut Stage, run: u32) -> Begun {
+    stage.begin(RunFacts {
+        run_id: RunId::new(1),
+        run: RunNumber::new(run),
         epoch: Epoch::new(1),
         builder: BuilderId::new(1),
         sources: vec![SourceId::new(1)],
-    };
-    let (stage, begun) = start(facts, sink, Box::new(filter), StageOptions { slots: 8, give_up }).unwrap();
-    begun.await.unwrap().unwrap();
-    stage
+        ..RunFacts::default()
+    });
+    let begun = std::future::poll_fn(|cx| stage.poll_begun(cx));
+    tokio::time::timeout(Duration::from_secs(10), begun).await.unwrap().unwrap()
 }
 
 async fn fates(stage: &mut Stage, count: usize) -> Vec<(u64, Option<String>)> {
@@ -153,15 +163,54 @@ async fn a_sink_that_cannot_begin_yet_holds_its_events() {
 async fn a_sink_that_never_can_begin_is_refused() {
     let sink = Moody::default();
     *sink.begin.lock().unwrap() = Some(SinkError::lost("no such directory"));
-    let facts = RunFacts {
-        run: RUN,
-        epoch: Epoch::new(1),
-        builder: BuilderId::new(1),
-        sources: vec![SourceId::new(1)],
-    };
-    let options = StageOptions { slots: 8, give_up: Duration::from_secs(5) };
-    let (_stage, begun) = start(facts, sink, Box::new(AcceptAll), options).unwrap();
-    assert_eq!(begun.await.unwrap(), Err(SinkError::lost("no such directory")));
+    let mood = Arc::clone(&sink.begin);
+    let give_up = Duration::from_secs(5);
+    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up).unwrap();
+    assert_eq!(begin(&mut stage, 1).await.0, Err("no such directory".to_owned()));
+    *mood.lock().unwrap() = None;
+    assert_eq!(begin(&mut stage, 1).await.0, Ok(()), "the operator has made the directory");
+}
+
+#[tokio::test]
+async fn a_sink_that_cannot_be_used_says_so_before_any_run() {
+    struct Unusable;
+    impl Sink for Unusable {
+        async fn prepare(&mut self) -> Result<Option<RunNumber>, SinkError> {
+            Err(SinkError::lost("no such directory"))
+        }
+
+        async fn write(&mut self, _event: &Event) -> Result<(), SinkError> {
+            Ok(())
+        }
+    }
+    let give_up = Duration::from_secs(5);
+    let (_stage, prepared) = start(BuilderId::new(1), Unusable, Box::new(AcceptAll), give_up).unwrap();
+    assert_eq!(prepared.await.unwrap(), Err(SinkError::lost("no such directory")));
+}
+
+#[tokio::test]
+async fn a_run_that_gets_another_number_begins_again_and_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = FileSink::new(dir.path().join("new"), WriterOptions::default());
+    let give_up = Duration::from_secs(5);
+    let (mut stage, prepared) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up).unwrap();
+    assert_eq!(prepared.await.unwrap(), Ok(None));
+    assert!(!dir.path().join("new").exists(), "nothing is made before the run begins");
+    for run in [4, 4, 6] {
+        assert_eq!(begin(&mut stage, run).await.0, Ok(()));
+    }
+    let mut of_another_run = event(1);
+    of_another_run.run = RunNumber::new(6);
+    stage.submit(of_another_run).unwrap();
+    assert_eq!(fates(&mut stage, 1).await, [(1, None)]);
+    stage.close().await;
+    let files = files_at(&dir.path().join("new")).unwrap();
+    let names: Vec<_> = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["run000006_b01_0000.evb"]);
+    let mut again = FileSink::new(dir.path().join("new"), WriterOptions::default());
+    assert_eq!(again.prepare().await, Ok(Some(RunNumber::new(6))));
+    let mut unusable = FileSink::new(&files[0], WriterOptions::default());
+    assert!(unusable.prepare().await.is_err(), "that is a file");
 }
 
 #[tokio::test]
@@ -192,16 +241,9 @@ async fn a_builder_that_is_gone_is_not_waited_for() {
             Err(SinkError::passing("full"))
         }
     }
-    let facts = RunFacts {
-        run: RUN,
-        epoch: Epoch::new(1),
-        builder: BuilderId::new(1),
-        sources: vec![SourceId::new(1)],
-    };
-    let options = StageOptions { slots: 8, give_up: Duration::from_secs(3600) };
-    let (mut stage, begun) =
-        start(facts, Closes(Moody::default(), gone), Box::new(AcceptAll), options).unwrap();
-    begun.await.unwrap().unwrap();
+    let (sink, give_up) = (Closes(Moody::default(), gone), Duration::from_secs(3600));
+    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up).unwrap();
+    begin(&mut stage, 1).await.0.unwrap();
     stage.submit(event(1)).unwrap();
     drop(stage);
     let ended = tokio::time::timeout(Duration::from_secs(5), is_gone.recv()).await;

@@ -16,7 +16,7 @@ use evb_core::{
     trigger::TriggerKind,
     units::Frequency,
     wire::{
-        control::{BuilderReport, Completions, Message, Ready, Report, RoleReport, SourceReport},
+        control::{Begun, BuilderReport, Completions, Message, Ready, Report, RoleReport, SourceReport},
         journal::Entry,
     },
 };
@@ -107,6 +107,7 @@ async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
             Message::Roster(_) if matches!(peer, Peer::Source(_)) => {
                 link.send(&control(Message::Ready(Ready {}))).unwrap();
             }
+            Message::Begin(_) => link.send(&control(Message::Begun(Begun::default()))).unwrap(),
             Message::Assignments(assignments) => {
                 let mut completions = Completions { before: built, ..Completions::default() };
                 let mut last = EventId::default();

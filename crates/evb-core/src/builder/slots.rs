@@ -340,6 +340,7 @@ impl Slots {
     pub(super) fn take_event(&mut self, config: &BuilderCoreConfig) -> Option<Event> {
         let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
         let mut event = self.spare_events.pop().unwrap_or_default();
+        event.run_id = config.run_id;
         event.run = config.run;
         event.epoch = assembly.assigned().map_or(config.epoch, |assigned| assigned.epoch);
         event.builder = config.id;

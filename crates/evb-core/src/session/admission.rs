@@ -29,13 +29,12 @@ pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// a lane.
 pub const LANE_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
-/// The rule for opening a lane at a builder: only sources of the builder's run and epoch may open
-/// one, and only to the builder's present incarnation.
+/// The rule for opening a lane at a builder: only sources of the builder's run may open one, and only to the builder's present incarnation.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// Id of the builder.
     pub builder: BuilderId,
-    /// Run and epoch of the builder.
+    /// Run of the builder.
     pub identity: RunIdentity,
     /// Incarnation of the builder.
     pub incarnation: Incarnation,
@@ -75,15 +74,11 @@ impl Admission {
                 ),
             );
         }
-        let RunIdentity { run, epoch } = self.identity;
-        if hello.known_run() != Some(run) {
-            return because(Reason::Run, format!("{ours} is in run {run}, you are in run {}", hello.run));
-        }
-        if hello.known_epoch() != Some(epoch) {
-            let theirs = hello.epoch;
-            let detail =
-                format!("{ours} is in epoch {epoch}, you are in {theirs}: the supervisor was restarted");
-            return because(Reason::Epoch, detail);
+        let RunIdentity { id, run, .. } = self.identity;
+        if hello.known_run() != Some(id) {
+            let (own, wanted) = (id.short(), hello.run_id.short());
+            let detail = format!("{ours} is in run {run} ({own}), you are in the run {wanted}");
+            return because(Reason::Run, detail);
         }
         let Ok(lane) = sources.binary_search(&source) else {
             let detail = format!("source {source} is not in the roster of this run");
@@ -93,7 +88,7 @@ impl Admission {
             let (own, wanted) = (self.incarnation, hello.to_incarnation);
             let detail =
                 format!("this is incarnation {own} of {ours} in the run, but you want incarnation {wanted}");
-            return because(Reason::Epoch, detail);
+            return because(Reason::Incarnation, detail);
         }
         Ok(lane)
     }

@@ -8,9 +8,9 @@ use super::{
     RunIdentity, RunOutcome, Start,
 };
 use crate::{
-    id::Incarnation,
+    id::{Incarnation, RunNumber},
     time::{Instant, earlier},
-    wire::control::{Control, Message, Report, RunEnd},
+    wire::control::{Begin, Control, Leaving, MAX_REASON, MalformedMessage, Message, Report, RunEnd},
 };
 
 /// An action that the attendance requests from the driver.
@@ -113,12 +113,11 @@ impl Attendance {
 
     /// Returns the next action; no more after [`AttendanceOutput::Ended`].
     pub fn poll(&mut self, now: Instant) -> Option<AttendanceOutput> {
-        if let Some(ended) = self.ended.take() {
-            self.messages.clear();
-            return Some(AttendanceOutput::Ended(Box::new(ended)));
-        }
         if let Some(message) = self.messages.pop_front() {
             return Some(AttendanceOutput::Send(message));
+        }
+        if let Some(ended) = self.ended.take() {
+            return Some(AttendanceOutput::Ended(Box::new(ended)));
         }
         if self.is_over {
             return None;
@@ -152,6 +151,18 @@ impl Attendance {
         (self.participation, self.report) = (Participation::default(), None);
     }
 
+    /// Notes the number under which the run begins.
+    ///
+    /// # Errors
+    /// Returns an error if the message is of another run.
+    pub fn begin(&mut self, begin: &Begin) -> Result<(), MalformedMessage> {
+        if begin.run_id != self.identity.id {
+            return Err(MalformedMessage { message: "Begin", problem: "it is of another run" });
+        }
+        self.identity.run = RunNumber::new(begin.run);
+        Ok(())
+    }
+
     /// Notes that events arrived.
     pub fn go_on(&mut self, now: Instant) {
         self.participation.go_on(now);
@@ -173,13 +184,16 @@ impl Attendance {
     /// Ends the role's part in the run with the supervisor's last message.
     pub fn end(&mut self, end: &RunEnd, now: Instant) {
         let outcome = RunOutcome::new(self.identity, end, self.report.take(), self.participation, now);
+        self.messages.clear();
         self.ended = Some(Ok(outcome));
         self.is_over = true;
     }
 
-    /// Ends the role's part in the run with a fault.
+    /// Ends the role's part in the run with a fault, and tells the supervisor the reason.
     pub fn fail(&mut self, fault: RoleFault) {
         if !self.is_over {
+            self.messages.clear();
+            self.send(leaving(&fault.to_string()));
             self.ended = Some(Err(fault));
             self.is_over = true;
         }
@@ -212,4 +226,9 @@ impl Attendance {
             }
         }
     }
+}
+
+/// Returns the message by which a role tells the supervisor why it ends its part in the run.
+pub fn leaving(reason: &str) -> Message {
+    Message::Leaving(Leaving { reason: reason.chars().take(MAX_REASON).collect() })
 }

@@ -36,8 +36,7 @@ impl Dial {
     /// Returns an error if the answer has no connection number, or if the greeting was not from a
     /// source to a builder.
     pub fn association(&self, welcome: &Welcome) -> Result<Association, MalformedMessage> {
-        let connection = welcome.checked_connection()?;
-        let epoch = Epoch::new(self.hello.epoch);
+        let (epoch, connection) = (Epoch::new(welcome.epoch), welcome.checked_connection()?);
         match (self.hello.from_peer(), self.hello.to_peer()) {
             (Some(Peer::Source(source)), Some(Peer::Builder(builder))) => {
                 Ok(Association { epoch, source, builder, connection })

@@ -83,9 +83,9 @@ pub enum MembershipEvent {
 #[derive(Clone, Debug)]
 pub struct Membership {
     supervisor: String,
-    /// The greeting; run, epoch and incarnation are filled in when they are known.
+    /// The greeting; run id and incarnation are filled in when they are known.
     hello: Hello,
-    /// Run and epoch; `None` until the supervisor has admitted the role.
+    /// The run; `None` until the supervisor has admitted the role.
     identity: Option<RunIdentity>,
     patience: Duration,
     /// Time without a message after which the supervisor counts as lost.
@@ -258,7 +258,7 @@ impl Membership {
         // dropped.
         let State::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
         let identity = RunIdentity::of(welcome);
-        if self.identity.is_some_and(|known| known != identity) {
+        if self.identity.is_some_and(|known| known.id != identity.id) {
             if let State::Away(away) = &mut self.state {
                 "another supervisor took its place and leads another run".clone_into(&mut away.cause);
             }
@@ -273,8 +273,7 @@ impl Membership {
             let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
             tracing::info!(supervisor, incarnation, "registered with the supervisor again");
         }
-        self.hello.epoch = identity.epoch.number();
-        self.hello.run = identity.run.number();
+        self.hello.run_id = identity.id;
         self.hello.incarnation = registered.incarnation.number();
         self.patience = match registered.parameters.patience_ns {
             0 => PATIENCE,

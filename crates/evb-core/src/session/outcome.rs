@@ -3,25 +3,28 @@
 use core::time::Duration;
 
 use crate::{
-    id::{Epoch, RunNumber},
+    id::{Epoch, RunId, RunNumber},
     time::Instant,
     units::Bytes,
     wire::control::{MalformedMessage, Report, RunEnd, Welcome},
 };
 
-/// Epoch and number by which a role identifies its run.
+/// The run that a role belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
-    /// The run's epoch.
-    pub epoch: Epoch,
-    /// The run's number.
+    /// The run's id, which alone identifies the run.
+    pub id: RunId,
+    /// The run's number, which may change until the run begins.
     pub run: RunNumber,
+    /// Epoch in which the run was created.
+    pub epoch: Epoch,
 }
 
 impl RunIdentity {
     /// Returns the run that the supervisor's welcome names.
     pub fn of(welcome: &Welcome) -> Self {
-        Self { epoch: Epoch::new(welcome.epoch), run: RunNumber::new(welcome.run) }
+        let (run, epoch) = (RunNumber::new(welcome.run), Epoch::new(welcome.epoch));
+        Self { id: welcome.run_id, run, epoch }
     }
 }
 
@@ -36,15 +39,23 @@ impl RunIdentity {
 ///     format!("run {} was {result}: {}", outcome.run, outcome.verdict)
 /// }
 ///
-/// let (run, epoch, verdict) = (RunNumber::new(42), Epoch::new(1), "all complete".to_owned());
-/// let outcome =
-///     RunOutcome { run, epoch, exit_code: 0, verdict, report: None, took_part: None };
+/// let outcome = RunOutcome {
+///     run: RunNumber::new(42),
+///     run_id: RunId::new(0x5eed),
+///     epoch: Epoch::new(1),
+///     exit_code: 0,
+///     verdict: "all complete".to_owned(),
+///     report: None,
+///     took_part: None,
+/// };
 /// assert_eq!(line(&outcome), "run 42 was good: all complete");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOutcome {
     /// The run's number.
     pub run: RunNumber,
+    /// The run's id.
+    pub run_id: RunId,
     /// The run's epoch.
     pub epoch: Epoch,
     /// 0: every event is accounted for and complete. 1: some events are incomplete or lost, or the
@@ -68,10 +79,10 @@ impl RunOutcome {
         participation: Participation,
         now: Instant,
     ) -> Self {
-        let RunIdentity { run, epoch } = identity;
+        let RunIdentity { id: run_id, run, epoch } = identity;
         let exit_code = u8::try_from(end.exit_code).unwrap_or(1);
         let took_part = participation.length(now);
-        Self { run, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
+        Self { run, run_id, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
     }
 }
 

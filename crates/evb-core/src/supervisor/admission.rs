@@ -64,19 +64,19 @@ impl Admission<'_> {
                 "this is the supervisor; check the address that you connect to",
             ));
         }
-        let (run, epoch) = (self.plan.run, self.plan.epoch);
-        if let Some(theirs) = hello.known_run().filter(|theirs| *theirs != run) {
+        let (run, run_id) = (self.plan.run, self.plan.run_id);
+        if let Some(theirs) = hello.known_run().filter(|theirs| *theirs != run_id) {
+            let (ours, theirs) = (run_id.short(), theirs.short());
             let detail = format!(
-                "this supervisor leads run {run}, but {peer} belongs to run {theirs}: restart {peer}"
+                "this supervisor leads run {run} ({ours}), but {peer} belongs to the run {theirs}: restart {peer}"
             );
             return Err(Refusal::because(Reason::Run, detail));
         }
-        if hello.known_epoch().is_some_and(|theirs| theirs != epoch) {
-            let detail = format!("run {run} was begun again by a new supervisor process: restart {peer}");
-            return Err(Refusal::because(Reason::Epoch, detail));
-        }
         let open = match self.phase {
-            Phase::Gathering { .. } | Phase::Running { .. } | Phase::Recovering { .. } => true,
+            Phase::Gathering { .. }
+            | Phase::Beginning { .. }
+            | Phase::Running { .. }
+            | Phase::Recovering { .. } => true,
             // In a run that has begun, outstanding events may need any peer that registers.
             Phase::Draining { .. } => self.started,
             Phase::Reporting { .. } => self.knows(peer, hello),

@@ -13,7 +13,6 @@ use super::{
     findings::Findings,
     journal::What,
     outbox::Outbox,
-    scale::Scale,
     tally::BuilderTally,
     words::short,
 };
@@ -22,10 +21,10 @@ use crate::{
     id::{BuilderId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::EventCounts,
-    time::{Instant, WallClock},
+    time::Instant,
     wire::{
         control::{Completions, Exception, Outcome},
-        journal::{BuilderTotals, Finding, Started},
+        journal::{BuilderTotals, Finding},
     },
 };
 
@@ -44,7 +43,6 @@ pub(super) struct Books {
     findings: Findings,
     /// The exit code; `None` until the ledger is closed.
     exit_code: Option<u8>,
-    scale: Scale,
 }
 
 /// Counts of all triggers by their outcome.
@@ -101,7 +99,6 @@ impl Books {
             asks_for_culprits: false,
             findings: Findings::default(),
             exit_code: None,
-            scale: Scale::default(),
         }
     }
 
@@ -123,21 +120,8 @@ impl Books {
         self.times.last_trigger_possible.is_some()
     }
 
-    /// Records the start of the run. Returns the journal entry for it.
-    pub(super) fn start(&mut self, now: Instant) -> Started {
+    pub(super) fn start(&mut self, now: Instant) {
         self.times.started = Some(now);
-        self.scale.begin(now)
-    }
-
-    /// Compares the wall clock with the run's scale of UTC. Returns a remark if one was moved
-    /// against the other.
-    pub(super) fn compare(&mut self, reading: WallClock, now: Instant) -> Option<String> {
-        self.scale.compare(reading, now)
-    }
-
-    /// Returns the run's scale of UTC.
-    pub(super) fn scale(&self) -> &Scale {
-        &self.scale
     }
 
     /// Records the time at which the last trigger was possible; `None` if the run may take triggers

@@ -1,6 +1,6 @@
 //! [`ChangeError`] and [`NotReady`]: the reasons why an operator may not change or begin a run now.
 
-use super::words::names;
+use super::words::{names, with_reasons};
 use crate::{
     id::{BuilderId, Peer},
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
@@ -11,6 +11,7 @@ use crate::{
 /// ```
 /// use evb_core::{
 ///     id::*,
+///     ledger::Annotation,
 ///     supervisor::{RunPlan, SupervisorCore},
 ///     time::Instant,
 /// };
@@ -19,7 +20,7 @@ use crate::{
 /// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
 /// let held = RunPlan { hold: true, ..plan };
 /// let mut run = SupervisorCore::new(held, 1, Instant::ZERO)?;
-/// let error = run.begin(Instant::ZERO).err();
+/// let error = run.begin(&Annotation::default(), Instant::ZERO).err();
 /// assert_eq!(
 ///     error.map(|error| error.to_string()).as_deref(),
 ///     Some("not registered: source 1, builder 1"),
@@ -28,12 +29,29 @@ use crate::{
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    /// The listed peers have not registered.
-    #[error("not registered: {}", names(.0))]
-    Missing(Vec<Peer>),
+    /// The listed peers have not registered, or have left; each with the reason that it gave, if it
+    /// gave one.
+    #[error("not registered: {}", with_reasons(.0))]
+    Missing(Vec<(Peer, String)>),
     /// The listed sources are not connected to all builders yet.
     #[error("not connected to all builders yet: {}", names(.0))]
     Unconnected(Vec<Peer>),
+    /// A peer cannot take part in the run, or left while the run began.
+    #[error("{peer}: {reason}")]
+    Refused {
+        /// The peer.
+        peer: Peer,
+        /// The reason that the peer gave.
+        reason: String,
+    },
+    /// The listed peers did not prepare for the first event in time.
+    #[error("not prepared for the run in time: {}", names(.0))]
+    Silent(Vec<Peer>),
+    /// The storage of that builder knows the last run number that exists.
+    #[error(
+        "there is no next run number, because the storage of {0} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number"
+    )]
+    NoNumber(Peer),
     /// The run has begun or ended already.
     #[error("the run has begun already")]
     Begun,

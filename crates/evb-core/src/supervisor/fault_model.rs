@@ -278,6 +278,7 @@ impl World {
                     self.lines[index].connected = false;
                     self.lines[index].clear();
                 }
+                Output::Begun(_) => {}
                 Output::Ended(report) => self.report = Some(*report),
             }
         }

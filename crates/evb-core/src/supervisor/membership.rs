@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::{
     ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
+    beginning::begin_of,
     books::Books,
     due::Due,
     journal::What,
@@ -23,7 +24,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Finish, Heartbeat, Hello, MAX_BUILDERS, Message, RunEnd, Stop, Welcome},
+        control::{Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, RunEnd, Stop, Welcome},
         journal::{Change, Membership as Entry},
     },
 };
@@ -44,6 +45,8 @@ pub(super) struct Membership<'a> {
     pub(super) books: &'a mut Books,
     pub(super) outbox: &'a mut Outbox,
     pub(super) due: &'a mut Due,
+    /// What peers are told about the beginning of the run.
+    pub(super) begun: &'a Option<Begin>,
 }
 
 impl Membership<'_> {
@@ -82,7 +85,8 @@ impl Membership<'_> {
     /// Offers the free slots of a builder for assignment, or none if the builder may not get events
     /// now.
     pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
-        let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
+        let seat = self.roster.builder(index);
+        let offered = self.phase.is_settling() && seat.is_active() && seat.begun;
         let taken = self.books.outstanding(index);
         let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
         self.assigner.set_slots(index, free as u32, now);
@@ -118,6 +122,9 @@ impl Membership<'_> {
         if roster {
             self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
         }
+        if self.phase.is_beginning() {
+            newcomers.iter().for_each(|seat| self.call_to_begin(*seat));
+        }
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
             return;
         }
@@ -131,8 +138,15 @@ impl Membership<'_> {
         newcomers.into_iter().for_each(|seat| self.tell_newcomer(seat));
     }
 
+    /// Asks a peer that joins while the run begins or is under way to prepare for its first event.
+    fn call_to_begin(&mut self, seat: Seat) {
+        let to = self.roster.recipient(seat);
+        self.outbox.send(to, Message::Begin(begin_of(self.plan, self.begun.as_ref())));
+    }
+
     /// Sends a peer that joins during the run the state of the run.
     fn tell_newcomer(&mut self, seat: Seat) {
+        self.call_to_begin(seat);
         if let Seat::Builder(index) = seat {
             self.assigner.send_again(index, 0, self.roster, self.outbox);
         }

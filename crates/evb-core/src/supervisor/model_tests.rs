@@ -21,8 +21,8 @@ use crate::{
     units::Frequency,
     wire::{
         control::{
-            BuilderReport, Completions, Exception, Heartbeat, Message, Outcome, Ready, Report, RoleReport,
-            SourceReport, Stop, Triggers, Verdict,
+            Begun, BuilderReport, Completions, Control, Exception, Heartbeat, Message, Outcome, Ready,
+            Report, RoleReport, SourceReport, Stop, Triggers, Verdict,
         },
         journal::Entry,
     },
@@ -89,7 +89,7 @@ impl World {
                 self.journal.push(*entry);
                 return Ok(());
             }
-            Output::Drop { .. } => return Ok(()),
+            Output::Drop { .. } | Output::Begun(_) => return Ok(()),
             Output::Ended(report) => {
                 self.ended = Some(report);
                 return Ok(());
@@ -150,11 +150,16 @@ fn settle(world: &mut World, before: u64, builder: usize, count: usize, outcome:
     Message::Completions(completions)
 }
 
+/// Returns the answer of a peer that has prepared for the run.
+fn begun() -> Control {
+    Control { message: Some(Message::Begun(Begun::default())) }
+}
+
 fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Instant) {
     let message = match step {
         Step::Register(index) => {
             let _ = core.register(&hello(peer(index)), *now);
-            return;
+            return core.handle_message(peer(index), begun(), *now);
         }
         Step::Disconnect(index) => {
             if index >= 2 {
@@ -167,7 +172,10 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
             return core.handle_timeout(*now);
         }
         Step::Steer(what) => return steer(core, what, *now),
-        Step::Ready(index) => (index, Message::Ready(Ready {})),
+        Step::Ready(index) => {
+            core.handle_message(peer(index), Control { message: Some(Message::Ready(Ready {})) }, *now);
+            return (0..4).for_each(|index| core.handle_message(peer(index), begun(), *now));
+        }
         Step::Heartbeat(index) => {
             (index, Message::Heartbeat(Heartbeat { sent_ns: 5, ..Heartbeat::default() }))
         }

@@ -1,7 +1,8 @@
 //! [`Output`] and [`Progress`]: the outputs of the supervisor's state machine.
 
+use super::NotReady;
 use crate::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Peer, RunId, RunNumber, SourceId},
     ledger::{EventCounts, RunReport},
     set::SourceSet,
     time::Utc,
@@ -45,6 +46,9 @@ pub enum Output {
     /// Write this journal entry before sending any later message. The supervisor returns journal
     /// entries only if the plan requires a journal.
     Journal(Box<Entry>),
+    /// The run has begun, or did not begin because of this reason. A run that does not wait for an
+    /// operator and cannot begin ends instead.
+    Begun(Result<(), NotReady>),
     /// The ledger is closed. Send all remaining messages, and end.
     Ended(Box<RunReport>),
 }
@@ -94,6 +98,10 @@ pub enum RunState {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
+    /// Number of the run, which may change until the run begins.
+    pub run: RunNumber,
+    /// Id of the run.
+    pub run_id: RunId,
     /// State of the run.
     pub state: RunState,
     /// Counts of the run's events so far.

@@ -2,12 +2,13 @@
 
 use super::{
     ChangeError, Output, Recipients, SupervisorCore, admission::Admission, roster::Seat, seats::Leaving,
+    words::reason_of,
 };
 use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
     time::Instant,
-    wire::control::{Hello, Message, Refusal, Report, RunEnd, Welcome},
+    wire::control::{Hello, Message, Reason, Refusal, Report, RunEnd, Welcome},
 };
 
 impl SupervisorCore {
@@ -20,6 +21,13 @@ impl SupervisorCore {
     pub fn register(&mut self, hello: &Hello, now: Instant) -> Result<Welcome, Refusal> {
         let (plan, roster, phase, started) = (&self.plan, &self.roster, self.phase, self.books.is_started());
         let (peer, seat) = Admission { plan, roster, phase, started }.check(hello, now)?;
+        if !hello.unable.is_empty() {
+            let reason = reason_of(&hello.unable);
+            tracing::warn!(%peer, reason, "a peer cannot take part in the run");
+            self.roster.note_parting(seat, reason.clone());
+            let detail = format!("{peer} cannot take part: {reason}");
+            return Err(Refusal::because(Reason::Configuration, detail));
+        }
         let welcome = self.membership().enter(peer, seat, hello, now);
         self.check_recovered(now);
         Ok(welcome)
@@ -30,7 +38,7 @@ impl SupervisorCore {
     pub(super) fn handle_ready(&mut self, index: SourceIndex, now: Instant) {
         self.roster.set_ready(index);
         if self.phase.is_gathering() {
-            self.start_if_ready(now);
+            self.begin_if_ready(now);
         } else {
             self.membership().raise(index, now);
         }

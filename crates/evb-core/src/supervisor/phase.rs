@@ -10,6 +10,10 @@ pub(super) enum Phase {
     Gathering {
         until: Instant,
     },
+    /// All peers have registered, and prepare for the first event.
+    Beginning {
+        until: Instant,
+    },
     Running {
         until: Option<Instant>,
     },
@@ -29,8 +33,13 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Returns true before the run takes triggers for the first time.
     pub(super) fn is_gathering(self) -> bool {
-        matches!(self, Self::Gathering { .. })
+        matches!(self, Self::Gathering { .. } | Self::Beginning { .. })
+    }
+
+    pub(super) fn is_beginning(self) -> bool {
+        matches!(self, Self::Beginning { .. })
     }
 
     pub(super) fn is_running(self) -> bool {
@@ -76,6 +85,7 @@ impl Phase {
     pub(super) fn put_off(&mut self, time: Duration) {
         match self {
             Self::Gathering { until }
+            | Self::Beginning { until }
             | Self::Recovering { until }
             | Self::Draining { until }
             | Self::Reporting { until } => *until += time,

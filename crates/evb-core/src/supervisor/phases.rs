@@ -2,7 +2,11 @@
 //! drains, waits for reports, and ends.
 
 use super::{
-    Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary, words::names,
+    Output, Phase, Recipients, SupervisorCore,
+    dispatch::Taken,
+    journal::What,
+    summary::Summary,
+    words::{names, with_reasons},
 };
 use crate::{
     time::Instant,
@@ -11,23 +15,6 @@ use crate::{
 };
 
 impl SupervisorCore {
-    pub(super) fn start_if_ready(&mut self, now: Instant) {
-        if self.plan.hold || !self.roster.is_ready() {
-            return;
-        }
-        self.membership().publish(now);
-        let (sources, builders) = (self.roster.sources().len(), self.roster.builders().len());
-        tracing::info!(run = %self.plan.run, sources, builders, "running");
-        self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
-        let started = self.books.start(now);
-        self.outbox.set_scale(self.books.scale().utc_zero_ns());
-        self.outbox.journal(What::Started(started), now);
-        self.roster.hear_everybody(now);
-        self.intake.start(now);
-        self.assigner.open();
-        self.membership().offer_all_slots(now);
-    }
-
     pub(super) fn fail_to_start(&mut self, now: Instant) {
         let absent = self.roster.absent();
         let limit = self.plan.start_timeout.as_secs_f64();
@@ -35,7 +22,11 @@ impl SupervisorCore {
             let waiting = names(&self.roster.unconnected());
             format!("after {limit} s, these sources had not connected to all builders: {waiting}")
         } else {
-            format!("after {limit} s, these peers had not registered: {}", names(&absent))
+            let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
+            format!(
+                "after {limit} s, these peers had not registered: {}",
+                with_reasons(&reasons.collect::<Vec<_>>())
+            )
         };
         self.begin_draining(&problem, now);
         self.failure(problem, now);
@@ -44,7 +35,7 @@ impl SupervisorCore {
     /// Ends the run: takes no more triggers, settles the outstanding events, and closes the ledger.
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
-            Phase::Gathering { .. } => {
+            Phase::Gathering { .. } | Phase::Beginning { .. } => {
                 self.problem(format!("the run was stopped before it began: {cause}"), now);
                 self.begin_draining(cause, now);
             }
@@ -126,7 +117,9 @@ impl SupervisorCore {
         let drained = self.books.times().drained.unwrap_or(now);
         self.roster.end_absences(drained);
         let (plan, roster, assigner, books) = (&self.plan, &self.roster, &self.assigner, &self.books);
-        let report = Summary { plan, roster, assigner, books, drained }.report();
+        let begin = &self.begun();
+        let mut report = Summary { plan, roster, assigner, books, begin, drained }.report();
+        report.annotation = self.annotation.clone();
         self.books.close(report.exit_code);
         self.outbox.journal(What::Ended(report.exit_code.into()), now);
         let end = RunEnd { exit_code: report.exit_code.into(), verdict: report.verdict.clone() };

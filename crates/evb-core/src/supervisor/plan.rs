@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     live::FEW_HEARTBEATS,
     set::MAX_SOURCES,
     trigger::TriggerKind,
@@ -66,6 +66,12 @@ pub enum SourceLoss {
 pub struct RunPlan {
     /// Run number for operators.
     pub run: RunNumber,
+    /// True if the run must have the number [`Self::run`]; otherwise the run gets this or a higher
+    /// number, which no builder's storage knows.
+    pub fixed_number: bool,
+    /// Id of the run, which it keeps when another supervisor takes over. If the id is
+    /// [`RunId::UNKNOWN`], the supervisor makes one.
+    pub run_id: RunId,
     /// Epoch of the run, which is new at every start of a run.
     pub epoch: Epoch,
     /// Boot id of the supervisor's host; peers with the same boot id share its clock. Empty if
@@ -198,6 +204,8 @@ impl RunPlan {
     pub fn new(run: RunNumber, epoch: Epoch, sources: Vec<SourceId>, builders: Vec<BuilderId>) -> Self {
         Self {
             run,
+            fixed_number: false,
+            run_id: RunId::UNKNOWN,
             epoch,
             boot_id: String::new(),
             sources,
@@ -395,6 +403,7 @@ impl RunPlan {
         Welcome {
             epoch: self.epoch.number(),
             run: self.run.number(),
+            run_id: self.run_id,
             parameters: Some(parameters),
             incarnation,
             ..Welcome::default()

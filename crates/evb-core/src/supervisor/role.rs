@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use held::Held;
 
-use super::{Output, Recipients, SupervisorCore};
+use super::{NotReady, Output, Recipients, SupervisorCore};
 use crate::{
     id::Peer,
     ledger::RunReport,
@@ -46,6 +46,8 @@ pub enum SupervisorOutput {
     },
     /// Connect a registered peer. The first message that the peer receives must be its welcome.
     Connect(Peer),
+    /// The run has begun, or did not begin because of this reason.
+    Begun(Result<(), NotReady>),
     /// Confirm the operator's request with that number to its caller; see
     /// [`SupervisorRole::confirm`].
     Confirmed(u64),
@@ -247,6 +249,7 @@ impl SupervisorRole {
                     self.held.drop_peer(peer);
                     return Some(SupervisorOutput::Drop { peer, reason });
                 }
+                Output::Begun(result) => self.held.push(SupervisorOutput::Begun(result)),
                 Output::Journal(entry) => return Some(SupervisorOutput::Journal(entry)),
                 Output::Ended(report) => {
                     let report = self.closed(report);

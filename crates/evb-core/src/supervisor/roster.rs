@@ -17,7 +17,7 @@ use super::{
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Peer, RunNumber, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     set::SourceSet,
     time::Instant,
@@ -42,6 +42,11 @@ pub(super) struct Roster {
     /// For each roster version under which outstanding events were assigned, the sources that these
     /// events expect.
     expected: BTreeMap<u32, SourceSet>,
+}
+
+/// Returns the run number that a message states as 1 + the number; `None` for 0 or nonsense.
+pub(super) fn number_of(highest_run: u64) -> Option<RunNumber> {
+    highest_run.checked_sub(1).and_then(|run| u32::try_from(run).ok()).map(RunNumber::new)
 }
 
 /// A peer's position in the roster.
@@ -240,7 +245,8 @@ impl Roster {
         }
         seat.connection = Some(connection);
         seat.shared_clock = connection.shared_clock;
-        seat.ready = false;
+        (seat.ready, seat.begun) = (false, false);
+        seat.parting.clear();
         seat.told = decided;
         seat.max_fragment = hello.max_fragment;
     }
@@ -257,7 +263,9 @@ impl Roster {
         seat.connection = Some(connection);
         seat.shared_clock = connection.shared_clock;
         seat.listen.clone_from(&hello.listen);
-        seat.suspended = false;
+        (seat.suspended, seat.begun) = (false, false);
+        seat.parting.clear();
+        seat.highest_run = number_of(hello.highest_run).max(seat.highest_run);
         if !goes_on {
             seat.begin_incarnation();
         }
@@ -279,6 +287,58 @@ impl Roster {
     pub(super) fn set_ready(&mut self, index: SourceIndex) {
         let seat = &mut self.sources[index];
         (seat.ready, seat.reaches_all) = (true, true);
+    }
+
+    /// Returns the reason why that peer left, or cannot take part; empty if not known.
+    pub(super) fn parting(&self, peer: Peer) -> &str {
+        match self.seat(peer) {
+            Some(Seat::Source(index)) => &self.sources[index].parting,
+            Some(Seat::Builder(index)) => &self.builders[index].parting,
+            None => "",
+        }
+    }
+
+    /// Notes the reason why a peer left, or cannot take part.
+    pub(super) fn note_parting(&mut self, seat: Seat, reason: String) {
+        match seat {
+            Seat::Source(index) => self.sources[index].parting = reason,
+            Seat::Builder(index) => self.builders[index].parting = reason,
+        }
+    }
+
+    /// Notes that a peer has prepared for the first event of the run.
+    pub(super) fn set_begun(&mut self, seat: Seat) {
+        match seat {
+            Seat::Source(index) => self.sources[index].begun = true,
+            Seat::Builder(index) => self.builders[index].begun = true,
+        }
+    }
+
+    /// Requires all peers to prepare for the first event of the run.
+    pub(super) fn forget_begun(&mut self) {
+        self.sources.iter_mut().for_each(|seat| seat.begun = false);
+        self.builders.iter_mut().for_each(|seat| seat.begun = false);
+    }
+
+    /// Returns the peers that have not prepared for the first event of the run yet.
+    pub(super) fn waits_for_begun(&self) -> Vec<Peer> {
+        let sources = self.sources.iter().filter(|seat| !seat.begun).map(|seat| Peer::Source(seat.id));
+        let builders = self.builders.iter().filter(|seat| !seat.begun && seat.is_member());
+        sources.chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
+    }
+
+    /// Notes the highest run number that a builder's storage knows, as encoded in messages.
+    pub(super) fn note_highest(&mut self, seat: Seat, highest_run: u64) {
+        if let Seat::Builder(index) = seat {
+            let seat = &mut self.builders[index];
+            seat.highest_run = number_of(highest_run).max(seat.highest_run);
+        }
+    }
+
+    /// Returns the builders that could not say which runs their storages know.
+    pub(super) fn unheard(&self) -> Vec<Peer> {
+        let unheard = self.builders.iter().filter(|seat| seat.highest_run.is_none() && seat.is_member());
+        unheard.map(|seat| Peer::Builder(seat.id)).collect()
     }
 
     /// Notes that a builder joins during the run. The builder gets no events until the sources have
@@ -389,6 +449,7 @@ impl Roster {
                 what.role = Role::Builder;
                 (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
                 what.listen.clone_from(&seat.listen);
+                what.highest_run = seat.highest_run.map_or(0, |run| 1 + u64::from(run.number()));
             }
         }
         what

@@ -7,7 +7,7 @@ use super::{
     live::{Interim, Latest},
 };
 use crate::{
-    id::{BuilderId, SourceId},
+    id::{BuilderId, RunNumber, SourceId},
     time::Instant,
     wire::control::{BuilderReport, Heartbeat, Hello, Load, Message, SourceReport},
 };
@@ -47,6 +47,10 @@ pub(super) struct SourceSeat {
     pub(super) reaches_all: bool,
     /// True if the source has confirmed that its lanes are connected.
     pub(super) ready: bool,
+    /// True if the source has prepared for the first event of the run.
+    pub(super) begun: bool,
+    /// Reason why the source left, or cannot take part; empty if not known.
+    pub(super) parting: String,
     pub(super) max_fragment: u64,
     /// Highest event id up to which the source knows the decisions; used while the source is down.
     pub(super) told: u64,
@@ -76,7 +80,12 @@ pub(super) struct BuilderSeat {
     pub(super) connection: Option<Connection>,
     /// Time of the last message from the builder, while it is not connected.
     pub(super) last_heard: Instant,
+    /// Reason why the builder left, or cannot take part; empty if not known.
     pub(super) parting: String,
+    /// True if the builder has prepared for the first event of the run.
+    pub(super) begun: bool,
+    /// Highest run number that the builder's storage knows, 0 of no run; `None` if not known.
+    pub(super) highest_run: Option<RunNumber>,
     /// True if the builder's incarnation has ended: other builders have its events, and its
     /// messages are ignored.
     pub(super) over: bool,
@@ -127,6 +136,8 @@ impl SourceSeat {
             last_heard: Instant::ZERO,
             reaches_all: false,
             ready: false,
+            begun: false,
+            parting: String::new(),
             max_fragment: 0,
             told: 0,
             down: None,
@@ -155,6 +166,8 @@ impl BuilderSeat {
             connection: None,
             last_heard: Instant::ZERO,
             parting: String::new(),
+            begun: false,
+            highest_run: None,
             over: false,
             barred: false,
             joining: None,

@@ -25,6 +25,7 @@ pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
         sources: plan.sources.iter().map(|id| id.number().into()).collect(),
         builders: plan.builders.iter().map(|id| id.number().into()).collect(),
         boot_id: plan.boot_id.clone(),
+        run_id: plan.run_id,
     }
 }
 
@@ -37,6 +38,7 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
         What::Epoch(outbox.epoch().number()),
         What::Totals(totals(core, now)),
     ];
+    whats.extend(core.begun.clone().map(What::Begin));
     let (problems, failure) = books.findings().said();
     whats.extend(problems.iter().map(|problem| {
         let failure = failure == Some(problem);
@@ -86,7 +88,6 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
         first_trigger_ns: nanos(times.first_trigger),
         started_ns: nanos(times.started),
         last_completion_ns: nanos(times.last_completion),
-        scale: books.scale().entry(),
     }
 }
 

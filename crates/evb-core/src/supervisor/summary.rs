@@ -17,8 +17,8 @@ use crate::{
         NOT_ASSIGNED, NetworkCounts, PacingSummary, PathSummary, Percentiles, Rates, RefusalCounts, RunPath,
         RunReport, SourceSummary, fraction,
     },
-    time::Instant,
-    wire::control::{BuilderReport, DatagramReport, LaneReport},
+    time::{Instant, Utc, WallClock},
+    wire::control::{Begin, BuilderReport, DatagramReport, LaneReport},
 };
 
 /// The parts of the supervisor from which the report is computed.
@@ -28,6 +28,7 @@ pub(super) struct Summary<'a> {
     pub(super) roster: &'a Roster,
     pub(super) assigner: &'a Assigner,
     pub(super) books: &'a Books,
+    pub(super) begin: &'a Begin,
     /// Time at which all events were settled.
     pub(super) drained: Instant,
 }
@@ -46,13 +47,14 @@ impl<'a> Summary<'a> {
         events.written = builders.iter().fold(0, |sum, builder| builder.written.saturating_add(sum));
         let payload = builders.iter().fold(0, |sum, builder| builder.payload_bytes.saturating_add(sum));
         let busy_time = between(times.first_trigger, times.last_completion).as_secs_f64();
-        let (begin, wall_clock) = books.scale().begun();
+        let began = if books.is_started() { self.begin.began() } else { WallClock::default() };
         let mut report = RunReport {
             run: plan.run.number(),
+            run_id: plan.run_id,
             epoch: plan.epoch.number(),
-            begin,
-            end: books.scale().utc(self.drained),
-            wall_clock,
+            begin: began.utc,
+            end: if books.is_started() { self.begin.utc(self.drained) } else { Utc::UNKNOWN },
+            wall_clock: began.state,
             duration_s: between(times.started, Some(self.drained)).as_secs_f64(),
             events,
             bytes: ByteCounts { payload },

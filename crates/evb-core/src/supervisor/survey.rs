@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     event::Cause,
+    id::RunId,
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
@@ -40,6 +41,8 @@ use crate::{
 pub struct Survey {
     /// Run number.
     pub run: u32,
+    /// Id of the run.
+    pub run_id: RunId,
     /// Epoch of the run.
     pub epoch: u64,
     /// Time since the run began, in seconds; zero before it began.
@@ -113,6 +116,8 @@ pub struct SourceSurvey {
     pub id: u16,
     /// Presence of the source.
     pub presence: Presence,
+    /// Reason why the source is absent; empty if not known.
+    pub parting: String,
     /// Incarnation of the source's process, from 1; 0 if the source has never registered.
     pub incarnation: u32,
     /// Incomplete events without a fragment of the source.
@@ -147,6 +152,8 @@ pub struct BuilderSurvey {
     pub id: u16,
     /// Presence of the builder.
     pub presence: Presence,
+    /// Reason why the builder is absent; empty if not known.
+    pub parting: String,
     /// Incarnation of the builder's process, from 1; 0 if the builder has never registered.
     pub incarnation: u32,
     /// Address at which sources reach the builder; empty before the builder has registered.
@@ -187,6 +194,7 @@ pub(super) fn survey(
                 Some(_) if seat.down.is_some() || !roster.is_up(index) => Presence::Silent,
                 Some(_) => Presence::Up,
             },
+            parting: seat.parting.clone(),
             incarnation: seat.incarnation,
             missing: books.missing(index),
             missing_by_cause: books.missing_by_cause(index).clone(),
@@ -204,6 +212,7 @@ pub(super) fn survey(
         .for_each(|live| latencies.add(&live.latencies));
     Survey {
         run: plan.run.number(),
+        run_id: plan.run_id,
         epoch: plan.epoch.number(),
         running_s: times.started.map_or(0.0, |started| end.since(started).as_secs_f64()),
         events: books.counts(),
@@ -232,6 +241,7 @@ fn builder(
             Some(_) if seat.suspended => Presence::Silent,
             Some(_) => Presence::Up,
         },
+        parting: seat.parting.clone(),
         incarnation: seat.incarnation,
         listen: seat.listen.clone(),
         slots: plan.slots,

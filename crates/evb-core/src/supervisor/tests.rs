@@ -2,21 +2,22 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::{
-    ChangeError, Output, Presence, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore,
+    ChangeError, NotReady, Output, Presence, Recipients, RecoverError, Recovery, RunPlan, RunState,
+    SupervisorCore,
 };
 use crate::{
     event::Cause,
-    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
-    ledger::{DeadTimeCause, RunReport},
+    id::{BuilderId, Epoch, EventId, Peer, RunId, RunNumber, SourceId},
+    ledger::{Annotation, DeadTimeCause, RunReport},
     set::SourceSet,
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
     wire::{
         control::{
-            Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, MAX_EXCEPTIONS,
-            Message, Outcome, Ready, Reason, Report, Role, RoleReport, Roster, SourceReport, Stop, Triggers,
-            Verdict, Welcome,
+            Assignments, Begin, Begun, BuilderReport, Completions, Control, Exception, Heartbeat, Hello,
+            MAX_EXCEPTIONS, Message, Outcome, Ready, Reason, Report, Role, RoleReport, Roster, SourceReport,
+            Stop, Triggers, Verdict, Welcome,
         },
         journal::Entry,
     },
@@ -49,7 +50,13 @@ pub(super) fn plan(trigger: TriggerKind) -> RunPlan {
 
 pub(super) fn hello(peer: Peer) -> Hello {
     let listen = format!("127.0.0.1:{}", if peer == builder(1) { 7101 } else { 7102 });
-    Hello { listen, max_fragment: 1000, boot_id: "here".to_owned(), ..Hello::new(peer, SUPERVISOR) }
+    Hello {
+        listen,
+        max_fragment: 1000,
+        boot_id: "here".to_owned(),
+        highest_run: 1,
+        ..Hello::new(peer, SUPERVISOR)
+    }
 }
 
 /// Returns the supervisor that is recovered from a journal.
@@ -81,6 +88,10 @@ pub(super) struct Stage {
     pub(super) completed: BTreeMap<Peer, u64>,
     pub(super) journal: Vec<Entry>,
     pub(super) report: Option<Box<RunReport>>,
+    /// Recipients and content of each request to prepare for the run.
+    pub(super) begins: Vec<(Recipients, Begin)>,
+    /// Result of the last beginning.
+    pub(super) begun: Option<Result<(), NotReady>>,
 }
 
 impl Stage {
@@ -96,6 +107,8 @@ impl Stage {
             journal: Vec::new(),
             dropped: Vec::new(),
             report: None,
+            begins: Vec::new(),
+            begun: None,
         }
     }
 
@@ -144,18 +157,41 @@ impl Stage {
         self.poll();
     }
 
+    /// Carries out all outputs. Peers answer at once that they have prepared for the run.
     pub(super) fn poll(&mut self) {
+        let mut asked = self.poll_once();
+        while !asked.is_empty() {
+            for peer in core::mem::take(&mut asked) {
+                self.core.handle_message(peer, control(Message::Begun(Begun::default())), self.now);
+            }
+            asked = self.poll_once();
+        }
+    }
+
+    /// Carries out all outputs. Returns the peers that are asked to prepare for the run.
+    pub(super) fn poll_once(&mut self) -> Vec<Peer> {
+        let mut asked = Vec::new();
         while let Some(output) = self.core.poll(self.now) {
             match output {
                 Output::Send { to, message } => match message.message.unwrap() {
                     Message::Accounted(accounted) => self.accounted.push((to, accounted.completions)),
+                    Message::Begin(begin) => {
+                        asked.extend(match &to {
+                            Recipients::Source(id) => vec![Peer::Source(*id)],
+                            Recipients::Builder(id) => vec![Peer::Builder(*id)],
+                            _ => EVERYBODY.to_vec(),
+                        });
+                        self.begins.push((to, begin));
+                    }
                     message => self.sent.push((to, message)),
                 },
+                Output::Begun(result) => self.begun = Some(result),
                 Output::Drop { peer, .. } => self.dropped.push(peer),
                 Output::Journal(entry) => self.journal.push(*entry),
                 Output::Ended(report) => self.report = Some(report),
             }
         }
+        asked
     }
 
     /// Advances the time by `duration`, during which the peers in `alive` send heartbeats.
@@ -665,8 +701,7 @@ fn wrong_hellos_are_refused_with_a_reason() {
         (Hello { id: 70_000, ..base.clone() }, Reason::Malformed),
         (Hello::new(SUPERVISOR, SUPERVISOR), Reason::WrongRole),
         (to_builder, Reason::WrongRole),
-        (Hello { epoch: 98, ..base.clone() }, Reason::Epoch),
-        (Hello { run: 8, ..base.clone() }, Reason::Run),
+        (Hello { run_id: RunId::new(8), ..base.clone() }, Reason::Run),
         (hello(source(4)), Reason::UnknownPeer),
         (hello(builder(9)), Reason::UnknownPeer),
         (hello(source(3)), Reason::DuplicateId),
@@ -676,7 +711,7 @@ fn wrong_hellos_are_refused_with_a_reason() {
         assert_eq!(refusal.reason, reason, "{hello:?}");
         assert!(refusal.detail.len() > 10);
     }
-    assert!(stage.core.register(&Hello { epoch: 99, run: 7, ..base }, stage.now).is_ok());
+    assert!(stage.core.register(&Hello { run_id: stage.core.plan.run_id, ..base }, stage.now).is_ok());
 }
 
 #[test]
@@ -777,7 +812,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     let mut stage = Stage::new(RunPlan { hold: true, ..plan(TriggerKind::External) });
     stage.register(source(3));
     assert_eq!(
-        stage.core.begin(stage.now).unwrap_err().to_string(),
+        stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
         "not registered: source 5, builders 1, 2"
     );
     // A held run has no time limit for its peers.
@@ -787,7 +822,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     }
     stage.says(source(3), Message::Ready(Ready {}));
     assert_eq!(
-        stage.core.begin(stage.now).unwrap_err().to_string(),
+        stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
         "not connected to all builders yet: source 5"
     );
     let survey = stage.core.survey(stage.now);
@@ -797,10 +832,14 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.says(source(5), Message::Ready(Ready {}));
     assert_eq!((stage.core.progress().state, stage.core.progress().ready), (RunState::Configured, true));
     assert_eq!(stage.core.trigger(1, stage.now), 0, "the run has not begun");
-    stage.core.begin(stage.now).unwrap();
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll();
     assert_eq!(stage.core.progress().state, RunState::Running);
     stage.trigger(1);
-    assert_eq!(stage.core.begin(stage.now).unwrap_err().to_string(), "the run has begun already");
+    assert_eq!(
+        stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
+        "the run has begun already"
+    );
     assert_eq!(stage.core.survey(stage.now).builders[0].outstanding, 1);
 }
 

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{id::Peer, wire::control::Message};
+use crate::{id::Peer, wire::control::MAX_REASON, wire::control::Message};
 
 /// Most ids or ranges of ids that a text lists.
 const LISTED: usize = 10;
@@ -58,7 +58,27 @@ pub(super) fn names(peers: &[Peer]) -> String {
 
 /// Returns a text from a peer without control characters, shortened to fit a log line.
 pub(super) fn short(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+    cut(text, 200)
+}
+
+/// Returns a peer's reason for refusing or leaving, limited in length and without control
+/// characters.
+pub(super) fn reason_of(text: &str) -> String {
+    cut(text, MAX_REASON)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
+/// Returns the names of peers, each with its reason, if there is one.
+pub(super) fn with_reasons(peers: &[(Peer, String)]) -> String {
+    let (silent, speaking): (Vec<_>, Vec<_>) = peers.iter().partition(|(_, reason)| reason.is_empty());
+    let mut all: Vec<String> = speaking.iter().map(|(peer, reason)| format!("{peer} ({reason})")).collect();
+    if !silent.is_empty() {
+        all.push(names(&silent.iter().map(|(peer, _)| *peer).collect::<Vec<_>>()));
+    }
+    all.join(", ")
 }
 
 /// Returns the name of a peer's role.
@@ -87,5 +107,8 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Accounted(_) => "an accounted message",
         Message::Accepted(_) => "an accepted message",
         Message::Holdings(_) => "holdings",
+        Message::Begin(_) => "a begin message",
+        Message::Begun(_) => "a begun message",
+        Message::Leaving(_) => "a leaving message",
     }
 }

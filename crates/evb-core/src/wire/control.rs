@@ -8,8 +8,8 @@ mod reports;
 
 use crate::{
     event::Cause,
-    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
-    time::Utc,
+    id::{BuilderId, EventId, Peer, RunId, SourceId},
+    time::{ClockState, Instant, Utc, WallClock},
 };
 
 pub use messages::*;
@@ -33,6 +33,9 @@ pub const MAX_EXCEPTIONS: usize = 1024;
 pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
+
+/// Length of the longest reason for which a peer refuses or leaves, in characters.
+pub const MAX_REASON: usize = 500;
 
 /// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
 pub const MAX_PATHS: usize = 10;
@@ -170,10 +173,7 @@ impl Assignments {
     /// Returns the UTC of a trigger at that time of the supervisor's clock; unknown if the
     /// supervisor does not know the UTC.
     pub fn utc(&self, triggered_ns: u64) -> Utc {
-        match self.utc_zero_ns {
-            0 => Utc::UNKNOWN,
-            zero => Utc::from_nanos(zero.wrapping_add(triggered_ns)),
-        }
+        utc_at(self.utc_zero_ns, triggered_ns)
     }
 
     /// Adds an event. The differences to the previous event wrap around, so that any order can be
@@ -329,14 +329,38 @@ impl Hello {
         peer(self.to_role, self.to_id)
     }
 
-    /// Returns the epoch that the sender expects; `None` if the sender does not know it yet.
-    pub fn known_epoch(&self) -> Option<Epoch> {
-        (self.epoch != 0).then(|| Epoch::new(self.epoch))
+    /// Returns the run that the sender belongs to; `None` if the sender does not know it yet.
+    pub fn known_run(&self) -> Option<RunId> {
+        Some(self.run_id).filter(|run| run.is_known())
+    }
+}
+
+impl Begin {
+    /// Returns the UTC of the zero of the supervisor's clock, modulo 2⁶⁴; 0 if unknown.
+    pub fn utc_zero_ns(&self) -> u64 {
+        match self.begun_utc_ns {
+            0 => 0,
+            utc => utc.wrapping_sub(self.begun_ns),
+        }
     }
 
-    /// Returns the run that the sender expects; `None` if the sender does not know it yet.
-    pub fn known_run(&self) -> Option<RunNumber> {
-        (self.run != 0).then(|| RunNumber::new(self.run))
+    /// Returns the UTC of an instant of the supervisor's clock, on the scale of the run.
+    pub fn utc(&self, at: Instant) -> Utc {
+        utc_at(self.utc_zero_ns(), at.as_nanos())
+    }
+
+    /// Returns the beginning of the run by the supervisor's wall clock, and the state of that clock.
+    pub fn began(&self) -> WallClock {
+        let state = ClockState::from_code(u8::try_from(self.clock_state).unwrap_or(0));
+        WallClock { utc: Utc::from_nanos(self.begun_utc_ns), state }
+    }
+}
+
+/// Returns the UTC of a time of a clock, given the UTC of the clock's zero; unknown if that is 0.
+fn utc_at(zero_ns: u64, at_ns: u64) -> Utc {
+    match zero_ns {
+        0 => Utc::UNKNOWN,
+        zero => Utc::from_nanos(zero.wrapping_add(at_ns)),
     }
 }
 
@@ -348,6 +372,9 @@ impl Welcome {
         let Some(parameters) = self.parameters else { return fault("the run parameters are missing") };
         if self.epoch == 0 {
             return fault("epochs start at 1");
+        }
+        if !self.run_id.is_known() {
+            return fault("the run id is missing");
         }
         if !(1..=MAX_SLOTS).contains(&parameters.slots) {
             return fault("the number of slots is zero or too large");
@@ -361,12 +388,12 @@ impl Welcome {
         Ok(parameters)
     }
 
-    /// Returns the builder's state of the lane, if the builder belongs to that run and epoch
+    /// Returns the builder's state of the lane, if the builder belongs to that run
     /// (docs/reference/protocol.md CONN-13).
-    pub fn checked_lane(&self, run: RunNumber, epoch: Epoch) -> Result<LaneState, MalformedMessage> {
+    pub fn checked_lane(&self, run_id: RunId) -> Result<LaneState, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
-        if (self.run, self.epoch) != (run.number(), epoch.number()) {
-            return fault("the builder is in another run or epoch");
+        if self.run_id != run_id {
+            return fault("the builder is in another run");
         }
         self.lane.map_or_else(|| fault("the state of the lane is missing"), Ok)
     }

@@ -18,7 +18,7 @@ pub const DATAGRAM_HEADER: usize = 40;
 /// magic.
 pub const DATAGRAM_MAGIC: u8 = 0xeb;
 /// Version of the datagram format, which is that of the protocol.
-pub const DATAGRAM_VERSION: u8 = 2;
+pub const DATAGRAM_VERSION: u8 = 3;
 /// Length of the headers of IPv4 (RFC 791, without options) and UDP (RFC 768).
 pub const IPV4_UDP: usize = 28;
 /// Length of the headers of IPv6 (RFC 8200, without extensions) and UDP.

@@ -7,6 +7,11 @@ use prost::encoding::{self, DecodeContext, WireType};
 
 pub use prost::DecodeError;
 
+use crate::id::RunId;
+
+/// Length of a run id in bytes.
+const RUN_ID: usize = 16;
+
 /// A message that can be encoded as bytes and decoded.
 pub trait Encoding: Sized {
     /// Returns the length of the encoded message.
@@ -128,6 +133,41 @@ macro_rules! packed {
 }
 
 packed!(u32: uint32, u64: uint64);
+
+/// The 16 bytes of the id; not encoded if the id is not known.
+impl Field for RunId {
+    fn is_absent(&self) -> bool {
+        !self.is_known()
+    }
+
+    fn put(&self, number: u32, into: &mut impl BufMut) {
+        encoding::encode_key(number, WireType::LengthDelimited, into);
+        encoding::encode_varint(RUN_ID as u64, into);
+        into.put_slice(&self.to_bytes());
+    }
+
+    fn length(&self, number: u32) -> usize {
+        encoding::key_len(number) + encoding::encoded_len_varint(RUN_ID as u64) + RUN_ID
+    }
+
+    fn merge(
+        &mut self,
+        _: u32,
+        form: WireType,
+        from: &mut impl Buf,
+        _: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        encoding::check_wire_type(WireType::LengthDelimited, form)?;
+        if encoding::decode_varint(from)? != RUN_ID as u64 || from.remaining() < RUN_ID {
+            #[expect(deprecated, reason = "the library has no other constructor")]
+            return Err(DecodeError::new("a run id has 16 bytes"));
+        }
+        let mut bytes = [0; RUN_ID];
+        from.copy_to_slice(&mut bytes);
+        *self = Self::from_bytes(bytes);
+        Ok(())
+    }
+}
 
 impl<P: Part> Field for Vec<P> {
     fn is_absent(&self) -> bool {

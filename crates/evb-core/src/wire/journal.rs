@@ -2,8 +2,10 @@
 //! documented in `proto/journal.proto`.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
+use crate::id::RunId;
+
 use super::{
-    control,
+    control::{self, Begin},
     encoding::{choices, enumerations, messages},
 };
 
@@ -17,7 +19,7 @@ choices! {
         Begun(Begun) = 2, Epoch(u64) = 3, Registered(Registered) = 4, Started(Started) = 5, Roster(RosterChange) = 6,
         Decided(Decided) = 7, Reassigned(Reassigned) = 8, Accounted(Accounted) = 9, Over(u32) = 10, Lost(Lost) = 11,
         Membership(Membership) = 12, Finding(Finding) = 13, Paused(bool) = 14, Stopping(String) = 15,
-        Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19,
+        Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19, Begin(Begin) = 20,
     }
 }
 
@@ -28,16 +30,14 @@ messages! {
     pub struct Entry { at_ns: u64 = 1, what: Option<What> = 0 }
     pub struct Begun {
         run: u32 = 1, epoch: u64 = 2, seed: u64 = 3, sources: Vec<u32> = 4, builders: Vec<u32> = 5,
-        boot_id: String = 6,
+        boot_id: String = 6, run_id: RunId = 7,
     }
     pub struct Registered {
         role: control::Role = 1, id: u32 = 2, incarnation: u32 = 3, max_fragment: u64 = 4, listen: String = 5,
+        highest_run: u64 = 6,
     }
     #[derive(Copy)]
-    pub struct Started { scale: Option<RunScale> = 1 }
-    /// The run's scale of UTC.
-    #[derive(Copy)]
-    pub struct RunScale { utc_zero_ns: u64 = 1, begun_utc_ns: u64 = 2, clock_state: u32 = 3 }
+    pub struct Started {}
     /// Another supervisor continues the run. Earlier times are converted to its clock: they stay
     /// unchanged if the boot id is the same; otherwise they are shifted so that the last entry
     /// happens now.
@@ -63,7 +63,6 @@ messages! {
         expectations: Vec<Expectation> = 5, sources: Vec<SourceTotals> = 6, builders: Vec<BuilderTotals> = 7,
         held: Vec<Held> = 8, blames: Vec<Blame> = 9, losses: Vec<CauseOfLoss> = 10, first_trigger_ns: u64 = 11,
         started_ns: u64 = 12, last_completion_ns: u64 = 13, up: Vec<u32> = 14, awaited: Vec<u32> = 15,
-        scale: Option<RunScale> = 16,
     }
     pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2 }
     pub struct SourceTotals {

@@ -10,7 +10,7 @@ pub const MAGIC: [u8; 4] = [b'e', b'v', b'b', 0xEB];
 
 /// Version of the protocol in `docs/reference/protocol.md`. Peers with different versions refuse
 /// each other (docs/reference/protocol.md CONN-2).
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// Kind of a connection (docs/reference/protocol.md CONN-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,18 @@
 //! One entry of the journal of each kind, with a value of its own in each field.
 
-use evb_core::wire::{
-    control::{Completions, Decisions, Exception, Outcome, Role},
-    journal::{
-        Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
-        Expectation, Finding, Held, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
-        RunScale, SourceTotals, Started, Totals, What,
+use evb_core::{
+    id::RunId,
+    wire::{
+        control::{Begin, Completions, Decisions, Exception, Outcome, Role},
+        journal::{
+            Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
+            Expectation, Finding, Held, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
+            SourceTotals, Started, Totals, What,
+        },
     },
 };
+
+const RUN_ID: RunId = RunId::new(0x5eed_cafe << 96 | 7);
 
 /// Returns the entries with their names.
 pub(crate) fn entries() -> Vec<(&'static str, Entry)> {
@@ -18,6 +23,16 @@ pub(crate) fn entries() -> Vec<(&'static str, Entry)> {
         .collect()
 }
 
+/// Returns the entry without the fields that evb 0.1 did not write.
+pub(crate) fn of_version_1(mut entry: Entry) -> Entry {
+    match &mut entry.what {
+        Some(What::Begun(begun)) => begun.run_id = RunId::UNKNOWN,
+        Some(What::Registered(registered)) => registered.highest_run = 0,
+        _ => {}
+    }
+    entry
+}
+
 fn changes() -> Vec<(&'static str, What)> {
     let begun = Begun {
         run: 7,
@@ -26,6 +41,7 @@ fn changes() -> Vec<(&'static str, What)> {
         sources: vec![1, 3, 4000],
         builders: vec![1, 2],
         boot_id: "boot".to_owned(),
+        run_id: RUN_ID,
     };
     let registered = Registered {
         role: Role::Builder,
@@ -33,6 +49,7 @@ fn changes() -> Vec<(&'static str, What)> {
         incarnation: 4,
         max_fragment: 1000,
         listen: "10.0.0.1:7001".to_owned(),
+        highest_run: 7,
     };
     let decided = Decided {
         decisions: Some(Decisions { first: 41, runs: vec![1, 3, 2, 4, 3, 0, 1, 1] }),
@@ -49,6 +66,16 @@ fn changes() -> Vec<(&'static str, What)> {
     };
     let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
     let finding = Finding { problem: "source 3 was down".to_owned(), failure: true, remark: true };
+    let begin = Begin {
+        run: 7,
+        run_id: RUN_ID,
+        begun_utc_ns: 1_763_731_570_000_000_000,
+        begun_ns: 5_000_000,
+        clock_state: 1,
+        kind: "cosmics".to_owned(),
+        comment: "new crate".to_owned(),
+        ..Begin::default()
+    };
     vec![
         ("begun", What::Begun(begun)),
         ("epoch", What::Epoch(1_763_731_564_000_001)),
@@ -68,17 +95,8 @@ fn changes() -> Vec<(&'static str, What)> {
         ("totals", What::Totals(totals())),
         ("rate", What::Rate(2.5)),
         ("resumed", What::Resumed(Resumed { boot_id: "another boot".to_owned() })),
-        ("started with a scale of UTC", What::Started(Started { scale: Some(scale()) })),
-        ("totals with a scale of UTC", What::Totals(Totals { scale: Some(scale()), ..Totals::default() })),
+        ("begin", What::Begin(begin)),
     ]
-}
-
-fn scale() -> RunScale {
-    RunScale {
-        utc_zero_ns: 1_763_000_000_000_000_000,
-        begun_utc_ns: 1_763_731_564_000_000_000,
-        clock_state: 1,
-    }
 }
 
 fn blame() -> Blame {
@@ -132,6 +150,5 @@ fn totals() -> Totals {
         last_completion_ns: 13,
         up: vec![0, 1],
         awaited: vec![2],
-        scale: None,
     }
 }

@@ -3,14 +3,14 @@
 use bytes::BytesMut;
 use evb_core::{
     fragment::Timestamp,
-    id::{BuilderId, Epoch, EventId, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, SourceId},
     wire::{
         control::{
-            Accepted, Accounted, Assignments, BuilderAddress, BuilderReport, Completions, Control,
-            DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat, Hello,
-            HelloReply, Holding, Holdings, LaneReport, LaneState, Live, Load, Message, Outcome, PathReport,
-            Ready, Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd,
-            RunParameters, SourceReport, Stop, TrainReport, Triggers, Welcome,
+            Accepted, Accounted, Assignments, Begin, Begun, BuilderAddress, BuilderReport, Completions,
+            Control, DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat,
+            Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Leaving, Live, Load, Message, Name,
+            Outcome, PathReport, Ready, Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport,
+            Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -20,6 +20,7 @@ use evb_core::{
 };
 
 const EPOCH: u64 = 1_763_731_564_000_000;
+const RUN_ID: RunId = RunId::new(0x5eed_cafe << 96 | 7);
 
 /// A named example: the bytes on the network.
 pub(crate) type Example = (&'static str, Vec<u8>);
@@ -45,8 +46,6 @@ fn handshakes() -> Vec<Example> {
         id: 3,
         to_role: Role::Builder,
         to_id: 1,
-        epoch: EPOCH,
-        run: 7,
         boot_id: "boot".to_owned(),
         software: "evb 0.1.0".to_owned(),
         listen: "10.0.0.1:7001".to_owned(),
@@ -54,6 +53,9 @@ fn handshakes() -> Vec<Example> {
         datagrams: true,
         incarnation: 2,
         to_incarnation: 4,
+        run_id: RUN_ID,
+        highest_run: 7,
+        unable: "the disk is full".to_owned(),
     };
     let parameters = RunParameters {
         slots: 16,
@@ -74,6 +76,7 @@ fn handshakes() -> Vec<Example> {
         lane: Some(lane),
         connection: 0x0a1b_2c3d,
         incarnation: 2,
+        run_id: RUN_ID,
     };
     let refusal = Refusal::because(Reason::ProtocolVersion, "install the same release on both");
     let reply = |reply| HelloReply { reply: Some(reply) };
@@ -82,6 +85,21 @@ fn handshakes() -> Vec<Example> {
         ("welcome", framed(&reply(Reply::Welcome(welcome)))),
         ("refusal", framed(&reply(Reply::Refusal(refusal)))),
     ]
+}
+
+fn begin() -> Begin {
+    let name = |id, name: &str| Name { id, name: name.to_owned() };
+    Begin {
+        run: 7,
+        run_id: RUN_ID,
+        begun_utc_ns: 1_763_731_570_000_000_000,
+        begun_ns: 5_000_000,
+        clock_state: 1,
+        kind: "cosmics".to_owned(),
+        comment: "new crate".to_owned(),
+        sources: vec![name(3, "TPC crate 1")],
+        builders: vec![name(2, "pc2")],
+    }
 }
 
 fn control() -> Vec<Example> {
@@ -122,6 +140,9 @@ fn control() -> Vec<Example> {
         ("assignments", Message::Assignments(assignments)),
         ("completions", Message::Completions(completions)),
         ("heartbeat", Message::Heartbeat(heartbeat)),
+        ("begin", Message::Begin(begin())),
+        ("begun", Message::Begun(Begun { refusal: "run 7 has files already".to_owned(), highest_run: 8 })),
+        ("leaving", Message::Leaving(Leaving { reason: "the sink panicked".to_owned() })),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),
         ("finish", Message::Finish(Finish {})),
         ("run-end", Message::RunEnd(run_end)),

@@ -10,7 +10,7 @@ use evb_core::{
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
-    id::{BuilderId, EventId, SourceId},
+    id::{BuilderId, EventId, RunNumber, SourceId},
     index::LaneIndex,
     lane::{DatagramFault, Request, Taken},
     set::SourceSet,
@@ -24,7 +24,7 @@ use evb_core::{
     },
 };
 
-use super::{EPOCH, RUN};
+use super::{EPOCH, RUN_ID};
 
 const SOURCE: SourceId = SourceId::new(3);
 const BUILDER: BuilderId = BuilderId::new(1);
@@ -103,8 +103,9 @@ fn a_source() -> SourceCore {
 
 fn a_builder() -> BuilderCore<GrantAll> {
     let config = BuilderCoreConfig {
+        run_id: RUN_ID,
         id: BUILDER,
-        run: RUN,
+        run: RunNumber::new(7),
         epoch: EPOCH,
         slots: 4,
         deadline: Duration::from_secs(2),

@@ -147,6 +147,8 @@ fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("run_state", "1 for the state of run control, else 0.", states)?;
     let number = status.run.map(|run| (Labels::new(), f64::from(run)));
     families.gauges("run_number", "The run that is under way, or the next one.", number)?;
+    let id = status.run_id.map(|id| (vec![("id", id.to_string())], 1.0));
+    families.gauges("run_info", "The id of the run that is under way, or of the next one.", id)?;
     families.counters("runs", "Runs that are over.", [(Labels::new(), status.runs)])?;
     let seconds = status.survey.as_ref().map_or(0.0, |survey| survey.running_s);
     families.gauges("run_seconds", "How long the run has lasted.", [(Labels::new(), seconds)])

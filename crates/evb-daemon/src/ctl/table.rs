@@ -37,7 +37,9 @@ pub(super) fn outcome(status: &Value) -> String {
 pub(super) fn status(status: &Value) -> String {
     let mut text = String::new();
     let survey = &status["survey"];
-    let run = status["run"].as_u64().map_or(String::new(), |run| format!("  run {run}"));
+    let id = status["run_id"].as_str().and_then(|id| id.get(..8));
+    let id = id.map_or(String::new(), |id| format!(" ({id})"));
+    let run = status["run"].as_u64().map_or(String::new(), |run| format!("  run {run}{id}"));
     let seconds = survey["running_s"].as_f64().unwrap_or(0.0);
     let begin =
         status["begin"].as_str().map_or(String::new(), |begin| format!("  since {}", to_second(begin)));

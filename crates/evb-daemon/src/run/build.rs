@@ -2,6 +2,7 @@
 
 mod pacing;
 mod sink;
+mod number;
 mod supervisor;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -11,20 +12,15 @@ use evb::{
     builder::{Builder, BuilderConfig},
     filter::{Filter, Prescale, RequireComplete},
     input::CheckContent,
-    role::{RoleError, TurnCounters},
+    role::TurnCounters,
     run_control::Role,
     source::SourceConfig,
 };
 use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
-use evb_core::{
-    id::{Peer, RunNumber},
-    units::Rate,
-    wire::control::Reason,
-};
-use evb_net::{class::TrafficClass, control::ConnectError, lane::LaneOptions, pacing::Choice};
+use evb_core::{id::Peer, units::Rate};
+use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
 
-pub(super) use sink::{next_number, run_number};
 pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
@@ -79,38 +75,17 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
     }
 }
 
-/// Starts a builder and waits until it has joined the run. Earlier files of the builder under the
-/// run's number may be of this very run, which the builder then continues; only the supervisor can
-/// tell.
+/// Starts a builder and waits until it has joined the run.
 async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) -> Result<Builder, RunError> {
-    let security = security(config)?;
-    let connect = async |life| {
-        let role = BuilderConfig {
-            security: security.clone(),
-            turn_counters: shared.turn_counters.clone(),
-            busy_poll: shared.busy_poll,
-            life,
-            ..builder_config(config, entry)
-        };
-        Builder::connect_filtered(role, filters(config, entry), sink::FromConfig::new(&entry.sink)).await
+    let role = BuilderConfig {
+        security: security(config)?,
+        turn_counters: shared.turn_counters.clone(),
+        busy_poll: shared.busy_poll,
+        ..builder_config(config, entry)
     };
-    let earlier = sink::earlier_files(config, entry)?;
-    let joined = match (connect(earlier.as_ref().map(|files| files.life)).await, earlier) {
-        // The run under way has another number, so its files will have other names.
-        (Err(error), Some(_)) if refusal_of(&error) == Some(Reason::Run) => connect(None).await,
-        (Err(error), Some(files)) if refusal_of(&error) == Some(Reason::Epoch) => {
-            return Err(files.in_the_way());
-        }
-        (joined, _) => joined,
-    };
+    let sink = sink::FromConfig::new(&entry.sink);
+    let joined = Builder::connect_filtered(role, filters(config, entry), sink).await;
     joined.map_err(|error| RunError::Role { peer: Peer::Builder(entry.id), error: Arc::new(error) })
-}
-
-fn refusal_of(error: &RoleError) -> Option<Reason> {
-    match error {
-        RoleError::Join(ConnectError::Refused { refusal, .. }) => Some(refusal.reason),
-        _ => None,
-    }
 }
 
 /// Returns the supervisor's address as `host:port`.
@@ -240,6 +215,3 @@ fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
     }
     filters
 }
-
-/// Run number if none is configured or found.
-pub(super) const FIRST_RUN: RunNumber = RunNumber::new(1);

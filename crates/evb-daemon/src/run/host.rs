@@ -12,11 +12,7 @@ use evb::{
     supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
 };
 use evb_config::Config;
-use evb_core::{
-    id::{Peer, RunNumber},
-    ledger::RunReport,
-    supervisor::RunState,
-};
+use evb_core::{id::Peer, ledger::RunReport, supervisor::RunState};
 use evb_net::host;
 use tokio::task::JoinSet;
 
@@ -33,11 +29,10 @@ use crate::service::Service;
 pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::all(&config);
-    let number = build::run_number(&config, &hosted)?;
     let shared = Shared::prove(&config, &hosted, TurnCounters::default())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let mut host = Host::start(Arc::clone(&config), &hosted, number, shared).await?;
+        let mut host = Host::start(Arc::clone(&config), &hosted, shared).await?;
         host.join_all().await?;
         host.outcome().await
     })?;
@@ -88,7 +83,6 @@ impl Host {
     pub(super) async fn start(
         config: Arc<Config>,
         hosted: &[Peer],
-        number: Option<RunNumber>,
         shared: Shared,
     ) -> Result<Self, RunError> {
         let mut supervisor = None;
@@ -96,7 +90,7 @@ impl Host {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
             let bound = Supervisor::bind(SupervisorConfig {
                 turn_counters: shared.turn_counters.clone(),
-                ..build::supervisor(&config, number)?
+                ..build::supervisor(&config, hosted, None)?
             })
             .await
             .map_err(|error| fault(&error))?;

@@ -89,7 +89,7 @@ async fn take_part(
     let mut signals = Signals::new()?;
     loop {
         say.send_replace("waiting for the supervisor");
-        let mut host = Host::start(Arc::clone(&part.config), &part.hosted, None, part.shared.clone()).await?;
+        let mut host = Host::start(Arc::clone(&part.config), &part.hosted, part.shared.clone()).await?;
         let joined = tokio::select! {
             joined = host.join_all() => joined,
             () = signals.next() => {

@@ -97,10 +97,8 @@ impl System for FromFile {
     }
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
-        let number = build::next_number(&self.config, self.last)
-            .map_err(|error| refused(&error, "make the directories of the sinks readable"))?;
-        let config = build::supervisor(&self.config, Some(number))
-            .map_err(|error| refused(&error, "make the key file readable to this user alone"))?;
+        let config = build::supervisor(&self.config, &self.hosted, self.last)
+            .map_err(|error| refused(&error, "remove the cause, then configure"))?;
         Ok(SupervisorConfig { turn_counters: self.shared.turn_counters.clone(), ..config })
     }
 
@@ -111,6 +109,19 @@ impl System for FromFile {
             Peer::Builder(id) => plan.builders.contains(id),
         };
         self.hosted.iter().copied().filter(takes_part).map(|peer| self.joining(peer)).collect()
+    }
+
+    fn admit_builder(&mut self, id: BuilderId) -> Result<(), SystemError> {
+        // The file may have been changed since `configure`, and processes of builders read it again.
+        let admitted = check::admit(&self.path, machine_memory());
+        let admitted = admitted.map_err(|error| refused(&error, "fix the file, then add the builder"))?;
+        if admitted.config.builders.iter().any(|entry| entry.id == id) {
+            return Ok(());
+        }
+        let reason = format!("it has no builder {id}");
+        let remedy =
+            format!("add a `[[builder]]` with `id = {id}` to the file on every host, then add the builder");
+        Err(SystemError::new(THE_CONFIGURATION, reason, remedy))
     }
 
     fn join_builder(&mut self, _supervisor: SocketAddr, id: BuilderId) -> Option<Joining> {

@@ -3,7 +3,7 @@ use std::{fs, path::Path};
 use evb_core::id::{BuilderId, RunNumber};
 use proptest::prelude::*;
 
-use super::{existing_files, file_name, files_at, next_free_run, parse_file_name};
+use super::{existing_files, file_name, files_at, highest_run, parse_file_name};
 
 #[test]
 fn names_are_as_documented() {
@@ -30,7 +30,7 @@ fn files_of_a_directory_are_found_by_run_and_by_kind() {
     };
     let of_nine = existing_files(dir.path(), RunNumber::new(9)).unwrap();
     assert_eq!(names(of_nine), ["run000009_b01_0000.evb", "run000009_b02_0000.evb"]);
-    assert_eq!(next_free_run(dir.path()).unwrap(), RunNumber::new(11));
+    assert_eq!(highest_run(dir.path()).unwrap(), Some(RunNumber::new(10)));
     assert_eq!(files_at(dir.path()).unwrap().len(), 4);
     assert_eq!(files_at(&dir.path().join("notes.txt")).unwrap().len(), 1);
     let error = files_at(Path::new("/no/such/place")).unwrap_err().to_string();

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     CreateError, EventFile, EventRefusal, IndexState, VerifyOptions, WriteError, existing_files,
     format::MAX_RECORDS,
-    next_free_run,
+    highest_run,
     samples::{BUILDER, RUN, event, event_of, identity, options, write},
     verify,
 };
@@ -208,8 +208,8 @@ fn a_run_that_was_taken_is_refused_with_the_remedy() {
     assert_eq!(read_all(dir.path()).len(), 1, "the file in the way was touched");
     EventFileWriter::create(dir.path(), identity(BuilderId::new(2)), options(u64::MAX)).unwrap();
     assert_eq!(existing_files(dir.path(), RUN).unwrap().len(), 2);
-    assert_eq!(next_free_run(dir.path()).unwrap(), RunNumber::new(2));
-    assert_eq!(next_free_run(&dir.path().join("none")).unwrap(), RunNumber::new(1));
+    assert_eq!(highest_run(dir.path()).unwrap(), Some(RunNumber::new(1)));
+    assert_eq!(highest_run(&dir.path().join("none")).unwrap(), None);
 }
 
 #[test]

@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 use super::{CipherError, Forged, Keys, LaneKey, TAG_LENGTH, parcel::MAX_CONTENT};
 
 /// Label from which the keys of a lane's stream are derived (docs/reference/protocol.md SEC-8).
-const STREAM: &[u8] = b"evb 2 lane stream";
-const DATAGRAMS: &[u8] = b"evb 2 lane datagrams";
+const STREAM: &[u8] = b"evb 3 lane stream";
+const DATAGRAMS: &[u8] = b"evb 3 lane datagrams";
 
 /// State of a connection after the agreement on keys: encrypts and decrypts the messages of a
 /// control connection, and holds the keys of a lane.

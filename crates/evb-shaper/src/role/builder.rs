@@ -10,6 +10,7 @@ use core::time::Duration;
 use evb_core::{
     builder::{Output, RosterError},
     event::Event,
+    id::RunNumber,
     index::LaneIndex,
     session::{
         Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, MembershipEvent, Registered,
@@ -18,7 +19,7 @@ use evb_core::{
     set::{LaneSet, SourceSet},
     time::{Instant, earlier},
     units::Bytes,
-    wire::control::{Control, Message, Roster},
+    wire::control::{Begin, Begun, Control, MAX_REASON, Message, Roster},
 };
 
 use super::BuilderPlan;
@@ -54,6 +55,9 @@ pub enum BuilderOutput {
     Event(Event),
     /// This lane has records to send: let the machine behind [`BuilderRole::records`] write them.
     Lane(LaneIndex),
+    /// The run begins, or has begun: prepare filter and sink for it, and report the result with
+    /// [`BuilderRole::handle_begun`].
+    Begin(Box<Begin>),
     /// The run is ending: from now on, limit the time for which a sink with a fault is waited for.
     ExpectEnd,
     /// The builder's part in the run is over, with this result; no further output follows.
@@ -87,6 +91,8 @@ pub struct BuilderRole {
     lines: Lines,
     sink: AtSink,
     expects_end: bool,
+    /// The beginning of the run, for which filter and sink have to be prepared.
+    begin: Option<Box<Begin>>,
     /// Time at which the builder sends its last report even if it still has events; set when the
     /// run is ending.
     finish: Option<Instant>,
@@ -121,6 +127,7 @@ impl BuilderRole {
             lines: Lines::default(),
             sink: AtSink::default(),
             expects_end: false,
+            begin: None,
             finish: None,
         };
         new.handle_roster(&start.roster, now)?;
@@ -132,6 +139,14 @@ impl BuilderRole {
         let (core, sink) = (&self.core, &self.sink);
         let event = self.attendance.handle(heard, now, || sink.give_up(core));
         self.take(event, now);
+    }
+
+    /// Notes that filter and sink are prepared for the run, or the reason why they cannot be.
+    /// `highest` is the highest run number that the sink's storage knows, if it is known.
+    pub fn handle_begun(&mut self, result: Result<(), String>, highest: Option<RunNumber>) {
+        let refusal = result.err().unwrap_or_default().chars().take(MAX_REASON).collect();
+        let highest_run = highest.map_or(0, |run| 1 + u64::from(run.number()));
+        self.attendance.send(Message::Begun(Begun { refusal, highest_run }));
     }
 
     /// Asks the supervisor to end the run.
@@ -176,6 +191,9 @@ impl BuilderRole {
         }
         if self.attendance.is_over() {
             return None;
+        }
+        if let Some(begin) = self.begin.take() {
+            return Some(BuilderOutput::Begin(begin));
         }
         if core::mem::take(&mut self.expects_end) {
             return Some(BuilderOutput::ExpectEnd);
@@ -298,6 +316,12 @@ impl BuilderRole {
             }
             Some(Message::Accounted(accounted)) => {
                 self.core.handle_accounted(&accounted).map_err(fault)?;
+            }
+            Some(Message::Begin(begin)) => {
+                self.attendance.begin(&begin)?;
+                self.plan.set_run(RunNumber::new(begin.run));
+                self.core.set_run(RunNumber::new(begin.run));
+                self.begin = Some(Box::new(begin));
             }
             Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
             Some(Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use evb_core::{
     builder::{BuilderCore, BuilderCoreConfig},
-    id::{BuilderId, SourceId},
+    id::{BuilderId, RunNumber, SourceId},
     session::{RoleFault, Start},
     set::MAX_SOURCES,
     time::Instant,
@@ -79,6 +79,11 @@ impl BuilderPlan {
         &mut self.config.shaping
     }
 
+    /// Changes the number of the run, which is final only when the run begins.
+    pub(super) fn set_run(&mut self, run: RunNumber) {
+        self.core.run = run;
+    }
+
     /// Creates the state machine of a builder, without any events.
     pub(super) fn build(&self, now: Instant) -> ShapedBuilder {
         let BuilderRoleConfig { shaping, cost, rotation, .. } = &self.config;
@@ -102,6 +107,7 @@ fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderCoreC
     }
     Ok(BuilderCoreConfig {
         id: config.id,
+        run_id: identity.id,
         run: identity.run,
         epoch: identity.epoch,
         slots: parameters.slots as usize,

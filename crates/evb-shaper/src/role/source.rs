@@ -21,7 +21,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Message, Ready, Report, RoleReport, Welcome},
+        control::{Begun, Control, Message, Ready, Report, RoleReport, Welcome},
         datagram::Association,
     },
 };
@@ -143,8 +143,7 @@ impl SourceRole {
         if !self.lanes.handle_connected(lane, now) {
             return;
         }
-        let identity = self.attendance.identity();
-        let held = match welcome.checked_lane(identity.run, identity.epoch) {
+        let held = match welcome.checked_lane(self.attendance.identity().id) {
             Ok(held) => held,
             Err(fault) => return self.give_up_lane(lane, &fault, now),
         };
@@ -328,6 +327,10 @@ impl SourceRole {
                 core.check_wanted(self.wanted.len())?;
                 core.handle_decisions(&decisions)?;
                 self.attendance.go_on(now);
+            }
+            Some(Message::Begin(begin)) => {
+                self.attendance.begin(&begin)?;
+                self.attendance.send(Message::Begun(Begun::default()));
             }
             Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
             Some(Message::Finish(_)) => {

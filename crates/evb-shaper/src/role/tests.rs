@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use evb_core::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Peer, RunId, SourceId},
     session::{DialFailure, DialFault, Heard, Joining, JoiningOutput, Member, Start},
     time::Instant,
     wire::control::{BuilderAddress, Control, Hello, Message, Roster, RunEnd, RunParameters, Welcome},
 };
 
+pub(super) const RUN: RunId = RunId::new(4);
 pub(super) const SOURCE: SourceId = SourceId::new(3);
 pub(super) const OTHER: SourceId = SourceId::new(8);
 pub(super) const BUILDER: BuilderId = BuilderId::new(2);
@@ -28,7 +29,7 @@ pub(super) fn welcome(incarnation: u32) -> Heard {
         ..RunParameters::default()
     };
     let parameters = Some(parameters);
-    Heard::Welcome(Welcome { epoch: 4, run: 7, incarnation, parameters, ..Welcome::default() })
+    Heard::Welcome(Welcome { epoch: 4, run_id: RUN, run: 7, incarnation, parameters, ..Welcome::default() })
 }
 
 /// Returns a roster of the sources 3 and 8, of which those in `up` are up, and of builders, given

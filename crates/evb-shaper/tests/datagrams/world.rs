@@ -9,7 +9,7 @@ use evb_core::{
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy as _,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::{DatagramFault, Taken},
     rng::Rng,
@@ -124,6 +124,7 @@ impl World {
         let ids: Vec<_> = (1..=plan.sources as u16).map(SourceId::new).collect();
         let heartbeat = Duration::from_secs(1);
         let config = BuilderCoreConfig {
+            run_id: RunId::new(1),
             id: BUILDER,
             run: RunNumber::new(1),
             epoch: EPOCH,

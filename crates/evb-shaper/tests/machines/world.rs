@@ -13,7 +13,7 @@ use evb_core::{
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::Taken,
     rng::Rng,
@@ -84,6 +84,7 @@ impl World {
         let now = Instant::from_nanos(1_000_000_000);
         let ids: Vec<_> = (1..=plan.sources as u16).map(SourceId::new).collect();
         let config = BuilderCoreConfig {
+            run_id: RunId::new(1),
             id: BUILDER,
             run: RunNumber::new(1),
             epoch: Epoch::new(1),

@@ -55,8 +55,8 @@ impl SupervisorHost {
                 Output::Drop { peer, reason } => {
                     return Err(format!("the supervisor dropped {peer}: {reason}"));
                 }
-                // The supervisor of this simulation has no journal.
-                Output::Journal(_) => {}
+                // The supervisor of this simulation has no journal and no operator.
+                Output::Journal(_) | Output::Begun(_) => {}
                 Output::Ended(report) => return Ok(Some(*report)),
             }
         }

@@ -10,7 +10,7 @@ use crate::{
     event::Event,
     fragment::{Checksum, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::{LaneError, Request},
     set::SourceSet,
@@ -65,6 +65,7 @@ pub(in crate::builder) fn at(millis: u64) -> Instant {
 /// lease.
 pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderCoreConfig {
     BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),

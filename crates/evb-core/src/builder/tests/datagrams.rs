@@ -9,7 +9,7 @@ use crate::{
     event::Event,
     fragment::{Checksum, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::{DatagramFault, LaneError, RecoveryCounters, Request},
     set::SourceSet,
@@ -103,6 +103,7 @@ type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
 impl Bench {
     fn new() -> Self {
         let config = BuilderCoreConfig {
+            run_id: RunId::new(1),
             id: BUILDER,
             run: RunNumber::new(1),
             epoch: Epoch::new(7),

@@ -1,17 +1,19 @@
 use super::*;
-use crate::id::{Epoch, RunNumber};
+use crate::id::{Epoch, RunId, RunNumber};
+
+const RUN: RunId = RunId::new(7);
 
 const OURS: BuilderId = BuilderId::new(2);
 const SOURCES: [SourceId; 2] = [SourceId::new(3), SourceId::new(8)];
 
 fn admission() -> Admission {
-    let identity = RunIdentity { epoch: Epoch::new(4), run: RunNumber::new(7) };
+    let identity = RunIdentity { id: RUN, epoch: Epoch::new(4), run: RunNumber::new(7) };
     Admission { builder: OURS, identity, incarnation: Incarnation::new(5), datagrams: true }
 }
 
 fn hello() -> Hello {
     let hello = Hello::new(Peer::Source(SOURCES[1]), Peer::Builder(OURS));
-    Hello { epoch: 4, run: 7, incarnation: 1, to_incarnation: 5, datagrams: true, ..hello }
+    Hello { run_id: RUN, incarnation: 1, to_incarnation: 5, datagrams: true, ..hello }
 }
 
 fn reason(change: impl FnOnce(&mut Hello)) -> Reason {
@@ -29,14 +31,14 @@ fn a_source_of_this_run_has_its_lane() {
 
 #[test]
 fn others_are_told_why_not() {
-    let other = |from, to| Hello { run: 7, epoch: 4, ..Hello::new(from, to) };
+    let other = |from, to| Hello { run_id: RUN, ..Hello::new(from, to) };
     let (source, builder) = (Peer::Source(SOURCES[0]), Peer::Builder(OURS));
     assert_eq!(reason(|hello| *hello = Hello::default()), Reason::Malformed);
     assert_eq!(reason(|hello| *hello = other(source, Peer::Builder(BuilderId::new(1)))), Reason::WrongId);
     assert_eq!(reason(|hello| *hello = other(builder, builder)), Reason::WrongRole);
     assert_eq!(reason(|hello| hello.datagrams = false), Reason::Configuration);
-    assert_eq!(reason(|hello| hello.run = 8), Reason::Run);
-    assert_eq!(reason(|hello| hello.epoch = 3), Reason::Epoch);
-    assert_eq!(reason(|hello| hello.to_incarnation = 4), Reason::Epoch);
+    assert_eq!(reason(|hello| hello.run_id = RunId::new(8)), Reason::Run);
+    assert_eq!(reason(|hello| hello.run_id = RunId::UNKNOWN), Reason::Run);
+    assert_eq!(reason(|hello| hello.to_incarnation = 4), Reason::Incarnation);
     assert_eq!(reason(|hello| hello.id = 4), Reason::UnknownPeer);
 }

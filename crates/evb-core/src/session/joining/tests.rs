@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
-    id::{Peer, SourceId},
+    id::{Peer, RunId, SourceId},
     wire::control::{Hello, RunEnd, RunParameters, Welcome},
 };
 
@@ -19,7 +19,14 @@ fn joining() -> Joining {
 fn welcome(incarnation: u32) -> Heard {
     let parameters = RunParameters { slots: 8, heartbeat_ns: 1_000_000, decided: 41, ..Default::default() };
     let parameters = Some(parameters);
-    Heard::Welcome(Welcome { epoch: 4, run: 7, incarnation, parameters, ..Welcome::default() })
+    Heard::Welcome(Welcome {
+        epoch: 4,
+        run_id: RunId::new(4),
+        run: 7,
+        incarnation,
+        parameters,
+        ..Welcome::default()
+    })
 }
 
 fn message(message: Message) -> Heard {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    id::{Peer, SourceId},
+    id::{Peer, RunId, SourceId},
     session::DialFault,
     wire::control::Refusal,
 };
@@ -22,7 +22,14 @@ fn welcome(epoch: u64, incarnation: u32) -> Heard {
     let parameters =
         RunParameters { slots: 8, heartbeat_ns: 1_000_000, patience_ns: 5_000_000_000, ..Default::default() };
     let parameters = Some(parameters);
-    Heard::Welcome(Welcome { epoch, run: 7, incarnation, parameters, ..Welcome::default() })
+    Heard::Welcome(Welcome {
+        epoch,
+        run_id: RunId::new(epoch.into()),
+        run: 7,
+        incarnation,
+        parameters,
+        ..Welcome::default()
+    })
 }
 
 fn failed(fault: DialFault) -> Heard {
@@ -97,7 +104,7 @@ fn a_broken_connection_is_made_anew_at_once_and_every_100_ms() {
     let lost = member.handle(Heard::Closed("reset".to_owned()), at(500));
     assert!(matches!(lost, Ok(Some(MembershipEvent::Lost))) && !member.is_up());
     let hello = dial(&mut member, at(500));
-    assert_eq!((hello.run, hello.epoch, hello.incarnation), (7, 4, 1), "it continues as before");
+    assert_eq!((hello.run_id, hello.incarnation), (RunId::new(4), 1), "it continues as before");
     member.handle(failed(DialFault::NoAddress), at(510)).unwrap();
     assert_eq!(member.next_timeout(), Some(at(610)));
     dial(&mut member, at(610));

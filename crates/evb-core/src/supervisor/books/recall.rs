@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
     wire::{
         control::MAX_SLOTS,
-        journal::{Blame, BuilderTotals, Finding, SourceTotals, Started, Totals},
+        journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
     },
 };
 
@@ -34,17 +34,7 @@ impl Books {
         let [first_trigger, started, last_completion] =
             instants.map(|nanos| (nanos > 0).then(|| Instant::from_nanos(nanos)));
         self.times = Times { first_trigger, started, last_completion, ..self.times };
-        self.scale.recall(totals.scale.as_ref())
-    }
-
-    /// Restores the start of the run from the journal.
-    pub(in crate::supervisor) fn recall_start(
-        &mut self,
-        entry: &Started,
-        at: Instant,
-    ) -> Result<(), Nonsense> {
-        self.times.started = Some(at);
-        self.scale.recall(entry.scale.as_ref())
+        Ok(())
     }
 
     pub(in crate::supervisor) fn recall_source(
@@ -154,7 +144,6 @@ impl Books {
     /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
     /// zero of that clock are set to its beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
-        self.scale.shift(nanos);
         let times = &mut self.times;
         [
             &mut times.started,

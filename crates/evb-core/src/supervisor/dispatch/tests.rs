@@ -8,7 +8,7 @@ use crate::{
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
-    wire::control::{Control, Heartbeat, Hello, Message, Ready},
+    wire::control::{Begun, Control, Heartbeat, Hello, Message, Ready},
 };
 
 const START: Instant = Instant::from_nanos(1_000_000_000);
@@ -34,6 +34,9 @@ fn running(sources: u16, trigger: TriggerKind) -> SupervisorCore {
     decisions(&mut core, START);
     for id in 1..=sources {
         says(&mut core, Peer::Source(SourceId::new(id)), Message::Ready(Ready {}), START);
+    }
+    for peer in core.peers() {
+        says(&mut core, peer, Message::Begun(Begun::default()), START);
     }
     assert_eq!(core.progress().state, RunState::Running);
     core

@@ -9,8 +9,8 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::control::{
-        Accepted, Assignments, BuilderReport, Completions, Exception, Heartbeat, Message, Outcome, Ready,
-        Report, RoleReport, Roster, SourceReport, Verdict,
+        Accepted, Assignments, Begun, BuilderReport, Completions, Exception, Heartbeat, Message, Outcome,
+        Ready, Report, RoleReport, Roster, SourceReport, Verdict,
     },
 };
 
@@ -58,6 +58,7 @@ impl SourceModel {
     pub(super) fn hear(&mut self, message: &Message) -> Vec<Message> {
         match message {
             Message::Roster(_) => return vec![Message::Ready(Ready {})],
+            Message::Begin(_) => return vec![Message::Begun(Begun::default())],
             Message::Decisions(decisions) => {
                 for (first, count, verdict) in decisions.verdicts().unwrap() {
                     assert!(first.number() <= self.decided + 1, "decisions are missing");
@@ -128,6 +129,7 @@ impl BuilderModel {
 
     pub(super) fn hear(&mut self, message: Message, now: Instant, lease: Duration) -> Vec<Message> {
         match message {
+            Message::Begin(_) => return vec![Message::Begun(Begun::default())],
             Message::Roster(roster) => drop(self.rosters.insert(roster.version, roster)),
             Message::Assignments(batch) => return self.take(&batch, now),
             Message::Accounted(accounted) => {

@@ -30,6 +30,7 @@ fn names(outbox: &mut Outbox) -> Vec<&'static str> {
         },
         Output::Journal(_) => "journal",
         Output::Drop { .. } => "drop",
+        Output::Begun(_) => "begun",
         Output::Ended(_) => "ended",
     };
     core::iter::from_fn(|| outbox.pop()).map(name).collect()

@@ -2,6 +2,7 @@
 
 use crate::{
     id::RunNumber,
+    ledger::Annotation,
     supervisor::{
         Phase, RecoverError, RunPlan, SupervisorCore,
         books::Books,
@@ -44,6 +45,8 @@ impl Reading {
         }
         let plan = RunPlan {
             run,
+            // A journal of evb 0.1 has no id: every supervisor derives the same one.
+            run_id: begun.run_id,
             epoch: epoch(begun.epoch).map_err(senseless)?,
             builders: begun
                 .builders
@@ -78,6 +81,9 @@ impl Reading {
         let same = !boot_id.is_empty() && self.boot_id == boot_id && self.last <= now;
         if !same {
             let nanos = now.as_nanos().wrapping_sub(self.last.as_nanos()) as i64;
+            if let Some(begun) = &mut self.core.begun {
+                begun.begun_ns = begun.begun_ns.wrapping_add_signed(nanos);
+            }
             self.core.books.shift_times(nanos);
             self.core.roster.shift_times(nanos);
             self.core.assigner.shift_times(nanos);
@@ -91,7 +97,7 @@ impl Reading {
         self.go_on_by(&boot_id, now);
         let mut core = self.core;
         core.outbox.address(core.roster.up().clone(), core.roster.version());
-        core.outbox.set_scale(core.books.scale().utc_zero_ns());
+        core.outbox.set_scale(core.begun().utc_zero_ns());
         core.outbox.keep_journal();
         core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
         core.outbox.raise_epoch(now);
@@ -121,10 +127,15 @@ impl Reading {
             What::Begun(_) => return nonsense("the run begins a second time"),
             What::Totals(_) => return nonsense("totals stand at the beginning of a journal only"),
             What::Ended(_) | What::Resumed(_) => {}
+            What::Begin(begin) => {
+                core.plan.run = RunNumber::new(begin.run);
+                core.annotation = Annotation { kind: begin.kind.clone(), comment: begin.comment.clone() };
+                core.begun = Some(begin.clone());
+            }
             What::Epoch(number) => core.outbox.recall_epoch(epoch(*number)?),
             What::Registered(registered) => self.recall_registration(registered)?,
             What::Started(_) if core.books.is_started() => return nonsense("the run starts a second time"),
-            What::Started(started) => core.books.recall_start(started, at)?,
+            What::Started(_) => core.books.start(at),
             What::Roster(change) => self.recall_roster(change, at)?,
             What::Decided(decided) => self.recall_decisions(decided, at)?,
             What::Reassigned(reassigned) => self.recall_reassignment(reassigned)?,

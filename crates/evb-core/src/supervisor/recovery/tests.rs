@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     id::{RunNumber, SourceId},
+    ledger::Annotation,
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
@@ -108,7 +109,8 @@ fn a_rate_that_was_set_before_the_run_begins_stays_too() {
     register_all(&mut second);
     let mut second = second.with_everybody();
     assert_eq!((second.core.progress().state, speed(&mut second)), (RunState::Configured, 0));
-    second.core.begin(second.now).unwrap();
+    second.core.begin(&Annotation::default(), second.now).unwrap();
+    second.poll();
     assert!((9000..11_000).contains(&speed(&mut second)));
 }
 
@@ -157,7 +159,8 @@ fn a_run_that_has_begun_is_ended_by_the_stop_of_a_peer() {
     let mut first = Stage::new(held());
     register_all(&mut first);
     let mut first = first.with_everybody();
-    first.core.begin(first.now).unwrap();
+    first.core.begin(&Annotation::default(), first.now).unwrap();
+    first.poll();
     first.poll();
     let mut second = first.followed_by(&held(), first.journal.clone()).with_everybody();
     assert_eq!(second.core.progress().state, RunState::Running);

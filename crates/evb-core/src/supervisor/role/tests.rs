@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     supervisor::tests::{EVERYBODY, control, hello, plan, source},
     trigger::{TriggerKind, announcement::Announcement},
-    wire::control::{Ready, Stop},
+    wire::control::{Begun, Ready, Stop},
 };
 
 const START: Instant = Instant::from_nanos(1_000_000);
@@ -34,6 +34,9 @@ fn running(journal: bool) -> (SupervisorRole, u64) {
     }
     for peer in [source(3), source(5)] {
         role.handle_message(peer, control(Message::Ready(Ready {})), START);
+    }
+    for peer in EVERYBODY {
+        role.handle_message(peer, control(Message::Begun(Begun::default())), START);
     }
     added += poll(&mut role).1;
     role.handle_journal(added, added);

@@ -70,6 +70,7 @@ impl Roster {
                 let seat = &mut self.sources[index];
                 let Some(connection) = seat.connection.take() else { return false };
                 seat.last_heard = connection.last_heard;
+                seat.parting = short(cause);
                 seat.ready = false;
             }
             Seat::Builder(index) => {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     supervisor::{RunPlan, roster::Seat},
-    wire::control::{PathReport, Report, RoleReport, SourceReport},
+    wire::control::{Begin, PathReport, Report, RoleReport, SourceReport},
 };
 
 #[test]
@@ -65,8 +65,14 @@ fn the_worst_ten_paths_of_all_sources_are_named() {
         roster.keep_report(seat, Report { report: Some(own), live: None }, Instant::ZERO).unwrap();
     }
     let (assigner, books) = (Assigner::new(&plan), Books::new(3, 9));
-    let summary =
-        Summary { plan: &plan, roster: &roster, assigner: &assigner, books: &books, drained: Instant::ZERO };
+    let summary = Summary {
+        plan: &plan,
+        roster: &roster,
+        assigner: &assigner,
+        books: &books,
+        begin: &Begin::default(),
+        drained: Instant::ZERO,
+    };
     let seen: Vec<_> = summary.report().paths.iter().map(|path| (path.source, path.builder)).collect();
     assert_eq!(seen, [(1, 1), (3, 9), (3, 7), (2, 9), (2, 7), (3, 4), (1, 9), (2, 4), (1, 7), (1, 4)]);
 }

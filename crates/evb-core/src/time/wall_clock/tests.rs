@@ -15,6 +15,7 @@ fn dates_are_those_of_the_gregorian_calendar() {
     for (seconds, text) in days {
         let shown = Utc::from_nanos(seconds * 1_000_000_000 + 5).to_string();
         assert_eq!(shown, format!("{text}.000000005Z"));
+        assert_eq!(shown.parse(), Ok(Utc::from_nanos(seconds * 1_000_000_000 + 5)));
     }
 }
 
@@ -29,4 +30,20 @@ fn times_have_as_many_decimals_as_asked_for() {
 fn an_unknown_time_is_null_in_json() {
     let times = [Utc::UNKNOWN, Utc::from_nanos(1)];
     assert_eq!(serde_json::to_string(&times).unwrap(), r#"[null,"1970-01-01T00:00:00.000000001Z"]"#);
+}
+
+#[test]
+fn every_time_is_read_as_it_is_written() {
+    let mut rng = crate::rng::Rng::new(5);
+    for _ in 0..10_000 {
+        let time = Utc::from_nanos(rng.next_u64());
+        assert_eq!(time.to_string().parse(), Ok(time));
+        let seconds = Utc::from_nanos(time.as_nanos() / 1_000_000_000 * 1_000_000_000);
+        assert_eq!(format!("{time:.0}").parse(), Ok(seconds));
+    }
+    for wrong in
+        ["", "2025-11-13", "2025-13-13T02:13:20Z", "2025-11-13T02:13:60Z", "2025-11-13T02:13:20", "x"]
+    {
+        assert_eq!(wrong.parse::<Utc>(), Err(ParseUtcError), "{wrong}");
+    }
 }

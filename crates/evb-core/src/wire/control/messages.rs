@@ -2,12 +2,15 @@
 //! `proto/control.proto`.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
-use crate::wire::encoding::{choices, enumerations, messages};
+use crate::{
+    id::RunId,
+    wire::encoding::{choices, enumerations, messages},
+};
 
 enumerations! {
     pub enum Role { Unspecified = 0, Supervisor = 1, Source = 2, Builder = 3 }
     pub enum Reason {
-        Unspecified = 0, ProtocolVersion = 1, Epoch = 2, Run = 3, UnknownPeer = 4, DuplicateId = 5, WrongRole = 6,
+        Unspecified = 0, ProtocolVersion = 1, Incarnation = 2, Run = 3, UnknownPeer = 4, DuplicateId = 5, WrongRole = 6,
         WrongId = 7, Malformed = 8, RunOver = 9, Configuration = 10,
     }
     pub enum Outcome { Unspecified = 0, Incomplete = 1, Rejected = 2, Lost = 3 }
@@ -20,7 +23,7 @@ choices! {
         Roster(Roster) = 1, Decisions(Decisions) = 2, Assignments(Assignments) = 3, Completions(Completions) = 4,
         Heartbeat(Heartbeat) = 5, Stop(Stop) = 6, Finish(Finish) = 7, Report(Report) = 8, RunEnd(RunEnd) = 9,
         Triggers(Triggers) = 10, Ready(Ready) = 11, Accounted(Accounted) = 12, Accepted(Accepted) = 13,
-        Holdings(Holdings) = 14,
+        Holdings(Holdings) = 14, Begin(Begin) = 15, Begun(Begun) = 16, Leaving(Leaving) = 17,
     }
     pub enum RoleReport { Source(SourceReport) = 1, Builder(BuilderReport) = 2 }
 }
@@ -29,16 +32,16 @@ messages! {
     derive(Eq);
     /// First message on every connection, sent by the side that connects.
     pub struct Hello {
-        role: Role = 1, id: u32 = 2, to_role: Role = 3, to_id: u32 = 4, epoch: u64 = 5, run: u32 = 6,
-        boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
-        incarnation: u32 = 12, to_incarnation: u32 = 13,
+        role: Role = 1, id: u32 = 2, to_role: Role = 3, to_id: u32 = 4, boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
+        incarnation: u32 = 12, to_incarnation: u32 = 13, run_id: RunId = 14,
+        highest_run: u64 = 15, unable: String = 16,
     }
     /// Answer to a `Hello`: either a `Welcome` or a `Refusal`.
     pub struct HelloReply { reply: Option<Reply> = 0 }
     #[derive(Copy)]
     pub struct Welcome {
         epoch: u64 = 1, run: u32 = 2, parameters: Option<RunParameters> = 3, lane: Option<LaneState> = 4,
-        connection: u32 = 5, incarnation: u32 = 6,
+        connection: u32 = 5, incarnation: u32 = 6, run_id: RunId = 7,
     }
     #[derive(Copy)]
     pub struct RunParameters {
@@ -89,6 +92,18 @@ messages! {
     pub struct Load {
         building: u32 = 1, at_sink: u32 = 2, slowest: u32 = 3, slowest_events: u32 = 4, others_events: u32 = 5,
     }
+    /// Facts that a run has from its beginning on. A peer prepares for the first event, and answers
+    /// with [`Begun`].
+    pub struct Begin {
+        run: u32 = 1, run_id: RunId = 2, begun_utc_ns: u64 = 3, begun_ns: u64 = 4, clock_state: u32 = 5,
+        kind: String = 6, comment: String = 7, sources: Vec<Name> = 8, builders: Vec<Name> = 9,
+    }
+    /// Name of a source or builder.
+    pub struct Name { id: u32 = 1, name: String = 2 }
+    /// A peer's answer to [`Begin`]: it is ready for events, unless it gives a reason why not.
+    pub struct Begun { refusal: String = 1, highest_run: u64 = 2 }
+    /// The reason for which a peer ends its part in the run before the run is over.
+    pub struct Leaving { reason: String = 1 }
     pub struct Stop { cause: String = 1 }
     #[derive(Copy)]
     pub struct Finish {}

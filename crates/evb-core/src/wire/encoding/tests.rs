@@ -64,6 +64,7 @@ fn specified(proto: &str) -> BTreeSet<String> {
                     "uint64" => "u64",
                     "double" => "f64",
                     "string" => "String",
+                    "bytes" => "RunId",
                     kind => kind,
                 };
                 let kind = if repeated == ["repeated"] { format!("Vec<{kind}") } else { kind.to_owned() };

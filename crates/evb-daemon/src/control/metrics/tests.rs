@@ -11,6 +11,7 @@ fn status() -> Status {
     let mut latencies = Latencies::new();
     [5, 100, 30_000_000].iter().for_each(|micros| latencies.record(*micros));
     let builder = BuilderSurvey {
+        parting: String::new(),
         id: 3,
         presence: Presence::Up,
         incarnation: 1,
@@ -30,6 +31,7 @@ fn status() -> Status {
         }),
     };
     let source = SourceSurvey {
+        parting: String::new(),
         id: 7,
         presence: Presence::Silent,
         incarnation: 1,

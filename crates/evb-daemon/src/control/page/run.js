@@ -88,8 +88,9 @@ export function showLedger(status) {
   const last = !isUnderWay(status) && status.last_run;
   const events = last ? last.events : status.survey?.events;
   const outstanding = last || !events ? 0 : status.survey.outstanding;
-  const run = last ? last.run : status.run;
-  text($("#ledger-title"), run === null || run === undefined ? "Ledger" : `Ledger of run ${run}`);
+  const { run, run_id: id } = last || status;
+  const named = `Ledger of run ${run}${id ? ` (${id.slice(0, 8)})` : ""}`;
+  text($("#ledger-title"), run === null || run === undefined ? "Ledger" : named);
   text($("#n-triggered"), count(events?.triggered));
   let sum = outstanding;
   for (const kind of KINDS) {
@@ -115,9 +116,9 @@ const runCells = cells("n", "wide", "n", "n", "n wide", "words", "wide", "words"
 export function showRuns(status) {
   const last = status.last_run;
   let runs = status.earlier_runs ?? [];
-  if (last && !runs.some((run) => run.run === last.run)) runs = [last, ...runs];
+  if (last && !runs.some((run) => run.run_id === last.run_id)) runs = [last, ...runs];
   text($("#runs .note"), runs.length ? `${count(status.runs)} led by this process` : "none yet");
-  rows($("#runs tbody"), runs, (run) => run.run, runCells, (row, run) => {
+  rows($("#runs tbody"), runs, (run) => run.run_id, runCells, (row, run) => {
     const { events = {}, annotation = {} } = run;
     const [number, ended, took, built, dead, outcome, kind, comment] = row.children;
     text(number, run.run);

@@ -5,31 +5,43 @@ use std::time::Duration;
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_config::{Config, SinkEntry, TriggerConfig, TriggerProtocol};
 use evb_core::{
-    id::RunNumber,
+    id::{Peer, RunNumber},
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
     trigger::TriggerKind,
     units::Bytes,
     wire::control::MAX_CHANGED,
 };
 
-use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
+use super::{
+    RunError, builder_config, control_class,
+    number::{self, Numbered},
+    security, supervisor_address,
+};
 
-/// Returns the configuration of the supervisor: its plan and its listening address.
+/// Returns the configuration of the supervisor: its plan and its listening address. `hosted` are
+/// the roles of this process, and `last` is the number of its last run.
 pub(in crate::run) fn supervisor(
     config: &Config,
-    number: Option<RunNumber>,
+    hosted: &[Peer],
+    last: Option<RunNumber>,
 ) -> Result<SupervisorConfig, RunError> {
+    let state = number::state_dir(config, hosted);
+    let Numbered { run, is_fixed } = number::next_number(config, state.as_ref(), last)?;
+    if state.is_none() {
+        tracing::info!("no `supervisor.state` is configured: only builders know the numbers of earlier runs");
+    }
     let mut sources: Vec<_> = config.sources.iter().map(|source| source.id).collect();
     let mut builders: Vec<_> = config.builders.iter().map(|builder| builder.id).collect();
     sources.sort_unstable();
     builders.sort_unstable();
     let (trigger, trigger_input) = trigger(&config.supervisor.trigger);
     let epoch = SupervisorConfig::fresh_epoch();
-    let usual = RunPlan::new(number.unwrap_or(FIRST_RUN), epoch, sources, builders);
+    let usual = RunPlan::new(run, epoch, sources, builders);
     // Events that a failing sink holds may still be written until its builder gives up.
     let may_fail = config.builders.iter().filter(|builder| builder.sink != SinkEntry::Null);
     let give_up = may_fail.map(|builder| builder.give_up).max().unwrap_or_default();
     let plan = RunPlan {
+        fixed_number: is_fixed,
         trigger,
         drain_grace: usual.drain_grace + give_up,
         policy: match config.supervisor.policy {
@@ -55,6 +67,7 @@ pub(in crate::run) fn supervisor(
     Ok(SupervisorConfig {
         seed: config.run.seed,
         journal: journal(config),
+        state,
         trigger_input,
         control: control_class(config),
         security: security(config)?,

@@ -20,6 +20,7 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     let (mut sources, mut builders, mut paths) = (Vec::new(), Vec::new(), Vec::new());
     for (peer, outcome) in parts {
         report.run = outcome.run.number();
+        report.run_id = outcome.run_id;
         report.epoch = outcome.epoch.number();
         report.exit_code = report.exit_code.max(outcome.exit_code);
         report.verdict.clone_from(&outcome.verdict);

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use evb::role::RunOutcome;
 use evb_core::{
-    id::{BuilderId, Epoch, Peer, RunNumber, SourceId},
+    id::{BuilderId, Epoch, Peer, RunId, RunNumber, SourceId},
     wire::control::{BuilderReport, PathReport, Report, RoleReport, SourceReport},
 };
 use serde_json::Value;
@@ -11,6 +11,7 @@ use super::part;
 
 fn outcome(report: RoleReport, took_part: Option<Duration>) -> RunOutcome {
     RunOutcome {
+        run_id: RunId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),
         exit_code: 0,

@@ -77,8 +77,8 @@ impl BuilderRole {
         }
         self.lanes[lane] = LaneState::Answering;
         let welcome = Welcome {
+            run_id: identity.id,
             epoch: identity.epoch.number(),
-            run: identity.run.number(),
             lane: Some(held),
             connection,
             ..Welcome::default()

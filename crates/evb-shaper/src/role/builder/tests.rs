@@ -95,7 +95,7 @@ fn told(role: &mut BuilderRole, now: Instant) -> String {
 
 fn hello(source: SourceId, incarnation: u32, to_incarnation: u32) -> Hello {
     let hello = Hello::new(Peer::Source(source), Peer::Builder(BUILDER));
-    Hello { run: 7, epoch: 4, incarnation, to_incarnation, ..hello }
+    Hello { run_id: RUN, incarnation, to_incarnation, ..hello }
 }
 
 fn admit(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Admitted {
@@ -145,7 +145,7 @@ fn build(role: &mut BuilderRole, event: u64, nth: u64, now: Instant) {
 fn a_source_is_let_in_and_its_records_follow_the_answer() {
     let mut role = role();
     let Admitted { lane, welcome } = admit(&mut role, &hello(OTHER, 1, 1), at(1));
-    assert_eq!((lane.get(), welcome.run, welcome.epoch, welcome.connection), (1, 7, 4, 0));
+    assert_eq!((lane.get(), welcome.run_id, welcome.epoch, welcome.connection), (1, RUN, 4, 0));
     assert_eq!(told(&mut role, at(1)), "", "no records before the answer has been sent");
     role.handle_lane_up(LaneIndex::new(1));
     assert_eq!(told(&mut role, at(2)), "lane 1");

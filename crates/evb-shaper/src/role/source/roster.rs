@@ -92,10 +92,8 @@ impl SourceRole {
     /// Returns the request to connect to a lane's builder, including the greeting.
     pub(super) fn dial(&self, lane: LaneIndex) -> Dial {
         let (builder, address) = self.lanes.peer(lane);
-        let identity = self.attendance.identity();
         let hello = Hello {
-            epoch: identity.epoch.number(),
-            run: identity.run.number(),
+            run_id: self.attendance.identity().id,
             datagrams: self.config.datagrams,
             incarnation: self.attendance.incarnation().number(),
             to_incarnation: self.lanes.incarnation(lane).number(),

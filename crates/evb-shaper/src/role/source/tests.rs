@@ -63,7 +63,7 @@ fn told(role: &mut SourceRole, now: Instant) -> String {
 }
 
 fn let_in() -> Welcome {
-    Welcome { epoch: 4, run: 7, lane: Some(LaneState::default()), ..Welcome::default() }
+    Welcome { epoch: 4, run_id: RUN, lane: Some(LaneState::default()), ..Welcome::default() }
 }
 
 fn connect(role: &mut SourceRole, lane: LaneIndex, now: Instant) {
@@ -103,7 +103,7 @@ fn a_lane_is_dialed_in_the_roles_name() {
     let dial = dialed.unwrap();
     let hello = &dial.hello;
     assert_eq!((dial.target, dial.address.as_str()), (Target::Lane(LaneIndex::new(0)), "builder2:1"));
-    assert_eq!((hello.run, hello.epoch, hello.incarnation, hello.to_incarnation), (7, 4, 1, 1));
+    assert_eq!((hello.run_id, hello.incarnation, hello.to_incarnation), (RUN, 1, 1));
     let welcome = Welcome { connection: 77, ..let_in() };
     let association = dial.association(&welcome).unwrap();
     assert_eq!((association.source, association.builder, association.connection), (SOURCE, BUILDER, 77));

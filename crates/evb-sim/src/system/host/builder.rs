@@ -65,6 +65,8 @@ impl BuilderHost {
         let hello = Hello {
             boot_id: around.boot_id.to_owned(),
             listen: scenario::address_of_node(around.node),
+            // Its disk knows no run.
+            highest_run: 1,
             ..Hello::new(Peer::Builder(id), Peer::Supervisor)
         };
         let state = State::Joining(Box::new(Applicant::new(hello, around.now())));
@@ -306,6 +308,7 @@ impl Running {
                     self.stage.submit(event, around)?;
                 }
                 BuilderOutput::Lane(lane) => self.write_lane(lane, around),
+                BuilderOutput::Begin(_) => self.role.handle_begun(Ok(()), None),
                 BuilderOutput::ExpectEnd => self.stage.expect_end(around),
                 BuilderOutput::Ended(ended) => {
                     self.line.close(around);

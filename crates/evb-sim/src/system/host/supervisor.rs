@@ -246,6 +246,7 @@ impl SupervisorHost {
                     write_greeting(ConnectionKind::Control, &welcomed(welcome), around.network.outgoing(end));
                     self.links.insert(peer, end);
                 }
+                SupervisorOutput::Begun(_) => {}
                 // Simulated operators do not wait for confirmations.
                 SupervisorOutput::Confirmed(_) => {}
                 SupervisorOutput::Drop { peer, reason } => {

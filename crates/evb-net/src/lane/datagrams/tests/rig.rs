@@ -10,7 +10,7 @@ use evb_core::{
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     index::LaneIndex,
     lane::Request,
     set::SourceSet,
@@ -111,6 +111,7 @@ pub(super) fn content(event: EventId, length: usize) -> Vec<u8> {
 
 pub(super) fn builder_core() -> BuilderCore<GrantAll> {
     let config = BuilderCoreConfig {
+        run_id: RunId::new(1),
         id: ASSOCIATION.builder,
         run: RunNumber::new(1),
         epoch: ASSOCIATION.epoch,

@@ -1,0 +1,208 @@
+use core::time::Duration;
+
+use super::*;
+use crate::{
+    id::{BuilderId, Peer},
+    supervisor::{
+        RunPlan, RunState,
+        tests::{EVERYBODY, Stage, builder, hello, plan, recovered, source},
+    },
+    time::{ClockState, Utc, WallClock},
+    trigger::TriggerKind,
+    wire::control::{Hello, Leaving, Ready, Reason},
+};
+
+/// Returns a run whose peers are ready, and whose builders know runs up to `highest`.
+fn ready(plan: RunPlan, highest: [u64; 2]) -> Stage {
+    let mut stage = Stage::new(plan);
+    for peer in EVERYBODY {
+        let highest_run = match peer {
+            Peer::Builder(id) => highest[usize::from(id.number()) - 1],
+            _ => 0,
+        };
+        stage.core.register(&Hello { highest_run, ..hello(peer) }, stage.now).unwrap();
+        stage.poll_once();
+    }
+    for peer in [source(3), source(5)] {
+        stage.core.handle_message(peer, control(Message::Ready(Ready {})), stage.now);
+        stage.poll_once();
+    }
+    stage
+}
+
+fn held() -> RunPlan {
+    RunPlan { hold: true, ..plan(TriggerKind::External) }
+}
+
+fn control(message: Message) -> crate::wire::control::Control {
+    crate::wire::control::Control { message: Some(message) }
+}
+
+fn answer(stage: &mut Stage, peer: Peer, refusal: &str) {
+    let begun = Begun { refusal: refusal.to_owned(), highest_run: 0 };
+    stage.core.handle_message(peer, control(Message::Begun(begun)), stage.now);
+    stage.poll_once();
+}
+
+fn state(stage: &Stage) -> (u32, RunState) {
+    let progress = stage.core.progress();
+    (progress.run.number(), progress.state)
+}
+
+#[test]
+fn the_run_starts_when_all_peers_have_prepared() {
+    let mut stage = ready(plan(TriggerKind::External), [0, 0]);
+    assert_eq!(stage.begins.len(), 1, "every peer is asked at once");
+    for peer in EVERYBODY {
+        assert_eq!(state(&stage), (7, RunState::Configured), "before {peer} has answered");
+        answer(&mut stage, peer, "");
+    }
+    assert_eq!((state(&stage), stage.begun), ((7, RunState::Running), Some(Ok(()))));
+}
+
+#[test]
+fn the_number_is_one_that_no_storage_knows() {
+    for (highest, number) in [([0, 0], 7), ([3, 1], 7), ([8, 1], 8), ([8, 13], 13)] {
+        let mut stage = ready(held(), highest);
+        assert_eq!(state(&stage).0, number, "provisional: {highest:?}");
+        stage.core.begin(&Annotation::default(), stage.now).unwrap();
+        stage.poll();
+        assert_eq!(state(&stage), (number, RunState::Running), "{highest:?}");
+        let fixed = ready(RunPlan { fixed_number: true, ..held() }, highest);
+        assert_eq!(state(&fixed).0, 7, "{highest:?}");
+    }
+    let mut last = ready(held(), [1 + u64::from(u32::MAX), 0]);
+    let error = last.core.begin(&Annotation::default(), last.now).unwrap_err();
+    assert_eq!(error, NotReady::NoNumber(builder(1)));
+    assert!(error.to_string().contains("or set `run.number` to a free number"), "{error}");
+}
+
+#[test]
+fn a_builder_that_cannot_say_what_it_knows_is_named() {
+    let mut stage = ready(plan(TriggerKind::External), [1, 0]);
+    stage.poll();
+    EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    let remarks = stage.core.books.findings().remarks();
+    assert!(
+        remarks.iter().any(|remark| remark.starts_with("builder 2 could not say in time")),
+        "{remarks:?}"
+    );
+}
+
+#[test]
+fn a_refused_start_leaves_everything_as_it_was() {
+    let mut stage = ready(held(), [0, 0]);
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    assert_eq!(stage.core.begin(&Annotation::default(), stage.now), Ok(()), "the answer follows");
+    stage.poll_once();
+    answer(&mut stage, source(3), "");
+    answer(&mut stage, builder(2), "run 7 has files already");
+    let refused = stage.begun.take().unwrap().unwrap_err();
+    assert_eq!(refused.to_string(), "builder 2: run 7 has files already");
+    assert_eq!(state(&stage), (7, RunState::Configured));
+    answer(&mut stage, builder(1), "");
+    assert_eq!(stage.begun, None, "a late answer changes nothing");
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll();
+    assert_eq!((state(&stage), stage.begun), ((7, RunState::Running), Some(Ok(()))));
+}
+
+#[test]
+fn a_run_that_waits_for_nobody_fails_with_the_reason() {
+    let mut stage = ready(plan(TriggerKind::External), [0, 0]);
+    answer(&mut stage, builder(2), "run 7 has files already");
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, report.events.triggered), (1, 0));
+    assert_eq!(report.failure.as_deref(), Some("builder 2: run 7 has files already"));
+}
+
+#[test]
+fn peers_that_do_not_answer_or_leave_are_named() {
+    let mut stage = ready(held(), [0, 0]);
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll_once();
+    answer(&mut stage, builder(1), "");
+    stage.now += BEGIN_TIMEOUT;
+    stage.core.handle_timeout(stage.now);
+    stage.poll_once();
+    let error = stage.begun.take().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "not prepared for the run in time: sources 3, 5, builder 2");
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll_once();
+    let leaving = Leaving { reason: "its disk\nis gone".to_owned() };
+    stage.core.handle_message(builder(2), control(Message::Leaving(leaving)), stage.now);
+    stage.poll_once();
+    assert_eq!(stage.dropped, [builder(2)]);
+    assert_eq!(stage.begun.take().unwrap().unwrap_err().to_string(), "builder 2: its diskis gone");
+    let error = stage.core.begin(&Annotation::default(), stage.now).unwrap_err();
+    assert_eq!(error.to_string(), "not registered: builder 2 (its diskis gone)");
+}
+
+#[test]
+fn a_peer_that_is_lost_while_the_run_begins_may_come_back() {
+    let mut stage = ready(held(), [0, 0]);
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll_once();
+    stage.core.handle_disconnect(builder(1), "reset", stage.now);
+    [source(3), source(5), builder(2)].into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    assert_eq!((state(&stage), stage.begins.len()), ((7, RunState::Configured), 1));
+    stage.core.register(&Hello { incarnation: 1, ..hello(builder(1)) }, stage.now).unwrap();
+    stage.poll_once();
+    assert_eq!(stage.begins[1].0, Recipients::Builder(BuilderId::new(1)));
+    answer(&mut stage, builder(1), "");
+    assert_eq!(state(&stage), (7, RunState::Running));
+}
+
+#[test]
+fn a_builder_that_cannot_join_the_run_is_turned_away() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.core.add_builder(BuilderId::new(3), stage.now).unwrap();
+    stage.core.register(&hello(builder(3)), stage.now).unwrap();
+    stage.poll_once();
+    assert_eq!(stage.begins.last().unwrap().1.run, 7);
+    for peer in [source(3), source(5)] {
+        stage.core.handle_message(peer, control(Message::Ready(Ready {})), stage.now);
+    }
+    stage.core.trigger(6, stage.now);
+    stage.poll_once();
+    assert_eq!(stage.assigned(3), [], "no event before it has prepared");
+    answer(&mut stage, builder(3), "run 7 has files of another run");
+    let to = Recipients::Builder(BuilderId::new(3));
+    let is_end = |(to_whom, message): &(Recipients, Message)| match message {
+        Message::RunEnd(end) => *to_whom == to && end.verdict.contains("files of another run"),
+        _ => false,
+    };
+    assert!(stage.sent.iter().any(is_end), "{:?}", stage.sent);
+}
+
+#[test]
+fn a_peer_that_cannot_take_part_says_so_when_it_registers() {
+    let mut stage = Stage::new(held());
+    let unable = Hello { unable: "its port is taken".to_owned(), ..hello(builder(1)) };
+    let refusal = stage.core.register(&unable, stage.now).unwrap_err();
+    assert_eq!(refusal.reason, Reason::Configuration);
+    let survey = stage.core.survey(stage.now);
+    assert_eq!(survey.builders[0].parting, "its port is taken");
+    stage.register(builder(1));
+    assert_eq!(stage.core.survey(stage.now).builders[0].parting, "");
+}
+
+#[test]
+fn the_number_and_the_beginning_survive_the_supervisor() {
+    let mut stage = ready(RunPlan { journal: true, ..held() }, [0, 12]);
+    let wall = WallClock { utc: Utc::from_nanos(77), state: ClockState::Unknown };
+    stage.core.handle_wall_clock(wall, stage.now);
+    let annotation = Annotation { kind: "cosmics".to_owned(), comment: String::new() };
+    stage.core.begin(&annotation, stage.now).unwrap();
+    stage.poll_once();
+    let killed = stage.core.begun();
+    assert_eq!((killed.run, killed.begun_utc_ns, killed.kind.as_str()), (12, 77, "cosmics"));
+    let next = recovered(&held(), &stage.journal, stage.now + Duration::from_secs(1)).unwrap();
+    assert_eq!((next.begun(), next.progress().state), (killed.clone(), RunState::Configured));
+    stage.poll();
+    EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    let next = recovered(&held(), &stage.journal, stage.now).unwrap();
+    assert_eq!((next.begun(), next.progress().state), (killed, RunState::Recovering));
+    let again = recovered(&held(), &stage.core.snapshot(stage.now), stage.now).unwrap();
+    assert_eq!(again.begun(), next.begun());
+}

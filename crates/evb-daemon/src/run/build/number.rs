@@ -1,0 +1,102 @@
+//! The number of the next run, as far as the supervisor's process knows it before builders have
+//! registered, and the directory in which the supervisor keeps earlier runs.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use evb::supervisor::{StateDir, unfinished_run};
+use evb_config::{Config, SinkEntry};
+use evb_core::id::{Peer, RunNumber};
+
+use crate::run::RunError;
+
+/// Run number if none is configured or known.
+const FIRST_RUN: RunNumber = RunNumber::new(1);
+
+/// Name of the state directory, if the configuration names none.
+const STATE: &str = "evb-state";
+
+/// A run number, and whether the run must have it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbered {
+    pub(super) run: RunNumber,
+    pub(super) is_fixed: bool,
+}
+
+/// Returns the number that the next run has at least. A configured number is that of the run;
+/// under run control it is only the least one. `last` is the number of the last run of this
+/// process.
+pub(super) fn next_number(
+    config: &Config,
+    state: Option<&StateDir>,
+    last: Option<RunNumber>,
+) -> Result<Numbered, RunError> {
+    if let Some(path) = &config.supervisor.journal
+        && let Some(run) = unfinished_run(path).map_err(|error| RunError::Operator(error.to_string()))?
+    {
+        return Ok(Numbered { run, is_fixed: true });
+    }
+    let unreadable = |state: &StateDir, error| {
+        let path = state.path().display();
+        RunError::Operator(format!(
+            "cannot read the state directory {path}: {error}; make it readable for this user, or name another one with `supervisor.state`"
+        ))
+    };
+    if let (Some(run), None) = (config.run.number, &config.control) {
+        if let Some(state) = state {
+            let ids = state.ids_of(run).map_err(|error| unreadable(state, error))?;
+            if let Some(id) = ids.first() {
+                return Err(taken(run, &id.to_string(), state.path()));
+            }
+        }
+        return Ok(Numbered { run, is_fixed: true });
+    }
+    let kept = match state {
+        Some(state) => state.highest().map_err(|error| unreadable(state, error))?,
+        None => None,
+    };
+    let after = match kept.max(last) {
+        Some(highest) => next(highest, state)?,
+        None => FIRST_RUN,
+    };
+    Ok(Numbered { run: config.run.number.unwrap_or(FIRST_RUN).max(after), is_fixed: false })
+}
+
+fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunError> {
+    highest.number().checked_add(1).map(RunNumber::new).ok_or_else(|| {
+        let place = state.map_or(String::new(), |state| format!(", which {} knows", state.path().display()));
+        RunError::Operator(format!(
+            "there is no run number after {highest}{place}: move the files of that run elsewhere, or set `run.number` to a free number"
+        ))
+    })
+}
+
+fn taken(run: RunNumber, id: &str, state: &Path) -> RunError {
+    RunError::Operator(format!(
+        "run {run} was taken before ({id}, says {}): choose another `run.number`, or leave it out to have the next free one",
+        state.display()
+    ))
+}
+
+/// Returns the state directory: the configured one, or the one of the service, or one beside the
+/// journal or the first event files of this host.
+pub(super) fn state_dir(config: &Config, hosted: &[Peer]) -> Option<StateDir> {
+    let given = config.supervisor.state.clone();
+    let of_service = || {
+        let listed = env::var_os("STATE_DIRECTORY").filter(|listed| !listed.is_empty())?;
+        env::split_paths(&listed).next()
+    };
+    let beside = |path: &Path| path.parent().unwrap_or(Path::new("")).join(STATE);
+    let by_journal = || config.supervisor.journal.as_deref().map(beside);
+    let by_files = || {
+        let mut builders = config.builders.iter().filter(|entry| hosted.contains(&Peer::Builder(entry.id)));
+        builders.find_map(|entry| match &entry.sink {
+            SinkEntry::File { path, .. } => Some(beside(path)),
+            SinkEntry::Null => None,
+        })
+    };
+    let dir: Option<PathBuf> = given.or_else(of_service).or_else(by_journal).or_else(by_files);
+    dir.map(StateDir::new)
+}

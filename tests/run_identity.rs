@@ -1,0 +1,180 @@
+//! Many starts of runs by two supervisors' hosts on four builders' disks, with clocks that are wrong,
+//! directories that are deleted or copied, and numbers that are given or not: no two runs have one
+//! id, no number is given twice while a builder that takes part knows it, and no event is lost.
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use evb::{
+    file::{EventFile, WriterOptions, files_at, parse_file_name},
+    id::{Epoch, RunId},
+    input::{FragmentSize, Generator},
+    ledger::RunReport,
+    prelude::*,
+    supervisor::StateDir,
+};
+use evb_core::rng::Rng;
+
+const SEQUENCES: u64 = 300;
+const STARTS: u64 = 3;
+const DISKS: u64 = 4;
+const EVENTS: u64 = 2;
+const HOUR: u64 = 3_600_000_000;
+
+/// Hosts and disks, and what is known of the runs.
+struct World {
+    dir: tempfile::TempDir,
+    rng: Rng,
+    ids: BTreeSet<RunId>,
+    refused: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir, rng: Rng::new(seed), ids: BTreeSet::new(), refused: 0 }
+    }
+
+    fn disk(&self, disk: usize) -> PathBuf {
+        self.dir.path().join(format!("disk{disk}"))
+    }
+
+    fn chance(&mut self, one_in: u64) -> bool {
+        self.rng.below(one_in) == 0
+    }
+
+    /// Deletes or copies a directory, or deletes the state of a host.
+    fn disturb(&mut self) {
+        let (one, other) = (self.rng.below(DISKS) as usize, self.rng.below(DISKS) as usize);
+        if self.chance(6) {
+            let _ = fs::remove_dir_all(self.disk(one));
+        }
+        if self.chance(4) && one != other {
+            for file in files_in(&self.disk(one)) {
+                let copy = self.disk(other).join(file.file_name().unwrap());
+                fs::create_dir_all(self.disk(other)).unwrap();
+                if !copy.exists() {
+                    fs::copy(&file, copy).unwrap();
+                }
+            }
+        }
+        if self.chance(5) {
+            let host = self.rng.below(2);
+            let _ = fs::remove_dir_all(self.dir.path().join(format!("state{host}")));
+        }
+    }
+
+    /// Starts a run on one or two disks, and checks its number and id.
+    async fn start(&mut self) {
+        let host = self.rng.below(2);
+        let clock = evb_net::clock::wall_clock_micros() - HOUR + self.rng.below(3) * HOUR;
+        let first = self.rng.below(DISKS) as usize;
+        let disks = if self.chance(2) { vec![first] } else { vec![first, (first + 1) % DISKS as usize] };
+        let state = StateDir::new(self.dir.path().join(format!("state{host}")));
+        let kept = state.highest().unwrap();
+        let given = if self.chance(3) { Some(1 + self.rng.below(6) as u32) } else { None };
+        let least = kept.map_or(1, |run| run.number() + 1);
+        // A builder has another id after a change of hosts.
+        let shift = self.rng.below(2) as u16;
+        let ids: Vec<u16> = (1..).map(|id| id + shift).take(disks.len()).collect();
+        let known: BTreeSet<u32> = disks.iter().flat_map(|disk| numbers(&self.disk(*disk))).collect();
+        let plan = RunPlan {
+            fixed_number: given.is_some(),
+            events: Some(EVENTS),
+            ..RunPlan::new(
+                RunNumber::new(given.unwrap_or(least)),
+                Epoch::new(clock),
+                vec![SourceId::new(1)],
+                ids.iter().copied().map(BuilderId::new).collect(),
+            )
+        };
+        let builders = ids.into_iter().zip(disks.iter().map(|disk| self.disk(*disk)));
+        let before: Vec<_> = (0..DISKS as usize).map(|disk| events_in(&self.disk(disk))).collect();
+        let report = run(plan, state, builders.collect()).await;
+        assert!(self.ids.insert(report.run_id), "two runs have the id {}", report.run_id);
+        match given {
+            Some(number) if known.contains(&number) => {
+                let failure = report.failure.expect("a number that is known is refused");
+                assert!(
+                    failure.starts_with("builder ") && failure.contains("was written here before"),
+                    "{failure}"
+                );
+                self.refused += 1;
+                return;
+            }
+            Some(number) => assert_eq!(report.run, number, "{report:?}"),
+            None => {
+                assert!(!known.contains(&report.run), "run {} is known: {known:?}", report.run);
+                assert!(kept.is_none_or(|kept| report.run > kept.number()), "{kept:?}");
+            }
+        }
+        assert_eq!((report.exit_code, report.events.written), (0, EVENTS), "{report:?}");
+        let mut found = 0;
+        for (disk, before) in before.into_iter().enumerate() {
+            let mut now = events_in(&self.disk(disk));
+            found += now.remove(&(report.run, report.epoch)).unwrap_or(0);
+            assert_eq!(now, before, "the events of earlier runs on disk {disk}");
+        }
+        assert_eq!(found, EVENTS, "the events of run {}", report.run);
+    }
+}
+
+fn files_in(dir: &Path) -> Vec<PathBuf> {
+    if dir.exists() { files_at(dir).unwrap() } else { Vec::new() }
+}
+
+fn numbers(dir: &Path) -> Vec<u32> {
+    let name = |file: PathBuf| parse_file_name(file.file_name()?.to_str()?);
+    files_in(dir).into_iter().filter_map(name).map(|(run, ..)| run.number()).collect()
+}
+
+/// Returns the number of events of each run in a directory, by number and epoch.
+fn events_in(dir: &Path) -> BTreeMap<(u32, u64), u64> {
+    let mut found = BTreeMap::new();
+    for file in files_in(dir) {
+        let file = EventFile::open(file).unwrap();
+        let key = (file.header().run.number(), file.header().epoch.number());
+        *found.entry(key).or_default() += file.events().map(Result::unwrap).count() as u64;
+    }
+    found
+}
+
+/// Leads a run of one source to its end.
+async fn run(plan: RunPlan, state: StateDir, builders: Vec<(u16, PathBuf)>) -> RunReport {
+    let config = SupervisorConfig { state: Some(state), ..SupervisorConfig::new("127.0.0.1:0", plan) };
+    let supervisor = Supervisor::bind(config).await.unwrap();
+    let address = supervisor.address().to_string();
+    let ended = tokio::spawn(supervisor.run());
+    let mut roles = Vec::new();
+    for (id, dir) in builders {
+        let config = BuilderConfig::new(BuilderId::new(id), &address);
+        roles.push(Builder::connect(config, FileSink::new(dir, WriterOptions::default())).await.unwrap());
+    }
+    let config = SourceConfig::new(SourceId::new(1), &address);
+    let readout = Generator::new(config.id, FragmentSize::Fixed(Bytes::new(100)), config.max_fragment, 1);
+    let source = Source::on_demand(config, readout).await.unwrap();
+    let report = ended.await.unwrap().unwrap();
+    for builder in roles {
+        let _ = builder.finished().await;
+    }
+    let _ = source.finished().await;
+    report
+}
+
+#[tokio::test]
+async fn no_two_runs_are_taken_for_one() {
+    let mut refused = 0;
+    for seed in 0..SEQUENCES {
+        let mut world = World::new(seed);
+        for _ in 0..STARTS {
+            world.start().await;
+            world.disturb();
+        }
+        refused += world.refused;
+    }
+    assert!(refused > 10, "only {refused} starts were refused");
+}
