@@ -10,11 +10,11 @@ use evb_core::{
     set::MAX_SOURCES,
     wire::{
         control::{
-            Assignments, Begin, BuilderAddress, BuilderReport, Completions, Control, DatagramReport, DatagramTimes,
-            Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS,
-            MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING, MAX_PATHS,
-            Message, Name, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport,
-            TrainReport,
+            Assignments, Begin, BuilderAddress, BuilderReport, Completions, Control, DatagramReport,
+            DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH,
+            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING,
+            MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster,
+            SourceReport, TrainReport,
         },
         encoding::Encoding as _,
     },
