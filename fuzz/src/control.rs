@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
-    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    id::{BuilderId, EventId, Peer, SourceId},
     wire::control::{
         Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
         Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport,
@@ -206,5 +206,5 @@ pub fn welcome() -> Welcome {
 
 /// Returns the reply of a peer that refuses a hello.
 pub fn refusal() -> HelloReply {
-    refused(Refusal::because(Reason::Epoch, "restart it"))
+    refused(Refusal::because(Reason::Incarnation, "restart it"))
 }

@@ -331,7 +331,9 @@ impl<S: System> Leader<S> {
                 self.try_start(false).await;
             }
             // The leader goes on with a recovered run, which needs no second start.
-            (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured) => {
+            (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured)
+                if self.beginning.is_none() =>
+            {
                 self.enter(self.state.occur(Occurrence::Recovered));
                 self.recovers = true;
                 self.speed = Speedometer::from(clock::now(), progress.events);

@@ -19,6 +19,9 @@ use tokio::sync::oneshot;
 
 use crate::run_control::LastRun;
 
+/// Number of runs that may wait to be written.
+const WAITING: usize = 4;
+
 /// Ending of the names of state files.
 const ENDING: &str = ".json";
 
@@ -122,14 +125,14 @@ fn parse(name: &str) -> Option<(RunNumber, ShortRunId)> {
 /// not delay the run.
 #[derive(Debug)]
 pub(super) struct StateKeeper {
-    runs: mpsc::Sender<LastRun>,
+    runs: mpsc::SyncSender<LastRun>,
     ended: oneshot::Receiver<()>,
 }
 
 impl StateKeeper {
     /// Starts the thread.
     pub(super) fn new(state: StateDir) -> io::Result<Self> {
-        let (runs, to_keep) = mpsc::channel::<LastRun>();
+        let (runs, to_keep) = mpsc::sync_channel::<LastRun>(WAITING);
         let (ends, ended) = oneshot::channel();
         std::thread::Builder::new().name("state".to_owned()).spawn(move || {
             for run in to_keep {
@@ -155,13 +158,22 @@ impl StateKeeper {
             wall_clock: begin.began().state,
             ..LastRun::default()
         };
-        // An error means that the thread has panicked, which the log tells.
-        let _ = self.runs.send(run);
+        self.send(run);
     }
 
     /// Notes that a run has ended.
     pub(super) fn note_end(&self, report: &RunReport) {
-        let _ = self.runs.send(LastRun::from(report));
+        self.send(LastRun::from(report));
+    }
+
+    fn send(&self, run: LastRun) {
+        let number = run.run;
+        if self.runs.try_send(run).is_err() {
+            tracing::warn!(
+                run = number,
+                "the disk of the state directory does not respond: the run is not kept there"
+            );
+        }
     }
 
     /// Waits until everything is written.

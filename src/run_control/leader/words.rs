@@ -58,9 +58,10 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
     }
 }
 
-/// Returns true if a start may succeed when missing peers have registered and connected.
+/// Returns true if a start may succeed when missing peers have registered and connected, or when a
+/// recovered run goes on.
 pub(super) fn may_pass(reason: &NotReady) -> bool {
-    matches!(reason, NotReady::Missing(_) | NotReady::Unconnected(_))
+    matches!(reason, NotReady::Missing(_) | NotReady::Unconnected(_) | NotReady::Begun)
 }
 
 /// Refuses an annotation that exceeds the limits of its length.

@@ -178,7 +178,7 @@ fn table(report: &RunReport) -> String {
     for remark in &report.remarks {
         row("remark", remark.clone());
     }
-    format!("run {} (epoch {}): {}\n{text}", report.run, report.epoch, report.verdict)
+    format!("run {} (id {}): {}\n{text}", report.run, report.run_id.short(), report.verdict)
 }
 
 /// Describes the stages of the time from a grant to its data, as far as they were measured.

@@ -1,7 +1,7 @@
 use bytes::BytesMut;
 use evb_core::{
     fragment::Fragment,
-    id::{EventId, Peer, SourceId},
+    id::{EventId, Peer, RunId, SourceId},
     index::LaneIndex,
     wire::{
         control::{
@@ -18,7 +18,9 @@ use crate::{
     policy::Shaping,
     role::{
         BuilderRoleConfig,
-        tests::{BUILDER, OTHER, SOURCE, at, closed, roster, run_end, said, start, unreachable, welcome},
+        tests::{
+            BUILDER, OTHER, RUN, SOURCE, at, closed, roster, run_end, said, start, unreachable, welcome,
+        },
     },
 };
 
@@ -69,6 +71,8 @@ fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> S
                 Some(Message::Heartbeat(_)) => continue,
                 Some(Message::Completions(completions)) => format!("{} done", completions.count()),
                 Some(Message::Stop(_)) => "stop".to_owned(),
+                Some(Message::Begun(begun)) => format!("begun {}{}", begun.refusal, begun.highest_run),
+                Some(Message::Leaving(leaving)) => format!("leaving: {}", leaving.reason),
                 other => panic!("{other:?}"),
             },
             BuilderOutput::Report(_) => "report".to_owned(),
@@ -81,6 +85,7 @@ fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> S
                 role.records().write_records(lane, &mut BytesMut::new());
                 format!("lane {lane}")
             }
+            BuilderOutput::Begin(begin) => format!("begin {}", begin.run),
             BuilderOutput::ExpectEnd => "expect end".to_owned(),
             BuilderOutput::Ended(_) => "ended".to_owned(),
         });
@@ -176,7 +181,7 @@ fn a_new_connection_takes_the_place_of_the_old_one() {
     );
     assert_eq!(
         reason(&mut role, &hello(SOURCE, 2, 2), at(7)),
-        Reason::Epoch,
+        Reason::Incarnation,
         "the greeting is for another incarnation of this builder"
     );
     role.handle_lane_up(LaneIndex::new(0));
@@ -241,7 +246,7 @@ fn another_life_begins_empty_behind_a_sink_that_is_done_with_the_one_before() {
     assert_eq!(told(&mut role, at(30)), "close 0, close 1");
     assert_eq!((role.core().slots_used(), role.stale_at_sink()), (0, 1));
     role.handle_supervisor(said(Message::Roster(roster(1, &UP, &[(2, 2)]))), at(31));
-    assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(31)), Reason::Epoch);
+    assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(31)), Reason::Incarnation);
     for (lane, source) in [SOURCE, OTHER].into_iter().enumerate() {
         admit(&mut role, &hello(source, 1, 2), at(32));
         role.handle_lane_up(LaneIndex::new(lane));
@@ -354,4 +359,23 @@ fn memory_and_rosters_are_checked_before_anything_is_built() {
     assert!(matches!(BuilderPlan::new(config(), &start), Err(RoleFault::Roster(_))));
     start.roster.sources = vec![8, 3];
     assert!(matches!(BuilderPlan::new(config(), &start), Err(RoleFault::Roster(_))));
+}
+
+#[test]
+fn a_builder_prepares_its_sink_before_the_run_and_takes_the_number() {
+    let mut role = open();
+    for run in [7, 9] {
+        let begin = Begin { run, run_id: RUN, ..Begin::default() };
+        role.handle_supervisor(said(Message::Begin(begin)), at(2));
+        assert_eq!(told(&mut role, at(2)), format!("begin {run}"), "no answer before the sink's");
+        assert_eq!(role.core().config().run.number(), run);
+    }
+    role.handle_begun(Ok(()), None);
+    assert_eq!(told(&mut role, at(3)), "begun 0");
+    role.handle_begun(Err("taken, ".to_owned()), Some(RunNumber::new(9)));
+    assert_eq!(told(&mut role, at(4)), "begun taken, 10");
+    let other = Begin { run: 7, run_id: RunId::new(5), ..Begin::default() };
+    role.handle_supervisor(said(Message::Begin(other)), at(5));
+    let said = told(&mut role, at(5));
+    assert!(said.starts_with("leaving: ") && said.ends_with("another run, ended"), "{said}");
 }

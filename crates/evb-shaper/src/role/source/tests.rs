@@ -2,15 +2,15 @@ use evb_core::{
     fragment::Timestamp,
     index::LaneIndex,
     wire::control::{
-        Decisions, Finish, LaneState, Message, PathReport, RoleReport, Roster, SourceReport, TrainReport,
-        Verdict,
+        Begin, Decisions, Finish, LaneState, Message, PathReport, RoleReport, Roster, SourceReport,
+        TrainReport, Verdict,
     },
 };
 
 use super::*;
 use crate::{
     cost::{CELL, PacketCost},
-    role::tests::{BUILDER, SOURCE, at, closed, roster, run_end, said, start, unreachable, welcome},
+    role::tests::{BUILDER, RUN, SOURCE, at, closed, roster, run_end, said, start, unreachable, welcome},
 };
 
 const NINE: BuilderId = BuilderId::new(9);
@@ -53,6 +53,8 @@ fn told(role: &mut SourceRole, now: Instant) -> String {
             Some(Message::Heartbeat(_)) => None,
             Some(Message::Ready(_)) => Some("ready".to_owned()),
             Some(Message::Stop(_)) => Some("stop".to_owned()),
+            Some(Message::Begun(_)) => Some("begun".to_owned()),
+            Some(Message::Leaving(_)) => Some("leaving".to_owned()),
             other => panic!("{other:?}"),
         },
         SourceOutput::Report(_) => Some("report".to_owned()),
@@ -294,4 +296,14 @@ fn readout_is_asked_for_what_is_assigned() {
     assert!(!stream.is_empty());
     role.records().handle_grant(LaneIndex::new(0), 66).unwrap();
     assert_eq!(role.poll_departure(at(4)).map(|departure| departure.range), Some(0..66));
+}
+
+#[test]
+fn a_source_is_prepared_for_a_run_at_once() {
+    let mut role = ready();
+    let begin = Begin { run: 9, run_id: RUN, ..Begin::default() };
+    role.handle_supervisor(said(Message::Begin(begin)), at(2));
+    assert_eq!(told(&mut role, at(2)), "begun");
+    role.handle_supervisor(said(Message::Begin(Begin::default())), at(3));
+    assert_eq!(told(&mut role, at(3)), "leaving, ended", "another run");
 }
