@@ -11,7 +11,11 @@ use std::{
 
 use evb::input::Replay;
 use evb_core::{event::Event, fragment::Checksum, id::SourceId};
-use evb_file::{Batch, Batches, EventFile, IndexState, ReadAhead, VerifyOptions, dump, verify};
+use evb_file::{
+    Batch, Batches, EventFile, IndexState, ReadAhead, Selection, VerifyOptions, dump,
+    format::{FormatVersion, INDEX_MAGIC, INDEX_MAGIC_1},
+    verify,
+};
 
 use files::mend;
 
@@ -41,7 +45,7 @@ fn read(bytes: &[u8]) {
     if let Ok(file) = EventFile::open(&*PLACE).map(Arc::new) {
         walk(&file, bytes.len());
         in_batches(&file, bytes);
-        let replayed = Replay::recorded(&PLACE, SourceId::new(1));
+        let replayed = Replay::recorded(&PLACE, SourceId::new(1), &Selection::default());
         assert!(replayed.is_ok_and(|replay| replay.len() > 0) || file.path() == &*PLACE);
     }
     let report = verify(std::slice::from_ref(&PLACE), &VerifyOptions::default());
@@ -77,7 +81,7 @@ fn walk(file: &EventFile, length: usize) {
         let _ = file.event(entry.event);
         let _ = file.event_in_epoch(entry.event, entry.epoch);
     }
-    dump::list(file, dump::ListOptions { fragments: true }, &mut std::io::sink()).expect("a file in memory");
+    dump::list(file, dump::ListOptions { fragments: true, epochs: None }, &mut std::io::sink()).expect("a file in memory");
 }
 
 /// Reads the file in batches, from memory, by reading and on two threads, and compares with the
@@ -116,14 +120,25 @@ fn look_at(event: &Event) {
     dump::hex(event, &mut std::io::sink()).expect("a sink takes all");
 }
 
-/// Returns the seed corpus: a closed event file, a file without an index, a file truncated within a
-/// record, and a file without events.
+/// Returns the seed corpus, of both versions: a closed event file, a file without an index, a file
+/// truncated within a record, a file without events, and a closed one whose header is damaged.
 ///
 /// # Panics
 /// Panics if the file system has no room for a small file.
 pub fn seeds() -> Vec<Vec<u8>> {
     let folder = PLACE.with_extension("seeds");
-    let closed = files::closed(&folder, 3);
-    let index = closed.len() - (16 + 3 * 24 + 24);
-    vec![closed[..index].to_vec(), closed[..index - 7].to_vec(), files::closed(&folder, 0), closed]
+    let of = |format| {
+        let closed = files::closed(&folder, 3, format);
+        let index = closed.windows(8).rposition(|bytes| is_index(bytes)).expect("a closed file");
+        let mut damaged = closed.clone();
+        damaged[17] ^= 1;
+        let torn = closed[..index - 7].to_vec();
+        [closed[..index].to_vec(), torn, files::closed(&folder, 0, format), damaged, closed]
+    };
+    [FormatVersion::One, FormatVersion::Two].into_iter().flat_map(of).collect()
+}
+
+/// Returns true for the beginning of an index: the magic number and the length of an entry.
+fn is_index(bytes: &[u8]) -> bool {
+    [INDEX_MAGIC_1, INDEX_MAGIC].iter().any(|magic| bytes.starts_with(magic)) && bytes[4..] == [24, 0, 0, 0]
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "serde")]
 mod json;
+mod findings;
 mod report;
 mod tally;
 mod display;
@@ -27,10 +28,10 @@ use crate::{
     runs::{FoundRun, Runs, RunsError, Selection},
 };
 pub(crate) use display::named;
-pub use report::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, SharedNumber,
-    Superseded, TornTail, Unreadable, VerifyReport, WithoutSource,
+pub use findings::{
+    Damage, Duplicate, Foreign, Gap, IncompleteEvent, NotClosed, Superseded, TornTail, Unreadable,
 };
+pub use report::{FileReport, Listed, RunReport, SharedNumber, VerifyReport, WithoutSource};
 use tally::Tally;
 
 /// Facts about a run that are known from elsewhere and that its files must agree with.

@@ -7,25 +7,28 @@ use std::{fs, path::Path};
 use evb_core::{
     event::{Cause, Event, MissingSource},
     fragment::{Checksum, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     rng::Rng,
-    time::Instant,
+    time::{Instant, Utc},
     units::Bytes,
 };
 use evb_file::{
     EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, existing_files,
-    format::{FILE_MAGIC, INDEX_MAGIC, RECORD_MAGIC, TRAILER_MAGIC},
+    format::{
+        FILE_MAGIC, FormatVersion, INDEX_MAGIC, INDEX_MAGIC_1, RECORD_MAGIC, RECORD_MAGIC_1, TRAILER_MAGIC,
+    },
 };
 
 /// The run of all files.
 pub const RUN: RunNumber = RunNumber::new(1);
+const RUN_ID: RunId = RunId::new(0x5eed_cafe_0123_4567_89ab_cdef_0000_0001);
 
 /// Returns a closed file with this number of events, each from two sources; in event 2, source 3 is
-/// missing. The file is written in `folder`, which is removed.
+/// missing, and in event 3, source 4 is absent. The file is written in `folder`, which is removed.
 ///
 /// # Panics
 /// Panics if the file system has no room for a small file.
-pub fn closed(folder: &Path, events: u64) -> Vec<u8> {
+pub fn closed(folder: &Path, events: u64, format: FormatVersion) -> Vec<u8> {
     let events: Vec<Event> = (1..=events)
         .map(|id| {
             let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(3), BuilderId::new(1));
@@ -33,45 +36,67 @@ pub fn closed(folder: &Path, events: u64) -> Vec<u8> {
                 let payload = vec![id as u8; 5 * usize::from(source)];
                 event.add(SourceId::new(source), Timestamp::new(id), payload.into());
             }
-            event.missing =
-                if id == 2 { vec![MissingSource::new(SourceId::new(3), Cause::Unknown)] } else { Vec::new() };
+            (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(id));
+            match id {
+                2 => event.missing.push(MissingSource::new(SourceId::new(3), Cause::Down)),
+                3 => event.absent.push(MissingSource::new(SourceId::new(4), Cause::Excluded)),
+                _ => {}
+            }
             event
         })
         .collect();
-    written(folder, BuilderId::new(1), &events, true)
+    written(folder, BuilderId::new(1), &events, true, format)
 }
 
 /// Returns a file with up to nine random events of a builder: some incomplete, some with several
-/// copies, in random order. One of four files has no index.
+/// copies, in random order. One of four files has no index, and one of four is of version 1.
 ///
 /// # Panics
 /// Panics if the file system has no room for a small file.
 pub fn random(folder: &Path, builder: BuilderId, rng: &mut Rng) -> Vec<u8> {
     let count = rng.below(10);
     let events: Vec<Event> = (0..count).map(|_| event(builder, rng)).collect();
-    written(folder, builder, &events, rng.below(4) > 0)
+    let format = if rng.below(4) == 0 { FormatVersion::One } else { FormatVersion::Two };
+    written(folder, builder, &events, rng.below(4) > 0, format)
 }
 
 fn event(builder: BuilderId, rng: &mut Rng) -> Event {
     let mut event = Event::empty(EventId::new(1 + rng.below(12)), RUN, Epoch::new(1 + rng.below(3)), builder);
     event.triggered = Instant::from_nanos(rng.next_u64() >> 20);
+    (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(rng.next_u64() >> 4));
     for source in 1..=rng.below(5) as u16 {
         let size = if rng.below(50) == 0 { rng.below(300_000) } else { rng.below(120) };
         let payload: Vec<u8> = (0..size).map(|_| rng.next_u64() as u8).collect();
         event.add(SourceId::new(source), Timestamp::new(rng.next_u64()), payload.into());
     }
-    let missing = if rng.below(4) == 0 { rng.below(7) as u16 } else { 0 };
-    event.missing =
-        (0..missing).map(|place| MissingSource::new(SourceId::new(10 + place), Cause::Unknown)).collect();
+    for (list, first) in [(&mut event.missing, 10), (&mut event.absent, 20)] {
+        let count = if rng.below(4) == 0 { rng.below(7) as u16 } else { 0 };
+        let cause = |rng: &mut Rng| Cause::from_code(rng.below(20) as u8);
+        list.extend((0..count).map(|place| MissingSource::new(SourceId::new(first + place), cause(rng))));
+    }
     event
 }
 
-fn written(folder: &Path, builder: BuilderId, events: &[Event], close: bool) -> Vec<u8> {
+fn written(
+    folder: &Path,
+    builder: BuilderId,
+    events: &[Event],
+    close: bool,
+    format: FormatVersion,
+) -> Vec<u8> {
     let sources = (1..=3).map(SourceId::new).collect();
-    let identity =
-        FileIdentity { run: RUN, epoch: Epoch::new(3), builder, sources, ..FileIdentity::default() };
-    let options =
-        WriterOptions { rotate_at: Bytes::mib(64), fsync: FsyncPolicy::None, ..WriterOptions::default() };
+    let identity = FileIdentity {
+        run: RUN,
+        run_id: RUN_ID,
+        epoch: Epoch::new(3),
+        builder,
+        begun: Utc::from_nanos(1_763_000_000_000_000_000),
+        kind: "fuzz".to_owned(),
+        sources,
+        source_names: [(SourceId::new(2), "two".to_owned())].into(),
+        ..FileIdentity::default()
+    };
+    let options = WriterOptions { rotate_at: Bytes::mib(64), fsync: FsyncPolicy::None, format };
     fs::create_dir_all(folder).expect("room for a folder");
     let mut writer = EventFileWriter::create(folder, identity, options).expect("room for a file");
     for event in events {
@@ -135,7 +160,7 @@ fn splice(bytes: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
 
 /// Overwrites a number of the file header, of a record's head, of the index or of the trailer.
 fn hostile_number(bytes: &mut [u8], rng: &mut Rng) {
-    let magics = [RECORD_MAGIC, INDEX_MAGIC];
+    let magics = [RECORD_MAGIC, INDEX_MAGIC, RECORD_MAGIC_1, INDEX_MAGIC_1];
     let mut places: Vec<usize> = vec![0, bytes.len().saturating_sub(24)];
     places
         .extend((0..bytes.len()).step_by(8).filter(|at| magics.iter().any(|m| bytes[*at..].starts_with(m))));
@@ -158,42 +183,76 @@ fn hostile_number(bytes: &mut [u8], rng: &mut Rng) {
     field.copy_from_slice(&new.to_le_bytes()[..size]);
 }
 
-/// Corrects the checksums of the file header, the payloads, the record heads and the index, as far
-/// as they can be found (`docs/reference/file-format.md`). Returns `None` if the bytes are too
-/// short for a file header.
+/// Corrects the tags and checksums of the file header, the payloads, the record heads and the index,
+/// and the copy of the header, as far as they can be found (`docs/reference/file-format.md`). Returns
+/// `None` if the bytes are too short for a file header.
 pub fn mend(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
+    let layout = if number(bytes, 8, 2)? == 1 { LAYOUT_1 } else { LAYOUT_2 };
     let header = number(bytes, 12, 4)? as usize;
     let tag = Checksum::of(bytes.get(..header.checked_sub(8)?)?).number();
     bytes.get_mut(header - 8..header)?.copy_from_slice(&tag.to_le_bytes());
     let mut at = header;
-    while bytes.get(at..at + 4) == Some(&RECORD_MAGIC) {
-        let Some(next) = mend_record(bytes, at, tag) else { break };
+    while bytes.get(at..at + 4) == Some(&layout.record) {
+        let Some(next) = mend_record(bytes, at, tag, layout) else { break };
         at = next;
     }
     let trailer = bytes.len().checked_sub(24)?;
-    if bytes.get(at..at + 4) == Some(&INDEX_MAGIC) && bytes.ends_with(&TRAILER_MAGIC) && at < trailer {
+    if bytes.get(at..at + 4) == Some(&layout.index) && bytes.ends_with(&TRAILER_MAGIC) && at < trailer {
+        if layout.has_tags
+            && let Some(copy) = trailer.checked_sub(header).filter(|copy| *copy >= at + 16)
+        {
+            bytes.copy_within(..header, copy);
+        }
         bytes[trailer..trailer + 8].copy_from_slice(&(at as u64).to_le_bytes());
-        let sealed = Checksum::of(&bytes[at..trailer + 8]).number() ^ tag;
+        let sealed = Checksum::of(&bytes[at..trailer + 8]).number() ^ layout.seal(tag);
         bytes[trailer + 8..trailer + 16].copy_from_slice(&sealed.to_le_bytes());
     }
     Some(())
 }
 
-/// Corrects the checksums of the record at offset `at`, and returns the offset of its end.
-fn mend_record(bytes: &mut [u8], at: usize, tag: u64) -> Option<usize> {
+/// What differs between the versions of the format.
+#[derive(Clone, Copy)]
+struct Layout {
+    record: [u8; 4],
+    index: [u8; 4],
+    /// The offset of the number of fragments in a record, and that of the fragment table.
+    fragments: usize,
+    table: usize,
+    /// True if heads have the file tag in a field, false if it is in their checksums.
+    has_tags: bool,
+}
+
+const LAYOUT_1: Layout =
+    Layout { record: RECORD_MAGIC_1, index: INDEX_MAGIC_1, fragments: 48, table: 56, has_tags: false };
+const LAYOUT_2: Layout =
+    Layout { record: RECORD_MAGIC, index: INDEX_MAGIC, fragments: 68, table: 72, has_tags: true };
+
+impl Layout {
+    const fn seal(self, tag: u64) -> u64 {
+        if self.has_tags { 0 } else { tag }
+    }
+}
+
+/// Corrects the tag and the checksums of the record at offset `at`, and returns the offset of its
+/// end.
+fn mend_record(bytes: &mut [u8], at: usize, tag: u64, layout: Layout) -> Option<usize> {
     let head = number(bytes, at + 4, 4)? as usize;
     let end = at.checked_add(usize::try_from(number(bytes, at + 8, 8)?).ok()?)?;
-    let (seal, fragments) = (at + head.checked_sub(8)?, number(bytes, at + 48, 4)? as usize);
+    let (seal, fragments) = (at + head.checked_sub(8)?, number(bytes, at + layout.fragments, 4)? as usize);
     let mut payload = at + head;
-    for entry in (0..fragments).map(|index| at + 56 + 24 * index).take_while(|entry| *entry + 24 <= seal) {
+    let entries = (0..fragments).map(|index| at + layout.table + 24 * index);
+    for entry in entries.take_while(|entry| *entry + 24 <= seal) {
         let length = number(bytes, entry + 4, 4)? as usize;
         let Some(piece) = bytes.get(payload..payload + length) else { break };
         let checksum = Checksum::of(piece).number();
         bytes.get_mut(entry + 16..entry + 24)?.copy_from_slice(&checksum.to_le_bytes());
         payload += length;
     }
-    let sealed = Checksum::of(bytes.get(at..seal)?).number() ^ tag;
+    if layout.has_tags && seal >= at + 56 {
+        bytes.get_mut(at + 48..at + 56)?.copy_from_slice(&tag.to_le_bytes());
+    }
+    let sealed = Checksum::of(bytes.get(at..seal)?).number() ^ layout.seal(tag);
     bytes.get_mut(seal..seal + 8)?.copy_from_slice(&sealed.to_le_bytes());
     (end > at && end <= bytes.len()).then_some(end)
 }

@@ -1,11 +1,15 @@
 use std::path::Path;
 
-use evb_core::id::{BuilderId, Epoch, RunId};
+use evb_core::{
+    id::{BuilderId, Epoch, RunId},
+    rng::Rng,
+};
 
 use super::{RunChoice, Runs, RunsError, Selection};
 use crate::{
-    EventFileWriter, FileIdentity, WriterOptions, files_at,
-    samples::{event_of, identity, options, options_1},
+    EventFileWriter, FileIdentity, VerifyOptions, WriterOptions, files_at, merge,
+    samples::{event_of, identity, in_version_1, options, options_1},
+    verify,
 };
 
 /// Writes one file, whose header and records have these epochs.
@@ -118,4 +122,67 @@ fn a_choice_is_a_number_or_the_beginning_of_an_id() {
         let parsed = text.parse::<RunChoice>();
         assert_eq!(parsed.is_ok(), text == "12345678901", "{text}: {parsed:?}");
     }
+}
+
+/// Writes a run of version 1 as a system did whose supervisor was replaced and whose builders were
+/// killed: all headers have the epoch of the run, and records those of the assignments.
+fn old_run_with_takeovers(dir: &Path, run: u64, rng: &mut Rng) -> (u64, u64) {
+    let origin = 1_763_000_000_000_000 + run * 60_000_000;
+    let (mut epoch, mut event, mut superseded) = (origin, 0, 0);
+    let builders = 2 + rng.below(3) as u16;
+    let identity_of = |builder| FileIdentity {
+        run_id: RunId::UNKNOWN,
+        epoch: Epoch::new(origin),
+        ..identity(BuilderId::new(builder))
+    };
+    let create = |builder| EventFileWriter::create(dir, identity_of(builder), options_1(2000)).unwrap();
+    let mut writers: Vec<EventFileWriter> = (1..=builders).map(create).collect();
+    for _ in 0..2 + rng.below(4) {
+        for _ in 0..5 + rng.below(20) {
+            event += 1;
+            let builder = 1 + rng.below(u64::from(builders)) as u16;
+            let copy = event_of(event, 30, Epoch::new(epoch), BuilderId::new(builder));
+            writers[usize::from(builder) - 1].append(&in_version_1(&copy)).unwrap();
+        }
+        // A builder is killed and started again; another one builds its last event once more.
+        let killed = 1 + rng.below(u64::from(builders)) as u16;
+        epoch += 1;
+        let other = killed % builders + 1;
+        let again = event_of(event, 30, Epoch::new(epoch), BuilderId::new(other));
+        writers[usize::from(other) - 1].append(&in_version_1(&again)).unwrap();
+        superseded += 1;
+        writers[usize::from(killed) - 1].commit().unwrap();
+        writers[usize::from(killed) - 1] = create(killed);
+        // Another supervisor takes over, on a host whose clock may be an hour off.
+        if rng.below(2) == 0 {
+            epoch = (epoch + 1).max(origin + rng.below(3_600_000_000));
+        }
+    }
+    writers.into_iter().for_each(|writer| drop(writer.close().unwrap()));
+    (event, superseded)
+}
+
+#[test]
+fn old_runs_with_takeovers_need_no_flag() {
+    let mut rng = Rng::new(61);
+    for run in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let (events, superseded) = old_run_with_takeovers(dir.path(), run, &mut rng);
+        let inputs = [dir.path().to_owned()];
+        let report = verify(&inputs, &VerifyOptions::default()).unwrap();
+        assert!(report.is_clean(), "run {run}: {report}");
+        assert_eq!((report.runs.len(), report.runs[0].events), (1, events), "run {run}");
+        let merged =
+            merge(&inputs, &Selection::default(), dir.path().join("out"), options(u64::MAX)).unwrap();
+        assert_eq!((merged.written.events, merged.superseded), (events, superseded), "run {run}");
+    }
+    // The files of two of these runs in one place are of two runs, although they have one number.
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    old_run_with_takeovers(&one, 1, &mut rng);
+    old_run_with_takeovers(&two, 500, &mut rng);
+    let refused = merge(&[one.clone(), two.clone()], &Selection::default(), dir.path(), options(u64::MAX));
+    assert!(refused.unwrap_err().to_string().contains("--same-run"));
+    let report = verify(&[one, two], &VerifyOptions::default()).unwrap();
+    assert!(!report.is_clean() && report.shared_numbers[0].runs.len() == 2, "{report}");
 }
