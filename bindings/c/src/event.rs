@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use evb_rs::event::{Cause, Event, FragmentView, MissingSource};
+use evb_rs::event::{Event, FragmentView, MissingSource};
 
 use crate::{
     border,
@@ -340,28 +340,24 @@ fn code_of(found: Option<MissingSource>) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn evb_cause_text(cause: u32) -> *const c_char {
     let text = border::enter_or("evb_cause_text", c"", || {
-        u8::try_from(cause).map_or(LATER, |code| words(Cause::from_code(code)))
+        let known = CAUSES.iter().find(|(code, _)| *code as u32 == cause);
+        known.map_or(c"of a later version", |(_, words)| words)
     });
     text.as_ptr()
 }
 
-const LATER: &CStr = c"of a later version";
-
-const fn words(cause: Cause) -> &'static CStr {
-    match cause {
-        Cause::Unknown => c"unknown",
-        Cause::Down => c"down",
-        Cause::Silent => c"silent until the deadline",
-        Cause::NoReadout => c"no readout",
-        Cause::Refused => c"refused",
-        Cause::Damaged => c"damaged",
-        Cause::LostInNetwork => c"lost in the network",
-        Cause::GivenUp => c"given up at the end of the run",
-        Cause::Excluded => c"excluded",
-        Cause::Expendable => c"expendable",
-        Cause::Other(_) => LATER,
-    }
-}
+const CAUSES: [(evb_cause, &CStr); 10] = [
+    (evb_cause::EVB_CAUSE_UNKNOWN, c"unknown"),
+    (evb_cause::EVB_CAUSE_DOWN, c"down"),
+    (evb_cause::EVB_CAUSE_SILENT, c"silent until the deadline"),
+    (evb_cause::EVB_CAUSE_NO_READOUT, c"no readout"),
+    (evb_cause::EVB_CAUSE_REFUSED, c"refused"),
+    (evb_cause::EVB_CAUSE_DAMAGED, c"damaged"),
+    (evb_cause::EVB_CAUSE_LOST_IN_NETWORK, c"lost in the network"),
+    (evb_cause::EVB_CAUSE_GIVEN_UP, c"given up at the end of the run"),
+    (evb_cause::EVB_CAUSE_EXCLUDED, c"excluded"),
+    (evb_cause::EVB_CAUSE_EXPENDABLE, c"expendable"),
+];
 
 #[cfg(test)]
 mod tests;

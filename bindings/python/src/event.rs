@@ -18,8 +18,8 @@ pub(crate) struct Event(Arc<event::Event>);
 /// Source, timestamp, checksum and payload of a fragment.
 type Fragment = (u16, u64, u64, Memory);
 
-/// Id, run, epoch, builder, times of the trigger in ns (on the builder's clock, and UTC), and run id
-/// of an event.
+/// Id, run, epoch, builder, times of the trigger in ns (builder's clock and UTC), and run id of an
+/// event.
 type Head = (u64, u32, u64, u16, u64, u64, String);
 
 /// Ids of sources without a fragment, and the codes of the causes.

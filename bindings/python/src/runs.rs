@@ -19,7 +19,7 @@ type Run = (u32, String, u64, Vec<PathBuf>, String);
 pub(crate) fn find_runs(py: Python<'_>, paths: Vec<PathBuf>, same_run: bool) -> PyResult<Vec<Run>> {
     let selection = Selection { same_run, ..Selection::default() };
     let (found, unopened) = py.detach(|| file::find_runs(&paths, &selection)).map_err(error)?;
-    if let Some((_, cause)) = unopened.first() {
+    if let Some(cause) = unopened.first() {
         return Err(unreadable(cause));
     }
     Ok(found.into_iter().map(described).collect())

@@ -93,7 +93,7 @@ def test_arrow_has_causes(sample):
     rows = next(evb.open(sample).batches()).to_arrow().to_pylist()
     assert rows[0]["missing"] == [{"source": 2, "cause": 1}, {"source": 3, "cause": 99}]
     assert rows[1]["absent"] == [{"source": 3, "cause": 16}] and rows[1]["missing"] == []
-    assert rows[0]["utc"].microsecond == 1000
+    assert rows[0]["utc_ns"] == format2.BEGUN + 1_000_003
 
 
 def test_two_runs_with_one_number_are_not_mixed(two):

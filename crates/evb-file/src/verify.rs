@@ -150,7 +150,7 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
     if files.is_empty() { Err(VerifyError::NoFiles { paths: paths.to_vec() }) } else { Ok(files) }
 }
 
-/// Returns the runs of the files at the given paths, and the files that cannot be opened. Of the
+/// Returns the runs of the files at the given paths, and why other files cannot be opened. Of the
 /// selection, it needs everything but the choice of a run.
 ///
 /// # Errors
@@ -173,9 +173,9 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
 pub fn find_runs(
     paths: &[PathBuf],
     selection: &Selection,
-) -> Result<(Vec<FoundRun>, Vec<(PathBuf, ReadError)>), VerifyError> {
+) -> Result<(Vec<FoundRun>, Vec<ReadError>), VerifyError> {
     let Runs { found, unreadable } = Runs::of(distinct_files(paths)?, selection);
-    Ok((found, unreadable))
+    Ok((found, unreadable.into_iter().map(|(_, error)| error).collect()))
 }
 
 /// Returns the files of the run that the selection leaves, and those that cannot be read.

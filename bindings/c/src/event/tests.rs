@@ -1,5 +1,8 @@
-use evb_rs::id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId};
-use evb_rs::time::Utc;
+use evb_rs::{
+    event::Cause,
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::Utc,
+};
 
 use super::*;
 

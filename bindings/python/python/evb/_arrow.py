@@ -44,10 +44,10 @@ def record_batch(columns: Columns) -> Any:
             numbers(columns.event),
             numbers(columns.builder),
             numbers(columns.epoch),
-            wrap(columns.utc, pa.timestamp("ns", tz="UTC")),
+            numbers(columns.utc.view("<u8")),
             without(columns.first_missing, columns.missing, columns.missing_cause),
             without(columns.first_absent, columns.absent, columns.absent_cause),
             lists(columns.first_fragment, fragments),
         ],
-        names=["event", "builder", "epoch", "utc", "missing", "absent", "fragments"],
+        names=["event", "builder", "epoch", "utc_ns", "missing", "absent", "fragments"],
     )

@@ -147,7 +147,7 @@ class Batch:
     def to_arrow(self) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch`` with one row for each event.
 
-        The columns are ``event``, ``builder``, ``epoch``, ``utc``, ``missing`` and ``absent`` (lists
+        The columns are ``event``, ``builder``, ``epoch``, ``utc_ns``, ``missing`` and ``absent`` (lists
         of ``source`` and ``cause``) and ``fragments``: list of ``source``, ``timestamp`` and ``payload``. A payload is a list view
         of bytes, which refers to the memory of the batch. Raises ``ImportError`` without pyarrow.
         """

@@ -245,6 +245,19 @@ class Runs(Case):
         self.write_old(5, 950, [900, 100])
         self.assertEqual(self.sizes(), [5])
 
+    def test_clean_runs_that_share_a_number_are_not_clean(self):
+        for builder in (1, 2):
+            head = format2.header(builder=builder, run_id="%032x" % (builder << 96))
+            record = format2.record(head, 1, {1: b"data"}, absent={3: 16, 7: 17})
+            path = self.written(format2.file(head, [record]), "run000007_b%02d_0000.evb" % builder)
+            code, text = run(path)
+            self.assertEqual(code, 0)
+            said = "1 complete (of these, 1 without source 3 (excluded), 1 without source 7 (expendable))"
+            self.assertIn(said, text)
+        code, text = run(self.folder)
+        self.assertEqual((code, text.count(": clean")), (1, 2))
+        self.assertIn("several runs have the number 7", text)
+
     def test_a_recovered_header_belongs_to_the_run_of_its_records(self):
         self.written(format2.sample())
         data = format2.sample(builder=2, close=False)
