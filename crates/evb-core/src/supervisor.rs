@@ -51,6 +51,8 @@ mod role;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod missing_tests;
+#[cfg(test)]
 mod stall_tests;
 #[cfg(test)]
 mod tests;

@@ -50,8 +50,8 @@ impl Books {
         self.verified.pointer(&format!("/runs/0/{key}")).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Checks that no event is lost, duplicated or damaged, that the run summary and the event files
-    /// have the same numbers of events, and that every event names the sources without a fragment.
+    /// Checks that no event is lost, duplicated or damaged, that run summary and event files have
+    /// the same numbers of events, and that every event names the sources without a fragment.
     pub(crate) fn judge(&self, name: &str, report: &mut Report) {
         let count = |key: &str| self.verified[key].as_array().map_or(f64::NAN, |all| all.len() as f64);
         let [complete, incomplete] = ["complete", "incomplete"].map(|key| self.events(key));

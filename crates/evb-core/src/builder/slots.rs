@@ -202,8 +202,8 @@ impl Slots {
         self.end_if_over(slot, now, &mut ended);
     }
 
-    /// Assigns an event to a slot; a repeated assignment is allowed. `expected` are the sources that
-    /// were up or awaited when the event was assigned. Returns false if no slot is free.
+    /// Assigns an event to a slot, to wait for the sources in `expected`; a repeated assignment is
+    /// allowed. Returns false if no slot is free.
     pub(super) fn assign(
         &mut self,
         event: EventId,

@@ -140,8 +140,7 @@ impl Judge<'_> {
             let what = |what: &str| format!("{}: {what} source {id}", self.name);
             match frozen.filter(|_| FROZEN == format!("s{id}")) {
                 Some(frozen) => {
-                    let silent = number("/missing_by_cause/silent until the deadline");
-                    self.report.holds(&what("events that waited in vain for"), silent, Bound::AtLeast(1.0));
+                    self.report.holds(&what("events without"), missing, Bound::AtLeast(1.0));
                     let down = number("/missing_by_cause/down") / frozen.steady.built();
                     let share = what("of the events of the freeze, in the summary without");
                     self.report.holds(&share, down, Bound::AtLeast(1.0));

@@ -189,7 +189,8 @@ impl Roster {
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
 
-    /// Keeps the sources that events wait for only of the versions in `used` and of the present version.
+    /// Keeps the sources that events wait for only of the versions in `used` and of the present
+    /// version.
     pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
         self.expected.retain(|version, _| used.contains(version));
         self.expected.insert(self.version, self.up.union(&self.awaited));

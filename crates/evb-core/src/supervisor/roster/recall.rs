@@ -78,8 +78,8 @@ impl Roster {
         }
     }
 
-    /// Restores a roster version. `used` contains the versions of outstanding events; `is_started` is
-    /// false before the run began.
+    /// Restores a roster version. `used` contains the versions of outstanding events; `is_started`
+    /// is false before the run began.
     pub(in crate::supervisor) fn recall_change(
         &mut self,
         change: &RosterChange,

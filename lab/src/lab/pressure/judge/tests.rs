@@ -63,10 +63,7 @@ impl World {
         let cause = |(cause, count)| json!({ "cause": cause, "inhibited": count });
         let causes: Vec<Value> = self.causes.iter().map(cause).collect();
         let source = |id| {
-            let by_cause = match id {
-                8 => json!({ "down": self.incomplete - 1.0, "silent until the deadline": 1 }),
-                _ => json!({}),
-            };
+            let by_cause = if id == 8 { json!({ "down": self.incomplete }) } else { json!({}) };
             let missing = if id == 8 { self.incomplete } else { 0.0 };
             json!({ "id": id, "missing": missing, "missing_by_cause": by_cause })
         };
