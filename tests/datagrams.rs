@@ -3,10 +3,7 @@
 
 mod support;
 
-use std::{
-    net::{TcpListener, UdpSocket},
-    time::Duration,
-};
+use std::net::{TcpListener, UdpSocket};
 
 use evb::{
     builder::{Builder, BuilderConfig},
@@ -28,15 +25,11 @@ use evb_net::{
     handshake::{HandshakeError, connect_handshake},
     pacing::Transport,
 };
-use support::{assert_exact, begin_over, start_over};
+use support::{assert_exact, begin_over, patient, start_over};
 use tokio::net::TcpStream;
 
-/// Returns a plan with long timeouts: if a compiler runs on the same machine, roles may get no CPU
-/// time for seconds, and must not count as down.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
-    let patience = Duration::from_secs(30);
-    let plan = support::plan(sources, builders, events);
-    RunPlan { deadline: patience, down_after: patience, give_up_after: patience * 2, ..plan }
+    patient(support::plan(sources, builders, events))
 }
 
 /// Asserts that the run is complete, and that its data came in datagrams of 1500 B packets.

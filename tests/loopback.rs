@@ -17,14 +17,14 @@ use evb::{
     supervisor::TriggerKind,
     units::{Bytes, Frequency},
 };
-use support::{assert_exact, begin, content, plan, start};
+use support::{assert_exact, begin, content, patient, plan, start};
 
 #[tokio::test]
 async fn builds_small_and_large_fragments_exactly() {
     for (sources, builders, length, events) in
         [(1, 1, 0, 300), (4, 2, 1000, 2000), (3, 3, 20_000, 500), (2, 1, 700_000, 60)]
     {
-        let system = start(plan(sources, builders, events), length).await;
+        let system = start(patient(plan(sources, builders, events)), length).await;
         let (built, report) = system.finish().await;
         assert_eq!(built.len() as u64, events, "{:?}", report.problems);
         assert_exact(&built, sources, length);

@@ -64,6 +64,14 @@ pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     }
 }
 
+/// Returns the plan with long timeouts: if a compiler runs on the same machine, roles may get no CPU
+/// time for seconds, and must not count as down.
+#[allow(dead_code, reason = "not every test program asks for it")]
+pub fn patient(plan: RunPlan) -> RunPlan {
+    let patience = Duration::from_secs(30);
+    RunPlan { deadline: patience, down_after: patience, give_up_after: patience * 2, ..plan }
+}
+
 /// Starts supervisor and builders; the caller starts the sources.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn begin(plan: RunPlan) -> System {

@@ -16,7 +16,7 @@
 use std::{
     env, fmt,
     io::{self, Write as _},
-    net::UdpSocket,
+    net::{ToSocketAddrs as _, UdpSocket},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
@@ -74,8 +74,10 @@ pub fn granted<T>(asked: Result<T, Missing>) -> Option<T> {
 pub fn skip(missing: &Missing) {
     let test = thread::current();
     let test = test.name().filter(|name| *name != "main").map(|name| format!(" [{name}]"));
+    // Written at once, so that the harness cannot write in between.
+    let line = format!("SKIP: needs {missing}{}\n", test.unwrap_or_default());
     // Nobody reads the line if the standard error is closed.
-    let _ = writeln!(io::stderr(), "SKIP: needs {missing}{}", test.unwrap_or_default());
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Checks that all of these programs are in the `PATH`.
@@ -120,6 +122,16 @@ pub fn run(line: &str) -> Result<String, Missing> {
 pub fn ipv6() -> Result<(), Missing> {
     let bound = UdpSocket::bind("[::1]:0");
     bound.map(drop).map_err(|error| Missing::new("IPv6").because(error))
+}
+
+/// Checks that this machine knows the address of `localhost`. A system without `/etc/hosts`, such as
+/// a fresh container, may not.
+///
+/// # Errors
+/// The name, with the error of the resolver.
+pub fn localhost() -> Result<(), Missing> {
+    let found = ("localhost", 0).to_socket_addrs();
+    found.map(drop).map_err(|error| Missing::new("an address of localhost").because(error))
 }
 
 /// Raises the number of files that this process may open to at least `count`. A shell usually
