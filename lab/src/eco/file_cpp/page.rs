@@ -20,8 +20,7 @@ pub(super) fn check(scratch: &Path) -> Result<()> {
     let (source, path) = (scratch.join("page.cpp"), scratch.join("page"));
     fs::write(&source, program)?;
     compile("g++", &["-std=c++17", "-O2"], &source, &path).context(PAGE)?;
-    let file = golden::folder().join("clean/run000007_b01_0000.evb");
-    let text = said(Command::new(path).arg(file))?;
+    let text = said(Command::new(path).arg(golden::example()))?;
     anyhow::ensure!(text.contains("event 2\n  source 1 at 513: 3 bytes"), "{PAGE} prints {text}");
     println!("{PAGE}: its program reads a file");
     Ok(())
