@@ -156,6 +156,7 @@ impl Filter for Prescale {
 ///
 /// ```
 /// use evb::{
+///     event::{Cause, MissingSource},
 ///     filter::{Filter, FilterVerdict, Prescale, RequireComplete},
 ///     prelude::*,
 /// };
@@ -166,7 +167,7 @@ impl Filter for Prescale {
 /// let mut event = Event::default();
 /// event.id = EventId::new(2);
 /// assert_eq!(filters.verdict(&event), FilterVerdict::Accept);
-/// event.missing = vec![SourceId::new(7)];
+/// event.missing.push(MissingSource::new(SourceId::new(7), Cause::Down));
 /// assert_eq!(filters.verdict(&event), FilterVerdict::Reject);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,12 +6,12 @@ mod file;
 mod null;
 pub(crate) mod stage;
 
-use std::future::Future;
+use std::{collections::BTreeMap, future::Future};
 
 use evb_core::{
     event::Event,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
-    time::Utc,
+    time::{ClockState, Utc},
     units::Bytes,
 };
 
@@ -137,7 +137,7 @@ pub struct SinkSpace {
 ///     id::{Epoch, RunId},
 ///     prelude::*,
 ///     sink::RunFacts,
-///     time::Utc,
+///     time::{ClockState, Utc},
 /// };
 ///
 /// /// Returns the name of the file of a sink that writes tables.
@@ -152,8 +152,11 @@ pub struct SinkSpace {
 ///     builder: BuilderId::new(3),
 ///     sources: vec![SourceId::new(1), SourceId::new(2)],
 ///     begun: Utc::from_nanos(1_763_731_564_000_000_000),
+///     clock: ClockState::Synchronised,
 ///     kind: "cosmics".to_owned(),
 ///     comment: String::new(),
+///     source_names: [(SourceId::new(1), "TPC crate 1".to_owned())].into(),
+///     builder_names: Default::default(),
 /// };
 /// assert_eq!(file_name(&facts), "run000042_b03.csv");
 /// ```
@@ -171,10 +174,16 @@ pub struct RunFacts {
     pub sources: Vec<SourceId>,
     /// Time at which the run began, by the supervisor's wall clock.
     pub begun: Utc,
+    /// Whether that clock was synchronised then.
+    pub clock: ClockState,
     /// Kind of the run, as the operator gave it; may be empty.
     pub kind: String,
     /// The operator's comment on the run; may be empty.
     pub comment: String,
+    /// Names of the sources that have one.
+    pub source_names: BTreeMap<SourceId, String>,
+    /// Names of the builders that have one.
+    pub builder_names: BTreeMap<BuilderId, String>,
 }
 
 /// Takes built events. A sink runs on a thread of its own, so it may block.

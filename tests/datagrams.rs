@@ -65,10 +65,7 @@ async fn builds_tiny_small_and_large_fragments_exactly() {
 
 #[tokio::test]
 async fn so_it_does_over_ipv6() {
-    if UdpSocket::bind("[::1]:0").is_err() {
-        println!("SKIP so_it_does_over_ipv6: no IPv6 here");
-        return;
-    }
+    let Some(()) = evb_needs::granted(evb_needs::ipv6()) else { return };
     let system = start_over(Transport::Udp, "[::1]:0", plan(2, 2, 200), 10_000).await;
     let (built, report) = system.finish().await;
     assert_complete(&report, 200, 2);

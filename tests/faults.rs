@@ -110,7 +110,7 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
 }
 
 /// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events
-/// of this time are complete or name the source as missing.
+/// of this time have its fragment or name the source as missing.
 #[tokio::test]
 async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     let course = async |transport| {
@@ -121,7 +121,14 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
         let cable = cutting.await.expect("no panic");
         assert_eq!(built.len(), 3000, "{:?} {:?}", report.events, report.problems);
         assert_eq!((report.events.lost, report.events.open()), (0, Some(0)), "{:?}", report.problems);
-        assert!(built.iter().all(|event| event.missing_sources().all(|missing| missing == SourceId::new(2))));
+        for event in &built {
+            let lacks: Vec<_> =
+                (1..=3).map(SourceId::new).filter(|id| event.fragment(*id).is_none()).collect();
+            assert!(event.missing_sources().eq(lacks.iter().copied()), "{}: {lacks:?}", event.id);
+            assert!(lacks.iter().all(|source| *source == SourceId::new(2)), "{}: {lacks:?}", event.id);
+        }
+        let incomplete = built.iter().filter(|event| event.fragments().len() < 3).count() as u64;
+        assert_eq!((report.events.incomplete, report.sources[1].missing), (incomplete, incomplete));
         let last = &built[2900..];
         assert!(last.iter().all(|event| event.is_complete()), "it is expected again: {:?}", report.problems);
         assert!(cable.connections() > 1, "the peer registered again");
@@ -152,7 +159,8 @@ async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
         let _successor = replacing.await.expect("no panic");
         assert_eq!(built.len(), 3000, "{:?} {:?}", report.events, report.problems);
         assert_eq!((report.events.lost, report.events.open()), (0, Some(0)), "{:?}", report.problems);
-        let incomplete = built.iter().filter(|event| !event.is_complete()).count();
+        let incomplete = built.iter().filter(|event| event.fragments().len() < 2).count();
+        assert_eq!(report.events.incomplete, incomplete as u64, "{:?}", report.problems);
         assert!(incomplete > 0 && incomplete < 1500, "{incomplete}");
         assert!(built[2900..].iter().all(|event| event.is_complete()), "{:?}", report.problems);
         built.iter().for_each(assert_bytes);

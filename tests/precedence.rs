@@ -12,6 +12,7 @@ use evb::{
     source::{Source, SourceConfig},
     supervisor::SupervisorConfig,
 };
+use evb_needs::{Missing, skip};
 use evb_net::host::{PRECEDENCE, Precedence, run_in_real_time, take_precedence};
 use support::{Numbers, System, plan};
 
@@ -45,7 +46,7 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     assert_eq!([1, 2, 3, 4, 5].map(|id| of(&format!("builder {id}"))), [urgent, own, own, own, urgent]);
     assert_eq!([1, 2, 3, 4, 5].map(|id| of(&format!("sink {id}"))), [own; 5]);
     if let Err(error) = permitted {
-        println!("skipped that they have it: {error}");
+        skip(&Missing::new("the right to take precedence").because(error));
     }
     system.finish().await;
 }
@@ -62,7 +63,7 @@ fn who_has_more_already_keeps_it() {
     };
     match std::thread::spawn(thread).join().expect("no panic") {
         Ok((before, after)) => assert_eq!(before, after),
-        Err(error) => println!("skipped: {error}"),
+        Err(error) => skip(&Missing::new("the right to run in real time").because(error)),
     }
 }
 

@@ -5,60 +5,123 @@ As a module:
 
     import evb_read
     with evb_read.EventFile("run000001_b01_0000.evb") as file:
-        print(file.header.run, file.header.sources)
+        print(file.header.run, file.header.run_id, file.header.sources)
         for event in file:                       # in the order in which they were written
+            print(event.id, event.utc_ns, event.complete, event.missing_causes)
             for fragment in event.fragments:
-                print(event.id, fragment.source, fragment.timestamp, len(fragment.payload))
+                print(fragment.source, fragment.timestamp, len(fragment.payload))
         event = file.event(12)                   # by event id, None if it is not there
 
 As a command:
 
-    python3 evb_read.py FILE                     # read everything, check every checksum; exit 1 if not clean
-    python3 evb_read.py FILE --list              # a line for each event (payloads are not read)
-    python3 evb_read.py FILE --event 12 [--hex]  # one event, with its bytes
+    python3 evb_read.py PATH...                  # read everything, check every checksum; exit 1 if not clean
+    python3 evb_read.py PATH... --list           # a line for each event (payloads are not read)
+    python3 evb_read.py PATH... --event 12 [--hex]  # one event, with its bytes
+
+A PATH is a file, or a directory, which stands for all *.evb in it. Files of one run belong together; --run N or the
+first digits of a run's id choose a run.
 
 Damage raises Damaged while iterating with `for event in file`; `file.scan()` gives damage as items and goes on after
-it. docs/reference/file-format.md describes the format; the FILE-n in comments are its requirements.
+it. If a file's header is damaged, `file.recovered` says where its content came from. The FILE-n in comments are the
+requirements of docs/reference/file-format.md, which describes both versions of the format.
 """
 
 import argparse
+import datetime
 import os
 import struct
 import sys
-from collections import namedtuple
+from collections import Counter, namedtuple
 
 FILE_MAGIC = b"\x89EVB\r\n\x1a\n"
-RECORD_MAGIC = b"EVBR"
-INDEX_MAGIC = b"EVBI"
 TRAILER_MAGIC = b"EVB-END\n"
-VERSION = 1
-MAX_HEADER = 56 + 2 * 65536 + 1024 + 8
+NEWEST_VERSION = 2
+MAX_SOURCES = 65536
+MAX_HEADER_1 = 56 + 2 * MAX_SOURCES + 1024 + 8
+MAX_HEADER = 1 << 24
+MAX_HEAD = 1 << 22
 MAX_RECORD = 1 << 40
 MAX_RECORDS = 1 << 20
 
 # Little-endian, without padding between fields.
-_FILE_PREFIX = struct.Struct("<8sHHIIHHQIIQII")
-_RECORD_PREFIX = struct.Struct("<4sIQQQQIHHII")
-_FRAGMENT = struct.Struct("<HHIQQ")
+_FRONT = struct.Struct("<8sHHI")
+_HEADER_1 = struct.Struct("<8sHHIIHHQIIQII")
+_HEADER_2 = struct.Struct("<8sHHIIHH16sQIIQQB7x")
+_LEAST_HEADER = _HEADER_2.size + 8
+_RECORD_1 = struct.Struct("<4sIQQQQIHHII")
+_RECORD_2 = struct.Struct("<4sIQQQQQQI4sHHI")
+_SECTION = struct.Struct("<HHI")
+_FRAGMENT = struct.Struct("<HBBIQQ")
+_WITHOUT = struct.Struct("<HBx")
+_NAME = struct.Struct("<HH")
 _INDEX_HEAD = struct.Struct("<4sIQ")
 _INDEX_ENTRY = struct.Struct("<QQQ")
 _TRAILER = struct.Struct("<QQ8s")
 
-Header = namedtuple("Header", "run epoch builder sequence created_unix_ns sources creator")
-Header.__doc__ = "Whose data a file holds; builder is None in a merged file."
-Fragment = namedtuple("Fragment", "source timestamp length crc payload")
+CAUSES = {
+    0: "unknown",
+    1: "down",
+    2: "silent until the deadline",
+    3: "no readout",
+    4: "refused",
+    5: "damaged",
+    6: "lost in the network",
+    7: "given up at the end of the run",
+    16: "excluded",
+    17: "expendable",
+}
+CLOCKS = {0: "unknown", 1: "synchronised", 2: "not synchronised"}
+
+Header = namedtuple(
+    "Header",
+    "run epoch builder sequence created_unix_ns sources creator version run_id begun_unix_ns clock kind comment"
+    " source_names builder_names",
+)
+Header.__doc__ = """Whose data a file holds.
+
+builder is None in a merged file. run_id has 32 hexadecimal digits, 8 if only these are known, or is empty.
+begun_unix_ns is the begin of the run on the supervisor's clock, 0 if unknown; clock is what the supervisor's kernel
+said of this clock. Format 1 has nothing after creator.
+"""
+Fragment = namedtuple("Fragment", "source timestamp length crc payload alignment lost_packets")
 Fragment.__doc__ = "One source's data; payload is None if only the head was read."
-Event = namedtuple("Event", "id run epoch builder triggered_ns missing fragments offset length")
-Event.__doc__ = "One built event; missing names the sources that were expected and did not contribute."
 IndexEntry = namedtuple("IndexEntry", "event epoch offset")
 
 
+class Event(
+    namedtuple(
+        "Event",
+        "id run epoch builder triggered_ns missing fragments offset length utc_ns missing_causes absent"
+        " absent_causes tag run_id refused",
+    )
+):
+    """One built event.
+
+    missing has the sources that owed the event a fragment and did not contribute; absent has those that did not owe
+    it one, and did not contribute. missing_causes and absent_causes say why: {source: cause}. utc_ns is the time of
+    the trigger since 1970 in UTC, 0 if unknown. run_id has the first 8 digits of the run's id, or is empty. refused
+    is None; an event that needs a newer evb is Damaged instead.
+    """
+
+    __slots__ = ()
+
+    @property
+    def complete(self):
+        """Whether every source that owed the event a fragment contributed one."""
+        return not self.missing
+
+    @property
+    def whole(self):
+        """Whether every source of the run contributed."""
+        return not self.missing and not self.absent
+
+
 class NotAnEventFile(Exception):
-    """The front of the file cannot be used."""
+    """The front of the file cannot be used, and nothing in the file replaces it."""
 
 
 class Damaged(Exception):
-    """A part of the file is not what was written."""
+    """A part of the file is not what was written, or needs a newer reader."""
 
     def __init__(self, offset, length, what, event=None, torn=False):
         super().__init__("at byte %d: %s" % (offset, what))
@@ -67,6 +130,10 @@ class Damaged(Exception):
         self.event = event
         self.torn = torn
         """Whether this is the torn tail of a file whose writer was killed."""
+
+
+class _Refused(Exception):
+    """A section or flag that only a newer reader understands (FILE-14)."""
 
 
 def _crc_tables():
@@ -111,16 +178,193 @@ def _aligned(size):
     return (size + 7) & ~7
 
 
+def cause_text(code):
+    """The cause of that code in words."""
+    return CAUSES.get(code, "cause %d" % code)
+
+
+def _sections(data, known):
+    """The bodies of the sections that fill data, by type, and the first unknown one that is required (FILE-9)."""
+    found, at, last, refused = {}, 0, -1, None
+    while at < len(data):
+        if len(data) - at < _SECTION.size:
+            raise ValueError("a section does not fit")
+        kind, flags, length = _SECTION.unpack_from(data, at)
+        at += _SECTION.size
+        if _aligned(length) > len(data) - at or kind <= last:
+            raise ValueError("a section does not fit, or the types do not ascend")
+        found[kind] = data[at : at + length]
+        if kind not in known and flags & 1 and refused is None:
+            refused = kind
+        at, last = at + _aligned(length), kind
+    return found, refused
+
+
+def _without(body):
+    """Sources and causes of a section that lists sources without a fragment."""
+    if len(body) % _WITHOUT.size:
+        raise ValueError("the section has half an entry")
+    return {source: cause_text(cause) for source, cause in _WITHOUT.iter_unpack(body)}
+
+
+def _names(body):
+    names, at, last = {}, 0, -1
+    while at < len(body):
+        if len(body) - at < _NAME.size:
+            raise ValueError("a name does not fit")
+        number, length = _NAME.unpack_from(body, at)
+        at += _NAME.size
+        if length > len(body) - at or number <= last:
+            raise ValueError("a name does not fit, or the ids do not ascend")
+        names[number] = body[at : at + length].decode("utf-8")
+        at, last = at + length, number
+    return names
+
+
+def _header_1(data):
+    """Decodes a header of format 1 whose checksum is right; raises ValueError if it contradicts itself."""
+    (_, _, flags, length, run, builder, _, epoch, sequence, sources, created, creator, _) = _HEADER_1.unpack_from(data)
+    names = _HEADER_1.size + 2 * sources
+    if flags & ~1 or _aligned(names + creator) + 8 != length:
+        raise ValueError("a length or flag is wrong")
+    ids = struct.unpack_from("<%dH" % sources, data, _HEADER_1.size)
+    text = data[names : names + creator].decode("utf-8")
+    if any(data[names + creator : -8]):
+        raise ValueError("the padding is not zero")
+    builder = None if flags & 1 else builder
+    return Header(run, epoch, builder, sequence, created, ids, text, 1, "", 0, "unknown", "", "", {}, {})
+
+
+def _header_2(data):
+    """Decodes a header of format 2 whose checksum is right; raises ValueError or _Refused."""
+    (_, _, flags, _, run, builder, _, run_id, epoch, sequence, sources, created, begun, clock) = (
+        _HEADER_2.unpack_from(data)
+    )
+    end = _HEADER_2.size + _aligned(2 * sources)
+    if sources > MAX_SOURCES or end > len(data) - 8:
+        raise ValueError("the number of sources is wrong")
+    ids = struct.unpack_from("<%dH" % sources, data, _HEADER_2.size)
+    sections, refused = _sections(data[end:-8], range(1, 6))
+    creator, kind, comment = (sections.get(number, b"").decode("utf-8") for number in (1, 2, 3))
+    names = [_names(sections.get(number, b"")) for number in (4, 5)]
+    if flags & ~1:
+        raise _Refused("its flags %#06x need a newer evb" % (flags & ~1))
+    if refused is not None:
+        raise _Refused("section %d of its header is required and needs a newer evb" % refused)
+    builder, run_id = None if flags & 1 else builder, run_id.hex() if any(run_id) else ""
+    return Header(
+        run, epoch, builder, sequence, created, ids, creator, 2, run_id, begun, CLOCKS.get(clock, "unknown"), kind,
+        comment, *names
+    )  # fmt: skip
+
+
+class _Layout1:
+    """Records and closing blocks of format 1."""
+
+    record, index, prefix, header_copy = b"EVBR", b"EVBI", _RECORD_1.size, b""
+
+    def __init__(self, tag):
+        self.tag = tag
+
+    def seal(self, crc):
+        return crc ^ self.tag
+
+    def lengths(self, prefix):
+        """Lengths of head and record, if they agree with the rest of the prefix (FILE-31)."""
+        _, head, length, _, _, _, _, _, _, fragments, missing = _RECORD_1.unpack(prefix)
+        wanted = _RECORD_1.size + _FRAGMENT.size * fragments + _aligned(2 * missing) + 8
+        return (head, length) if max(fragments, missing) <= MAX_SOURCES and head == wanted else None
+
+    def is_of_another_file(self, _):
+        return False
+
+    def decode(self, data, offset, length):
+        """The event of a head whose checksum is right, or what is wrong with it."""
+        (_, _, _, event, epoch, triggered, run, builder, flags, fragments, missing) = _RECORD_1.unpack_from(data)
+        tables = _RECORD_1.size + _FRAGMENT.size * fragments
+        parts = tuple(
+            Fragment(source, timestamp, size, crc, None, 0, 0)
+            for source, _, _, size, timestamp, crc in _FRAGMENT.iter_unpack(data[_RECORD_1.size : tables])
+        )
+        ids = struct.unpack_from("<%dH" % missing, data, tables)
+        if flags != (1 if missing else 0):
+            return _RESERVED
+        causes = dict.fromkeys(ids, "unknown")
+        return Event(event, run, epoch, builder, triggered, ids, parts, offset, length, 0, causes, (), {}, 0, "", None)
+
+
+class _Layout2:
+    """Records and closing blocks of format 2."""
+
+    record, index, prefix = b"EVR2", b"EVX2", _RECORD_2.size
+
+    def __init__(self, tag, header_copy):
+        self.tag, self.header_copy = tag, header_copy
+        """tag is None while the tag of the file is looked for; header_copy is None if the header is lost."""
+
+    def seal(self, crc):
+        return crc
+
+    def lengths(self, prefix):
+        """Lengths of head and record, if they agree with the rest of the prefix (FILE-31)."""
+        _, head, length, _, _, _, _, _, _, _, _, _, fragments = _RECORD_2.unpack(prefix)
+        least = _RECORD_2.size + _FRAGMENT.size * fragments + 8
+        return (head, length) if fragments <= MAX_SOURCES and head % 8 == 0 and least <= head <= MAX_HEAD else None
+
+    def is_of_another_file(self, prefix):
+        return self.tag is not None and _RECORD_2.unpack(prefix)[7] != self.tag
+
+    def decode(self, data, offset, length):
+        """The event of a head whose checksum is right, or what is wrong with it."""
+        (_, _, _, event, epoch, triggered, utc, _, run, short, builder, flags, fragments) = (
+            _RECORD_2.unpack_from(data)
+        )
+        tables = _RECORD_2.size + _FRAGMENT.size * fragments
+        try:
+            sections, refused = _sections(data[tables:-8], range(1, 5))
+            missing, absent = _without(sections.get(1, b"")), _without(sections.get(2, b""))
+            (tag,) = struct.unpack("<Q", sections.get(3, bytes(8)))
+            lost = struct.unpack("<%dI" % fragments, sections.get(4, bytes(4 * fragments)))
+        except (ValueError, struct.error):
+            return _LENGTHS
+        what = None
+        if flags & ~1:
+            what = "its flags %#06x need a newer evb" % (flags & ~1)
+        elif refused is not None:
+            what = "its section %d is required and needs a newer evb" % refused
+        elif flags != (1 if missing else 0):
+            return _RESERVED
+        table = _FRAGMENT.iter_unpack(data[_RECORD_2.size : tables])
+        parts = tuple(
+            Fragment(source, timestamp, size, crc, None, alignment, packets)
+            for (source, alignment, _, size, timestamp, crc), packets in zip(table, lost)
+        )
+        run_id = short.hex() if any(short) else ""
+        return Event(
+            event, run, epoch, builder, triggered, tuple(missing), parts, offset, length, utc, missing,
+            tuple(absent), absent, tag, run_id, what
+        )  # fmt: skip
+
+
+_LENGTHS = "the lengths in the record's head contradict each other"
+_PAST_END = "the record is longer than the rest of the file"
+_RESERVED = "a reserved bit is set, or a flag contradicts the rest"
+
+
 class EventFile:
     """An open event file. check_payloads=False leaves out the payload checksums, which take most of the time."""
+
+    _LEAST_BLOCK = _INDEX_HEAD.size + _LEAST_HEADER + _TRAILER.size
 
     def __init__(self, path, check_payloads=True):
         self.path = os.fspath(path)
         self.check_payloads = check_payloads
+        self.recovered = None
+        """'closing block' or 'records' if the header is damaged, and its content comes from there."""
         self._file = open(self.path, "rb")
         try:
             self.size = os.fstat(self._file.fileno()).st_size
-            self._read_header()
+            self._open_header()
             self._find_index()
         except BaseException:
             self._file.close()
@@ -140,87 +384,171 @@ class EventFile:
         self._file.seek(offset)
         return self._file.read(count)
 
-    def _read_header(self):
-        prefix = self._read(0, _FILE_PREFIX.size)
-        if prefix[:8] != FILE_MAGIC[: len(prefix)]:
-            raise NotAnEventFile("%s: not an event file" % self.path)
-        if len(prefix) < _FILE_PREFIX.size:
-            raise NotAnEventFile("%s: ends inside its header, so it holds no event" % self.path)
-        (_, version, flags, length, run, builder, _, epoch, sequence, sources, created, creator, _) = (
-            _FILE_PREFIX.unpack(prefix)
-        )
-        if version != VERSION:
-            raise NotAnEventFile("%s: format version %d, this reads %d" % (self.path, version, VERSION))
-        if not _FILE_PREFIX.size + 8 <= length <= MAX_HEADER:
-            raise NotAnEventFile("%s: its header is damaged" % self.path)
-        data = self._read(0, length)
-        if len(data) < length:
-            raise NotAnEventFile("%s: ends inside its header, so it holds no event" % self.path)
-        self._tag = int.from_bytes(data[-8:], "little")
-        if crc64(data[:-8]) != self._tag:
-            raise NotAnEventFile("%s: its header is damaged (checksum)" % self.path)
-        names = 56 + 2 * sources
-        if flags & ~1 or _aligned(names + creator) + 8 != length:
-            raise NotAnEventFile("%s: its header contradicts itself" % self.path)
-        ids = struct.unpack_from("<%dH" % sources, data, 56)
-        text = data[names : names + creator].decode("utf-8", "replace")
-        self.header = Header(run, epoch, None if flags & 1 else builder, sequence, created, ids, text)
-        self.first_record = length
+    def _open_header(self):
+        """Reads the header, or what stands in its place if it is damaged."""
+        data, problem = self._intact_header()
+        if data is None:
+            data = self._copy_of_header()
+            self.recovered = data and "closing block"
+        if data is not None:
+            self._use_header(data)
+        elif self._read(0, 10) == FILE_MAGIC + b"\1\0" or not self._header_from_records():
+            raise NotAnEventFile("%s: %s" % (self.path, problem))
+
+    def _intact_header(self):
+        """The bytes of the header, or None and what is wrong with them (FILE-10, FILE-11)."""
+        front = self._read(0, _FRONT.size)
+        if front[:8] != FILE_MAGIC[: len(front)]:
+            return None, "not an event file"
+        if len(front) < _FRONT.size:
+            return None, "ends inside its header, so it holds no event"
+        _, version, _, length = _FRONT.unpack(front)
+        least, most = {1: (_HEADER_1.size + 8, MAX_HEADER_1), 2: (_LEAST_HEADER, MAX_HEADER)}.get(version, (8, MAX_HEADER))
+        fits = least <= length <= most and (length % 8 == 0 or version > 2)
+        data = self._read(0, length) if fits else None
+        if data is not None and len(data) == length and crc64(data[:-8]) == int.from_bytes(data[-8:], "little"):
+            return data, None
+        if version not in (1, 2):
+            return None, "format version %d, this reads 1 and %d" % (version, NEWEST_VERSION)
+        if data is not None and len(data) < length:
+            return None, "ends inside its header, so it holds no event"
+        return None, "its header is damaged (checksum)"
+
+    def _use_header(self, data):
+        _, version, _, length = _FRONT.unpack_from(data)
+        self._tag, self.first_record = int.from_bytes(data[-8:], "little"), length
+        if version not in (1, 2):
+            raise NotAnEventFile("%s: format version %d, this reads 1 and %d" % (self.path, version, NEWEST_VERSION))
+        try:
+            self.header = _header_1(data) if version == 1 else _header_2(data)
+        except (ValueError, struct.error):
+            raise NotAnEventFile("%s: its header contradicts itself" % self.path) from None
+        except _Refused as refused:
+            raise NotAnEventFile("%s: %s" % (self.path, refused)) from None
+        self._layout = _Layout1(self._tag) if version == 1 else _Layout2(self._tag, data)
+
+    def _copy_of_header(self):
+        """The copy of the header in the closing block of a file of format 2 (FILE-36, FILE-44)."""
+        trailer = self._read(max(self.size - _TRAILER.size, 0), _TRAILER.size)
+        if len(trailer) < _TRAILER.size or trailer[16:] != TRAILER_MAGIC:
+            return None
+        offset = _TRAILER.unpack(trailer)[0]
+        if offset % 8 or self.size - offset < self._LEAST_BLOCK:
+            return None
+        magic, entry, records = _INDEX_HEAD.unpack(self._read(offset, _INDEX_HEAD.size))
+        if magic != _Layout2.index or entry != _INDEX_ENTRY.size or records > MAX_RECORDS:
+            return None
+        at = offset + _INDEX_HEAD.size + _INDEX_ENTRY.size * records
+        length = self.size - _TRAILER.size - at
+        if length % 8 or not _LEAST_HEADER <= length <= MAX_HEADER:
+            return None
+        data = self._read(at, length)
+        front = _FRONT.unpack_from(data)
+        intact = crc64(data[:-8]) == int.from_bytes(data[-8:], "little")
+        return data if front[0] == FILE_MAGIC and front[1] == 2 and front[3] == length and intact else None
+
+    def _header_from_records(self):
+        """Finds the file's tag in its records, each of which can be checked alone; False if there is none (FILE-37)."""
+        self._layout, self._end, self.index_state = _Layout2(None, None), self.size, "absent"
+        found = {}
+        at = self._resume(0)
+        while at is not None:
+            try:
+                event = self._head(at)
+            except Damaged:
+                at = self._resume(at + 8)
+                continue
+            # For each tag: the size of its records, the first of them, the lowest epoch, and the builders.
+            tag = _RECORD_2.unpack(self._read(at, _RECORD_2.size))[7]
+            size, first, epoch, builders = found.get(tag, (0, event, event.epoch, set()))
+            found[tag] = (size + event.length, first, min(epoch, event.epoch), builders | {event.builder})
+            following = at + event.length
+            at = following if following < self.size and self._is_head(following) else self._resume(following)
+        if not found:
+            return False
+        self._tag = max(found, key=lambda tag: (found[tag][0], -found[tag][1].offset))
+        _, first, epoch, builders = found[self._tag]
+        self.recovered, self.first_record = "records", first.offset
+        builder = first.builder if len(builders) == 1 else None
+        self.header = Header(
+            first.run, epoch, builder, 0, 0, (), "", 2, first.run_id, 0, "unknown", "", "", {}, {}
+        )  # fmt: skip
+        self._layout = _Layout2(self._tag, None)
+        return True
 
     def _find_index(self):
         """Sets index_state to 'present', 'absent' or 'damaged', and where records end at the latest (FILE-40 ff.)."""
         self.index_state, self._index_at, self._records = "absent", None, 0
         self._end = self.size
-        if self.size < self.first_record + _INDEX_HEAD.size + _TRAILER.size:
+        if self._layout.header_copy is None:
+            # The block cannot be whole without the copy of the header (FILE-44).
+            offset, _, magic = _TRAILER.unpack(self._read(self.size - _TRAILER.size, _TRAILER.size))
+            if magic == TRAILER_MAGIC and self.first_record <= offset <= self.size and offset % 8 == 0:
+                if self.size - offset >= self._LEAST_BLOCK:
+                    self.index_state, self._index_at = "damaged", offset
+            return
+        least = self._index_size(0)
+        if self.size < self.first_record + least:
             return
         offset, sealed, magic = _TRAILER.unpack(self._read(self.size - _TRAILER.size, _TRAILER.size))
-        entries = self.size - offset - _INDEX_HEAD.size - _TRAILER.size
+        entries = self.size - offset - least
         records, rest = divmod(entries, _INDEX_ENTRY.size)
         if magic != TRAILER_MAGIC or entries < 0 or rest or records > MAX_RECORDS or offset < self.first_record:
             return
         self._index_at, self._records = offset, records
         content = self._read(offset, self.size - 16 - offset)
-        head = _INDEX_HEAD.pack(INDEX_MAGIC, _INDEX_ENTRY.size, records)
-        if content.startswith(head) and crc64(content) ^ self._tag == sealed:
+        head = _INDEX_HEAD.pack(self._layout.index, _INDEX_ENTRY.size, records)
+        copied = content[:-8].endswith(self._layout.header_copy)
+        if content.startswith(head) and copied and self._layout.seal(crc64(content)) == sealed:
             self.index_state, self._end = "present", offset
         else:
             self.index_state = "damaged"
 
     def _head(self, offset):
         """The event at offset without its payloads; Damaged where there is none."""
-        available = self._end - offset
-        prefix = self._read(offset, min(_RECORD_PREFIX.size, available))
-        if prefix[:4] != RECORD_MAGIC[: len(prefix)]:
+        layout, available = self._layout, self._end - offset
+        prefix = self._read(offset, min(layout.prefix, available))
+        if prefix[:4] != layout.record[: len(prefix)]:
             raise Damaged(offset, 0, "no record begins here")
-        if len(prefix) < _RECORD_PREFIX.size:
-            raise Damaged(offset, 0, "the record is longer than the rest of the file")
-        (_, head, length, event, epoch, triggered, run, builder, flags, fragments, missing) = (
-            _RECORD_PREFIX.unpack(prefix)
-        )
+        if len(prefix) < layout.prefix:
+            raise Damaged(offset, 0, _PAST_END)
         # Nothing is read by a length that contradicts the others (FILE-31).
-        tables = _RECORD_PREFIX.size + _FRAGMENT.size * fragments
-        if max(fragments, missing) > 65536 or head != tables + _aligned(2 * missing) + 8:
-            raise Damaged(offset, 0, "the lengths in the record's head contradict each other")
-        if length < head or length % 8 or length > MAX_RECORD:
-            raise Damaged(offset, 0, "the lengths in the record's head contradict each other")
+        lengths = layout.lengths(prefix)
+        if lengths is None or lengths[1] < lengths[0] or lengths[1] > MAX_RECORD:
+            raise Damaged(offset, 0, _LENGTHS)
+        head, length = lengths
         if length > available:
-            raise Damaged(offset, 0, "the record is longer than the rest of the file")
+            raise Damaged(offset, 0, _PAST_END)
+        if layout.is_of_another_file(prefix):
+            raise Damaged(offset, 0, "the record has the file tag of another file")
         data = self._read(offset, head)
-        if len(data) < head or crc64(data[:-8]) ^ self._tag != int.from_bytes(data[-8:], "little"):
+        if len(data) < head or layout.seal(crc64(data[:-8])) != int.from_bytes(data[-8:], "little"):
             raise Damaged(offset, 0, "the checksum of the record's head is wrong")
-        parts = []
-        for source, _, size, timestamp, crc in _FRAGMENT.iter_unpack(data[_RECORD_PREFIX.size : tables]):
-            parts.append(Fragment(source, timestamp, size, crc, None))
-        if head + _aligned(sum(part.length for part in parts)) != length:
-            raise Damaged(offset, 0, "the lengths in the record's head contradict each other")
-        absent = struct.unpack_from("<%dH" % missing, data, tables)
-        if flags != (1 if missing else 0):
-            raise Damaged(offset, 0, "a flag contradicts the rest")
-        return Event(event, run, epoch, builder, triggered, absent, tuple(parts), offset, length)
+        event = layout.decode(data, offset, length)
+        if isinstance(event, str):
+            raise Damaged(offset, 0, event)
+        if head + _aligned(sum(part.length for part in event.fragments)) != length:
+            raise Damaged(offset, 0, _LENGTHS)
+        return event
+
+    def _is_head(self, offset):
+        try:
+            self._head(offset)
+            return True
+        except Damaged:
+            return False
+
+    @staticmethod
+    def _accepted(event):
+        if event.refused:
+            raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, event.refused), event.id)
+        return event
 
     def _payloads(self, event):
         """The event with its payloads, checked."""
-        start = 64 + _FRAGMENT.size * len(event.fragments) + _aligned(2 * len(event.missing))
+        self._accepted(event)
+        size = sum(part.length for part in event.fragments)
+        start = event.length - _aligned(size)
         data = self._read(event.offset + start, event.length - start)
         if len(data) < event.length - start:
             raise Damaged(event.offset, event.length, "the file has become shorter", event.id)
@@ -238,28 +566,28 @@ class EventFile:
 
     def _resume(self, start):
         """Where from start on the next intact record head, or an index, begins (FILE-33)."""
-        piece = 1 << 20
+        piece, layout = 1 << 20, self._layout
         for base in range(start, self._end, piece):
             data = self._read(base, min(piece + 3, self._end - base))
             at = -1
             while True:
-                at = data.find(b"EVB", at + 1)
+                at = data.find(b"EV", at + 1)
                 if at < 0 or at >= piece:
                     break
-                if at % 8 == 0 and data[at : at + 4] in (RECORD_MAGIC, INDEX_MAGIC):
-                    if self._begins_index(base + at):
+                if (base + at) % 8 == 0 and data[at : at + 4] in (layout.record, layout.index):
+                    if self._begins_index(base + at) or self._is_head(base + at):
                         return base + at
-                    try:
-                        self._head(base + at)
-                        return base + at
-                    except Damaged:
-                        pass
         return None
 
     def _begins_index(self, offset):
         head = self._read(offset, _INDEX_HEAD.size)
-        records, rest = divmod(self.size - offset - _INDEX_HEAD.size - _TRAILER.size, _INDEX_ENTRY.size)
-        return records >= 0 and not rest and head == _INDEX_HEAD.pack(INDEX_MAGIC, _INDEX_ENTRY.size, records)
+        if len(head) < _INDEX_HEAD.size:
+            return False
+        records = _INDEX_HEAD.unpack(head)[2]
+        known = head == _INDEX_HEAD.pack(self._layout.index, _INDEX_ENTRY.size, records) and records <= MAX_RECORDS
+        # Without the header, the size of the block is not known.
+        fills = self._layout.header_copy is not None and self.size - offset == self._index_size(records)
+        return known and fills
 
     def _index_here(self, offset, entries):
         """Whether an index begins at offset, where no record does: 'no', 'ends' or 'wrong'; entries are those of the
@@ -269,10 +597,10 @@ class EventFile:
         if self.index_state == "damaged" and (offset == self._index_at or self._begins_index(offset)):
             return "ends"
         head = self._read(offset, _INDEX_HEAD.size)
-        if head[:4] != INDEX_MAGIC:
+        if head[:4] != self._layout.index:
             return "no"
         torn = self.index_state == "absent"
-        if entries is None:
+        if entries is None or self._layout.header_copy is None:
             torn = torn and self._may_begin_torn_index(head, self.size - offset)
         else:
             torn = torn and self._is_torn_index(offset, entries)
@@ -290,18 +618,18 @@ class EventFile:
     def _is_torn_index(self, offset, entries):
         if len(entries) > MAX_RECORDS or self.size - offset > self._index_size(len(entries)):
             return False
-        index = bytearray(_INDEX_HEAD.pack(INDEX_MAGIC, _INDEX_ENTRY.size, len(entries)))
+        index = bytearray(_INDEX_HEAD.pack(self._layout.index, _INDEX_ENTRY.size, len(entries)))
         for entry in sorted(entries):
             index += _INDEX_ENTRY.pack(*entry)
-        index += struct.pack("<Q", offset)
-        index += struct.pack("<Q", crc64(bytes(index)) ^ self._tag) + TRAILER_MAGIC
+        index += self._layout.header_copy + struct.pack("<Q", offset)
+        index += struct.pack("<Q", self._layout.seal(crc64(bytes(index)))) + TRAILER_MAGIC
         found = self._read(offset, self.size - offset)
         same = next((at for at in range(len(found)) if found[at] != index[at]), len(found))
         return same == len(found) or same >= _INDEX_HEAD.size and not any(found[same:])
 
-    @staticmethod
-    def _index_size(records):
-        return _INDEX_HEAD.size + _INDEX_ENTRY.size * records + _TRAILER.size
+    def _index_size(self, records):
+        copy = MAX_HEADER if self._layout.header_copy is None else len(self._layout.header_copy)
+        return _INDEX_HEAD.size + _INDEX_ENTRY.size * records + copy + _TRAILER.size
 
     def scan(self, payloads=True):
         """Events in file order; where the file is damaged a Damaged as item, and then what follows it."""
@@ -325,7 +653,7 @@ class EventFile:
                 entries.append(IndexEntry(event.id, event.epoch, event.offset))
             offset += event.length
             try:
-                item = self._payloads(event) if payloads else event
+                item = self._payloads(event) if payloads else self._accepted(event)
             except Damaged as damage:
                 item = damage
             yield item
@@ -346,21 +674,22 @@ class EventFile:
             self._scanned = sorted(IndexEntry(event.id, event.epoch, event.offset) for event in events)
         return self._scanned
 
-    def event(self, event_id):
-        """The event with this id, of the highest epoch; None if the file does not have it."""
+    def event(self, event_id, epochs=(0, (1 << 64) - 1)):
+        """The event with this id, of the highest of these epochs; None if the file does not have it."""
+        first, last = epochs
         found = None
         if self.index_state == "present":
             low, high = 0, self._records
             while low < high:
                 middle = (low + high) // 2
-                if self._entry(middle).event <= event_id:
+                if self._entry(middle)[:2] <= (event_id, last):
                     low = middle + 1
                 else:
                     high = middle
             found = self._entry(low - 1) if low else None
         else:
-            found = max((entry for entry in self.index() if entry.event == event_id), default=None)
-        if found is None or found.event != event_id:
+            found = max((entry for entry in self.index() if (event_id, 0) <= entry[:2] <= (event_id, last)), default=None)
+        if found is None or found.event != event_id or found.epoch < first:
             return None
         event = self._head(found.offset)
         if (event.id, event.epoch) != (found.event, found.epoch):
@@ -372,25 +701,144 @@ class EventFile:
         return IndexEntry._make(_INDEX_ENTRY.unpack(self._read(at, _INDEX_ENTRY.size)))
 
 
+class Run:
+    """The files of one run."""
+
+    def __init__(self, path, header):
+        self.number, self.run_id, self.epoch = header.run, header.run_id, header.epoch
+        self.begun_unix_ns, self.files = header.begun_unix_ns, [path]
+
+    def join(self, other):
+        """Takes the files of another run, which has turned out to be this one."""
+        self.files += other.files
+        self.epoch = min(self.epoch, other.epoch)
+        self.begun_unix_ns = max(self.begun_unix_ns, other.begun_unix_ns)
+        if len(other.run_id) > len(self.run_id):
+            self.run_id = other.run_id
+
+    def __str__(self):
+        name = self.run_id[:8] or "id unknown, epoch %d" % self.epoch
+        begun = ", begun %s" % utc_text(self.begun_unix_ns) if self.begun_unix_ns else ""
+        files = "%d file%s" % (len(self.files), "" if len(self.files) == 1 else "s")
+        return "run %d (%s%s, %s)" % (self.number, name, begun, files)
+
+
+def files_at(paths):
+    """The files at the given paths, each once; a directory stands for all *.evb in it."""
+    seen, files = set(), []
+    for path in paths:
+        found = [path]
+        if os.path.isdir(path):
+            found = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(".evb"))
+        files += [one for one in found if os.path.realpath(one) not in seen]
+        seen.update(map(os.path.realpath, found))
+    return files
+
+
+def runs_of(paths, same_run=False):
+    """Divides files into runs (FILE-60, FILE-61); returns these, and the files that cannot be used with the reason.
+
+    Files of format 2 have the id of their run. Files without an id belong to one run if their headers have the same
+    run number and epoch, or if their records link them; same_run takes all of one run number for one run.
+    """
+    runs, short, unusable = [], [], []
+    for path in paths:
+        try:
+            with EventFile(path) as file:
+                one = Run(path, file.header)
+                from_records = file.recovered == "records" and one.run_id
+        except (NotAnEventFile, OSError) as error:
+            unusable.append((path, error))
+            continue
+        if from_records:
+            short.append(one)
+            continue
+        key = one.run_id or same_run or one.epoch
+        same = [run for run in runs if run.number == one.number and (run.run_id or same_run or run.epoch) == key]
+        if same:
+            same[0].join(one)
+        else:
+            runs.append(one)
+    if not same_run:
+        runs = _linked(runs)
+    for one in short:
+        same = [run for run in runs if run.number == one.number and run.run_id.startswith(one.run_id)]
+        if len(same) == 1:
+            same[0].join(one)
+        else:
+            runs.append(one)
+    return sorted(runs, key=lambda run: (run.number, run.begun_unix_ns, run.epoch, run.run_id)), unusable
+
+
+def _linked(runs):
+    """Joins runs without an id whose files are linked by the epochs of their records (FILE-61)."""
+    numbers = Counter(run.number for run in runs if not run.run_id)
+    result, with_epochs = [], []
+    for run in runs:
+        if run.run_id or numbers[run.number] == 1:
+            result.append(run)
+            continue
+        epochs = set()
+        for path in run.files:
+            with EventFile(path) as file:
+                epochs |= {file.header.epoch} | {entry.epoch for entry in file.index()}
+        linked = [one for one in with_epochs if one[0].number == run.number and one[1] & epochs]
+        for other, more in linked:
+            other.join(run)
+            run, epochs = other, epochs | more
+            with_epochs.remove((other, more))
+        with_epochs.append((run, epochs))
+    return result + [run for run, _ in with_epochs]
+
+
+def utc_text(unix_ns):
+    """A time in UTC with nanoseconds, such as 2026-05-04T10:11:12.000000345Z; "unknown" for 0."""
+    if not unix_ns:
+        return "unknown"
+    seconds, rest = divmod(unix_ns, 10**9)
+    time = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    return "%s.%09dZ" % (time.isoformat(), rest)
+
+
+def _list_of(causes):
+    return ", ".join("%d" % one if why == "unknown" else "%d (%s)" % (one, why) for one, why in causes.items())
+
+
 def _state(event):
-    if not event.missing:
-        return "complete"
-    return "INCOMPLETE, missing " + " ".join(map(str, event.missing))
+    state = "INCOMPLETE, missing " + _list_of(event.missing_causes) if event.missing else "complete"
+    return state + ("; absent " + _list_of(event.absent_causes) if event.absent else "")
 
 
 def _print_head(file):
     header = file.header
     who = "merged" if header.builder is None else "builder %d" % header.builder
-    print("%s: run %d, epoch %d, %s, file %d, %d B, index %s, by %s" % (
-        file.path, header.run, header.epoch, who, header.sequence, file.size, file.index_state, header.creator))
-    print("sources: " + " ".join(map(str, header.sources)))
+    if header.builder in header.builder_names:
+        who += " (%s)" % header.builder_names[header.builder]
+    run = "run %d" % header.run + (" (%s)" % header.run_id[:8] if header.run_id else "")
+    print("%s: %s, epoch %d, %s, file %d, %d B, format %d, index %s, by %s" % (
+        file.path, run, header.epoch, who, header.sequence, file.size, header.version, file.index_state,
+        header.creator or "unknown"))
+    if file.recovered:
+        print("! the header is damaged; recovered from %s" % _ORIGINS[file.recovered])
+    if header.begun_unix_ns:
+        print("run begun %s (supervisor's clock: %s)" % (utc_text(header.begun_unix_ns), header.clock))
+    for what, text in (("kind", header.kind), ("comment", header.comment)):
+        if text:
+            print("%s: %s" % (what, text))
+    names = header.source_names
+    print("sources: " + " ".join("%d (%s)" % (one, names[one]) if one in names else "%d" % one for one in header.sources))
 
 
-def _print_list(file):
+_ORIGINS = {"closing block": "the closing block", "records": "its records"}
+
+
+def _print_list(file, epochs):
     print("%12s %7s %9s %12s %12s  state" % ("event", "epoch", "fragments", "payload", "offset"))
     for item in file.scan(payloads=False):
         if isinstance(item, Damaged):
             print("! %s" % item)
+            continue
+        if not epochs[0] <= item.epoch <= epochs[1]:
             continue
         size = sum(part.length for part in item.fragments)
         row = (item.id, item.epoch, len(item.fragments), size, item.offset, _state(item))
@@ -398,8 +846,9 @@ def _print_list(file):
 
 
 def _print_event(event, with_bytes):
-    print("event %d, run %d, epoch %d, builder %d, triggered %d ns, %s" % (
-        event.id, event.run, event.epoch, event.builder, event.triggered_ns, _state(event)))
+    print("event %d, run %d%s, epoch %d, builder %d, triggered %d ns, UTC %s, %s" % (
+        event.id, event.run, " (%s)" % event.run_id if event.run_id else "", event.epoch, event.builder,
+        event.triggered_ns, utc_text(event.utc_ns), _state(event)))
     for part in event.fragments:
         print("source %d, %d B, timestamp %d, crc %016x" % (part.source, part.length, part.timestamp, part.crc))
         for at in range(0, part.length if with_bytes else 0, 16):
@@ -408,56 +857,169 @@ def _print_event(event, with_bytes):
             print("  %08x  %-48s |%s|" % (at, "".join("%02x " % byte for byte in row), text))
 
 
-def _verify(file):
-    """Reads everything; prints what it counted, and whether it is clean."""
-    events = incomplete = payload = twice = 0
-    seen = set()
-    clean = file.index_state != "damaged"
-    for item in file.scan():
-        if isinstance(item, Damaged):
+class _Tally:
+    """Counts the events of one run; of several copies, the one of the highest epoch counts."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+        self.clean, self.payload, self.superseded, self.records = True, 0, 0, set()
+        self.counted = {}
+        """For each event the epoch of its copy that counts, and what it lacks: None for a whole event."""
+
+    def add(self, file):
+        """Reads a file to its end, and prints what is wrong with it."""
+        self.clean = self.clean and file.index_state != "damaged" and not file.recovered
+        for item in file.scan():
+            if isinstance(item, Damaged):
+                self.clean = False
+                print("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
+            else:
+                self._event(file, item)
+
+    def _event(self, file, event):
+        if not self.epochs[0] <= event.epoch <= self.epochs[1]:
+            return
+        self.payload += sum(part.length for part in event.fragments)
+        if event.run != file.header.run or not (file.header.run_id or event.run_id).startswith(event.run_id):
+            self.clean = False
+            print("! event %d is of another run (%d %s)" % (event.id, event.run, event.run_id))
+        if (event.id, event.epoch) in self.records:
+            self.clean = False
+            print("! event %d of epoch %d is there again at byte %d" % (event.id, event.epoch, event.offset))
+            return
+        self.records.add((event.id, event.epoch))
+        lacks = None if event.whole else (event.missing_causes, event.absent_causes, _state(event))
+        before = self.counted.get(event.id)
+        self.superseded += before is not None
+        if before is None or event.epoch > before[0]:
+            self.counted[event.id] = (event.epoch, lacks)
+
+    def finish(self):
+        """Prints the totals, and returns whether all is clean."""
+        absent, incomplete = Counter(), 0
+        for number, (_, lacks) in sorted(self.counted.items()):
+            if lacks is not None and lacks[0]:
+                incomplete += 1
+                print("! event %d: %s" % (number, lacks[2]))
+            elif lacks is not None:
+                absent.update(lacks[1].items())
+        without = ["%d without source %d (%s)" % (count, *one) for one, count in sorted(absent.items())]
+        clean = self.clean and not incomplete
+        events = len(self.counted)
+        print("%d events, %d complete%s, %d incomplete, %d superseded copies, %d B of payload: %s" % (
+            events, events - incomplete, " (of these, %s)" % ", ".join(without) if without else "", incomplete,
+            self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
+        return clean
+
+
+def _verify(runs, epochs):
+    """Reads everything; prints what it counted, and returns whether it is clean."""
+    clean = True
+    for run in runs:
+        tally = _Tally(epochs)
+        for path in run.files:
+            with EventFile(path) as file:
+                _print_head(file)
+                tally.add(file)
+        clean = tally.finish() and clean
+    for number in sorted({run.number for run in runs}):
+        same = [run for run in runs if run.number == number]
+        if len(same) > 1:
             clean = False
-            print("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
-            continue
-        if (item.id, item.epoch) in seen:
-            twice += 1
-            print("! event %d of epoch %d is there again at byte %d" % (item.id, item.epoch, item.offset))
-        seen.add((item.id, item.epoch))
-        events += 1
-        payload += sum(part.length for part in item.fragments)
-        if item.missing:
-            incomplete += 1
-            print("! event %d: %s" % (item.id, _state(item)))
-    clean = clean and not incomplete and not twice
-    row = (events, events - incomplete, incomplete, payload, "clean" if clean else "NOT CLEAN")
-    print("%d events, %d complete, %d incomplete, %d B of payload: %s" % row)
+            print("! several runs have the number %d: %s" % (number, ", ".join(map(str, same))))
     return clean
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Reads one event file of evb and checks its checksums.")
-    parser.add_argument("file")
+def _several(runs):
+    """Why these runs cannot be read as one, and what to do."""
+    unknown = Counter(run.number for run in runs if not run.run_id)
+    way_out = "choose one with --run"
+    if any(count > 1 for count in unknown.values()):
+        way_out = "choose the records of one with --epoch A..B, or take them for one run with --same-run"
+    return "the files are of %d runs: %s; %s" % (len(runs), ", ".join(map(str, runs)), way_out)
+
+
+def _selected(runs, text):
+    """The runs with that number, or with an id that begins with these digits, at least 4 (FILE-63)."""
+    digits = text.lower()
+    return [
+        run
+        for run in runs
+        if (text.isdigit() and run.number == int(text)) or (len(digits) >= 4 and run.run_id.startswith(digits))
+    ]
+
+
+def _show_event(runs, number, epochs, with_bytes):
+    found = None
+    for path in runs[0].files:
+        with EventFile(path) as file:
+            event = file.event(number, epochs)
+        if event is not None and (found is None or event.epoch > found.epoch):
+            found = event
+    if found is None:
+        print("%s: no event %d" % (", ".join(runs[0].files), number), file=sys.stderr)
+        return 1
+    _print_event(found, with_bytes)
+    return 0
+
+
+def _epochs(text):
+    first, dots, last = text.partition("..")
+    try:
+        return int(first or 0), int(last or (1 << 64) - 1) if dots else int(first)
+    except ValueError:
+        raise argparse.ArgumentTypeError("%r is not A..B" % text) from None
+
+
+def _arguments(arguments):
+    parser = argparse.ArgumentParser(description="Reads event files of evb and checks their checksums.")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a directory with its *.evb")
     parser.add_argument("--list", action="store_true", help="a line for each event")
     parser.add_argument("--event", type=int, metavar="N", help="one event")
     parser.add_argument("--hex", action="store_true", help="with --event: its bytes too")
+    parser.add_argument("--run", metavar="RUN", help="only the run with this number, or with these first digits of its id")
+    parser.add_argument("--same-run", action="store_true",
+                        help="take all files of one run number that have no run id for one run")
+    parser.add_argument("--epoch", type=_epochs, metavar="A..B",
+                        help="only records of these epochs; files that have no run id are then one run")
     arguments = parser.parse_args(arguments)
     if arguments.hex and arguments.event is None:
         parser.error("--hex needs --event N")
+    return arguments
+
+
+def main(arguments=None):
+    arguments = _arguments(arguments)
     try:
-        with EventFile(arguments.file) as file:
-            if arguments.event is not None:
-                event = file.event(arguments.event)
-                if event is None:
-                    print("%s: no event %d" % (file.path, arguments.event), file=sys.stderr)
-                    return 1
-                _print_event(event, arguments.hex)
-                return 0
-            _print_head(file)
-            if arguments.list:
-                _print_list(file)
-                return 0
-            return 0 if _verify(file) else 1
+        files = files_at(arguments.paths)
+        runs, unusable = runs_of(files, arguments.same_run or arguments.epoch is not None)
+        epochs = arguments.epoch or (0, (1 << 64) - 1)
+        for _, error in unusable:
+            print(error, file=sys.stderr)
+        if not runs:
+            if not unusable:
+                print("no event files (*.evb) at %s" % ", ".join(arguments.paths), file=sys.stderr)
+            return 2
+        if arguments.run is not None:
+            found, runs = runs, _selected(runs, arguments.run)
+            if not runs:
+                there = ", ".join(map(str, found))
+                print("no file is of run %s: there is %s" % (arguments.run, there), file=sys.stderr)
+                return 2
+        if len(runs) > 1 and (arguments.run is not None or arguments.event is not None):
+            print(_several(runs), file=sys.stderr)
+            return 2
+        if arguments.event is not None:
+            return _show_event(runs, arguments.event, epochs, arguments.hex)
+        if arguments.list:
+            for path in [path for run in runs for path in run.files]:
+                with EventFile(path) as file:
+                    _print_head(file)
+                    _print_list(file, epochs)
+            return 0
+        return 0 if _verify(runs, epochs) and not unusable else 1
     except Damaged as damage:
-        print("%s %s" % (arguments.file, damage), file=sys.stderr)
+        print(damage, file=sys.stderr)
         return 1
     except (NotAnEventFile, OSError) as error:
         print(error, file=sys.stderr)

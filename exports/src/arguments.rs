@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use evb_file::{EpochRange, RunChoice, Selection};
 
 /// Write the events of a run, in the order of their ids, into one HDF5 or Parquet file.
 ///
@@ -15,6 +16,18 @@ pub(crate) struct Arguments {
     /// Event files of one run, or directories that contain them.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Run to export: its number, or at least the first 4 digits of its id. Files of other runs are
+    /// left out.
+    #[arg(long, value_name = "RUN")]
+    run: Option<RunChoice>,
+    /// Take all files with one run number and without a run id, as evb wrote them until format 2,
+    /// for one run.
+    #[arg(long)]
+    same_run: bool,
+    /// Take only the records of these epochs (A..B, both included; A.. or ..B), from files as for
+    /// --same-run.
+    #[arg(long, value_name = "A..B")]
+    epoch: Option<EpochRange>,
     /// Format of the output.
     #[arg(long, value_enum)]
     pub(crate) to: Format,
@@ -37,6 +50,13 @@ pub(crate) struct Arguments {
     /// Print the summary of the export as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Arguments {
+    /// Returns the choice of the run.
+    pub(crate) fn selection(&self) -> Selection {
+        Selection { run: self.run.clone(), same_run: self.same_run, epochs: self.epoch }
+    }
 }
 
 /// A format of the output.

@@ -10,7 +10,7 @@ pub(crate) struct Block {
     pub(crate) memory: Vec<u8>,
     /// Number of the block's fragments.
     pub(crate) fragments: usize,
-    /// Number of the block's missing fragments.
+    /// Number of the block's missing and absent sources.
     pub(crate) missing: usize,
 }
 
@@ -27,7 +27,7 @@ impl Block {
 
     pub(crate) fn add(&mut self, record: Record) {
         self.fragments += record.fragments.len();
-        self.missing += record.missing.len();
+        self.missing += record.missing.len() + record.absent.len();
         self.records.push(record);
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
     /// Number of events without a missing source.
     pub(crate) complete: u64,
+    /// Number of events without a missing or absent source.
+    pub(crate) whole: u64,
     /// Number of fragments.
     pub(crate) fragments: u64,
     /// Number of fragments that were expected and are missing.
@@ -31,6 +33,8 @@ pub(crate) struct Counts {
     pub(crate) superseded: u64,
     /// Number of copies left out because the same event and epoch is in the output already.
     pub(crate) duplicates: u64,
+    /// Number of records left out because of the choice of epochs.
+    pub(crate) other_epochs: u64,
     /// Number of records left out because they belong to another run.
     pub(crate) foreign: u64,
     /// Number of damaged records, torn tails, and files without a whole header.
@@ -46,6 +50,7 @@ impl Counts {
     pub(crate) fn add(&mut self, record: &Record) {
         self.events += 1;
         self.complete += u64::from(record.is_complete());
+        self.whole += u64::from(record.is_whole());
         self.fragments += record.fragments.len() as u64;
         self.missing += record.missing.len() as u64;
         self.payload_bytes += record.payload_size().count();
@@ -67,6 +72,7 @@ impl Counts {
     pub(crate) fn finish(&mut self, report: &MergeReport) {
         self.superseded = report.superseded;
         self.duplicates = report.duplicates;
+        self.other_epochs = report.other_epochs;
         self.damaged = report.damaged.total;
         self.damage = report.damaged.first.iter().take(LISTED).cloned().collect();
     }
@@ -83,16 +89,18 @@ impl Counts {
     }
 
     /// Returns the counts with their names in the output.
-    pub(crate) const fn named(&self) -> [(&'static str, u64); 10] {
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 12] {
         [
             ("events", self.events),
             ("complete", self.complete),
+            ("whole", self.whole),
             ("incomplete", self.incomplete()),
             ("fragments", self.fragments),
             ("payload_bytes", self.payload_bytes),
             ("absent", self.absent),
             ("superseded", self.superseded),
             ("duplicates", self.duplicates),
+            ("other_epochs", self.other_epochs),
             ("foreign", self.foreign),
             ("damaged", self.damaged),
         ]
@@ -109,6 +117,11 @@ impl Counts {
         let mut said = Vec::new();
         for (count, what) in [
             (self.incomplete(), "events lack a source; the output names the missing sources"),
+            (
+                self.complete.saturating_sub(self.whole),
+                "complete events are without an excluded or expendable source",
+            ),
+            (self.other_epochs, "records of other epochs left out"),
             (self.superseded, "copies left out: a later epoch built the event again"),
             (self.duplicates, "duplicates left out"),
             (self.foreign, "records of other runs left out"),

@@ -6,6 +6,7 @@ use std::{
     process::ExitCode,
 };
 
+use evb_core::id::RunId;
 use evb_file::{MergeError, files_at};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ impl ExportError {
         use StagedError::{Busy, Exists, NoFile};
         let is_usage = matches!(
             self,
-            Self::Input(MergeError::Input(_) | MergeError::Runs { .. })
+            Self::Input(MergeError::Input(_) | MergeError::Runs(_))
                 | Self::Text { .. }
                 | Self::LongText { .. }
                 | Self::Output(OutputError::File(Busy(_) | Exists(_) | NoFile(_)))
@@ -76,6 +77,8 @@ impl ExportError {
 #[derive(Debug)]
 pub(crate) struct Summary {
     run: u32,
+    /// The identity of the run.
+    run_id: RunId,
     counts: Counts,
     /// Size of the output, in bytes.
     size: u64,
@@ -88,11 +91,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Summary, ExportError> {
     let read = |(name, path): (&'static str, &PathBuf)| text(path).map(|text| (name, text));
     let mut texts = given.map(read).collect::<Result<Vec<_>, _>>()?;
     // Opens the inputs before the output, so that nothing is created if there is nothing to export.
-    let reading = Reading::begin(&arguments.paths)?;
+    let reading = Reading::begin(&arguments.paths, &arguments.selection())?;
     let staged = Staged::create(&arguments.out, arguments.force)?;
     let identity = reading.identity.clone();
     let sources: Vec<u16> = identity.sources.iter().map(|source| source.number()).collect();
     texts.push(("sources", json!(sources).to_string()));
+    if identity.run_id.is_known() {
+        texts.push(("run_id", identity.run_id.to_string()));
+    }
+    for (name, text) in [("kind", &identity.kind), ("comment", &identity.comment)] {
+        if !text.is_empty() {
+            texts.push((name, text.clone()));
+        }
+    }
+    if !identity.source_names.is_empty() {
+        let names = identity.source_names.iter().map(|(id, name)| (id.to_string(), json!(name)));
+        texts.push(("source_names", Value::Object(names.collect()).to_string()));
+    }
 
     keep_memory();
     let length = length(&arguments.paths);
@@ -111,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Summary, ExportError> {
     let counts = reading.finish()?;
     texts.push(("findings", counts.findings().to_string()));
     output.finish(&About { identity: identity.clone(), texts }, &counts)?;
-    Ok(Summary { run: identity.run.number(), counts, size: staged.finish()? })
+    Ok(Summary { run: identity.run.number(), run_id: identity.run_id, counts, size: staged.finish()? })
 }
 
 /// Lets glibc keep freed memory: once it has freed a block of almost 32 MiB, it returns less than
@@ -160,8 +175,10 @@ pub(crate) fn print(arguments: &Arguments, summary: &Summary) -> ExitCode {
     } else {
         let Counts { events, fragments, payload_bytes, .. } = summary.counts;
         let (run, size, out) = (summary.run, summary.size, arguments.out.display());
+        let id = summary.run_id;
+        let id = if id.is_known() { format!(" ({})", id.short()) } else { String::new() };
         let mut lines = vec![format!(
-            "run {run}: {events} events with {fragments} fragments, {payload_bytes} B of payload, in {out} ({size} B)"
+            "run {run}{id}: {events} events with {fragments} fragments, {payload_bytes} B of payload, in {out} ({size} B)"
         )];
         lines.extend(summary.counts.sentences());
         lines.join("\n") + "\n"
@@ -177,6 +194,7 @@ fn as_json(arguments: &Arguments, summary: &Summary, clean: bool) -> Value {
     value["out"] = arguments.out.to_string_lossy().into();
     value["size"] = summary.size.into();
     value["run"] = summary.run.into();
+    value["run_id"] = summary.run_id.is_known().then(|| summary.run_id.to_string()).into();
     value["clean"] = clean.into();
     for (name, count) in summary.counts.named() {
         value[name] = count.into();

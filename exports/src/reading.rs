@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use evb_file::{FileIdentity, Merge, MergeError};
+use evb_file::{FileIdentity, Merge, MergeError, Selection};
 
 use crate::{block::Block, counts::Counts};
 
@@ -25,8 +25,8 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// Opens all files and begins to read.
-    pub(crate) fn begin(paths: &[PathBuf]) -> Result<Self, MergeError> {
-        let merge = Merge::open(paths)?;
+    pub(crate) fn begin(paths: &[PathBuf], selection: &Selection) -> Result<Self, MergeError> {
+        let merge = Merge::open(paths, selection)?;
         let identity = merge.identity().clone();
         let (to_writer, full) = sync_channel(BLOCKS);
         let (empty, to_fill) = sync_channel(BLOCKS);
@@ -58,7 +58,7 @@ impl Reading {
 
 /// Fills blocks until the run ends, or the writer does.
 fn fill(mut merge: Merge, empty: &Receiver<Block>, full: &SyncSender<Block>) -> Result<Counts, MergeError> {
-    let (mut counts, run) = (Counts::default(), merge.identity().run);
+    let (mut counts, run) = (Counts::default(), (merge.identity().run, merge.identity().run_id.short()));
     let mut more = true;
     while more && let Ok(mut block) = empty.recv() {
         block.clear();
@@ -68,7 +68,7 @@ fn fill(mut merge: Merge, empty: &Receiver<Block>, full: &SyncSender<Block>) -> 
                 more = false;
                 break;
             };
-            if record.run != run {
+            if (record.run, record.run_id.short()) != run {
                 counts.foreign += 1;
                 block.memory.truncate(begin);
                 continue;

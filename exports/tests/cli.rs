@@ -12,22 +12,28 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::{Checksum, Timestamp},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::Utc,
 };
 use evb_file::{EventFile, EventFileWriter, FileIdentity, WriterOptions, existing_files};
 use parquet::{file::reader::SerializedFileReader, record::Field};
 use serde_json::Value;
 
 const RUN: RunNumber = RunNumber::new(7);
+const RUN_ID: RunId = RunId::new(0x5eed_cafe << 96);
 
 /// An event with a payload from each of the sources 1 and 2; event 3 lacks source 2.
 fn event(id: u64, epoch: u64, builder: u16) -> Event {
     let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(epoch), BuilderId::new(builder));
+    (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(1_763_000_000_000_000_000 + id));
     event.add(SourceId::new(1), Timestamp::new(id + 100), vec![id as u8; 5].into());
+    if id == 4 {
+        event.absent.push(MissingSource::new(SourceId::new(9), Cause::Excluded));
+    }
     if id == 3 {
-        event.missing.push(SourceId::new(2));
+        event.missing.push(MissingSource::new(SourceId::new(2), Cause::Silent));
     } else {
         event.add(SourceId::new(2), Timestamp::new(u64::MAX), vec![id as u8; 3 * id as usize].into());
     }
@@ -36,7 +42,14 @@ fn event(id: u64, epoch: u64, builder: u16) -> Event {
 
 fn write(dir: &Path, builder: u16, events: &[Event]) {
     let sources = vec![SourceId::new(1), SourceId::new(2)];
-    let identity = FileIdentity { run: RUN, epoch: Epoch::new(1), builder: BuilderId::new(builder), sources };
+    let identity = FileIdentity {
+        run: RUN,
+        run_id: RUN_ID,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(builder),
+        sources,
+        ..FileIdentity::default()
+    };
     let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default()).unwrap();
     events.iter().for_each(|event| writer.append(event).unwrap());
     writer.close().unwrap();
@@ -84,6 +97,13 @@ fn hdf5_has_flat_columns_in_the_order_of_event_ids() {
     let words = |name: &str| file.dataset(name).unwrap().read::<u16>().unwrap();
     assert_eq!((words("events/builder"), words("missing")), (vec![1, 2, 1, 2], vec![2]));
     assert_eq!(words("fragments/source"), [1, 2, 1, 2, 1, 1, 2]);
+    assert_eq!(numbers("events/first_absent"), [0, 0, 0, 0, 1]);
+    assert_eq!(numbers("events/utc_ns")[3], 1_763_000_000_000_000_004);
+    let bytes = |name: &str| file.dataset(name).unwrap().read::<u8>().unwrap();
+    assert_eq!(
+        (bytes("missing_cause"), words("absent"), bytes("absent_cause")),
+        (vec![2], vec![9], vec![16])
+    );
     let data = file.dataset("data").unwrap().read::<u8>().unwrap();
     let places = numbers("fragments/offset").into_iter().zip(numbers("fragments/length"));
     for ((offset, length), checksum) in places.zip(numbers("fragments/checksum")) {
@@ -93,6 +113,8 @@ fn hdf5_has_flat_columns_in_the_order_of_event_ids() {
     let attributes = file.root().attrs().unwrap();
     assert_eq!(attributes["events"].as_u64(), Some(4));
     assert_eq!(attributes["incomplete"].as_u64(), Some(1));
+    assert_eq!(attributes["whole"].as_u64(), Some(2));
+    assert_eq!(attributes["run_id"].as_str(), Some("5eedcafe000000000000000000000000"));
     assert_eq!(attributes["configuration"].as_str(), Some("[run]\nevents = 4\n"));
     assert_eq!(attributes["sources"].as_str(), Some("[1,2]"));
 }
@@ -108,14 +130,20 @@ fn parquet_has_a_row_for_each_fragment_and_each_missing_one() {
         .into_iter()
         .map(|row| row.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect())
         .collect();
-    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.len(), 9);
     assert_eq!(rows[0][0], Field::ULong(1));
     assert_eq!(rows[1][5], Field::ULong(u64::MAX));
     assert_eq!(rows[2][1], Field::UShort(2), "the later epoch counts");
     // Event 3 has a fragment of source 1 and none of source 2.
     assert_eq!((&rows[4][4], &rows[4][6]), (&Field::UShort(1), &Field::UInt(5)));
     assert_eq!((&rows[5][0], &rows[5][4]), (&Field::ULong(3), &Field::UShort(2)));
-    assert!(rows[5][5..].iter().all(|field| *field == Field::Null));
+    assert!(rows[5][5..9].iter().all(|field| *field == Field::Null));
+    assert_eq!((&rows[5][10], &rows[5][11]), (&Field::UByte(2), &Field::Bool(false)));
+    assert_eq!(
+        (&rows[8][4], &rows[8][10], &rows[8][11]),
+        (&Field::UShort(9), &Field::UByte(16), &Field::Bool(true))
+    );
+    assert_eq!((&rows[0][9], &rows[0][10]), (&Field::ULong(1_763_000_000_000_000_001), &Field::Null));
     for row in rows.iter().filter(|row| row[8] != Field::Null) {
         let Field::Bytes(payload) = &row[8] else { panic!("{row:?}") };
         assert_eq!(row[7], Field::ULong(Checksum::of(payload.data()).number()));
@@ -147,6 +175,30 @@ fn gaps_and_damage_are_told_and_change_the_exit_code() {
     let attributes = file.root().attrs().unwrap();
     assert_eq!((attributes["damaged"].as_u64(), attributes["absent"].as_u64()), (Some(1), Some(3)));
     assert!(attributes["findings"].as_str().unwrap().contains("of event 4"));
+}
+
+#[test]
+fn of_several_runs_one_must_be_chosen() {
+    let dir = run();
+    let identity = FileIdentity {
+        run: RUN,
+        run_id: RunId::new(0xabcd_0000 << 96),
+        builder: BuilderId::new(3),
+        ..FileIdentity::default()
+    };
+    let other = EventFileWriter::create(dir.path().join("in"), identity, WriterOptions::default()).unwrap();
+    other.close().unwrap();
+    let to = ["--to", "hdf5", "--out", "run.h5"];
+    let refused = export(dir.path(), &to);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("run 7 (5eedcafe, 2 files)") && said.contains("run 7 (abcd0000, 1 file)"),
+        "{said}"
+    );
+    let (code, told) = summary(dir.path(), &[&to[..], &["--run", "5eed"]].concat());
+    assert_eq!((code, &told["events"]), (0, &4.into()));
+    assert_eq!(told["run_id"], "5eedcafe000000000000000000000000");
 }
 
 #[test]

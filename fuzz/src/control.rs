@@ -153,6 +153,7 @@ pub fn messages() -> Vec<Control> {
         outcome: Outcome::Incomplete,
         missing: vec![3],
         cause: "late".to_owned(),
+        missing_causes: vec![2],
     }];
     let roster = Roster {
         version: 1,

@@ -2,17 +2,18 @@
 //! sink.
 
 use std::{
+    collections::BTreeMap,
     io,
     task::{Context, Poll},
 };
 
 use evb_core::{
-    id::RunNumber,
+    id::{BuilderId, RunNumber, SourceId},
     index::LaneIndex,
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
-    time::{Instant, Utc},
-    wire::control::Begin,
+    time::{ClockState, Instant, Utc},
+    wire::control::{Begin, Name},
 };
 use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
@@ -120,6 +121,9 @@ impl Driver {
             begun: Utc::from_nanos(begin.begun_utc_ns),
             kind: begin.kind.clone(),
             comment: begin.comment.clone(),
+            clock: ClockState::from_code(u8::try_from(begin.clock_state).unwrap_or(0)),
+            source_names: names(&begin.sources, SourceId::new),
+            builder_names: names(&begin.builders, BuilderId::new),
         }
     }
 
@@ -201,4 +205,9 @@ impl Driver {
     pub(super) async fn close(self) {
         self.stage.close().await;
     }
+}
+
+/// Returns the names in a message by their ids; an id that cannot be is left out.
+fn names<I: Ord>(names: &[Name], id: impl Fn(u16) -> I) -> BTreeMap<I, String> {
+    names.iter().filter_map(|named| Some((id(u16::try_from(named.id).ok()?), named.name.clone()))).collect()
 }

@@ -9,7 +9,7 @@ use evb_core::{
     id::{Epoch, EventId, SourceId},
     units::Bytes,
 };
-use evb_file::{EventFile, FileError, ReadError, files_at};
+use evb_file::{EventFile, ReadError, Selection, VerifyError, files_of_run};
 
 #[cfg(feature = "km3net")]
 use super::km3net::{Km3netFlaw, Timeslices};
@@ -24,7 +24,7 @@ const LIMIT: Bytes = Bytes::mib(2048);
 /// Reason for which a file cannot be replayed.
 ///
 /// ```
-/// use evb::{input::{Replay, ReplayError}, prelude::*};
+/// use evb::{file::Selection, input::{Replay, ReplayError}, prelude::*};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +34,7 @@ const LIMIT: Bytes = Bytes::mib(2048);
 /// # run.sources()[0].push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
 /// # run.finished().await?;
 /// // The event files in `dir` are of a run with source 1 alone.
-/// match Replay::recorded(dir, SourceId::new(2)) {
+/// match Replay::recorded(dir, SourceId::new(2), &Selection::default()) {
 ///     Err(ReplayError::NoFragments { source_id, .. }) => assert_eq!(source_id, SourceId::new(2)),
 ///     other => panic!("{other:?}"),
 /// }
@@ -80,6 +80,9 @@ pub enum ReplayError {
     /// An event file is missing, or damaged.
     #[error(transparent)]
     Events(#[from] ReadError),
+    /// There are no event files, or they are of several runs.
+    #[error(transparent)]
+    Files(#[from] VerifyError),
     /// The event files hold no fragment of the source.
     #[error("{} holds no fragment of source {source_id}; `evbd dump` lists what it holds", path.display())]
     NoFragments {
@@ -90,16 +93,10 @@ pub enum ReplayError {
     },
 }
 
-impl From<FileError> for ReplayError {
-    fn from(error: FileError) -> Self {
-        Self::Events(error.into())
-    }
-}
-
 /// Plays one source's recorded fragments, one for each event, over and over.
 ///
 /// ```
-/// use evb::{input::Replay, prelude::*};
+/// use evb::{file::Selection, input::Replay, prelude::*};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -109,7 +106,7 @@ impl From<FileError> for ReplayError {
 /// # run.sources()[0].push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
 /// # run.finished().await?;
 /// // The event files in `dir` hold a single event, which is played again and again.
-/// let replay = Replay::recorded(dir, SourceId::new(1))?;
+/// let replay = Replay::recorded(dir, SourceId::new(1), &Selection::default())?;
 /// assert_eq!((replay.len(), replay.largest()), (1, Bytes::new(4)));
 /// let system = LocalSystem::new(1, 1).events(10);
 /// let run = system.start_on_demand(|_| replay.clone(), |_| NullSink).await?;
@@ -168,19 +165,22 @@ impl Replay {
         Ok(Self { fragments: recorded.collect() })
     }
 
-    /// Plays one source of event files; `path` is a file, or a directory with the files of one run.
-    /// The recorded events are played in the order of their ids, the first as event 1.
+    /// Plays one source of event files; `path` is a file, or a directory, of whose files the
+    /// selection must leave those of one run. The recorded events are played in the order of their ids, the first as event 1.
     ///
     /// # Errors
-    /// [`ReplayError`]: there are no event files, they are damaged, or they hold no fragment of
-    /// that source.
-    pub fn recorded(path: &Path, source: SourceId) -> Result<Self, ReplayError> {
+    /// [`ReplayError`]: there are no event files, they are of several runs, they are damaged, or
+    /// they hold no fragment of that source.
+    pub fn recorded(path: &Path, source: SourceId, selection: &Selection) -> Result<Self, ReplayError> {
         let mut events: BTreeMap<EventId, (Epoch, Option<Recorded>)> = BTreeMap::new();
         let mut held = Bytes::ZERO;
-        for file in files_at(path)? {
+        for file in files_of_run(&[path.to_owned()], selection)? {
             let file = EventFile::open(file)?;
             for event in file.events() {
                 let event = event?;
+                if !selection.takes(event.epoch) {
+                    continue;
+                }
                 if events.get(&event.id).is_some_and(|(epoch, _)| *epoch >= event.epoch) {
                     continue;
                 }

@@ -1,16 +1,13 @@
 //! The status of a system, for operators.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
     id::RunId,
     ledger::{Annotation, DeadTimeCause, EventCounts, RunReport, fraction},
     run_control::State,
     supervisor::Survey,
-    time::Instant,
+    time::{ClockState, Instant, Utc},
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +41,8 @@ pub struct Status {
     pub run: Option<u32>,
     /// Id of that run.
     pub run_id: Option<RunId>,
+    /// Start of the run that is under way; unknown between runs.
+    pub begin: Utc,
     /// True if the next run can begin at once.
     pub ready: bool,
     /// Before a run: sources and builders that are missing.
@@ -165,10 +164,15 @@ pub struct LastRun {
     pub remarks: Vec<String>,
     /// The operators' annotation of the run.
     pub annotation: Annotation,
-    /// Time at which the run began, s since 1970; 0 if not known.
-    pub begun_unix_s: u64,
-    /// Time at which the run ended, s since 1970; 0 if not known.
-    pub ended_unix_s: u64,
+    /// Start of the run; unknown if it never started.
+    #[serde(skip_deserializing)]
+    pub begin: Utc,
+    /// End of the run, on the scale that began with [`Self::begin`].
+    #[serde(skip_deserializing)]
+    pub end: Utc,
+    /// Whether the supervisor's wall clock was synchronised at the start of the run.
+    #[serde(skip_deserializing)]
+    pub wall_clock: ClockState,
 }
 
 impl From<&RunReport> for LastRun {
@@ -183,10 +187,9 @@ impl From<&RunReport> for LastRun {
             problems: report.problems.clone(),
             remarks: report.remarks.clone(),
             annotation: report.annotation.clone(),
-            begun_unix_s: 0,
-            ended_unix_s: SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |now| now.as_secs()),
+            begin: report.begin,
+            end: report.end,
+            wall_clock: report.wall_clock,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evb_core::{event::Event, id::RunNumber, units::Bytes};
+use evb_core::{event::Event, id::RunNumber, time::ClockState, units::Bytes};
 use evb_file::{
     CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
 };
@@ -100,8 +100,36 @@ impl Sink for FileSink {
     }
 
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
-        let RunFacts { run, epoch, builder, sources, .. } = run.clone();
-        let identity = FileIdentity { run, epoch, builder, sources };
+        let RunFacts {
+            run,
+            run_id,
+            epoch,
+            builder,
+            sources,
+            begun,
+            clock,
+            kind,
+            comment,
+            source_names,
+            builder_names,
+        } = run.clone();
+        let identity = FileIdentity {
+            run,
+            run_id,
+            epoch,
+            builder,
+            begun,
+            clock_synchronised: match clock {
+                ClockState::Unknown => None,
+                ClockState::Synchronised => Some(true),
+                ClockState::Unsynchronised => Some(false),
+            },
+            kind,
+            comment,
+            sources,
+            source_names,
+            builder_names,
+        };
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
                 self.writer = Some(writer);

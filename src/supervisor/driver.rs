@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     io,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use evb_core::{
@@ -29,6 +30,9 @@ use super::{
     trigger_port::TriggerPort,
 };
 
+/// Time between two readings of the wall clock.
+const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(1);
+
 /// The supervisor's state machine and its connections, journal and timer.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -41,6 +45,8 @@ pub(super) struct Driver {
     triggers: Option<TriggerPort>,
     commands: Commands,
     pub(super) timer: Timer,
+    /// Time from which on the wall clock is read again.
+    next_wall_clock: Instant,
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
     pub(super) state: Option<StateKeeper>,
@@ -65,6 +71,7 @@ impl Driver {
             triggers,
             commands,
             timer: Timer::new()?,
+            next_wall_clock: Instant::ZERO,
             onlookers,
             report: None,
             state,
@@ -75,7 +82,7 @@ impl Driver {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
-            self.role.run_mut().set_wall(clock::utc());
+            self.read_wall_clock(now);
             let is_stalled = self.journal.as_mut().is_some_and(|journal| journal.is_stalled(now));
             self.role.set_stalled(is_stalled, now);
             let mut more = self.poll_links(cx, now, is_stalled);
@@ -99,6 +106,15 @@ impl Driver {
             if self.timer.poll_expired(cx).is_pending() {
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// Reads the wall clock if the last reading is a second old. No timer is necessary for that,
+    /// because heartbeats wake this task.
+    fn read_wall_clock(&mut self, now: Instant) {
+        if now >= self.next_wall_clock {
+            self.next_wall_clock = now + WALL_CLOCK_PERIOD;
+            self.role.run_mut().handle_wall_clock(clock::wall_clock(now), now);
         }
     }
 
@@ -171,7 +187,7 @@ impl Driver {
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(Keeper::abandon),
                 SupervisorOutput::Ended(report) => {
                     if let Some(state) = self.state.as_ref().filter(|_| self.role.core().has_begun()) {
-                        state.note_end(&report, &self.role.core().begun());
+                        state.note_end(&report);
                     }
                     self.report = Some(report);
                 }

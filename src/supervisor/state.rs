@@ -13,8 +13,10 @@ use std::{
 use evb_core::{
     id::{RunId, RunNumber, ShortRunId},
     ledger::{Annotation, RunReport},
+    time::{ClockState, Utc},
     wire::control::Begin,
 };
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::run_control::LastRun;
@@ -78,7 +80,7 @@ impl StateDir {
     /// The operating system's error, if the directory cannot be read.
     pub fn latest(&self, most: usize) -> io::Result<Vec<LastRun>> {
         let latest = self.named()?.into_iter().rev().take(most);
-        let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
+        let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok().map(Kept::run);
         Ok(latest.filter_map(|(.., path)| read(path)).collect())
     }
 
@@ -104,10 +106,32 @@ impl StateDir {
         fs::create_dir_all(&self.dir)?;
         let (path, temporary) = (self.dir.join(name), self.dir.join(format!("{name}.part")));
         let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(run)?)?;
+        file.write_all(&serde_json::to_vec_pretty(&Kept::of(run))?)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
         File::open(&self.dir)?.sync_all()
+    }
+}
+
+/// The content of a state file: a run with its times, for people and as numbers.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    run: LastRun,
+    begin_ns: u64,
+    end_ns: u64,
+    clock_state: u8,
+}
+
+impl Kept {
+    fn of(run: &LastRun) -> Self {
+        let (begin_ns, end_ns) = (run.begin.as_nanos(), run.end.as_nanos());
+        Self { run: run.clone(), begin_ns, end_ns, clock_state: run.wall_clock.code() }
+    }
+
+    fn run(self) -> LastRun {
+        let (begin, end) = (Utc::from_nanos(self.begin_ns), Utc::from_nanos(self.end_ns));
+        LastRun { begin, end, wall_clock: ClockState::from_code(self.clock_state), ..self.run }
     }
 }
 
@@ -154,16 +178,16 @@ impl StateKeeper {
             exit_code: 1,
             verdict: NO_END.to_owned(),
             annotation: Annotation { kind: begin.kind.clone(), comment: begin.comment.clone() },
-            begun_unix_s: begin.begun_utc_ns / 1_000_000_000,
+            begin: Utc::from_nanos(begin.begun_utc_ns),
+            wall_clock: ClockState::from_code(u8::try_from(begin.clock_state).unwrap_or(0)),
             ..LastRun::default()
         };
         self.send(run);
     }
 
     /// Notes that a run has ended.
-    pub(super) fn note_end(&self, report: &RunReport, begin: &Begin) {
-        let begun_unix_s = begin.begun_utc_ns / 1_000_000_000;
-        self.send(LastRun { begun_unix_s, ..LastRun::from(report) });
+    pub(super) fn note_end(&self, report: &RunReport) {
+        self.send(LastRun::from(report));
     }
 
     fn send(&self, run: LastRun) {

@@ -269,7 +269,7 @@ async fn a_periodic_trigger_keeps_its_rate_and_a_peer_that_breaks_off_is_named()
     assert_eq!(report.events.triggered, 10_000);
     assert_eq!(report.events.open(), Some(0));
     assert!(
-        report.problems.iter().any(|problem| problem.starts_with("source 2 was down")),
+        report.problems.iter().any(|problem| problem.starts_with("source 2 is missing in")),
         "{:?}",
         report.problems
     );

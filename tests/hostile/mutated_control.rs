@@ -38,8 +38,13 @@ fn messages() -> Vec<Message> {
     for event in [3, 1, 2, 7] {
         completions.add(&mut last, EventId::new(event));
     }
-    let exception =
-        Exception { event: 4, outcome: Outcome::Incomplete, missing: vec![1, 2], cause: "slow".to_owned() };
+    let exception = Exception {
+        event: 4,
+        outcome: Outcome::Incomplete,
+        missing: vec![1, 2],
+        cause: "slow".to_owned(),
+        missing_causes: vec![1, 2],
+    };
     completions.exceptions.push(exception);
     let lane = LaneReport { source: 1, fragments: 7, missing: 1, ..LaneReport::default() };
     let builder = BuilderReport {
@@ -140,6 +145,7 @@ impl Stage {
     fn drain(&mut self) {
         for count in 0.. {
             match self.core.poll(self.now) {
+                Some(Output::Begun(_)) => {}
                 Some(Output::Drop { .. }) => self.dropped += 1,
                 Some(Output::Ended(report)) => self.closed = Some(report.events.open() == Some(0)),
                 Some(Output::Send { .. } | Output::Journal(_)) => {}

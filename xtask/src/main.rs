@@ -15,6 +15,7 @@
 //! - `sdk`: an installation of the C and C++ bindings;
 //! - `release`: the files that a release offers for download: archives, packages, an image;
 //! - `package`: a build of the crates as a registry would serve them;
+//! - `bare`: the tests in a place where everything is missing that they may not need;
 //! - `ci`: all checks, step by step, with a table of results at the end.
 
 mod repo;
@@ -30,6 +31,7 @@ mod sdk;
 mod release;
 mod seeds;
 mod tutorial;
+mod bare;
 mod ci;
 
 use std::process::ExitCode;
@@ -81,6 +83,9 @@ enum Task {
     Release(release::ReleaseArgs),
     /// Package the crates as a registry would serve them, and check that they build.
     Package,
+    /// Run the tests of the workspace where everything is missing that README.md does not require
+    /// (needs root); exit code 77 if this machine cannot make such a place.
+    Bare(bare::BareArgs),
     /// Run all checks of this list, as CI does.
     Ci(ci::CiArgs),
 }
@@ -101,6 +106,7 @@ fn main() -> ExitCode {
         Task::Sdk(args) => sdk::run(&args).map(code),
         Task::Release(args) => release::run(&args).map(code),
         Task::Package => package::run().map(code),
+        Task::Bare(args) => bare::run(&args),
         Task::Ci(args) => ci::run(&args).map(code),
     };
     match outcome {

@@ -31,6 +31,8 @@ pub(crate) fn run() -> Result<bool> {
         "xtask",
         "--exclude",
         "lab",
+        "--exclude",
+        "evb-needs",
         "--allow-dirty",
         "--no-verify",
         "--quiet",

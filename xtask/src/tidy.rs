@@ -7,7 +7,7 @@ mod crates;
 mod modules;
 mod graph;
 mod order;
-mod purity;
+pub(crate) mod purity;
 mod clippy_files;
 mod size;
 mod impls;

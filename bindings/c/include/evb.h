@@ -211,6 +211,41 @@ typedef uint32_t evb_readout_answer;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Reason why a source has no fragment in an event. A later version of evb may give other codes.
+enum evb_cause
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The cause is not known.
+    EVB_CAUSE_UNKNOWN = 0,
+    // The source was not connected to the supervisor or counted as down.
+    EVB_CAUSE_DOWN = 1,
+    // The source was up and did not announce a fragment until the event's deadline.
+    EVB_CAUSE_SILENT = 2,
+    // No readout delivered data to the source.
+    EVB_CAUSE_NO_READOUT = 3,
+    // The fragment reached evb, which could not take it.
+    EVB_CAUSE_REFUSED = 4,
+    // The fragment arrived with a wrong checksum.
+    EVB_CAUSE_DAMAGED = 5,
+    // The lane broke before the fragment had arrived.
+    EVB_CAUSE_LOST_IN_NETWORK = 6,
+    // The run ended before the fragment had arrived.
+    EVB_CAUSE_GIVEN_UP = 7,
+    // An operator had excluded the source from the run.
+    EVB_CAUSE_EXCLUDED = 16,
+    // The source is expendable: events are complete without it.
+    EVB_CAUSE_EXPENDABLE = 17,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum evb_cause evb_cause;
+#else
+typedef uint32_t evb_cause;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // A handle to a builder. The builder goes on to the end of its run, or until `evb_builder_abort`,
 // even if the handle is freed.
 typedef struct evb_builder evb_builder;
@@ -230,6 +265,12 @@ typedef struct evb_sink evb_sink;
 // builder's sink has accepted the event. The source goes on to the end of its run, or until
 // `evb_source_abort`, even if the handle is freed.
 typedef struct evb_source evb_source;
+
+// Identity of a run, which no other run has.
+typedef struct evb_run_id {
+    // Bytes in the order of the 32 hexadecimal digits.
+    uint8_t bytes[16];
+} evb_run_id;
 
 // A fragment of a built event. The payload is valid as long as its event.
 typedef struct evb_fragment_view {
@@ -457,7 +498,7 @@ typedef struct evb_ledger {
     uint64_t triggered;
     // Triggers for which no builder had a free slot.
     uint64_t inhibited;
-    // Events with all expected fragments.
+    // Events with a fragment of every source.
     uint64_t complete;
     // Events without the fragments of some sources.
     uint64_t incomplete;
@@ -497,6 +538,15 @@ uint64_t evb_event_id(const struct evb_event *event);
 // while the event is valid.
 uint32_t evb_event_run(const struct evb_event *event);
 
+// Fills `id` with the identity of the event's run. Returns false, and leaves `id` alone, if it is
+// not known or `event` is no event. Thread safety: any thread, while the event is valid.
+bool evb_event_run_id(const struct evb_event *event, struct evb_run_id *id);
+
+// Returns the time of the event's trigger in nanoseconds since 1970-01-01 UTC, on the scale of the
+// run, which does not depend on the builder; 0 if it is not known or `event` is no event. Thread
+// safety: any thread, while the event is valid.
+uint64_t evb_event_utc(const struct evb_event *event);
+
 // Returns the epoch of the event's run; 0 if `event` is no event. Thread safety: any thread, while
 // the event is valid.
 uint64_t evb_event_epoch(const struct evb_event *event);
@@ -526,13 +576,35 @@ bool evb_event_fragment_of(const struct evb_event *event,
                            uint16_t source,
                            struct evb_fragment_view *fragment);
 
-// Returns the number of sources that were expected and did not contribute; 0 for a complete event.
-// Thread safety: any thread, while the event is valid.
+// Returns the number of sources that owe the event a fragment and did not contribute one; 0 for a
+// complete event. Thread safety: any thread, while the event is valid.
 size_t evb_event_missing_count(const struct evb_event *event);
 
 // Fills `source` with the id of the missing source at `index`. Returns false, and leaves `source`
 // alone, if there is none. Thread safety: any thread, while the event is valid.
 bool evb_event_missing(const struct evb_event *event, size_t index, uint16_t *source);
+
+// Returns the cause of the missing source at `index`, an `evb_cause` or a code of a later version
+// of evb; `EVB_CAUSE_UNKNOWN` if there is no such source. Thread safety: any thread, while the
+// event is valid.
+uint32_t evb_event_missing_cause(const struct evb_event *event, size_t index);
+
+// Returns the number of sources that do not owe the event a fragment, because they are excluded or
+// expendable, and did not contribute one. Thread safety: any thread, while the event is valid.
+size_t evb_event_absent_count(const struct evb_event *event);
+
+// Fills `source` with the id of the absent source at `index`. Returns false, and leaves `source`
+// alone, if there is none. Thread safety: any thread, while the event is valid.
+bool evb_event_absent(const struct evb_event *event, size_t index, uint16_t *source);
+
+// Returns the cause of the absent source at `index`, an `evb_cause` or a code of a later version
+// of evb; `EVB_CAUSE_UNKNOWN` if there is no such source. Thread safety: any thread, while the
+// event is valid.
+uint32_t evb_event_absent_cause(const struct evb_event *event, size_t index);
+
+// Returns a cause in words, such as "silent until the deadline"; "of a later version" for a code
+// that this version of evb does not know. The text is valid for ever. Thread safety: any thread.
+const char *evb_cause_text(uint32_t cause);
 
 // Keeps an event beyond the callback that got it: fills `kept` with a handle for the functions
 // `evb_event_…`. The payload is not copied. A kept event occupies memory that the builder would

@@ -11,6 +11,8 @@
 #ifndef EVB_HPP
 #define EVB_HPP
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -326,6 +328,38 @@ struct fragment_view {
 
 class kept_event;
 
+// The reason why a source has no fragment in an event. A later version of evb may give other codes.
+enum class cause : std::uint32_t {
+    unknown = EVB_CAUSE_UNKNOWN,
+    // The source was not connected to the supervisor or counted as down.
+    down = EVB_CAUSE_DOWN,
+    // The source was up and did not announce a fragment until the event's deadline.
+    silent = EVB_CAUSE_SILENT,
+    // No readout delivered data to the source.
+    no_readout = EVB_CAUSE_NO_READOUT,
+    // The fragment reached evb, which could not take it.
+    refused = EVB_CAUSE_REFUSED,
+    // The fragment arrived with a wrong checksum.
+    damaged = EVB_CAUSE_DAMAGED,
+    // The lane broke before the fragment had arrived.
+    lost_in_network = EVB_CAUSE_LOST_IN_NETWORK,
+    // The run ended before the fragment had arrived.
+    given_up = EVB_CAUSE_GIVEN_UP,
+    // An operator had excluded the source from the run.
+    excluded = EVB_CAUSE_EXCLUDED,
+    // The source is expendable: events are complete without it.
+    expendable = EVB_CAUSE_EXPENDABLE,
+};
+
+// Returns a cause in words, such as "silent until the deadline".
+inline const char *to_string(cause why) noexcept { return evb_cause_text(static_cast<std::uint32_t>(why)); }
+
+// A source that has no fragment in an event, and the cause.
+struct missing_source {
+    std::uint16_t source = 0;
+    cause why = cause::unknown;
+};
+
 // A built event, valid until the callback of the sink returns.
 class event_view {
 public:
@@ -336,7 +370,23 @@ public:
     std::uint32_t run() const noexcept { return evb_event_run(raw_); }
     std::uint64_t epoch() const noexcept { return evb_event_epoch(raw_); }
     std::uint16_t builder() const noexcept { return evb_event_builder(raw_); }
+    // The identity of the run, if it is known: its bytes in the order of the hexadecimal digits.
+    std::optional<std::array<std::uint8_t, 16>> run_id() const noexcept {
+        evb_run_id found;
+        if (!evb_event_run_id(raw_, &found)) {
+            return std::nullopt;
+        }
+        std::array<std::uint8_t, 16> id;
+        std::copy(std::begin(found.bytes), std::end(found.bytes), id.begin());
+        return id;
+    }
+    // The time of the trigger in nanoseconds since 1970-01-01 UTC, on the scale of the run; 0 if it is
+    // not known.
+    std::uint64_t utc() const noexcept { return evb_event_utc(raw_); }
+    // True if every source that owes the event a fragment contributed one.
     bool is_complete() const noexcept { return evb_event_missing_count(raw_) == 0; }
+    // True if every source of the run contributed.
+    bool is_whole() const noexcept { return is_complete() && evb_event_absent_count(raw_) == 0; }
     // Payload bytes of all fragments.
     std::uint64_t size() const noexcept { return evb_event_size(raw_); }
 
@@ -388,13 +438,24 @@ public:
     iterator begin() const noexcept { return {this, 0}; }
     iterator end() const noexcept { return {this, fragment_count()}; }
 
-    // Ids of the sources that were expected and did not contribute.
-    std::vector<std::uint16_t> missing() const {
-        std::vector<std::uint16_t> missing(evb_event_missing_count(raw_));
+    // Sources that owe the event a fragment and did not contribute one.
+    std::vector<missing_source> missing() const {
+        std::vector<missing_source> missing(evb_event_missing_count(raw_));
         for (std::size_t index = 0; index < missing.size(); ++index) {
-            evb_event_missing(raw_, index, &missing[index]);
+            evb_event_missing(raw_, index, &missing[index].source);
+            missing[index].why = static_cast<cause>(evb_event_missing_cause(raw_, index));
         }
         return missing;
+    }
+    // Sources that do not owe the event a fragment, because they are excluded or expendable, and did
+    // not contribute one.
+    std::vector<missing_source> absent() const {
+        std::vector<missing_source> absent(evb_event_absent_count(raw_));
+        for (std::size_t index = 0; index < absent.size(); ++index) {
+            evb_event_absent(raw_, index, &absent[index].source);
+            absent[index].why = static_cast<cause>(evb_event_absent_cause(raw_, index));
+        }
+        return absent;
     }
 
     // Keeps the event beyond the callback. The payload is not copied.

@@ -77,8 +77,8 @@ namespace evb::file {
 // Values
 // ---------------------------------------------------------------------------------------------
 
-/// The version of the file format that this header reads.
-inline constexpr std::uint16_t format_version = 1;
+/// The newest version of the file format that this header reads. It reads all earlier ones too.
+inline constexpr std::uint16_t format_version = 2;
 
 /// The reason why bytes of a file are not a valid record or index.
 enum class Flaw {
@@ -94,6 +94,12 @@ enum class Flaw {
     head_checksum,
     /// A reserved bit is set, or a flag contradicts the rest.
     reserved,
+    /// The record is of another file: an old disk block, or a file inside a payload.
+    tag,
+    /// The record has flags that this header does not know.
+    unknown_flags,
+    /// The record has a section that this header does not know and may not skip.
+    unknown_section,
     /// The checksum of a payload is wrong.
     payload_checksum,
     /// The padding after the last payload is not zero.
@@ -115,7 +121,7 @@ enum class Kind {
     too_large,
     /// An index entry does not point to the record of its event: the writing program is at fault.
     wrong_index,
-    /// The event belongs to another run than the files before it (only from `Run`).
+    /// The event, or a file, belongs to another run (only from `Run` and `verify`).
     foreign,
 };
 
@@ -148,6 +154,8 @@ struct Finding {
     std::optional<Flaw> flaw;
     /// The source of a payload whose checksum is wrong.
     std::optional<std::uint16_t> source;
+    /// The unknown flags, or the type of the unknown section, of a record that needs a newer evb.
+    std::optional<std::uint16_t> unknown;
     /// The finding in words, equal to those of the Rust reader.
     std::string text;
 };
@@ -162,6 +170,79 @@ class Error : public std::runtime_error {
     Finding finding_;
 };
 
+/// The identity of a run, of 128 bits. No other run has it.
+struct RunId {
+    /// The bytes in the order of the hexadecimal digits; all zero if the id is not known.
+    std::array<std::uint8_t, 16> bytes{};
+
+    bool known() const noexcept { return *this != RunId{}; }
+    /// Returns the 32 hexadecimal digits.
+    std::string text() const {
+        std::string digits;
+        for (const std::uint8_t byte : bytes) {
+            digits += "0123456789abcdef"[byte >> 4];
+            digits += "0123456789abcdef"[byte & 15];
+        }
+        return digits;
+    }
+    /// Returns the first 8 digits, which are enough for people.
+    std::string short_text() const { return text().substr(0, 8); }
+
+    friend bool operator==(const RunId& a, const RunId& b) noexcept { return a.bytes == b.bytes; }
+    friend bool operator!=(const RunId& a, const RunId& b) noexcept { return a.bytes != b.bytes; }
+};
+
+/// The reason why a source has no fragment in an event. Codes of later versions of evb are possible.
+enum class Cause : std::uint8_t {
+    /// Not known, for example in a file of format 1.
+    unknown = 0,
+    /// The source was not connected, or counted as down.
+    down = 1,
+    /// The source was up and did not announce a fragment until the event's deadline.
+    silent = 2,
+    /// No readout delivered data to the source.
+    no_readout = 3,
+    /// The fragment reached evb, which could not take it.
+    refused = 4,
+    /// The fragment arrived with a wrong checksum.
+    damaged = 5,
+    /// The lane broke before the fragment had arrived.
+    lost_in_network = 6,
+    /// The run ended before the fragment had arrived.
+    given_up = 7,
+    /// An operator had excluded the source from the run.
+    excluded = 16,
+    /// Events are complete without the source.
+    expendable = 17,
+};
+
+/// Returns a cause in words, such as "silent until the deadline".
+inline std::string in_words(Cause cause) {
+    switch (cause) {
+        case Cause::unknown: return "unknown";
+        case Cause::down: return "down";
+        case Cause::silent: return "silent until the deadline";
+        case Cause::no_readout: return "no readout";
+        case Cause::refused: return "refused";
+        case Cause::damaged: return "damaged";
+        case Cause::lost_in_network: return "lost in the network";
+        case Cause::given_up: return "given up at the end of the run";
+        case Cause::excluded: return "excluded";
+        case Cause::expendable: return "expendable";
+    }
+    return "cause " + std::to_string(static_cast<unsigned>(cause));
+}
+
+/// A source that has no fragment in an event, and the reason.
+struct MissingSource {
+    std::uint16_t source = 0;
+    Cause cause = Cause::unknown;
+
+    friend bool operator==(const MissingSource& a, const MissingSource& b) noexcept {
+        return a.source == b.source && a.cause == b.cause;
+    }
+};
+
 /// One source's data for an event.
 struct Fragment {
     std::uint16_t source = 0;
@@ -173,6 +254,10 @@ struct Fragment {
     std::size_t size = 0;
     /// The payload's CRC-64/NVME, as computed where the fragment entered the system.
     std::uint64_t checksum = 0;
+    /// The state of the source's alignment with the others; 0: not watched.
+    std::uint8_t alignment = 0;
+    /// The number of packets of the fragment that were lost before they reached evb.
+    std::uint32_t lost_packets = 0;
 };
 
 /// A built event.
@@ -180,14 +265,24 @@ struct Event {
     /// The trigger number, from 1.
     std::uint64_t id = 0;
     std::uint32_t run = 0;
+    /// The identity of the run. If the header does not have it, the record's first 8 digits.
+    RunId run_id;
     /// The builder of the event.
     std::uint16_t builder = 0;
-    /// The epoch in which the event was built. Of several copies, the highest epoch counts.
+    /// The epoch of the event's assignment. Of several copies in one run, the highest epoch counts.
     std::uint64_t epoch = 0;
     /// The time of the trigger: nanoseconds on the builder's monotonic clock.
     std::uint64_t triggered_ns = 0;
-    /// The sources that were expected and did not contribute; empty for a complete event.
-    std::vector<std::uint16_t> missing;
+    /// The time of the trigger in nanoseconds since 1970 (UTC), on the run's scale; 0: unknown.
+    std::uint64_t utc_ns = 0;
+    /// The sources that owe the event a fragment and did not contribute one, with causes; empty for
+    /// a complete event.
+    std::vector<MissingSource> missing;
+    /// The sources that do not owe the event a fragment, because they are excluded or expendable,
+    /// and did not contribute one.
+    std::vector<MissingSource> absent;
+    /// The tag of the event, 0 if it has none.
+    std::uint64_t tag = 0;
     /// The fragments, in the order of the file. This order is not guaranteed to be that of ids.
     std::vector<Fragment> fragments;
     /// The place of the record in its file, in bytes.
@@ -195,7 +290,20 @@ struct Event {
     std::uint64_t length = 0;
     std::uint64_t head_length = 0;
 
+    /// The flaw that makes the record need a newer evb. Such an event is never returned.
+    std::optional<std::pair<Flaw, std::uint16_t>> refusal;
+
+    /// Returns true if every source that owes the event a fragment contributed one.
     bool complete() const noexcept { return missing.empty(); }
+    /// Returns true if every source of the run contributed.
+    bool whole() const noexcept { return missing.empty() && absent.empty(); }
+    /// Returns the cause of a missing or absent source; nothing for any other source.
+    std::optional<Cause> cause(std::uint16_t source) const noexcept {
+        for (const auto* list : {&missing, &absent})
+            for (const MissingSource& one : *list)
+                if (one.source == source) return one.cause;
+        return std::nullopt;
+    }
 
     /// Returns the fragment of a source, or null.
     const Fragment* fragment(std::uint16_t source) const noexcept {
@@ -224,8 +332,12 @@ struct Item {
 
 /// The header of an event file.
 struct Header {
+    /// The version of the file's format.
+    std::uint16_t version = format_version;
     std::uint32_t run = 0;
-    /// The epoch in which the file was begun; its records may belong to later epochs.
+    /// The identity of the run. If the header was recovered from records, its first 8 digits.
+    RunId run_id;
+    /// The epoch of the run; the file's records may belong to later epochs.
     std::uint64_t epoch = 0;
     /// The builder of the events; none in a merged file.
     std::optional<std::uint16_t> builder;
@@ -233,8 +345,19 @@ struct Header {
     std::uint32_t sequence = 0;
     /// The time at which the file was begun: nanoseconds since 1970 (UTC) on the writing host.
     std::uint64_t created_unix_ns = 0;
+    /// The begin of the run in nanoseconds since 1970 (UTC) on the supervisor's clock; 0: unknown.
+    std::uint64_t begun_unix_ns = 0;
+    /// True if the kernel of the supervisor's host said then that its clock was synchronised;
+    /// nothing if that is unknown.
+    std::optional<bool> clock_synchronised;
+    /// The kind of the run and the comment on it, UTF-8.
+    std::string kind;
+    std::string comment;
     /// The sources of the run.
     std::vector<std::uint16_t> sources;
+    /// The names of sources and builders that have one, UTF-8.
+    std::map<std::uint16_t, std::string> source_names;
+    std::map<std::uint16_t, std::string> builder_names;
     /// The program that wrote the file, UTF-8.
     std::string creator;
 };
@@ -251,6 +374,24 @@ inline bool operator<(const IndexEntry& a, const IndexEntry& b) noexcept {
 }
 inline bool operator==(const IndexEntry& a, const IndexEntry& b) noexcept {
     return std::tie(a.event, a.epoch, a.offset) == std::tie(b.event, b.epoch, b.offset);
+}
+
+/// The part of a file from which its damaged header was recovered.
+enum class Recovery {
+    /// The closing block has a copy of the header, so everything is known.
+    closing_block,
+    /// Run, builder and the first digits of the run id are those of the records; everything else is
+    /// unknown.
+    records,
+};
+
+/// Returns the finding about a recovered header in words.
+inline const char* in_words(Recovery recovery) {
+    switch (recovery) {
+        case Recovery::closing_block: return "the header is damaged; recovered from the closing block";
+        case Recovery::records: return "the header is damaged; recovered from its records";
+    }
+    return "";
 }
 
 /// The state of a file's index. Without an intact index, the file is scanned.
@@ -285,6 +426,29 @@ struct Options {
     /// it back.) If a mapped file becomes shorter, or its disk fails, the system stops the program
     /// with the signal SIGBUS; without a map, the reader returns a finding.
     bool map = true;
+};
+
+/// A range of epochs, both ends included.
+struct EpochRange {
+    std::uint64_t first = 0;
+    std::uint64_t last = ~std::uint64_t{0};
+
+    bool contains(std::uint64_t epoch) const noexcept { return first <= epoch && epoch <= last; }
+};
+
+/// The choice of one run among those of several files.
+struct Selection {
+    /// The number of the run, or at least the first 4 hexadecimal digits of its id; nothing if the
+    /// files are of one run only.
+    std::optional<std::string> run;
+    /// True if all files with one run number and without a known run id are of one run.
+    bool same_run = false;
+    /// The epochs of the records to read, from all files with one run number and without a known
+    /// run id; nothing for all.
+    std::optional<EpochRange> epochs;
+
+    /// Returns true if a record of that epoch is read.
+    bool takes(std::uint64_t epoch) const noexcept { return !epochs || epochs->contains(epoch); }
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -531,18 +695,25 @@ inline std::uint64_t checksum(const std::uint8_t* data, std::size_t size) noexce
 namespace detail {
 
 inline constexpr std::array<std::uint8_t, 8> file_magic = {0x89, 'E', 'V', 'B', '\r', '\n', 0x1a, '\n'};
-inline constexpr std::array<std::uint8_t, 4> record_magic = {'E', 'V', 'B', 'R'};
-inline constexpr std::array<std::uint8_t, 4> index_magic = {'E', 'V', 'B', 'I'};
+inline constexpr std::array<std::uint8_t, 4> record_magic_1 = {'E', 'V', 'B', 'R'};
+inline constexpr std::array<std::uint8_t, 4> record_magic_2 = {'E', 'V', 'R', '2'};
+inline constexpr std::array<std::uint8_t, 4> index_magic_1 = {'E', 'V', 'B', 'I'};
+inline constexpr std::array<std::uint8_t, 4> index_magic_2 = {'E', 'V', 'X', '2'};
 inline constexpr std::array<std::uint8_t, 8> trailer_magic = {'E', 'V', 'B', '-', 'E', 'N', 'D', '\n'};
 
 inline constexpr std::uint64_t alignment = 8;
 inline constexpr std::uint64_t max_sources = 1 << 16;
 inline constexpr std::uint64_t max_record = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t max_creator = 1024;
-inline constexpr std::uint64_t header_prefix = 56;
-inline constexpr std::uint64_t max_header = header_prefix + 2 * max_sources + max_creator + 8;
+inline constexpr std::uint64_t header_prefix_1 = 56;
+inline constexpr std::uint64_t header_prefix_2 = 80;
+inline constexpr std::uint64_t max_header_1 = header_prefix_1 + 2 * max_sources + max_creator + 8;
+inline constexpr std::uint64_t max_header = 1 << 24;
+inline constexpr std::uint64_t min_header = header_prefix_2 + 8;
+inline constexpr std::uint64_t max_head = 1 << 22;
 inline constexpr std::uint64_t max_records = 1 << 20;
-inline constexpr std::uint64_t record_prefix = 56;
+inline constexpr std::uint64_t record_prefix_1 = 56;
+inline constexpr std::uint64_t record_prefix_2 = 72;
 inline constexpr std::uint64_t fragment_entry = 24;
 inline constexpr std::uint64_t index_head = 16;
 inline constexpr std::uint64_t index_entry = 24;
@@ -589,7 +760,15 @@ inline std::string in_words(std::uint64_t bytes) {
     return text;
 }
 
-inline std::string in_words(Flaw flaw, std::uint16_t source) {
+/// Returns flags in words, such as "0x0004".
+inline std::string flags_in_words(unsigned flags) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%#06x", flags);
+    return text;
+}
+
+/// Returns a flaw in words; `number` is the source, the flags or the section that it concerns.
+inline std::string in_words(Flaw flaw, std::uint16_t number) {
     switch (flaw) {
         case Flaw::magic: return "no record begins here";
         case Flaw::index: return "an index begins here that does not match the records before it";
@@ -597,8 +776,12 @@ inline std::string in_words(Flaw flaw, std::uint16_t source) {
         case Flaw::past_end: return "the record is longer than the rest of the file";
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
         case Flaw::reserved: return "a reserved bit is set, or a flag contradicts the rest";
+        case Flaw::tag: return "the record has the file tag of another file";
+        case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
+        case Flaw::unknown_section:
+            return "its section " + std::to_string(number) + " is required and needs a newer evb";
         case Flaw::payload_checksum:
-            return "the checksum of the payload of source " + std::to_string(source) + " is wrong";
+            return "the checksum of the payload of source " + std::to_string(number) + " is wrong";
         case Flaw::padding: return "the record's padding is not zero";
     }
     return "";
@@ -629,22 +812,43 @@ inline Finding header_finding(const std::string& path, const std::string& flaw) 
     return finding;
 }
 
+/// The reason why a header cannot be used, in words; no words for a good header.
+struct HeaderFlaw {
+    std::string text;
+    /// True if the header may be damaged, so that it may be recovered from the rest of the file.
+    bool is_damage = true;
+
+    explicit operator bool() const noexcept { return !text.empty(); }
+};
+
+/// Returns the finding about a header that was recovered.
+inline Finding header_finding_of(const std::string& path, Recovery recovery) {
+    Finding finding;
+    finding.kind = Kind::header;
+    finding.path = path;
+    finding.text = path + ": " + in_words(recovery);
+    return finding;
+}
+
 inline const char* const short_header = "it ends inside its header, so it holds no event";
 inline const char* const wrong_header = "its header is damaged (checksum)";
+inline const char* const contradiction = "its header contradicts itself: the program that wrote it is at fault";
 
 /// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
-inline std::pair<std::uint64_t, std::string> header_length(Bytes front) {
-    if (front.is_cut(file_magic)) return {0, short_header};
+inline std::pair<std::uint64_t, HeaderFlaw> header_length(Bytes front) {
+    if (front.is_cut(file_magic)) return {0, {short_header}};
     if (!front.starts_with(file_magic))
-        return {0, "it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)"};
-    if (front.size < 16) return {0, short_header};
+        return {0, {"it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)"}};
+    if (front.size < 16) return {0, {short_header}};
     const std::uint16_t version = le16(front.data + 8);
     const std::uint64_t length = le32(front.data + 12);
-    if (version != format_version)
-        return {0, "its format is version " + std::to_string(version) +
-                       ", but this program reads version 1: use a newer evb"};
-    if (length > max_header || length < header_prefix + 8 || length % 8 != 0) return {0, wrong_header};
-    return {length, ""};
+    if (version != 1 && version != 2)
+        return {0, {"its format is version " + std::to_string(version) +
+                    ", but this program reads versions 1 and 2: use a newer evb"}};
+    const bool first = version == 1;
+    const bool fits = length >= (first ? header_prefix_1 + 8 : min_header) && length <= (first ? max_header_1 : max_header);
+    if (!fits || length % 8 != 0) return {0, {wrong_header}};
+    return {length, {}};
 }
 
 /// Returns the number of bytes of the UTF-8 character that begins here; 0 if none does.
@@ -675,26 +879,144 @@ inline bool is_utf8(Bytes text) noexcept {
     return true;
 }
 
-/// Decodes a header whose checksum is right; returns false if it contradicts itself. The checksum
-/// is not among the bytes, of which there are at least 56.
-inline bool decode_header(Bytes content, Header& header) {
+/// A section, as it stands in a file.
+struct Section {
+    std::uint16_t type = 0;
+    bool is_required = false;
+    Bytes body;
+};
+
+/// The sections that fill some bytes (FILE-9).
+class Sections {
+  public:
+    explicit Sections(Bytes rest) : rest_(rest) {}
+
+    bool at_end() const noexcept { return rest_.size == 0; }
+
+    /// Reads the next section; returns false if the sections do not fit, or do not ascend.
+    bool next(Section& section) noexcept {
+        if (rest_.size < 8) return false;
+        section.type = le16(rest_.data);
+        section.is_required = (le16(rest_.data + 2) & 1) != 0;
+        const std::uint64_t length = le32(rest_.data + 4);
+        if (aligned(length) > rest_.size - 8 || section.type < least_) return false;
+        least_ = section.type + 1u;
+        section.body = {rest_.data + 8, length};
+        rest_ = {rest_.data + 8 + aligned(length), rest_.size - 8 - aligned(length)};
+        return true;
+    }
+
+  private:
+    Bytes rest_;
+    unsigned least_ = 0;
+};
+
+/// Decodes a header of version 1 whose checksum is right; returns false if it contradicts itself.
+/// The checksum is not among the bytes, of which there are at least 56.
+inline bool decode_header_1(Bytes content, Header& header) {
     const std::uint8_t* at = content.data;
     const unsigned flags = le16(at + 10);
     const std::uint64_t sources = le32(at + 36), creator = le32(at + 48);
+    header.version = 1;
     header.run = le32(at + 16);
     header.builder = (flags & 1) != 0 ? std::nullopt : std::optional<std::uint16_t>(le16(at + 20));
     header.epoch = le64(at + 24);
     header.sequence = le32(at + 32);
     header.created_unix_ns = le64(at + 40);
     if ((flags & ~1u) != 0 || sources > max_sources || creator > max_creator) return false;
-    const std::uint64_t end = header_prefix + 2 * sources + creator;
+    const std::uint64_t end = header_prefix_1 + 2 * sources + creator;
     if (end > content.size || content.size - end >= 8) return false;
-    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix + 2 * i));
-    const Bytes text{at + header_prefix + 2 * sources, creator};
+    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix_1 + 2 * i));
+    const Bytes text{at + header_prefix_1 + 2 * sources, creator};
     if (!is_utf8(text)) return false;
     header.creator.assign(reinterpret_cast<const char*>(text.data), text.size);
     return Bytes{at + end, content.size - end}.all_zero();
 }
+
+inline bool decode_text(Bytes body, std::string& text) {
+    text.assign(reinterpret_cast<const char*>(body.data), body.size);
+    return is_utf8(body);
+}
+
+inline bool decode_names(Bytes body, std::map<std::uint16_t, std::string>& names) {
+    while (body.size > 0) {
+        if (body.size < 4) return false;
+        const std::uint16_t id = le16(body.data);
+        const std::uint64_t length = le16(body.data + 2);
+        if (length > body.size - 4 || (!names.empty() && names.rbegin()->first >= id)) return false;
+        if (!decode_text({body.data + 4, length}, names[id])) return false;
+        body = {body.data + 4 + length, body.size - 4 - length};
+    }
+    return true;
+}
+
+/// Decodes a header of version 2 whose checksum is right. The checksum is not among the bytes, of
+/// which there are at least 80.
+inline HeaderFlaw decode_header_2(Bytes content, Header& header) {
+    const std::uint8_t* at = content.data;
+    const unsigned flags = le16(at + 10), clock = at[72];
+    const std::uint64_t sources = le32(at + 52);
+    header.version = 2;
+    header.run = le32(at + 16);
+    header.builder = (flags & 1) != 0 ? std::nullopt : std::optional<std::uint16_t>(le16(at + 20));
+    std::copy(at + 24, at + 40, header.run_id.bytes.begin());
+    header.epoch = le64(at + 40);
+    header.sequence = le32(at + 48);
+    header.created_unix_ns = le64(at + 56);
+    header.begun_unix_ns = le64(at + 64);
+    if (clock == 1 || clock == 2) header.clock_synchronised = clock == 1;
+    const std::uint64_t end = header_prefix_2 + aligned(2 * sources);
+    if (sources > max_sources || end > content.size) return {contradiction, false};
+    for (std::uint64_t i = 0; i < sources; ++i) header.sources.push_back(le16(at + header_prefix_2 + 2 * i));
+    Sections sections({at + end, content.size - end});
+    std::optional<std::uint16_t> unknown;
+    for (Section section; !sections.at_end();) {
+        bool good = sections.next(section);
+        if (good) switch (section.type) {
+            case 1: good = decode_text(section.body, header.creator); break;
+            case 2: good = decode_text(section.body, header.kind); break;
+            case 3: good = decode_text(section.body, header.comment); break;
+            case 4: good = decode_names(section.body, header.source_names); break;
+            case 5: good = decode_names(section.body, header.builder_names); break;
+            default: if (section.is_required && !unknown) unknown = section.type;
+        }
+        if (!good) return {contradiction, false};
+    }
+    if ((flags & ~1u) != 0) return {"its flags " + flags_in_words(flags & ~1u) + " need a newer evb", false};
+    if (unknown)
+        return {"section " + std::to_string(*unknown) + " of its header is required and needs a newer evb", false};
+    return {};
+}
+
+/// Verifies and decodes a whole header.
+inline HeaderFlaw decode_header(Bytes bytes, Header& header) {
+    const Bytes content{bytes.data, bytes.size - 8};
+    if (checksum(content.data, content.size) != le64(bytes.data + content.size)) return {wrong_header};
+    if (le16(bytes.data + 8) == 2) return decode_header_2(content, header);
+    if (!decode_header_1(content, header)) return {contradiction, false};
+    return {};
+}
+
+/// Everything about a file that the reading of its records and closing block depends on.
+struct Layout {
+    std::uint16_t version = format_version;
+    /// The file tag: the checksum of the header (FILE-12).
+    std::uint64_t tag = 0;
+    RunId run_id;
+    /// The bytes of the header that the closing block repeats, none in version 1; nothing if the
+    /// header was recovered from records.
+    std::optional<std::vector<std::uint8_t>> copy = std::vector<std::uint8_t>{};
+
+    const std::array<std::uint8_t, 4>& record_magic() const noexcept {
+        return version == 1 ? record_magic_1 : record_magic_2;
+    }
+    const std::array<std::uint8_t, 4>& index_magic() const noexcept {
+        return version == 1 ? index_magic_1 : index_magic_2;
+    }
+    std::uint64_t record_prefix() const noexcept { return version == 1 ? record_prefix_1 : record_prefix_2; }
+    /// Returns the number that the file stores for bytes with the given checksum.
+    std::uint64_t seal(std::uint64_t checksum) const noexcept { return version == 1 ? checksum ^ tag : checksum; }
+};
 
 /// The beginning of a record head. Its checksum is not verified yet, so the lengths only bound the
 /// amount to read (FILE-31).
@@ -702,106 +1024,174 @@ struct Prefix {
     std::uint64_t head_length = 0;
     std::uint64_t length = 0;
     std::uint64_t fragments = 0;
+    /// The number of missing sources, in version 1.
     std::uint64_t missing = 0;
 
     /// Reads the front of a record; `available` is the number of bytes from the record's start on.
-    std::optional<Flaw> decode(Bytes front, std::uint64_t available) noexcept {
-        if (front.is_cut(record_magic)) return Flaw::past_end;
-        if (!front.starts_with(record_magic)) return Flaw::magic;
-        if (front.size < record_prefix) return Flaw::past_end;
+    std::optional<Flaw> decode(Bytes front, std::uint64_t available, const Layout& layout) noexcept {
+        if (front.is_cut(layout.record_magic())) return Flaw::past_end;
+        if (!front.starts_with(layout.record_magic())) return Flaw::magic;
+        if (front.size < layout.record_prefix()) return Flaw::past_end;
+        const bool first = layout.version == 1;
         head_length = le32(front.data + 4);
         length = le64(front.data + 8);
-        fragments = le32(front.data + 48);
-        missing = le32(front.data + 52);
-        if (fragments > max_sources || missing > max_sources ||
-            head_length != record_prefix + fragment_entry * fragments + aligned(2 * missing) + 8 ||
-            length < head_length || length > max_record)
+        fragments = le32(front.data + (first ? 48 : 68));
+        missing = first ? le32(front.data + 52) : 0;
+        const std::uint64_t least = layout.record_prefix() + fragment_entry * fragments + 8;
+        const bool agrees = first ? head_length == least + aligned(2 * missing)
+                                  : head_length >= least && head_length <= max_head && head_length % 8 == 0;
+        if (fragments > max_sources || missing > max_sources || !agrees || length < head_length || length > max_record)
             return Flaw::lengths;
         if (length > available) return Flaw::past_end;
+        if (!first && le64(front.data + 48) != layout.tag) return Flaw::tag;
         return std::nullopt;
     }
 
     /// Verifies and decodes the whole head. `head` is shorter than the head's length if the file
     /// ends inside the head.
-    std::optional<Flaw> record(std::uint64_t offset, Bytes head, std::uint64_t tag, Event& event) const {
+    std::optional<Flaw> record(std::uint64_t offset, Bytes head, const Layout& layout, Event& event) const {
         if (head.size < 8) return Flaw::lengths;
-        const std::uint64_t content = head.size - 8;
-        if ((checksum(head.data, content) ^ tag) != le64(head.data + content)) return Flaw::head_checksum;
-        // The zeros between the tables and the checksum may be cut off.
-        if (content < record_prefix + fragment_entry * fragments + 2 * missing) return Flaw::lengths;
-        tables(offset, head.data, event);
-        const unsigned flags = le16(head.data + 46);
-        if (flags != (missing == 0 ? 0u : 1u)) return Flaw::reserved;
+        const Bytes content{head.data, head.size - 8};
+        if (layout.seal(checksum(content.data, content.size)) != le64(head.data + content.size))
+            return Flaw::head_checksum;
+        // The end of the tables may be cut off.
+        if (content.size < layout.record_prefix() + fragment_entry * fragments + 2 * missing) return Flaw::lengths;
+        event.offset = offset;
+        event.length = length;
+        event.head_length = head_length;
+        event.id = le64(head.data + 16);
+        event.epoch = le64(head.data + 24);
+        event.triggered_ns = le64(head.data + 32);
+        event.refusal.reset();
+        event.absent.clear();
+        event.tag = 0;
+        if (layout.version == 1) first(content, event);
+        else if (!second(content, layout, event)) return Flaw::lengths;
+        const unsigned flags = le16(head.data + (layout.version == 1 ? 46 : 66));
+        const unsigned known = event.missing.empty() ? 0 : 1;
+        if (layout.version == 1 ? flags != known : !event.refusal && flags != known) return Flaw::reserved;
         if (head_length + aligned(event.payload_size()) != length) return Flaw::lengths;
         return std::nullopt;
     }
 
   private:
-    void tables(std::uint64_t offset, const std::uint8_t* head, Event& event) const {
-        event.offset = offset;
-        event.length = length;
-        event.head_length = head_length;
-        event.id = le64(head + 16);
-        event.epoch = le64(head + 24);
-        event.triggered_ns = le64(head + 32);
-        event.run = le32(head + 40);
-        event.builder = le16(head + 44);
+    void table(const std::uint8_t* at, Event& event) const {
         event.fragments.resize(fragments);
-        const std::uint8_t* at = head + record_prefix;
         for (Fragment& fragment : event.fragments) {
-            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16)};
+            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16), 0, 0};
             at += fragment_entry;
         }
+    }
+
+    void first(Bytes head, Event& event) const {
+        event.utc_ns = 0;
+        event.run = le32(head.data + 40);
+        event.run_id = {};
+        event.builder = le16(head.data + 44);
+        table(head.data + record_prefix_1, event);
+        const std::uint8_t* at = head.data + record_prefix_1 + fragment_entry * fragments;
         event.missing.resize(missing);
-        for (std::uint16_t& source : event.missing) {
-            source = le16(at);
+        for (MissingSource& source : event.missing) {
+            source = {le16(at), Cause::unknown};
             at += 2;
         }
     }
+
+    /// Decodes the rest of a head of version 2; returns false if its sections are malformed.
+    bool second(Bytes head, const Layout& layout, Event& event) const {
+        event.utc_ns = le64(head.data + 40);
+        event.run = le32(head.data + 56);
+        event.run_id = {};
+        std::copy(head.data + 60, head.data + 64, event.run_id.bytes.begin());
+        if (std::equal(head.data + 60, head.data + 64, layout.run_id.bytes.begin())) event.run_id = layout.run_id;
+        event.builder = le16(head.data + 64);
+        event.missing.clear();
+        table(head.data + record_prefix_2, event);
+        for (std::uint64_t i = 0; i < fragments; ++i)
+            event.fragments[i].alignment = head.data[record_prefix_2 + fragment_entry * i + 2];
+        const std::uint64_t end = record_prefix_2 + fragment_entry * fragments;
+        Sections sections({head.data + end, head.size - end});
+        for (Section section; !sections.at_end();)
+            if (!sections.next(section) || !take(section, event)) return false;
+        const auto unknown = static_cast<std::uint16_t>(le16(head.data + 66) & ~1u);
+        if (unknown != 0) event.refusal = {Flaw::unknown_flags, unknown};
+        return true;
+    }
+
+    static bool take(const Section& section, Event& event) {
+        const Bytes body = section.body;
+        switch (section.type) {
+            case 1: return sources(body, event.missing);
+            case 2: return sources(body, event.absent);
+            case 3:
+                if (body.size != 8) return false;
+                event.tag = le64(body.data);
+                return true;
+            case 4:
+                if (body.size != 4 * event.fragments.size()) return false;
+                for (std::size_t i = 0; i < event.fragments.size(); ++i)
+                    event.fragments[i].lost_packets = le32(body.data + 4 * i);
+                return true;
+            default:
+                if (section.is_required && !event.refusal) event.refusal = {Flaw::unknown_section, section.type};
+                return true;
+        }
+    }
+
+    static bool sources(Bytes body, std::vector<MissingSource>& list) {
+        for (std::uint64_t at = 0; at + 4 <= body.size; at += 4)
+            list.push_back({le16(body.data + at), static_cast<Cause>(body.data[at + 2])});
+        return body.size % 4 == 0;
+    }
 };
 
-/// Returns the number of entries of an index that fills a file of `length` bytes from `offset` on.
-inline std::optional<std::uint64_t> records_between(std::uint64_t offset, std::uint64_t length) noexcept {
-    if (length < offset || length - offset < index_head + index_trailer) return std::nullopt;
-    const std::uint64_t entries = length - offset - index_head - index_trailer;
+/// Returns the number of entries of the index in a closing block that fills a file of `length`
+/// bytes from `offset` on; nothing if no block has this size, or if the header is not known.
+inline std::optional<std::uint64_t> records_between(const Layout& layout, std::uint64_t offset,
+                                                    std::uint64_t length) noexcept {
+    if (!layout.copy) return std::nullopt;
+    const std::uint64_t besides = index_head + layout.copy->size() + index_trailer;
+    if (length < offset || length - offset < besides) return std::nullopt;
+    const std::uint64_t entries = length - offset - besides;
     if (entries % index_entry != 0 || entries / index_entry > max_records) return std::nullopt;
     return entries / index_entry;
 }
 
-constexpr std::uint64_t index_size(std::uint64_t records) noexcept {
-    return index_head + index_entry * records + index_trailer;
+/// Returns the size of a closing block; the largest possible one if the header is not known.
+inline std::uint64_t block_size(const Layout& layout, std::uint64_t records) noexcept {
+    return index_head + index_entry * records + (layout.copy ? layout.copy->size() : max_header) + index_trailer;
 }
 
-inline bool heads_index(Bytes front, std::uint64_t records) noexcept {
-    return front.starts_with(index_magic) && front.size >= index_head &&
+inline bool heads_index(const Layout& layout, Bytes front, std::uint64_t records) noexcept {
+    return front.starts_with(layout.index_magic()) && front.size >= index_head &&
            le32(front.data + 4) == index_entry && le64(front.data + 8) == records;
 }
 
-/// Returns true if an index that fills the rest of the file begins with `front` at `offset`.
-inline bool begins_index(Bytes front, std::uint64_t offset, std::uint64_t length) noexcept {
-    const auto records = records_between(offset, length);
-    return records && heads_index(front, *records);
+/// Returns true if a closing block that fills the rest of the file begins with `front` at `offset`.
+inline bool begins_index(const Layout& layout, Bytes front, std::uint64_t offset, std::uint64_t length) noexcept {
+    const auto records = records_between(layout, offset, length);
+    return records && heads_index(layout, front, *records);
 }
 
-/// Returns true if `front` may begin a torn index of which `left` bytes were written (FILE-35).
-inline bool may_begin_torn_index(Bytes front, std::uint64_t left) noexcept {
-    if (!front.starts_with(index_magic)) return false;
+/// Returns true if `front` may begin a torn block of which `left` bytes were written (FILE-35).
+inline bool may_begin_torn_index(const Layout& layout, Bytes front, std::uint64_t left) noexcept {
+    if (!front.starts_with(layout.index_magic())) return false;
     if (front.size >= 8 && le32(front.data + 4) != index_entry) return false;
     if (front.size < index_head) return true;
     const std::uint64_t records = le64(front.data + 8);
-    return records <= max_records && left <= index_size(records);
+    return records <= max_records && left <= block_size(layout, records);
 }
 
 inline void put(std::vector<std::uint8_t>& out, std::uint64_t number, int bytes) {
     for (int byte = 0; byte < bytes; ++byte) out.push_back(static_cast<std::uint8_t>(number >> (8 * byte)));
 }
 
-/// Returns the index of these records as a writer adds it at `offset`.
-inline std::vector<std::uint8_t> encode_index(std::vector<IndexEntry>& entries, std::uint64_t offset,
-                                              std::uint64_t tag) {
+/// Returns the closing block of these records as a writer adds it at `offset`.
+inline std::vector<std::uint8_t> encode_block(std::vector<IndexEntry>& entries, std::uint64_t offset,
+                                              const Layout& layout) {
     std::sort(entries.begin(), entries.end());
-    std::vector<std::uint8_t> out(index_magic.begin(), index_magic.end());
-    out.reserve(index_size(entries.size()));
+    std::vector<std::uint8_t> out(layout.index_magic().begin(), layout.index_magic().end());
+    out.reserve(block_size(layout, entries.size()));
     put(out, index_entry, 4);
     put(out, entries.size(), 8);
     for (const IndexEntry& entry : entries) {
@@ -809,8 +1199,9 @@ inline std::vector<std::uint8_t> encode_index(std::vector<IndexEntry>& entries, 
         put(out, entry.epoch, 8);
         put(out, entry.offset, 8);
     }
+    if (layout.copy) out.insert(out.end(), layout.copy->begin(), layout.copy->end());
     put(out, offset, 8);
-    put(out, checksum(out.data(), out.size()) ^ tag, 8);
+    put(out, layout.seal(checksum(out.data(), out.size())), 8);
     out.insert(out.end(), trailer_magic.begin(), trailer_magic.end());
     return out;
 }
@@ -961,19 +1352,22 @@ struct Opened {
     Storage storage;
     Options options;
     Header header;
-    /// The length of the header, which is also the offset of the first record.
-    std::uint64_t header_length = 0;
-    /// The header's checksum, with which the other checksums are sealed (FILE-12).
-    std::uint64_t tag = 0;
+    std::optional<Recovery> recovery;
+    /// The offset of the first record: the length of the header, unless it was recovered from
+    /// records.
+    std::uint64_t first_record = 0;
+    Layout layout;
     IndexState index_state = IndexState::absent;
     std::uint64_t index_offset = 0;
     std::uint64_t index_records = 0;
 
-    /// Opens a file, reads its header, and verifies the checksum of its index.
-    Opened(std::string at, const Options& how) : path(std::move(at)), options(how) {
+    /// Opens a file, reads or recovers its header, and verifies the checksum of its index, unless
+    /// only the header is needed.
+    Opened(std::string at, const Options& how, bool header_only = false) : path(std::move(at)), options(how) {
         if (const int error = storage.open(path); error != 0) throw Error(file_finding("open", path, error));
         try {
             read_header();
+            if (header_only) return;
             find_index();
         } catch (const ReadFailure& failure) {
             throw Error(file_finding("read", path, failure.error));
@@ -1003,14 +1397,21 @@ struct Opened {
     }
 
     Finding damaged(std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event, Flaw flaw,
-                    std::uint16_t source = 0) const {
+                    std::uint16_t number = 0) const {
         Finding found = finding(Kind::damaged, offset, length, event);
         found.flaw = flaw;
-        if (flaw == Flaw::payload_checksum) found.source = source;
+        if (flaw == Flaw::payload_checksum) found.source = number;
+        if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) found.unknown = number;
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
-                     in_words(flaw, source) + "; " + in_words(length) + " skipped";
+                     in_words(flaw, number) + "; " + in_words(length) + " skipped";
         return found;
+    }
+
+    /// Returns the finding in place of an event that needs a newer evb.
+    std::optional<Finding> refused(const Event& event) const {
+        if (!event.refusal) return std::nullopt;
+        return damaged(event.offset, event.length, event.id, event.refusal->first, event.refusal->second);
     }
 
     Finding torn(std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> event) const {
@@ -1039,10 +1440,7 @@ struct Opened {
     /// Reads the head of the record at `offset`, in a file whose records end at `end`.
     std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t end, Event& event) const {
         const std::uint64_t available = end > offset ? end - offset : 0;
-        Prefix prefix;
-        if (const auto flaw = prefix.decode(window.up_to(offset, std::min(record_prefix, available)), available))
-            return flaw;
-        return prefix.record(offset, window.up_to(offset, prefix.head_length), tag, event);
+        return head(window, offset, available, layout, event);
     }
 
     /// Reads the payloads of a record whose head is intact.
@@ -1087,6 +1485,7 @@ struct Opened {
         try {
             if (const auto flaw = head(window, entry.offset, records_end(), event))
                 return damaged(entry.offset, 0, entry.event, *flaw);
+            if (auto refusal = refused(event)) return refusal;
             if (event.id != entry.event || event.epoch != entry.epoch) return wrong_index(entry);
             return payloads(window, event, options.read);
         } catch (const ReadFailure& failure) {
@@ -1095,40 +1494,190 @@ struct Opened {
     }
 
   private:
-    void read_header() {
-        Window window(storage);
-        const auto [size, flaw] = detail::header_length(window.up_to(0, 16));
-        if (!flaw.empty()) throw Error(header_finding(path, flaw));
-        header_length = size;
-        const Bytes bytes = window.up_to(0, size);
-        if (bytes.size < size) throw Error(header_finding(path, short_header));
-        const Bytes content{bytes.data, size - 8};
-        tag = checksum(content.data, content.size);
-        if (tag != le64(content.data + content.size)) throw Error(header_finding(path, wrong_header));
-        if (!decode_header(content, header))
-            throw Error(header_finding(path, "its header contradicts itself: the program that wrote it is at fault"));
+    static std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t available,
+                                    const Layout& layout, Event& event) {
+        Prefix prefix;
+        const Bytes front = window.up_to(offset, std::min(layout.record_prefix(), available));
+        if (const auto flaw = prefix.decode(front, available, layout)) return flaw;
+        return prefix.record(offset, window.up_to(offset, prefix.head_length), layout, event);
     }
 
-    /// Finds the index by the last bytes of the file (FILE-41).
+    /// Reads the header, or recovers it if it is damaged (FILE-36, FILE-37).
+    void read_header() {
+        Window window(storage);
+        const HeaderFlaw flaw = whole_header(window);
+        if (!flaw) return;
+        if (!flaw.is_damage || is_of_later_version(window)) throw Error(header_finding(path, flaw.text));
+        if (copied_header(window)) return;
+        const Bytes front = window.up_to(0, 16);
+        const bool first = front.starts_with(file_magic) && front.size >= 10 && le16(front.data + 8) == 1;
+        if (first || !header_from_records(window)) throw Error(header_finding(path, flaw.text));
+    }
+
+    HeaderFlaw whole_header(Window& window) {
+        const auto [size, flaw] = header_length(window.up_to(0, 16));
+        if (flaw) return flaw;
+        const Bytes bytes = window.up_to(0, size);
+        if (bytes.size < size) return {short_header};
+        const HeaderFlaw wrong = decode_header(bytes, header);
+        if (!wrong) take_header(bytes);
+        return wrong;
+    }
+
+    void take_header(Bytes bytes) {
+        first_record = bytes.size;
+        layout.version = header.version;
+        layout.tag = le64(bytes.data + bytes.size - 8);
+        layout.run_id = header.run_id;
+        if (header.version != 1) layout.copy->assign(bytes.data, bytes.data + bytes.size);
+    }
+
+    /// Returns true if a header of an unknown version is intact. Later versions keep the place of
+    /// the length and that of the checksum.
+    bool is_of_later_version(Window& window) const {
+        const Bytes front = window.up_to(0, 16);
+        if (front.size < 16 || !front.starts_with(file_magic)) return false;
+        const std::uint16_t version = le16(front.data + 8);
+        if (version == 1 || version == 2) return false;
+        const std::uint64_t length = std::min<std::uint64_t>(le32(front.data + 12), max_header);
+        const Bytes bytes = window.up_to(0, length);
+        return length >= 8 && bytes.size == length &&
+               checksum(bytes.data, length - 8) == le64(bytes.data + length - 8);
+    }
+
+    /// Returns the offset of the closing block, from the last bytes of the file; nothing if these
+    /// do not end one.
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> trailer() const {
+        const std::uint64_t length = storage.length();
+        if (length < index_trailer) return std::nullopt;
+        std::uint8_t bytes[index_trailer];
+        storage.read(length - index_trailer, bytes, index_trailer);
+        if (!Bytes{bytes + 16, 8}.starts_with(trailer_magic)) return std::nullopt;
+        return std::make_pair(le64(bytes), le64(bytes + 8));
+    }
+
+    /// Returns true if a closing block of version 2 may stand at this offset.
+    bool has_room_for_block(std::uint64_t offset) const noexcept {
+        const std::uint64_t length = storage.length();
+        return offset % alignment == 0 && offset <= length &&
+               length - offset >= index_head + min_header + index_trailer;
+    }
+
+    /// Takes the copy of the header in the closing block; returns false if there is none.
+    bool copied_header(Window& window) {
+        const auto found = trailer();
+        if (!found || !has_room_for_block(found->first)) return false;
+        const Bytes front = window.up_to(found->first, index_head);
+        if (!front.starts_with(index_magic_2) || le32(front.data + 4) != index_entry) return false;
+        const std::uint64_t records = le64(front.data + 8), left = storage.length() - found->first;
+        const std::uint64_t besides = index_head + index_entry * std::min(records, max_records) + index_trailer;
+        if (records > max_records || left < besides + min_header || left - besides > max_header) return false;
+        const Bytes copy = window.up_to(found->first + besides - index_trailer, left - besides);
+        const auto [size, flaw] = header_length({copy.data, std::min<std::uint64_t>(copy.size, 16)});
+        if (flaw || size != copy.size) return false;
+        Header other;
+        const HeaderFlaw wrong = decode_header(copy, other);
+        if (wrong && !wrong.is_damage) throw Error(header_finding(path, wrong.text));
+        if (wrong || other.version == 1) return false;
+        header = std::move(other);
+        take_header(copy);
+        recovery = Recovery::closing_block;
+        return true;
+    }
+
+    /// The records with one file tag.
+    struct Tagged {
+        std::uint64_t bytes = 0;
+        std::size_t order = 0;
+        std::optional<std::uint16_t> builder;
+        std::uint64_t epoch = 0;
+    };
+
+    /// Recovers the header from the heads of records; returns false if there is none.
+    bool header_from_records(Window& window) {
+        constexpr std::size_t limit = 1024;
+        std::map<std::uint64_t, Tagged> tags;
+        Event event;
+        for (std::uint64_t at = 0; next_record(window, at, std::nullopt, event); at += event.length) {
+            const std::size_t order = tags.size();
+            const std::uint64_t tag = layout.tag;
+            if (order >= limit && tags.count(tag) == 0) continue;
+            Tagged& tagged = tags.try_emplace(tag, Tagged{0, order, event.builder, event.epoch}).first->second;
+            tagged.bytes += event.length;
+            if (tagged.builder != event.builder) tagged.builder.reset();
+            tagged.epoch = std::min(tagged.epoch, event.epoch);
+        }
+        const auto less = [](const auto& a, const auto& b) {
+            return a.second.bytes != b.second.bytes ? a.second.bytes < b.second.bytes : a.second.order > b.second.order;
+        };
+        const auto most = std::max_element(tags.begin(), tags.end(), less);
+        std::uint64_t at = 0;
+        if (most == tags.end() || !next_record(window, at, most->first, event)) return false;
+        header = Header{};
+        header.run = event.run;
+        header.run_id = layout.run_id = event.run_id;
+        header.epoch = most->second.epoch;
+        header.builder = most->second.builder;
+        first_record = at;
+        layout.copy.reset();
+        recovery = Recovery::records;
+        return true;
+    }
+
+    /// Finds the first intact record of version 2 from `at` on: of any file, or with the given tag.
+    /// Sets `at` to its offset, and the layout's tag to that of the record.
+    bool next_record(Window& window, std::uint64_t& at, std::optional<std::uint64_t> wanted, Event& event) {
+        layout = Layout{};
+        const std::uint64_t length = storage.length();
+        for (at = aligned(at); at < length; at += alignment) {
+            at = next_magic(window, at, length);
+            const Bytes front = window.up_to(at, record_prefix_2);
+            if (front.size < 56) return false;
+            layout.tag = le64(front.data + 48);
+            if (wanted && *wanted != layout.tag) continue;
+            if (!head(window, at, length - at, layout, event)) return true;
+        }
+        return false;
+    }
+
+  public:
+    /// Returns the next offset with a magic number, or with fewer than 8 bytes behind it.
+    std::uint64_t next_magic(Window& window, std::uint64_t at, std::uint64_t end) const {
+        while (at < end) {
+            const Bytes piece = window.some(at, end - at);
+            if (piece.size < alignment) return at;
+            for (std::uint64_t i = 0; i + alignment <= piece.size; i += alignment, at += alignment) {
+                const Bytes here{piece.data + i, alignment};
+                if (here.starts_with(layout.record_magic()) || here.starts_with(layout.index_magic())) return at;
+            }
+        }
+        return at;
+    }
+
+  private:
+    /// Finds the index by the last bytes of the file (FILE-41, FILE-44).
     void find_index() {
         const std::uint64_t length = storage.length();
         index_offset = length;
-        if (length < index_trailer) return;
-        std::uint8_t trailer[index_trailer];
-        storage.read(length - index_trailer, trailer, index_trailer);
-        if (!Bytes{trailer + 16, 8}.starts_with(trailer_magic)) return;
-        const std::uint64_t offset = le64(trailer);
-        const auto records = records_between(offset, length);
-        if (!records || offset < header_length) return;
+        const auto found = trailer();
+        if (!found || found->first < first_record) return;
+        const auto [offset, sealed] = *found;
+        if (!layout.copy) {
+            if (!has_room_for_block(offset)) return;
+            index_offset = offset;
+            index_state = IndexState::damaged;
+            return;
+        }
+        const auto records = records_between(layout, offset, length);
+        if (!records) return;
         index_offset = offset;
         index_records = *records;
-        const bool intact = index_is_intact(le64(trailer + 8));
-        index_state = intact ? IndexState::present : IndexState::damaged;
+        index_state = index_is_intact(sealed) ? IndexState::present : IndexState::damaged;
     }
 
     bool index_is_intact(std::uint64_t sealed) const {
         Window window(storage);
-        if (!heads_index(window.up_to(index_offset, index_head), index_records)) return false;
+        if (!heads_index(layout, window.up_to(index_offset, index_head), index_records)) return false;
         Crc crc;
         const std::uint64_t end = storage.length() - 16;
         for (std::uint64_t at = index_offset; at < end;) {
@@ -1137,7 +1686,11 @@ struct Opened {
             crc.update(piece.data, piece.size);
             at += piece.size;
         }
-        return (crc.value() ^ tag) == sealed;
+        if (layout.seal(crc.value()) != sealed) return false;
+        const auto& header_bytes = *layout.copy;
+        const std::uint64_t at = index_offset + index_head + index_entry * index_records;
+        const Bytes copy = window.up_to(at, header_bytes.size());
+        return copy.size == header_bytes.size() && std::equal(header_bytes.begin(), header_bytes.end(), copy.data);
     }
 };
 
@@ -1145,7 +1698,7 @@ struct Opened {
 class Scan {
   public:
     explicit Scan(std::shared_ptr<const Opened> file)
-        : file_(std::move(file)), window_(file_->storage), next_(file_->header_length) {}
+        : file_(std::move(file)), window_(file_->storage), next_(file_->first_record), unbroken_(file_->layout.copy) {}
 
     /// Reads the next head into `item`, or the finding in its place; returns false after the last.
     bool next(Item& item) {
@@ -1189,6 +1742,7 @@ class Scan {
         if (!flaw) {
             next_ = offset + item.event.length;
             keep(item.event);
+            item.finding = file_->refused(item.event);
             return true;
         }
         const IndexHere here = index_at(offset);
@@ -1209,10 +1763,10 @@ class Scan {
         const IndexState state = file_->index_state;
         const Bytes front = window_.up_to(offset, index_head);
         if (state == IndexState::present) return IndexHere::no;
-        const bool fills = begins_index(front, offset, length);
-        const bool may_be_torn = may_begin_torn_index(front, length - offset);
+        const bool fills = begins_index(file_->layout, front, offset, length);
+        const bool may_be_torn = may_begin_torn_index(file_->layout, front, length - offset);
         if (state == IndexState::damaged && (offset == file_->index_offset || fills)) return IndexHere::ends;
-        if (!front.starts_with(index_magic)) return IndexHere::no;
+        if (!front.starts_with(file_->layout.index_magic())) return IndexHere::no;
         if (state == IndexState::absent && (unbroken_ ? is_torn_index(offset) : may_be_torn))
             return IndexHere::ends;
         return IndexHere::wrong;
@@ -1222,8 +1776,8 @@ class Scan {
     /// with zeros in place of the index's content.
     bool is_torn_index(std::uint64_t offset) {
         const std::uint64_t length = file_->storage.length();
-        if (entries_.size() > max_records || length - offset > index_size(entries_.size())) return false;
-        const std::vector<std::uint8_t> index = encode_index(entries_, offset, file_->tag);
+        if (entries_.size() > max_records || length - offset > block_size(file_->layout, entries_.size())) return false;
+        const std::vector<std::uint8_t> index = encode_block(entries_, offset, file_->layout);
         const Bytes found = window_.up_to(offset, length - offset);
         std::uint64_t same = 0;
         while (same < found.size && found.data[same] == index[same]) ++same;
@@ -1249,28 +1803,15 @@ class Scan {
         const std::uint64_t end = file_->records_end();
         Event event;
         for (std::uint64_t at = start; at < end;) {
-            at = next_magic(at, end);
+            at = file_->next_magic(window_, at, end);
             if (at >= end) return std::nullopt;
             const Bytes front = window_.up_to(at, index_head);
             if (front.size < alignment) return std::nullopt;
-            if (begins_index(front, at, file_->storage.length()) || !file_->head(window_, at, end, event))
+            if (begins_index(file_->layout, front, at, file_->storage.length()) || !file_->head(window_, at, end, event))
                 return at;
             at += alignment;
         }
         return std::nullopt;
-    }
-
-    /// Returns the next offset with a magic number, or with fewer than 8 bytes behind it.
-    std::uint64_t next_magic(std::uint64_t at, std::uint64_t end) {
-        while (at < end) {
-            const Bytes piece = window_.some(at, end - at);
-            if (piece.size < alignment) return at;
-            for (std::uint64_t i = 0; i + alignment <= piece.size; i += alignment, at += alignment) {
-                const Bytes here{piece.data + i, alignment};
-                if (here.starts_with(record_magic) || here.starts_with(index_magic)) return at;
-            }
-        }
-        return at;
     }
 
     std::shared_ptr<const Opened> file_;
@@ -1279,8 +1820,9 @@ class Scan {
     std::optional<std::uint64_t> next_;
     /// The index entries of the records so far, if the file has no intact index.
     std::vector<IndexEntry> entries_;
-    /// True if no damage was found so far, so that `entries_` has every record.
-    bool unbroken_ = true;
+    /// True if no damage was found so far and the header is known, so that `entries_` and the
+    /// header determine the closing block.
+    bool unbroken_;
 };
 
 }  // namespace detail
@@ -1349,8 +1891,14 @@ class EventFile {
         : file_(std::make_shared<const detail::Opened>(path, options)),
           window_(std::make_shared<detail::Window>(file_->storage)) {}
 
+    /// Shares a file that this header has opened.
+    explicit EventFile(std::shared_ptr<const detail::Opened> file)
+        : file_(std::move(file)), window_(std::make_shared<detail::Window>(file_->storage)) {}
+
     const std::string& path() const noexcept { return file_->path; }
     const Header& header() const noexcept { return file_->header; }
+    /// Returns how the header was recovered; nothing if it is not damaged.
+    std::optional<Recovery> recovery() const noexcept { return file_->recovery; }
     /// Returns the size that the file had when it was opened, in bytes.
     std::uint64_t size() const noexcept { return file_->storage.length(); }
     IndexState index_state() const noexcept { return file_->index_state; }
@@ -1488,6 +2036,234 @@ inline std::vector<std::string> distinct_files(const std::vector<std::string>& p
 }  // namespace detail
 
 // ---------------------------------------------------------------------------------------------
+// Which files are of one run
+// ---------------------------------------------------------------------------------------------
+
+/// A run found in files.
+struct FoundRun {
+    std::uint32_t number = 0;
+    /// The identity of the run. If all headers were recovered from records, its first 8 digits.
+    RunId id;
+    /// The lowest epoch in the headers of the files.
+    std::uint64_t epoch = 0;
+    /// The begin of the run in nanoseconds since 1970 (UTC); 0: unknown.
+    std::uint64_t begun_unix_ns = 0;
+    std::vector<std::string> files;
+
+    /// Returns number, id, begin and number of files in words.
+    std::string text() const;
+};
+
+/// Returns a time in nanoseconds since 1970 (UTC) in words, such as
+/// "2026-05-04T10:11:12.000000345Z".
+inline std::string utc_in_words(std::uint64_t unix_ns) {
+    const std::uint64_t seconds = unix_ns / 1000000000, nanos = unix_ns % 1000000000;
+    // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `civil_from_days`.
+    const std::uint64_t days = seconds / 86400 + 719468, era = days / 146097, in_era = days % 146097;
+    const std::uint64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    const std::uint64_t day = in_era - (365 * year + year / 4 - year / 100), of_march = (5 * day + 2) / 153;
+    const std::uint64_t month = of_march < 10 ? of_march + 3 : of_march - 9;
+    char text[80];
+    std::snprintf(text, sizeof text, "%04llu-%02llu-%02lluT%02llu:%02llu:%02llu.%09lluZ",
+                  static_cast<unsigned long long>(era * 400 + year + (month <= 2 ? 1 : 0)),
+                  static_cast<unsigned long long>(month),
+                  static_cast<unsigned long long>(day - (153 * of_march + 2) / 5 + 1),
+                  static_cast<unsigned long long>(seconds / 3600 % 24),
+                  static_cast<unsigned long long>(seconds / 60 % 60),
+                  static_cast<unsigned long long>(seconds % 60), static_cast<unsigned long long>(nanos));
+    return text;
+}
+
+inline std::string FoundRun::text() const {
+    std::string words = "run " + std::to_string(number) + " (";
+    words += id.known() ? id.short_text() + ", " : "id unknown, epoch " + std::to_string(epoch) + ", ";
+    if (begun_unix_ns != 0) words += "begun " + utc_in_words(begun_unix_ns) + ", ";
+    return words + std::to_string(files.size()) + (files.size() == 1 ? " file)" : " files)");
+}
+
+namespace detail {
+
+/// A file, and what its header says of the run.
+struct Member {
+    std::string path;
+    Header header;
+    /// True if only the first digits of the run id are known.
+    bool has_digits_only = false;
+    /// The file, if it is standard input, which cannot be opened again.
+    std::shared_ptr<const Opened> opened;
+};
+
+/// Opens a file of a run again.
+inline std::shared_ptr<const Opened> open_again(const Member& member, const Options& options) {
+    return member.opened ? member.opened : std::make_shared<const Opened>(member.path, options);
+}
+
+/// Returns the error about runs with this text.
+inline Error runs_error(std::string text) {
+    Finding finding;
+    finding.kind = Kind::foreign;
+    finding.text = std::move(text);
+    return Error(finding);
+}
+
+/// Divides files without a run id into runs: into groups that have no epoch in common (FILE-61).
+inline std::vector<std::vector<Member>> linked(std::vector<Member> members, const Options& options) {
+    struct Linked {
+        std::vector<Member> members;
+        std::set<std::uint64_t> epochs;
+    };
+    std::map<std::uint64_t, std::vector<Member>> by_epoch;
+    for (Member& member : members) {
+        const std::uint64_t epoch = member.header.epoch;
+        by_epoch[epoch].push_back(std::move(member));
+    }
+    std::vector<Linked> runs;
+    for (auto& [epoch, same] : by_epoch) {
+        Linked one{std::move(same), {epoch}};
+        for (const Member& member : by_epoch.size() > 1 ? one.members : std::vector<Member>{}) {
+            try {
+                EventFile file(open_again(member, options));
+                constexpr std::uint64_t piece = 4096;
+                for (std::uint64_t place = 0, count = file.index_size(); place < count; place += piece)
+                    for (const IndexEntry& entry : file.index_entries(place, piece)) one.epochs.insert(entry.epoch);
+            } catch (const Error&) {
+                // What cannot be read links no files.
+            }
+        }
+        std::vector<Linked> others;
+        for (Linked& other : runs) {
+            const bool is_linked = std::any_of(other.epochs.begin(), other.epochs.end(),
+                                               [&](std::uint64_t number) { return one.epochs.count(number) > 0; });
+            if (!is_linked) {
+                others.push_back(std::move(other));
+                continue;
+            }
+            std::move(other.members.begin(), other.members.end(), std::back_inserter(one.members));
+            one.epochs.insert(other.epochs.begin(), other.epochs.end());
+        }
+        others.push_back(std::move(one));
+        runs = std::move(others);
+    }
+    std::vector<std::vector<Member>> groups;
+    for (Linked& run : runs) groups.push_back(std::move(run.members));
+    return groups;
+}
+
+/// Divides the files with one run number into runs (FILE-60, FILE-61).
+inline std::vector<std::vector<Member>> groups_of(std::vector<Member> members, const Selection& selection,
+                                                  const Options& options) {
+    std::map<std::array<std::uint8_t, 16>, std::vector<Member>> known;
+    std::vector<Member> digits, unknown;
+    for (Member& member : members) {
+        if (!member.header.run_id.known()) unknown.push_back(std::move(member));
+        else if (member.has_digits_only) digits.push_back(std::move(member));
+        else known[member.header.run_id.bytes].push_back(std::move(member));
+    }
+    for (Member& member : digits) {
+        auto id = member.header.run_id.bytes;
+        const auto fits = [&](const auto& one) { return std::equal(id.begin(), id.begin() + 4, one.first.begin()); };
+        if (std::count_if(known.begin(), known.end(), fits) == 1) id = std::find_if(known.begin(), known.end(), fits)->first;
+        known[id].push_back(std::move(member));
+    }
+    std::vector<std::vector<Member>> groups;
+    for (auto& [id, same] : known) groups.push_back(std::move(same));
+    if (!selection.same_run && !selection.epochs) {
+        for (auto& group : linked(std::move(unknown), options)) groups.push_back(std::move(group));
+    } else if (!unknown.empty()) {
+        groups.push_back(std::move(unknown));
+    }
+    return groups;
+}
+
+/// The runs of several files, and the files that cannot be opened.
+struct Runs {
+    /// The runs in the order of number, begin, epoch and id, with the members of each.
+    std::vector<std::pair<FoundRun, std::vector<Member>>> found;
+    std::vector<Finding> unreadable;
+
+    Runs(const std::vector<std::string>& paths, const Selection& selection, const Options& options) {
+        std::map<std::uint32_t, std::vector<Member>> numbers;
+        for (const std::string& path : paths) {
+            try {
+                const bool is_file = path != "-";
+                auto file = std::make_shared<const Opened>(path, options, is_file);
+                const bool digits = file->recovery == Recovery::records && file->header.run_id.known();
+                Member member{path, file->header, digits, is_file ? nullptr : file};
+                numbers[file->header.run].push_back(std::move(member));
+            } catch (const Error& error) {
+                unreadable.push_back(error.finding());
+            }
+        }
+        for (auto& [number, members] : numbers)
+            for (auto& group : groups_of(std::move(members), selection, options)) {
+                FoundRun run = describe(group);
+                found.emplace_back(std::move(run), std::move(group));
+            }
+        const auto key = [](const FoundRun& run) { return std::tie(run.number, run.begun_unix_ns, run.epoch, run.id.bytes); };
+        std::stable_sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
+    }
+
+    /// Leaves the chosen run alone. Throws `Error` if no run, or several, are the chosen one.
+    void choose(const Selection& selection) {
+        if (!selection.run) return;
+        std::string digits = *selection.run;
+        for (char& digit : digits)
+            if (digit >= 'A' && digit <= 'F') digit = static_cast<char>(digit - 'A' + 'a');
+        const bool is_hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+        const bool is_number = !digits.empty() && digits.size() < 11 &&
+                               digits.find_first_not_of("0123456789") == std::string::npos &&
+                               std::stoull(digits) <= 0xffffffff;
+        const bool is_id = is_hex && digits.size() >= 4 && digits.size() <= 32;
+        if (!is_number && !is_id)
+            throw runs_error("give a run number, or at least the first 4 of the hexadecimal digits of a run id");
+        const auto is_other = [&](const auto& one) {
+            const FoundRun& run = one.first;
+            const bool by_id = is_id && run.id.known() && run.id.text().compare(0, digits.size(), digits) == 0;
+            return !by_id && !(is_number && std::stoull(digits) == run.number);
+        };
+        if (!found.empty() && std::all_of(found.begin(), found.end(), is_other))
+            throw runs_error("no file is of run " + digits + ": there is " + list());
+        found.erase(std::remove_if(found.begin(), found.end(), is_other), found.end());
+        if (found.size() > 1) throw runs_error(several());
+    }
+
+    /// Returns the reason why these runs are not read as one.
+    std::string several() const {
+        std::map<std::uint32_t, int> unknown;
+        for (const auto& one : found)
+            if (!one.first.id.known()) ++unknown[one.first.number];
+        const bool twins = std::any_of(unknown.begin(), unknown.end(), [](const auto& one) { return one.second > 1; });
+        return "the files are of " + std::to_string(found.size()) + " runs: " + list() +
+               (twins ? "; choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
+                      : "; choose one with `--run`");
+    }
+
+  private:
+    std::string list() const {
+        std::string text;
+        for (const auto& one : found) text += (text.empty() ? "" : ", ") + one.first.text();
+        return text;
+    }
+
+    static FoundRun describe(const std::vector<Member>& members) {
+        FoundRun run;
+        const auto is_whole = [](const Member& member) { return !member.has_digits_only; };
+        const auto whole = std::find_if(members.begin(), members.end(), is_whole);
+        run.number = members.front().header.run;
+        run.id = (whole != members.end() ? *whole : members.front()).header.run_id;
+        run.epoch = members.front().header.epoch;
+        for (const Member& member : members) {
+            run.epoch = std::min(run.epoch, member.header.epoch);
+            run.begun_unix_ns = std::max(run.begun_unix_ns, member.header.begun_unix_ns);
+            run.files.push_back(member.path);
+        }
+        return run;
+    }
+};
+
+}  // namespace detail
+
+// ---------------------------------------------------------------------------------------------
 // A run: all files in the order of event ids
 // ---------------------------------------------------------------------------------------------
 
@@ -1498,10 +2274,13 @@ class RunInput {
   public:
     /// Opens the file and reads its first index entries. A file without an intact index is scanned,
     /// and what is wrong with it goes into `findings`.
-    RunInput(const std::string& path, const Options& options, std::vector<Finding>& findings)
-        : path_(path), options_(options) {
+    RunInput(const Member& member, const Options& options, std::vector<Finding>& findings)
+        : path_(member.path), options_(options) {
+        if (member.opened) file_.emplace(member.opened);
         EventFile& file = open();
         header_ = file.header();
+        if (const auto recovery = file.recovery())
+            findings.push_back(header_finding_of(path_, *recovery));
         if (file.index_state() != IndexState::present) {
             Events heads = file.events(Read::heads);
             for (const Item& item : heads)
@@ -1572,47 +2351,62 @@ class Run {
   public:
     /// Opens the files at `path`: a directory, one file, or "-" for standard input.
     ///
-    /// Throws `Error` if there is no event file, a file cannot be read, or the files are of several
-    /// runs.
-    explicit Run(const std::string& path, const Options& options = {})
-        : Run(std::vector<std::string>{path}, options) {}
+    /// Throws `Error` if there is no event file, a file cannot be read, or the selection leaves
+    /// files of several runs, or of none.
+    explicit Run(const std::string& path, const Options& options = {}, const Selection& selection = {})
+        : Run(std::vector<std::string>{path}, options, selection) {}
 
     /// Opens the files at several paths. A file that is named twice is read once.
-    explicit Run(const std::vector<std::string>& paths, const Options& options = {}) {
-        std::optional<Finding> short_file;
-        std::set<std::uint16_t> sources;
-        for (const std::string& path : detail::distinct_files(paths)) {
-            try {
-                inputs_.emplace_back(path, options, findings_);
-            } catch (const Error& error) {
-                // The writer was killed just after it had created the file, which holds no event.
-                const Finding& finding = error.finding();
-                if (finding.kind != Kind::header || !is_short(finding)) throw;
-                findings_.push_back(finding);
-                if (!short_file) short_file = finding;
-                continue;
-            }
-            const Header& header = inputs_.back().header();
-            if (inputs_.size() == 1) number_ = header.run;
-            if (header.run != number_) throw Error(other_run(path, header.run));
-            sources.insert(header.sources.begin(), header.sources.end());
+    explicit Run(const std::vector<std::string>& paths, const Options& options = {}, Selection selection = {})
+        : selection_(std::move(selection)) {
+        detail::Runs runs(detail::distinct_files(paths), selection_, options);
+        for (const Finding& finding : runs.unreadable) {
+            // The writer was killed just after it had created the file, which holds no event.
+            if (finding.kind != Kind::header || !is_short(finding)) throw Error(finding);
+            findings_.push_back(finding);
         }
-        if (inputs_.empty() && short_file) throw Error(*short_file);
+        runs.choose(selection_);
+        if (runs.found.size() > 1) throw detail::runs_error(runs.several());
+        if (runs.found.empty()) throw Error(findings_.front());
+        std::set<std::uint16_t> sources;
+        const auto& [run, members] = runs.found.front();
+        found_ = run;
+        for (const detail::Member& member : members) {
+            inputs_.emplace_back(member, options, findings_);
+            const Header& header = inputs_.back().header();
+            sources.insert(header.sources.begin(), header.sources.end());
+            source_names_.insert(header.source_names.begin(), header.source_names.end());
+            builder_names_.insert(header.builder_names.begin(), header.builder_names.end());
+            if (kind_.empty()) kind_ = header.kind;
+            if (comment_.empty()) comment_ = header.comment;
+        }
         sources_.assign(sources.begin(), sources.end());
         for (std::size_t place = 0; place < inputs_.size(); ++place) enqueue(place);
     }
 
     /// Returns the run number.
-    std::uint32_t number() const noexcept { return number_; }
+    std::uint32_t number() const noexcept { return found_.number; }
+    /// Returns the identity of the run.
+    const RunId& id() const noexcept { return found_.id; }
+    /// Returns the begin of the run in nanoseconds since 1970 (UTC); 0: unknown.
+    std::uint64_t begun_unix_ns() const noexcept { return found_.begun_unix_ns; }
+    /// Returns the kind of the run, and the comment on it, UTF-8.
+    const std::string& kind() const noexcept { return kind_; }
+    const std::string& comment() const noexcept { return comment_; }
+    /// Returns the names of sources and builders that have one, UTF-8.
+    const std::map<std::uint16_t, std::string>& source_names() const noexcept { return source_names_; }
+    const std::map<std::uint16_t, std::string>& builder_names() const noexcept { return builder_names_; }
     /// Returns the sources of the run, sorted.
     const std::vector<std::uint16_t>& sources() const noexcept { return sources_; }
-    /// Returns the findings made when the run was opened: damage in files without an intact index,
-    /// whose events are therefore not known.
+    /// Returns the findings made when the run was opened: recovered headers, and damage in files
+    /// without an intact index, whose events are therefore not known.
     const std::vector<Finding>& findings() const noexcept { return findings_; }
     /// Returns the number of copies left out so far because the event was built again later.
     std::uint64_t superseded() const noexcept { return superseded_; }
     /// Returns the number of copies left out so far because of another copy in the same epoch.
     std::uint64_t duplicates() const noexcept { return duplicates_; }
+    /// Returns the number of copies left out so far because of the selection of epochs.
+    std::uint64_t other_epochs() const noexcept { return other_epochs_; }
 
     /// Returns the next event or finding, valid until the next call; null after the last.
     const Item* next() {
@@ -1621,6 +2415,11 @@ class Run {
             const Next next = queue_.top();
             queue_.pop();
             current_ = next.input;
+            if (!selection_.takes(next.epoch)) {
+                ++other_epochs_;
+                if (!advance()) return &item_;
+                continue;
+            }
             if (!last_ || last_->event != next.event) {
                 read(next);
                 return &item_;
@@ -1653,15 +2452,6 @@ class Run {
         return finding.text == detail::header_finding(finding.path, detail::short_header).text;
     }
 
-    Finding other_run(const std::string& path, std::uint32_t run) const {
-        Finding finding;
-        finding.kind = Kind::foreign;
-        finding.path = path;
-        finding.text = path + " is of run " + std::to_string(run) + ", but the files before it are of run " +
-                       std::to_string(number_) + "; merge one run at a time";
-        return finding;
-    }
-
     void enqueue(std::size_t place) {
         if (const IndexEntry* entry = inputs_[place].next()) queue_.push({entry->event, entry->epoch, place});
     }
@@ -1688,7 +2478,9 @@ class Run {
             item_.finding = error.finding();
         }
         if (!item_) return;
-        if (item_.event.run == number_) {
+        const std::string foreign = other_run(item_.event);
+        if (foreign.empty()) {
+            item_.event.run_id = found_.id;
             last_ = next;
             return;
         }
@@ -1699,12 +2491,31 @@ class Run {
         finding.length = item_.event.length;
         finding.event = item_.event.id;
         finding.text = finding.path + " at byte " + std::to_string(finding.offset) + ": event " +
-                       std::to_string(item_.event.id) + ": the event is of run " +
-                       std::to_string(item_.event.run) + ", but the file is of run " + std::to_string(number_);
+                       std::to_string(item_.event.id) + ": " + foreign;
         item_.finding = std::move(finding);
     }
 
-    std::uint32_t number_ = 0;
+    /// Returns the reason why an event is not of this run; nothing if it is. An unknown id, or one
+    /// of which only the first digits are known, agrees with every one that it does not contradict.
+    std::string other_run(const Event& event) const {
+        if (event.run != found_.number)
+            return "the event is of run " + std::to_string(event.run) + ", but the file is of run " +
+                   std::to_string(found_.number);
+        const RunId &id = event.run_id, &own = found_.id;
+        const auto from = [](const RunId& one) { return one.bytes.begin() + 4; };
+        const bool digits_only = std::all_of(from(id), id.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+        const bool agrees = digits_only ? std::equal(id.bytes.begin(), from(id), own.bytes.begin()) : id == own;
+        if (agrees || !id.known() || !own.known()) return "";
+        return "the event is of the run with the id " + id.text() + ", but the file is of the run with the id " +
+               own.text();
+    }
+
+    Selection selection_;
+    FoundRun found_;
+    std::string kind_;
+    std::string comment_;
+    std::map<std::uint16_t, std::string> source_names_;
+    std::map<std::uint16_t, std::string> builder_names_;
     std::vector<std::uint16_t> sources_;
     std::vector<Finding> findings_;
     std::vector<detail::RunInput> inputs_;
@@ -1714,6 +2525,7 @@ class Run {
     std::optional<std::size_t> current_;
     std::uint64_t superseded_ = 0;
     std::uint64_t duplicates_ = 0;
+    std::uint64_t other_epochs_ = 0;
     Item item_;
 };
 
@@ -1738,7 +2550,13 @@ struct Listed {
 struct IncompleteEvent {
     std::uint64_t event = 0;
     std::uint64_t epoch = 0;
-    std::vector<std::uint16_t> missing;
+    std::vector<MissingSource> missing;
+};
+/// The number of events without a source, for one cause.
+struct WithoutSource {
+    std::uint16_t source = 0;
+    Cause cause = Cause::unknown;
+    std::uint64_t events = 0;
 };
 /// A range of event ids that no file has.
 struct Gap {
@@ -1756,7 +2574,7 @@ struct Superseded {
     std::uint64_t epoch = 0;
     std::uint64_t by = 0;
 };
-/// Damaged bytes in a file; the offset is 0 for an index.
+/// Damaged bytes in a file; the offset is 0 for an index and for a header.
 struct Damage {
     std::string path;
     std::uint64_t offset = 0;
@@ -1783,6 +2601,16 @@ struct Foreign {
 /// The result of verifying one run.
 struct RunReport {
     std::uint32_t run = 0;
+    /// The identity of the run.
+    RunId run_id;
+    /// The begin of the run in nanoseconds since 1970 (UTC); 0: unknown.
+    std::uint64_t begun_unix_ns = 0;
+    /// The kind of the run and the comment on it, UTF-8.
+    std::string kind;
+    std::string comment;
+    /// The names of sources and builders that have one, UTF-8.
+    std::map<std::uint16_t, std::string> source_names;
+    std::map<std::uint16_t, std::string> builder_names;
     std::uint64_t files = 0;
     /// The total size of the files, in bytes.
     std::uint64_t size = 0;
@@ -1791,8 +2619,15 @@ struct RunReport {
     /// The number of different events.
     std::uint64_t events = 0;
     std::optional<std::uint64_t> expected;
+    /// The number of events that have a fragment of every source that owes them one.
     std::uint64_t complete = 0;
+    /// Of the complete events, those without a source that does not owe them a fragment, by source
+    /// and cause.
+    std::vector<WithoutSource> complete_without;
     Listed<IncompleteEvent> incomplete;
+    /// The incomplete events by missing source and cause. An event without several sources counts
+    /// for each of them.
+    std::vector<WithoutSource> incomplete_without;
     std::uint64_t highest = 0;
     /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers
     /// leave such gaps too, so a gap alone is no defect.
@@ -1800,6 +2635,8 @@ struct RunReport {
     Listed<Gap> gaps;
     Listed<Duplicate> duplicates;
     Listed<Superseded> superseded;
+    /// Records that are not verified because of the selection of epochs.
+    std::uint64_t other_epochs = 0;
     Listed<Damage> damaged;
     Listed<TornTail> torn_tails;
     Listed<Foreign> foreign;
@@ -1841,13 +2678,52 @@ struct RunReport {
         else if (torn > 0 && expected == events) tails = "  and no event is missing";
         else if (torn > 0 && again == 0) tails = "  perhaps of events that are lost";
         else if (torn > 0) tails = "  of these, " + to_string(again) + " of events that have a whole record";
-        return "run " + to_string(run) + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") +
-               in_words(size) + ", of which " + in_words(payload) + " payload\n" + row("events", events, wanted) +
-               row("complete", complete) + row("incomplete", incomplete.total) +
+        std::string head = "run " + to_string(run);
+        if (run_id.known()) head += " (" + run_id.short_text() + ")";
+        if (begun_unix_ns != 0) head += ", begun " + utc_in_words(begun_unix_ns);
+        const std::string of_these = complete_without.empty() ? "" : "  of these " + sentence(complete_without);
+        const auto known = [](const WithoutSource& one) { return one.cause != Cause::unknown; };
+        const bool has_cause = std::any_of(incomplete_without.begin(), incomplete_without.end(), known);
+        return head + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") + in_words(size) +
+               ", of which " + in_words(payload) + " payload\n" + description() + row("events", events, wanted) +
+               row("complete", complete, of_these) +
+               row("incomplete", incomplete.total, has_cause ? "  " + sentence(incomplete_without) : "") +
                row("event ids in no file", absent, gap) + row("superseded copies", superseded.total) +
                row("duplicates", duplicates.total) + row("CRC errors", damaged.total) +
                row("torn tails", torn, tails) + row("foreign", foreign.total) +
-               row("files without index", without_index.total);
+               row("files without index", without_index.total) +
+               (other_epochs > 0 ? row("of other epochs", other_epochs) : "");
+    }
+
+    /// Returns kind, comment and names of the run, if they are known.
+    std::string description() const {
+        std::string text;
+        if (!kind.empty()) text += "  kind: " + kind + "\n";
+        if (!comment.empty()) text += "  comment: " + comment + "\n";
+        for (const auto& [id, name] : source_names) text += "  source " + std::to_string(id) + ": " + name + "\n";
+        for (const auto& [id, name] : builder_names) text += "  builder " + std::to_string(id) + ": " + name + "\n";
+        return text;
+    }
+
+    static std::string sentence(const std::vector<WithoutSource>& without) {
+        std::string text;
+        for (const WithoutSource& one : without)
+            text += (text.empty() ? "" : ", ") + std::to_string(one.events) + " without source " +
+                    std::to_string(one.source) + " (" + file::in_words(one.cause) + ")";
+        return text;
+    }
+
+    /// Names the missing sources of an event, with their causes if these are known.
+    static std::string named(const std::vector<MissingSource>& missing) {
+        const auto known = [](const MissingSource& one) { return one.cause != Cause::unknown; };
+        const bool has_cause = std::any_of(missing.begin(), missing.end(), known);
+        std::string list;
+        for (const MissingSource& one : missing) {
+            list += (list.empty() ? "" : ", ") + std::string(has_cause ? "source " : "") + std::to_string(one.source);
+            if (has_cause) list += " (" + file::in_words(one.cause) + ")";
+        }
+        if (has_cause) return "missing: " + list;
+        return (missing.size() == 1 ? "missing source " : "missing sources ") + list;
     }
 
     static std::string row(const std::string& what, std::uint64_t count, const std::string& note = "") {
@@ -1870,11 +2746,7 @@ struct RunReport {
         using detail::in_words;
         using std::to_string;
         return list(incomplete, [](const IncompleteEvent& event) {
-            std::string text = "incomplete: event " + to_string(event.event) + ", missing source";
-            text += event.missing.size() > 1 ? "s" : "";
-            for (std::size_t i = 0; i < event.missing.size(); ++i)
-                text += (i == 0 ? " " : ", ") + to_string(event.missing[i]);
-            return text;
+            return "incomplete: event " + to_string(event.event) + ", " + named(event.missing);
         }) + list(gaps, [](const Gap& gap) {
             const std::string first = to_string(gap.first), last = to_string(gap.last);
             return "in no file: event" + (first == last ? " " + first : "s " + first + " to " + last);
@@ -1900,18 +2772,25 @@ struct RunReport {
 /// The result of a verification, with a report for each run.
 struct Report {
     std::vector<RunReport> runs;
+    /// Runs that share their number with others: a defect. Each entry has the runs of one number.
+    std::vector<std::vector<FoundRun>> shared_numbers;
     /// Files that could not be opened, or not read to their end.
     std::vector<Finding> unreadable;
 
     bool clean() const noexcept {
         const auto is_clean = [](const RunReport& run) { return run.clean(); };
-        return unreadable.empty() && std::all_of(runs.begin(), runs.end(), is_clean);
+        return unreadable.empty() && shared_numbers.empty() && std::all_of(runs.begin(), runs.end(), is_clean);
     }
 
     /// Returns the report in the words of `evbd verify`.
     std::string text() const {
         std::string text;
         for (const RunReport& run : runs) text += run.text();
+        for (const auto& shared : shared_numbers) {
+            std::string list;
+            for (const FoundRun& run : shared) list += (list.empty() ? "" : ", ") + run.text();
+            text += "several runs have the number " + std::to_string(shared.front().number) + ": " + list + "\n";
+        }
         for (const Finding& finding : unreadable) text += "unreadable: " + finding.text + "\n";
         return text + (clean() ? "clean\n" : "NOT CLEAN\n");
     }
@@ -1919,8 +2798,8 @@ struct Report {
 
 /// Facts that are known from elsewhere and with which the files must agree.
 struct VerifyOptions {
-    /// The run to which all files must belong; without it, each run is verified separately.
-    std::optional<std::uint32_t> run;
+    /// The run to verify; if none is chosen, each run is verified separately.
+    Selection selection;
     /// The number of events that each run must have.
     std::optional<std::uint64_t> expected;
 };
@@ -1931,14 +2810,20 @@ namespace detail {
 class Tally {
   public:
     void add(const Event& event) {
-        copies_.push_back({event.id, event.epoch, event.complete()});
-        if (!event.complete() && incomplete_.size() < Listed<IncompleteEvent>::limit)
-            incomplete_.push_back({event.id, event.epoch, event.missing});
+        std::uint32_t lists = 0;
+        if (!event.whole()) {
+            const auto next = static_cast<std::uint32_t>(lists_.size());
+            const auto [at, is_new] = places_.try_emplace({flat(event.missing), flat(event.absent)}, next);
+            if (is_new) lists_.push_back({event.missing, event.absent});
+            lists = at->second;
+        }
+        copies_.push_back({event.id, event.epoch, lists, event.complete()});
     }
 
     /// Fills in the parts of the report that need the records of all files of the run.
     void finish(RunReport& report) {
         std::sort(copies_.begin(), copies_.end());
+        counts_.assign(lists_.size(), 0);
         for (std::size_t begin = 0; begin < copies_.size();) {
             std::size_t end = begin + 1;
             while (end < copies_.size() && copies_[end].event == copies_[begin].event) ++end;
@@ -1949,7 +2834,8 @@ class Tally {
             const auto at = tail.event ? first_copy(*tail.event) : copies_.end();
             tail.elsewhere = at != copies_.end() && at->event == *tail.event;
         }
-        list_incomplete(report);
+        report.incomplete_without = without(&Lists::missing);
+        report.complete_without = without(&Lists::absent);
     }
 
   private:
@@ -1957,6 +2843,8 @@ class Tally {
     struct Copy {
         std::uint64_t event;
         std::uint64_t epoch;
+        /// The place of the copy's lists in `lists_`.
+        std::uint32_t lists;
         bool complete;
 
         /// Sorts by event; the copy that counts comes before the others.
@@ -1966,15 +2854,33 @@ class Tally {
         }
     };
 
+    /// The missing and absent sources of an event.
+    struct Lists {
+        std::vector<MissingSource> missing;
+        std::vector<MissingSource> absent;
+    };
+
+    using Flat = std::vector<std::uint32_t>;
+
+    /// Returns a list in a form that can be compared.
+    static Flat flat(const std::vector<MissingSource>& sources) {
+        Flat numbers;
+        for (const MissingSource& one : sources)
+            numbers.push_back(std::uint32_t{one.source} << 8 | static_cast<std::uint32_t>(one.cause));
+        return numbers;
+    }
+
     std::vector<Copy>::const_iterator first_copy(std::uint64_t event) const {
         const auto before = [](const Copy& copy, std::uint64_t id) { return copy.event < id; };
         return std::lower_bound(copies_.begin(), copies_.end(), event, before);
     }
 
-    void count(std::size_t begin, std::size_t end, RunReport& report) const {
+    void count(std::size_t begin, std::size_t end, RunReport& report) {
         const Copy& counted = copies_[begin];
         ++report.events;
-        ++(counted.complete ? report.complete : report.incomplete.total);
+        ++counts_[counted.lists];
+        if (counted.complete) ++report.complete;
+        else report.incomplete.add({counted.event, counted.epoch, lists_[counted.lists].missing});
         if (counted.event > report.highest + 1) {
             report.absent += counted.event - report.highest - 1;
             report.gaps.add({report.highest + 1, counted.event - 1});
@@ -1986,22 +2892,33 @@ class Tally {
         }
     }
 
-    void list_incomplete(RunReport& report) {
-        const auto key = [](const IncompleteEvent& copy) { return std::make_pair(copy.event, copy.epoch); };
-        std::stable_sort(incomplete_.begin(), incomplete_.end(),
-                         [&](const auto& a, const auto& b) { return key(a) < key(b); });
-        const auto repeated = std::unique(incomplete_.begin(), incomplete_.end(),
-                                          [&](const auto& a, const auto& b) { return key(a) == key(b); });
-        incomplete_.erase(repeated, incomplete_.end());
-        for (IncompleteEvent& copy : incomplete_) {
-            const auto counted = first_copy(copy.event);
-            if (counted->epoch == copy.epoch && !counted->complete)
-                report.incomplete.first.push_back(std::move(copy));
+    /// Counts the events by source and cause: by missing sources, or complete events by absent ones.
+    std::vector<WithoutSource> without(std::vector<MissingSource> Lists::*list) const {
+        std::map<std::pair<std::uint16_t, unsigned>, WithoutSource> counts;
+        for (std::size_t place = 0; place < lists_.size(); ++place) {
+            if (counts_[place] == 0 || (list == &Lists::absent && !lists_[place].missing.empty())) continue;
+            for (const MissingSource& one : lists_[place].*list) {
+                WithoutSource& counted = counts[{one.source, order(one.cause)}];
+                counted = {one.source, one.cause, counted.events + counts_[place]};
+            }
         }
+        std::vector<WithoutSource> all;
+        for (const auto& one : counts) all.push_back(one.second);
+        return all;
+    }
+
+    /// Returns the place of a cause in lists: those of later versions come last.
+    static unsigned order(Cause cause) {
+        const auto code = static_cast<unsigned>(cause);
+        return code <= 7 || code == 16 || code == 17 ? code : 256 + code;
     }
 
     std::vector<Copy> copies_;
-    std::vector<IncompleteEvent> incomplete_;
+    /// The different lists of missing and absent sources; the first is empty.
+    std::vector<Lists> lists_ = std::vector<Lists>(1);
+    std::map<std::pair<Flat, Flat>, std::uint32_t> places_;
+    /// The number of events with each of the lists.
+    std::vector<std::uint64_t> counts_;
 };
 
 /// Returns the run number in the name of an event file (FILE-7); none for any other name.
@@ -2033,9 +2950,11 @@ inline std::optional<std::uint32_t> run_in_name(const std::string& path) {
 /// The state of the verification of one run.
 class Verification {
   public:
-    Verification(std::uint32_t run, std::optional<std::uint64_t> expected) {
-        report_.run = run;
-        report_.expected = expected;
+    Verification(const FoundRun& run, const VerifyOptions& options) : selection_(options.selection) {
+        report_.run = run.number;
+        report_.run_id = run.id;
+        report_.begun_unix_ns = run.begun_unix_ns;
+        report_.expected = options.expected;
     }
 
     /// Reads and checks one file to its end. Returns the reason if the file cannot be read further;
@@ -2047,6 +2966,7 @@ class Verification {
         index_is_wrong_ = false;
         ++report_.files;
         report_.size += file->storage.length();
+        describe();
         check_run();
         Scan scan(file);
         for (Item item; scan.next(item);) {
@@ -2070,6 +2990,16 @@ class Verification {
     }
 
   private:
+    /// Takes what the header says of the run.
+    void describe() {
+        const Header& header = file_->header;
+        if (file_->recovery) report_.damaged.add({file_->path, 0, std::nullopt, file::in_words(*file_->recovery)});
+        if (report_.kind.empty()) report_.kind = header.kind;
+        if (report_.comment.empty()) report_.comment = header.comment;
+        for (const auto& [id, name] : header.source_names) report_.source_names[id] = name;
+        for (const auto& [id, name] : header.builder_names) report_.builder_names[id] = name;
+    }
+
     void check_run() {
         const auto named = run_in_name(file_->path);
         const std::uint32_t run = file_->header.run;
@@ -2084,8 +3014,14 @@ class Verification {
 
     void record(const Event& event) {
         const auto& builder = file_->header.builder;
-        if (event.run != report_.run || (builder && *builder != event.builder)) {
+        const auto& id = event.run_id.bytes;
+        const bool is_ours = event.run == report_.run && std::equal(id.begin(), id.begin() + 4, report_.run_id.bytes.begin());
+        if (!is_ours || (builder && *builder != event.builder)) {
             report_.foreign.add({file_->path, event.run, event.id});
+            return;
+        }
+        if (!selection_.takes(event.epoch)) {
+            ++report_.other_epochs;
             return;
         }
         ++report_.records;
@@ -2098,7 +3034,8 @@ class Verification {
             report_.torn_tails.add({finding.path, finding.offset, finding.length, finding.event, false});
             return;
         }
-        const std::string what = in_words(*finding.flaw, finding.source.value_or(0));
+        const std::uint16_t number = finding.source.value_or(finding.unknown.value_or(0));
+        const std::string what = in_words(*finding.flaw, number);
         report_.damaged.add({finding.path, finding.offset, finding.event, what});
     }
 
@@ -2133,6 +3070,7 @@ class Verification {
         return true;
     }
 
+    Selection selection_;
     RunReport report_;
     Tally tally_;
     std::shared_ptr<const Opened> file_;
@@ -2146,33 +3084,27 @@ class Verification {
 }  // namespace detail
 
 /// Reads every byte of the files at the given paths (a directory stands for all `*.evb` in it) and
-/// accounts for every event, as `evbd verify` does. Takes 24 bytes of memory for each event.
+/// accounts for every event, as `evbd verify` does. Takes 24 bytes of memory for each event, and some
+/// more for each different set of missing sources.
 ///
-/// Throws `Error` if a path does not exist or there is no event file.
+/// Throws `Error` if a path does not exist, there is no event file, or no run, or several, are the
+/// chosen one.
 inline Report verify(const std::vector<std::string>& paths, const VerifyOptions& expected = {},
                      const Options& options = {}) {
     Report report;
-    std::map<std::uint32_t, std::vector<std::string>> runs;
-    std::shared_ptr<const detail::Opened> standard_input;
-    const auto open = [&](const std::string& path) {
-        if (path == "-" && standard_input) return standard_input;
-        auto file = std::make_shared<const detail::Opened>(path, options);
-        if (path == "-") standard_input = file;
-        return file;
-    };
-    for (const std::string& path : detail::distinct_files(paths)) {
-        try {
-            const std::uint32_t run = open(path)->header.run;
-            runs[expected.run.value_or(run)].push_back(path);
-        } catch (const Error& error) {
-            report.unreadable.push_back(error.finding());
-        }
-    }
-    for (const auto& [run, files] : runs) {
-        detail::Verification verification(run, expected.expected);
-        for (const std::string& path : files) {
+    detail::Runs runs(detail::distinct_files(paths), expected.selection, options);
+    report.unreadable = runs.unreadable;
+    runs.choose(expected.selection);
+    std::map<std::uint32_t, std::vector<FoundRun>> numbers;
+    for (const auto& one : runs.found) numbers[one.first.number].push_back(one.first);
+    for (auto& [number, shared] : numbers)
+        if (shared.size() > 1) report.shared_numbers.push_back(std::move(shared));
+    for (const auto& [run, members] : runs.found) {
+        detail::Verification verification(run, expected);
+        for (const detail::Member& member : members) {
             try {
-                if (auto failed = verification.file(open(path))) report.unreadable.push_back(std::move(*failed));
+                auto failed = verification.file(detail::open_again(member, options));
+                if (failed) report.unreadable.push_back(std::move(*failed));
             } catch (const Error& error) {
                 report.unreadable.push_back(error.finding());
             }

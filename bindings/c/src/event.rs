@@ -1,8 +1,12 @@
 //! [`evb_event`]: a built event, and its fragments without a copy.
 
-use std::{ffi::c_void, mem::MaybeUninit, sync::Arc};
+use std::{
+    ffi::{CStr, c_char, c_void},
+    mem::MaybeUninit,
+    sync::Arc,
+};
 
-use evb_rs::event::{Event, FragmentView};
+use evb_rs::event::{Cause, Event, FragmentView, MissingSource};
 
 use crate::{
     border,
@@ -30,6 +34,40 @@ pub struct evb_fragment_view {
     pub size: usize,
     /// Id of the source.
     pub source: u16,
+}
+
+/// Identity of a run, which no other run has.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct evb_run_id {
+    /// Bytes in the order of the 32 hexadecimal digits.
+    pub bytes: [u8; 16],
+}
+
+/// Reason why a source has no fragment in an event. A later version of evb may give other codes.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum evb_cause {
+    /// The cause is not known.
+    EVB_CAUSE_UNKNOWN = 0,
+    /// The source was not connected to the supervisor or counted as down.
+    EVB_CAUSE_DOWN = 1,
+    /// The source was up and did not announce a fragment until the event's deadline.
+    EVB_CAUSE_SILENT = 2,
+    /// No readout delivered data to the source.
+    EVB_CAUSE_NO_READOUT = 3,
+    /// The fragment reached evb, which could not take it.
+    EVB_CAUSE_REFUSED = 4,
+    /// The fragment arrived with a wrong checksum.
+    EVB_CAUSE_DAMAGED = 5,
+    /// The lane broke before the fragment had arrived.
+    EVB_CAUSE_LOST_IN_NETWORK = 6,
+    /// The run ended before the fragment had arrived.
+    EVB_CAUSE_GIVEN_UP = 7,
+    /// An operator had excluded the source from the run.
+    EVB_CAUSE_EXCLUDED = 16,
+    /// The source is expendable: events are complete without it.
+    EVB_CAUSE_EXPENDABLE = 17,
 }
 
 /// An event with its fragments in a list, so that a caller finds each by its index.
@@ -116,6 +154,30 @@ pub unsafe extern "C" fn evb_event_run(event: *const evb_event) -> u32 {
     unsafe { look("evb_event_run", event, 0, |event, _| event.run.number()) }
 }
 
+/// Fills `id` with the identity of the event's run. Returns false, and leaves `id` alone, if it is
+/// not known or `event` is no event. Thread safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_run_id(
+    event: *const evb_event,
+    id: Option<&mut MaybeUninit<evb_run_id>>,
+) -> bool {
+    let find = |event: &Event, _: &[evb_fragment_view]| event.run_id.is_known().then_some(event.run_id);
+    // SAFETY: the caller passes an event.
+    let found = unsafe { look("evb_event_run_id", event, None, find) };
+    let (Some(found), Some(id)) = (found, id) else { return false };
+    id.write(evb_run_id { bytes: found.to_bytes() });
+    true
+}
+
+/// Returns the time of the event's trigger in nanoseconds since 1970-01-01 UTC, on the scale of the
+/// run, which does not depend on the builder; 0 if it is not known or `event` is no event. Thread
+/// safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_utc(event: *const evb_event) -> u64 {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_utc", event, 0, |event, _| event.utc.as_nanos()) }
+}
+
 /// Returns the epoch of the event's run; 0 if `event` is no event. Thread safety: any thread, while
 /// the event is valid.
 #[unsafe(no_mangle)]
@@ -187,8 +249,8 @@ fn fill(found: Option<evb_fragment_view>, fragment: Option<&mut MaybeUninit<evb_
     true
 }
 
-/// Returns the number of sources that were expected and did not contribute; 0 for a complete event.
-/// Thread safety: any thread, while the event is valid.
+/// Returns the number of sources that owe the event a fragment and did not contribute one; 0 for a
+/// complete event. Thread safety: any thread, while the event is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn evb_event_missing_count(event: *const evb_event) -> usize {
     // SAFETY: the caller passes an event.
@@ -203,13 +265,106 @@ pub unsafe extern "C" fn evb_event_missing(
     index: usize,
     source: Option<&mut MaybeUninit<u16>>,
 ) -> bool {
-    let find = |event: &Event, _: &[evb_fragment_view]| event.missing.get(index).map(|missing| missing.source);
     // SAFETY: the caller passes an event.
-    let found = unsafe { look("evb_event_missing", event, None, find) };
+    let found = unsafe { entry("evb_event_missing", event, index, |event| &event.missing) };
+    fill_source(found, source)
+}
+
+/// Returns the cause of the missing source at `index`, an `evb_cause` or a code of a later version
+/// of evb; `EVB_CAUSE_UNKNOWN` if there is no such source. Thread safety: any thread, while the
+/// event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_missing_cause(event: *const evb_event, index: usize) -> u32 {
+    // SAFETY: the caller passes an event.
+    let found = unsafe { entry("evb_event_missing_cause", event, index, |event| &event.missing) };
+    code_of(found)
+}
+
+/// Returns the number of sources that do not owe the event a fragment, because they are excluded or
+/// expendable, and did not contribute one. Thread safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_absent_count(event: *const evb_event) -> usize {
+    // SAFETY: the caller passes an event.
+    unsafe { look("evb_event_absent_count", event, 0, |event, _| event.absent.len()) }
+}
+
+/// Fills `source` with the id of the absent source at `index`. Returns false, and leaves `source`
+/// alone, if there is none. Thread safety: any thread, while the event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_absent(
+    event: *const evb_event,
+    index: usize,
+    source: Option<&mut MaybeUninit<u16>>,
+) -> bool {
+    // SAFETY: the caller passes an event.
+    let found = unsafe { entry("evb_event_absent", event, index, |event| &event.absent) };
+    fill_source(found, source)
+}
+
+/// Returns the cause of the absent source at `index`, an `evb_cause` or a code of a later version
+/// of evb; `EVB_CAUSE_UNKNOWN` if there is no such source. Thread safety: any thread, while the
+/// event is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn evb_event_absent_cause(event: *const evb_event, index: usize) -> u32 {
+    // SAFETY: the caller passes an event.
+    let found = unsafe { entry("evb_event_absent_cause", event, index, |event| &event.absent) };
+    code_of(found)
+}
+
+/// Returns an entry of one of the event's lists of sources.
+///
+/// # Safety
+/// As for [`look`].
+unsafe fn entry(
+    name: &'static str,
+    event: *const evb_event,
+    index: usize,
+    list: impl FnOnce(&Event) -> &Vec<MissingSource>,
+) -> Option<MissingSource> {
+    // SAFETY: the caller keeps the promise of `look`.
+    unsafe { look(name, event, None, |event, _| list(event).get(index).copied()) }
+}
+
+fn fill_source(found: Option<MissingSource>, source: Option<&mut MaybeUninit<u16>>) -> bool {
     let (Some(found), Some(source)) = (found, source) else { return false };
-    source.write(found.number());
+    source.write(found.source.number());
     true
 }
+
+fn code_of(found: Option<MissingSource>) -> u32 {
+    found.map_or(0, |missing| u32::from(missing.cause.code()))
+}
+
+/// Returns a cause in words, such as "silent until the deadline"; "of a later version" for a code
+/// that this version of evb does not know. The text is valid for ever. Thread safety: any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn evb_cause_text(cause: u32) -> *const c_char {
+    let text = border::enter_or("evb_cause_text", c"", || {
+        u8::try_from(cause).map_or(LATER, |code| words(Cause::from_code(code)))
+    });
+    text.as_ptr()
+}
+
+const LATER: &CStr = c"of a later version";
+
+const fn words(cause: Cause) -> &'static CStr {
+    match cause {
+        Cause::Unknown => c"unknown",
+        Cause::Down => c"down",
+        Cause::Silent => c"silent until the deadline",
+        Cause::NoReadout => c"no readout",
+        Cause::Refused => c"refused",
+        Cause::Damaged => c"damaged",
+        Cause::LostInNetwork => c"lost in the network",
+        Cause::GivenUp => c"given up at the end of the run",
+        Cause::Excluded => c"excluded",
+        Cause::Expendable => c"expendable",
+        Cause::Other(_) => LATER,
+    }
+}
+
+#[cfg(test)]
+mod tests;
 
 /// Keeps an event beyond the callback that got it: fills `kept` with a handle for the functions
 /// `evb_event_…`. The payload is not copied. A kept event occupies memory that the builder would

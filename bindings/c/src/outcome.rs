@@ -40,7 +40,7 @@ pub struct evb_ledger {
     pub triggered: u64,
     /// Triggers for which no builder had a free slot.
     pub inhibited: u64,
-    /// Events with all expected fragments.
+    /// Events with a fragment of every source.
     pub complete: u64,
     /// Events without the fragments of some sources.
     pub incomplete: u64,

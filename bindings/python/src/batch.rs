@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use evb::{file::EpochRange, id::Epoch};
 use pyo3::{exceptions::PyKeyError, prelude::*};
 
-use crate::{event::Finding, memory::Memory, sys_map::FileMap};
+use crate::{
+    event::{Finding, digits},
+    memory::Memory,
+    sys_map::FileMap,
+};
 
 /// Events of one file as columns of numbers.
 #[pyclass(frozen, module = "evb._evb")]
@@ -25,6 +30,52 @@ impl Batch {
     pub(crate) fn new(batch: evb::file::Batch, data: Data) -> Self {
         Self { batch: Arc::new(batch), data }
     }
+}
+
+/// Returns the batch with those of its events whose epochs lie in the range.
+pub(crate) fn of_epochs(batch: evb::file::Batch, range: EpochRange) -> evb::file::Batch {
+    if batch.epochs.iter().all(|epoch| range.contains(Epoch::new(*epoch))) {
+        return batch;
+    }
+    let mut kept = evb::file::Batch {
+        start: batch.start,
+        end: batch.end,
+        first_missing: vec![0],
+        first_absent: vec![0],
+        first_fragments: vec![0],
+        ..evb::file::Batch::default()
+    };
+    for row in 0..batch.len() {
+        if !range.contains(Epoch::new(batch.epochs[row])) {
+            continue;
+        }
+        kept.events.push(batch.events[row]);
+        kept.epochs.push(batch.epochs[row]);
+        kept.builders.push(batch.builders[row]);
+        kept.runs.push(batch.runs[row]);
+        kept.run_ids.push(batch.run_ids[row]);
+        kept.triggered.push(batch.triggered[row]);
+        kept.utc.push(batch.utc[row]);
+        kept.records.push(batch.records[row]);
+        let rows = |first: &[u64]| first[row] as usize..first[row + 1] as usize;
+        let missing = rows(&batch.first_missing);
+        kept.missing.extend_from_slice(&batch.missing[missing.clone()]);
+        kept.causes.extend_from_slice(&batch.causes[missing]);
+        kept.first_missing.push(kept.missing.len() as u64);
+        let absent = rows(&batch.first_absent);
+        kept.absent.extend_from_slice(&batch.absent[absent.clone()]);
+        kept.absent_causes.extend_from_slice(&batch.absent_causes[absent]);
+        kept.first_absent.push(kept.absent.len() as u64);
+        let fragments = rows(&batch.first_fragments);
+        kept.sources.extend_from_slice(&batch.sources[fragments.clone()]);
+        kept.timestamps.extend_from_slice(&batch.timestamps[fragments.clone()]);
+        kept.checksums.extend_from_slice(&batch.checksums[fragments.clone()]);
+        kept.offsets.extend_from_slice(&batch.offsets[fragments.clone()]);
+        kept.lengths.extend_from_slice(&batch.lengths[fragments]);
+        kept.first_fragments.push(kept.sources.len() as u64);
+    }
+    kept.findings = batch.findings;
+    kept
 }
 
 #[pymethods]
@@ -55,6 +106,14 @@ impl Batch {
         }
     }
 
+    /// The ids of the events' runs: for each row from which on there is another id, the row and the
+    /// id.
+    fn run_ids(&self) -> Vec<(usize, String)> {
+        let ids = &self.batch.run_ids;
+        let is_new = |row: &usize| *row == 0 || ids[*row] != ids[*row - 1];
+        (0..ids.len()).filter(is_new).map(|row| (row, digits(ids[row]))).collect()
+    }
+
     /// A column, by the name of its field in the crate evb-file.
     fn column(&self, name: &str) -> PyResult<Memory> {
         let batch = &self.batch;
@@ -65,9 +124,14 @@ impl Batch {
             "builders" => Memory::column(&batch.builders, owner),
             "runs" => Memory::column(&batch.runs, owner),
             "triggered" => Memory::column(&batch.triggered, owner),
+            "utc" => Memory::column(&batch.utc, owner),
             "records" => Memory::column(&batch.records, owner),
             "first_missing" => Memory::column(&batch.first_missing, owner),
             "missing" => Memory::column(&batch.missing, owner),
+            "causes" => Memory::column(&batch.causes, owner),
+            "first_absent" => Memory::column(&batch.first_absent, owner),
+            "absent" => Memory::column(&batch.absent, owner),
+            "absent_causes" => Memory::column(&batch.absent_causes, owner),
             "first_fragments" => Memory::column(&batch.first_fragments, owner),
             "sources" => Memory::column(&batch.sources, owner),
             "timestamps" => Memory::column(&batch.timestamps, owner),

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use evb::{event, file::ReadError};
+use evb::{
+    event::{self, Cause, MissingSource},
+    file::{ReadError, Recovery},
+    id::RunId,
+};
 use pyo3::prelude::*;
 
 use crate::memory::Memory;
@@ -14,8 +18,12 @@ pub(crate) struct Event(Arc<event::Event>);
 /// Source, timestamp, checksum and payload of a fragment.
 type Fragment = (u16, u64, u64, Memory);
 
-/// Id, run, epoch, builder, time of the trigger in ns, and missing sources of an event.
-type Head = (u64, u32, u64, u16, u64, Vec<u16>);
+/// Id, run, epoch, builder, times of the trigger in ns (on the builder's clock, and UTC), and run id
+/// of an event.
+type Head = (u64, u32, u64, u16, u64, u64, String);
+
+/// Ids of sources without a fragment, and the codes of the causes.
+type Sources = (Vec<u16>, Vec<u8>);
 
 impl Event {
     pub(crate) fn new(event: event::Event) -> Self {
@@ -27,9 +35,17 @@ impl Event {
 impl Event {
     fn head(&self) -> Head {
         let event = &self.0;
-        let missing = event.missing_sources().map(|source| source.number()).collect();
-        let (run, epoch) = (event.run.number(), event.epoch.number());
-        (event.id.number(), run, epoch, event.builder.number(), event.triggered.as_nanos(), missing)
+        let (run, epoch, builder) = (event.run.number(), event.epoch.number(), event.builder.number());
+        let (triggered, utc) = (event.triggered.as_nanos(), event.utc.as_nanos());
+        (event.id.number(), run, epoch, builder, triggered, utc, digits(event.run_id))
+    }
+
+    fn missing(&self) -> Sources {
+        sources(&self.0.missing)
+    }
+
+    fn absent(&self) -> Sources {
+        sources(&self.0.absent)
     }
 
     fn fragments(&self) -> Vec<Fragment> {
@@ -39,6 +55,21 @@ impl Event {
         };
         self.0.fragments().map(fragment).collect()
     }
+}
+
+fn sources(list: &[MissingSource]) -> Sources {
+    list.iter().map(|missing| (missing.source.number(), missing.cause.code())).unzip()
+}
+
+/// Returns the 32 digits of a run id; no text if the id is not known.
+pub(crate) fn digits(id: RunId) -> String {
+    if id.is_known() { id.to_string() } else { String::new() }
+}
+
+/// The cause with this code in words.
+#[pyfunction]
+pub(crate) fn cause_text(code: u8) -> String {
+    Cause::from_code(code).to_string()
 }
 
 /// One place of damage in a file.
@@ -76,6 +107,12 @@ impl Finding {
         };
         let (path, event) = (path.display().to_string(), event.map(|event| event.number()));
         Self { kind, path, offset, length, event, text: error.to_string() }
+    }
+
+    /// Returns the finding about a damaged header that was recovered.
+    pub(crate) fn recovered(path: String, recovery: Recovery) -> Self {
+        let text = format!("{path}: {recovery}");
+        Self { kind: "header", path, offset: 0, length: 0, event: None, text }
     }
 }
 

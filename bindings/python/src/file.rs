@@ -1,6 +1,7 @@
 //! [`EventFile`] and [`Batches`]: one event file, and its events in batches.
 
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -8,15 +9,15 @@ use std::{
 };
 
 use evb::{
-    file::{self, IndexEntry, IndexState, ReadAhead},
+    file::{self, EpochRange, IndexEntry, IndexState, ReadAhead, Recovery},
     id::{Epoch, EventId},
 };
 use pyo3::{exceptions::PyIndexError, prelude::*};
 
 use crate::{
-    batch::{Batch, Data},
+    batch::{Batch, Data, of_epochs},
     errors::unreadable,
-    event::{Event, Finding},
+    event::{Event, Finding, digits},
     sys_map::FileMap,
 };
 
@@ -26,6 +27,8 @@ pub(crate) struct EventFile {
     file: Arc<file::EventFile>,
     /// The file in memory, if it was closed by its writer and can be mapped.
     map: Option<Arc<FileMap>>,
+    /// The epochs of the records that are read; `None` for all.
+    epochs: Option<EpochRange>,
     /// The entries of all records in the order of the file, once they are needed.
     entries: OnceLock<Vec<IndexEntry>>,
 }
@@ -33,7 +36,8 @@ pub(crate) struct EventFile {
 #[pymethods]
 impl EventFile {
     #[new]
-    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (path, epochs=None))]
+    fn open(py: Python<'_>, path: PathBuf, epochs: Option<(u64, u64)>) -> PyResult<Self> {
         let file = py.detach(|| file::EventFile::open(path)).map_err(|error| unreadable(&error))?;
         // A file without an index may still be written, and even be truncated by its writer. It is
         // read, because reading a mapped page that no longer exists would kill the process.
@@ -41,7 +45,67 @@ impl EventFile {
         let map = if is_closed { FileMap::open(file.path()).ok() } else { None };
         // Another program may have replaced the file between the two calls that open it.
         let map = map.filter(|map| map.bytes().len() as u64 == file.size().count()).map(Arc::new);
-        Ok(Self { file: Arc::new(file), map, entries: OnceLock::new() })
+        let epochs =
+            epochs.map(|(first, last)| EpochRange { first: Epoch::new(first), last: Epoch::new(last) });
+        Ok(Self { file: Arc::new(file), map, epochs, entries: OnceLock::new() })
+    }
+
+    /// The version of the file's format.
+    #[getter]
+    fn format(&self) -> u16 {
+        self.file.header().version.number()
+    }
+
+    #[getter]
+    fn run_id(&self) -> String {
+        digits(self.file.header().run_id)
+    }
+
+    #[getter]
+    fn begin_ns(&self) -> u64 {
+        self.file.header().begun.as_nanos()
+    }
+
+    #[getter]
+    fn clock_synchronised(&self) -> Option<bool> {
+        self.file.header().clock_synchronised
+    }
+
+    #[getter]
+    fn kind(&self) -> &str {
+        &self.file.header().kind
+    }
+
+    #[getter]
+    fn comment(&self) -> &str {
+        &self.file.header().comment
+    }
+
+    #[getter]
+    fn source_names(&self) -> BTreeMap<u16, String> {
+        let names = &self.file.header().source_names;
+        names.iter().map(|(source, name)| (source.number(), name.clone())).collect()
+    }
+
+    #[getter]
+    fn builder_names(&self) -> BTreeMap<u16, String> {
+        let names = &self.file.header().builder_names;
+        names.iter().map(|(builder, name)| (builder.number(), name.clone())).collect()
+    }
+
+    /// The part of the file from which a damaged header was recovered.
+    #[getter]
+    fn recovered(&self) -> Option<&'static str> {
+        self.file.recovery().map(|recovery| match recovery {
+            Recovery::ClosingBlock => "closing block",
+            Recovery::Records => "records",
+        })
+    }
+
+    /// The finding about a recovered header.
+    fn header_finding(&self) -> Option<Finding> {
+        let path = self.file.path().display().to_string();
+        self.file.recovery().map(|recovery| Finding::recovered(path, recovery))
     }
 
     #[getter]
@@ -95,7 +159,11 @@ impl EventFile {
 
     /// The number of records.
     fn records(&self, py: Python<'_>) -> PyResult<usize> {
-        py.detach(|| self.file.index_len()).map_err(|error| unreadable(&error))
+        py.detach(|| match self.epochs {
+            None => self.file.index_len(),
+            Some(_) => self.entries().map(<[IndexEntry]>::len),
+        })
+        .map_err(|error| unreadable(&error))
     }
 
     /// The event at a position in the order of the file.
@@ -112,9 +180,17 @@ impl EventFile {
     #[pyo3(signature = (id, epoch=None))]
     fn event(&self, py: Python<'_>, id: u64, epoch: Option<u64>) -> PyResult<Option<Event>> {
         let id = EventId::new(id);
-        let event = py.detach(|| match epoch {
-            None => self.file.event(id),
-            Some(epoch) => self.file.event_in_epoch(id, Epoch::new(epoch)),
+        let event = py.detach(|| match (epoch.map(Epoch::new), self.epochs) {
+            (None, None) => self.file.event(id),
+            (None, Some(_)) => {
+                let copies = self.entries()?.iter().filter(|entry| entry.event == id);
+                let newest = copies.max_by_key(|entry| entry.epoch).copied();
+                newest.map(|entry| self.file.event_at(entry)).transpose()
+            }
+            (Some(epoch), range) if range.is_none_or(|range| range.contains(epoch)) => {
+                self.file.event_in_epoch(id, epoch)
+            }
+            (Some(_), _) => Ok(None),
         });
         Ok(event.map_err(|error| unreadable(&error))?.map(Event::new))
     }
@@ -129,7 +205,7 @@ impl EventFile {
                 Reader::Mapped { batches, map: Arc::clone(map), before: (0, 0) }
             }
         };
-        Batches(Mutex::new(reader))
+        Batches { reader: Mutex::new(reader), epochs: self.epochs }
     }
 
     /// Reads the whole file, and returns all damage.
@@ -137,7 +213,7 @@ impl EventFile {
         /// Number of events between two looks for Ctrl-C.
         const EVENTS: usize = 10_000;
         let batches = self.batches(EVENTS);
-        let mut found = Vec::new();
+        let mut found: Vec<Finding> = self.header_finding().into_iter().collect();
         while let Some(batch) = batches.next(py) {
             found.extend(batch.findings());
             py.check_signals()?;
@@ -152,6 +228,7 @@ impl EventFile {
             return Ok(entries);
         }
         let mut entries = self.file.index_entries(0, self.file.index_len()?)?;
+        entries.retain(|entry| self.epochs.is_none_or(|range| range.contains(entry.epoch)));
         entries.sort_by_key(|entry| entry.offset);
         Ok(self.entries.get_or_init(|| entries))
     }
@@ -166,7 +243,10 @@ fn threads() -> NonZeroUsize {
 
 /// A reader of one file in batches.
 #[pyclass(frozen, module = "evb._evb")]
-pub(crate) struct Batches(Mutex<Reader>);
+pub(crate) struct Batches {
+    reader: Mutex<Reader>,
+    epochs: Option<EpochRange>,
+}
 
 enum Reader {
     /// Reads into memory of its own.
@@ -183,23 +263,27 @@ enum Reader {
 impl Batches {
     /// The next events; `None` after the last event.
     fn next(&self, py: Python<'_>) -> Option<Batch> {
-        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next())
+        py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next(self.epochs))
     }
 }
 
 impl Reader {
-    fn next(&mut self) -> Option<Batch> {
+    fn next(&mut self, epochs: Option<EpochRange>) -> Option<Batch> {
+        let chosen = |batch| match epochs {
+            None => batch,
+            Some(range) => of_epochs(batch, range),
+        };
         match self {
             Self::Read(batches, most) => {
                 let mut memory = Vec::new();
                 let batch = batches.read_next(&mut memory, *most)?;
-                Some(Batch::new(batch, Data::Read(Arc::new(memory))))
+                Some(Batch::new(chosen(batch), Data::Read(Arc::new(memory))))
             }
             Self::Mapped { batches, map, before } => {
                 map.release(before.0, before.1);
                 let batch = batches.next()?;
                 *before = (batch.start, batch.end);
-                Some(Batch::new(batch, Data::Mapped(Arc::clone(map))))
+                Some(Batch::new(chosen(batch), Data::Mapped(Arc::clone(map))))
             }
         }
     }

@@ -12,6 +12,7 @@ mod sys_map;
 mod event;
 mod batch;
 mod file;
+mod runs;
 mod wait;
 mod source;
 mod sink;
@@ -25,6 +26,8 @@ use pyo3::prelude::*;
 fn _evb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::add(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(event::cause_text, module)?)?;
+    module.add_function(wrap_pyfunction!(runs::find_runs, module)?)?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<event::Event>()?;
     module.add_class::<event::Finding>()?;

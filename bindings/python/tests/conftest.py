@@ -30,6 +30,11 @@ def write(folder, events=EVENTS, builders=1, size=payload):
     assert report["events"]["complete"] == events, report["verdict"]
 
 
+def block_length(data, events):
+    """Return the length of the closing block of a file, which has a copy of the header."""
+    return 40 + 24 * events + int.from_bytes(data[12:16], "little")
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A folder with the files of two builders."""

@@ -1,12 +1,17 @@
 """Damaged files: the findings are those of the Rust reader."""
 
 import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
-from conftest import program, write
+from conftest import block_length, program, write
 
 import evb
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "crates/evb-file/tests/python"))
+import format2  # noqa: E402
 
 
 def fnv_1a(data):
@@ -21,10 +26,37 @@ def ids(sources):
     return ",".join(map(str, sources)) or "-"
 
 
+def code(cause):
+    return next(code for code in range(256) if evb.cause_text(code) == cause)
+
+
+def more(event):
+    """What files of format 2 have besides, if it says something."""
+    line = f" run_id={event.run_id}" if event.run_id else ""
+    line += f" utc={event.utc_ns}" if event.utc_ns else ""
+    if any(cause != "unknown" for cause in event.missing_causes.values()):
+        line += f" causes={ids(map(code, event.missing_causes.values()))}"
+    if event.absent:
+        line += f" absent={','.join(f'{one}:{code(why)}' for one, why in event.absent_causes.items())}"
+    return line
+
+
+def header_more(file):
+    line = f" run_id={file.id}" if file.id else ""
+    line += f" begun={file.begin_ns}" if file.begin_ns else ""
+    line += "" if file.clock_synchronised is None else f" clock={1 if file.clock_synchronised else 2}"
+    for name in ("kind", "comment"):
+        line += f" {name}={getattr(file, name).encode().hex()}" if getattr(file, name) else ""
+    for name in ("source_names", "builder_names"):
+        names = [f"{id}:{text.encode().hex()}" for id, text in getattr(file, name).items()]
+        line += f" {name}={','.join(names)}" if names else ""
+    return line + (f" recovered={file.recovered.replace(' ', '-')}" if file.recovered else "")
+
+
 def event_lines(event):
     yield (
         f"event id={event.id} epoch={event.epoch} run={event.run} builder={event.builder}"
-        f" triggered={event.triggered_ns} missing={ids(event.missing)}"
+        f" triggered={event.triggered_ns} missing={ids(event.missing)}{more(event)}"
     )
     for part in event.fragments:
         yield (
@@ -45,7 +77,9 @@ def listing(path, most):
     """Return the lines of a file in the format of evb-file's example `listing`: header, events."""
     yield f"file {path}"
     try:
-        file = evb.EventFile(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", evb.DamageWarning)
+            file = evb.EventFile(path)
     except evb.FileError as error:
         yield f"error {error}"
         return
@@ -53,7 +87,7 @@ def listing(path, most):
     yield (
         f"header run={file.run} epoch={file.epoch} builder={builder} sequence={file.sequence}"
         f" created={file.created_ns} size={file.size} index={file.index} sources={ids(file.sources)}"
-        f" creator={file.creator.encode().hex()}"
+        f" creator={file.creator.encode().hex()}{header_more(file)}"
     )
     yield "events"
     reader = file._native.batches(most)
@@ -69,7 +103,8 @@ def listing(path, most):
         ):
             yield from lines
         findings += map(finding_line, batch.findings)
-    assert findings == list(map(finding_line, file.findings))
+    header = [file._native.header_finding()] if file.recovered else []
+    assert list(map(finding_line, header)) + findings == list(map(finding_line, file.findings))
 
 
 def damaged(data):
@@ -78,7 +113,7 @@ def damaged(data):
         yield f"cut{place}", data[:place]
         yield f"flip{place}", data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :]
         yield f"zeros{place}", data[:place] + bytes(len(data) - place)
-        yield f"mark{place}", data[:place] + b"EVBI" + data[place + 4 :]
+        yield f"mark{place}", data[:place] + b"EVX2" + data[place + 4 :]
         yield f"more{place}", data + data[:place]
         yield f"other{place}", data + data[place:]
 
@@ -91,10 +126,12 @@ def small(tmp_path_factory):
     return path
 
 
-def test_findings_equal_those_of_the_rust_reader(small, tmp_path):
+@pytest.mark.parametrize("made_by", ["evb", "format2"])
+def test_findings_equal_those_of_the_rust_reader(small, tmp_path, made_by):
     rust = program("EVB_LISTING")
     paths = []
-    for name, data in damaged(small.read_bytes()):
+    whole = small.read_bytes() if made_by == "evb" else format2.sample()
+    for name, data in damaged(whole):
         paths.append(tmp_path / f"{name}.evb")
         paths[-1].write_bytes(data)
     names = tmp_path / "names"
@@ -145,7 +182,8 @@ def test_damage_is_a_warning_and_reading_goes_on(small, tmp_path):
 
 def test_a_torn_tail_is_the_last_finding(small, tmp_path):
     path = tmp_path / "torn.evb"
-    path.write_bytes(small.read_bytes()[: -40 - 24 * 4 - 8])
+    data = small.read_bytes()
+    path.write_bytes(data[: -block_length(data, 4) - 8])
     file = evb.open(path)
     assert file.index == "absent" and len(file) == 3
     assert [(finding.kind, finding.event) for finding in file.findings] == [("torn_tail", 4)]

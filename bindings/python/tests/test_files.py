@@ -8,7 +8,7 @@ import sys
 import warnings
 
 import pytest
-from conftest import EVENTS, SOURCES, payload, write
+from conftest import EVENTS, SOURCES, block_length, payload, write
 
 import evb
 
@@ -102,7 +102,7 @@ def test_columns_are_views(path, tmp_path, closed):
     np = pytest.importorskip("numpy")
     copy = tmp_path / "copy.evb"
     data = path.read_bytes()
-    copy.write_bytes(data if closed else data[: -40 - 24 * EVENTS])
+    copy.write_bytes(data if closed else data[: -block_length(data, EVENTS)])
     file = evb.open(copy)
     assert file.index == ("present" if closed else "absent")
     batches = list(file.batches(20))

@@ -56,7 +56,7 @@ pub struct SupervisorConfig {
 /// The treatment of events when a source is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceLoss {
-    /// Events are built without the lost source.
+    /// Events do not wait for the lost source, and are incomplete without it.
     Incomplete,
     /// Events wait for the return of the lost source.
     Wait,

@@ -16,6 +16,7 @@ mod unaccounted;
 mod roster;
 mod table;
 mod load;
+mod refusals;
 mod slots;
 mod later;
 mod segments;

@@ -3,6 +3,8 @@
 
 use core::{fmt, ops::Range};
 
+use serde::{Serialize, Serializer};
+
 use crate::{
     fragment::{Checksum, Timestamp},
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
@@ -72,6 +74,13 @@ impl Cause {
     /// Returns the cause of that code.
     pub fn from_code(code: u8) -> Self {
         CODES.iter().find(|(_, known, _)| *known == code).map_or(Self::Other(code), |(cause, ..)| *cause)
+    }
+}
+
+/// The cause in words.
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

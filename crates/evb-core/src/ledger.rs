@@ -8,9 +8,16 @@ mod paths;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{id::RunId, wire::control::SourceReport};
+use crate::{
+    event::Cause,
+    id::RunId,
+    time::{ClockState, Utc},
+    wire::control::SourceReport,
+};
 
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
@@ -37,9 +44,9 @@ pub struct EventCounts {
     pub inhibited: u64,
     /// Events given to a builder.
     pub assigned: u64,
-    /// Events built with every expected source.
+    /// Events with a fragment of every source that owes them one.
     pub complete: u64,
-    /// Events built with sources missing.
+    /// Events without a fragment of a source that owes them one.
     pub incomplete: u64,
     /// Lost events; [`RunReport::problems`] names the cause of each loss and the peer at fault.
     pub lost: u64,
@@ -137,8 +144,10 @@ pub struct SourceSummary {
     pub fragments: u64,
     /// Payload bytes of the fragments that builders received from the source.
     pub payload_bytes: u64,
-    /// Events that ended without the source's fragment.
+    /// Incomplete events without a fragment of the source.
     pub missing: u64,
+    /// The number of these events by the cause for which the fragment is missing.
+    pub missing_by_cause: BTreeMap<Cause, u64>,
     /// Fragments of the source that arrived after their event had ended.
     pub late: u64,
     /// Fragments of the source that arrived twice, or were pushed twice.
@@ -178,8 +187,6 @@ pub struct SourceSummary {
     pub grant_path_us: AnswerPath,
     /// Total time for which the source was down.
     pub down_s: f64,
-    /// Events that were assigned while the source was down.
-    pub events_without: u64,
 }
 
 /// The accuracy with which a source kept the rates of its lanes.
@@ -248,7 +255,7 @@ pub struct BuilderSummary {
     pub reported: bool,
     /// Events assigned to the builder.
     pub assigned: u64,
-    /// Events that the builder built with every expected source.
+    /// Events that the builder built with a fragment of every source that owes one.
     pub complete: u64,
     /// Events that the builder built with sources missing.
     pub incomplete: u64,
@@ -348,6 +355,13 @@ pub struct RunReport {
     pub exit_code: u8,
     /// Outcome of the run in a sentence.
     pub verdict: String,
+    /// Start of the run, by the supervisor's wall clock.
+    pub begin: Utc,
+    /// Time at which the last event was settled, on the scale that began with [`Self::begin`].
+    pub end: Utc,
+    /// Whether the supervisor's wall clock was synchronised at the start of the run, as its kernel
+    /// says.
+    pub wall_clock: ClockState,
     /// Time from the first possible trigger until the last event was settled.
     pub duration_s: f64,
     /// Outcomes of the triggers.

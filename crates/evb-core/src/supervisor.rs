@@ -29,6 +29,7 @@ mod live;
 mod dead_time;
 mod findings;
 mod tally;
+mod scale;
 mod outbox;
 mod books;
 mod seats;
@@ -61,7 +62,7 @@ mod fault_model;
 use crate::{
     id::{EventId, Peer, RunId},
     ledger::Annotation,
-    time::{Instant, Utc, earlier},
+    time::{Instant, WallClock, earlier},
     units::Frequency,
     wire::{
         control::{Begin, Control, Message},
@@ -108,8 +109,6 @@ pub struct SupervisorCore {
     books: Books,
     outbox: Outbox,
     due: Due,
-    /// Time of the wall clock, as last noted.
-    wall: Utc,
     /// The operator's annotation of the run.
     annotation: Annotation,
     /// What peers were told about the beginning of the run; `None` before that.
@@ -141,7 +140,6 @@ impl SupervisorCore {
             books: Books::new(plan.sources.len(), plan.builders.len()),
             outbox: Outbox::new(&plan),
             due: Due::default(),
-            wall: Utc::UNKNOWN,
             annotation: Annotation::default(),
             begun: None,
             plan,
@@ -209,6 +207,16 @@ impl SupervisorCore {
                 let reason = format!("it sent {}, which a {} does not send", kind(&other), role(peer));
                 self.expel(peer, &reason, now);
             }
+        }
+    }
+
+    /// Compares a reading of the wall clock at `now` with the run's scale of UTC. The scale of a run
+    /// begins with the last reading before its start; the driver reads the clock about once a
+    /// second.
+    pub fn handle_wall_clock(&mut self, reading: WallClock, now: Instant) {
+        if let Some(remark) = self.books.compare(reading, now) {
+            tracing::warn!(run = %self.plan.run, "{remark}");
+            self.books.remark(remark, &mut self.outbox, now);
         }
     }
 
@@ -417,6 +425,7 @@ impl SupervisorCore {
             },
             events: self.books.counts(),
             outstanding: self.assigner.outstanding(),
+            begin: self.books.scale().begun().0,
             sources_up: self.roster.up().len() as u32,
             builders_up: self.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
             ready: self.roster.is_ready(),

@@ -40,10 +40,12 @@ pub enum Fix {
     Cb1826e,
     /// The round trip time is unknown until it is measured, instead of being assumed.
     B023ab1,
+    /// An event without the fragment of a source that is down is incomplete.
+    A7a5e98,
 }
 
 /// All fixes, with the names that select them on a command line.
-pub const FIXES: [(&str, Fix); 11] = [
+pub const FIXES: [(&str, Fix); 12] = [
     ("cccd56c", Fix::Cccd56c),
     ("2101a00", Fix::C2101a00),
     ("33dca9c", Fix::C33dca9c),
@@ -55,6 +57,7 @@ pub const FIXES: [(&str, Fix); 11] = [
     ("ac5e2f5", Fix::Ac5e2f5),
     ("cb1826e", Fix::Cb1826e),
     ("b023ab1", Fix::B023ab1),
+    ("a7a5e98", Fix::A7a5e98),
 ];
 
 #[cfg(feature = "undo")]

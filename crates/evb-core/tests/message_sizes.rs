@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use evb_core::{
+    event::Cause,
     id::RunId,
     ledger::Annotation,
     set::MAX_SOURCES,
@@ -206,6 +207,7 @@ fn completions() -> Completions {
         outcome: Outcome::Lost,
         missing: vec![ID; missing],
         cause: "\u{10ffff}".repeat(MAX_CAUSE),
+        missing_causes: vec![Cause::Expendable.code().into(); missing],
     };
     let exceptions = vec![exception(MAX_MISSING / MAX_EXCEPTIONS); MAX_EXCEPTIONS];
     Completions { complete: vec![MOST; MAX_BATCH as usize], exceptions, before: MOST }
@@ -229,6 +231,7 @@ fn sizes() -> BTreeMap<String, usize> {
         epoch: MOST,
         expected: vec![ID; MAX_SOURCES],
         answer: u32::MAX,
+        utc_zero_ns: MOST,
     };
     let sizes = [
         ("`Begin`", size(Message::Begin(begin()))),

@@ -82,7 +82,14 @@ fn completions() -> Message {
     let mut last = EventId::new(0);
     [43, 42].into_iter().for_each(|event| completions.add(&mut last, EventId::new(event)));
     let outcome = Outcome::Incomplete;
-    completions.exceptions.push(Exception { event: 44, outcome, missing: vec![3], cause: String::new() });
+    let (missing, missing_causes) = (vec![3], vec![2]);
+    completions.exceptions.push(Exception {
+        event: 44,
+        outcome,
+        missing,
+        missing_causes,
+        ..Exception::default()
+    });
     Message::Completions(completions)
 }
 

@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, path::PathBuf, thread};
 
 use evb::{
+    file::Selection,
     input::{self, FrontEndListener, Generator, Replay, ReplayError, push_at_triggers},
     role::RoleError,
     source::{Readout, Source, SourceConfig},
@@ -143,7 +144,7 @@ async fn start_fed<T>(
 async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
     let load = move || match format {
         ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
-        ReplayFormat::Evb { source } => Replay::recorded(&path, source),
+        ReplayFormat::Evb { source } => Replay::recorded(&path, source, &Selection::default()),
     };
     let replay = tokio::task::spawn_blocking(load).await.map_err(io::Error::from)??;
     let largest = replay.largest();

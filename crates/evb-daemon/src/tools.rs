@@ -1,6 +1,7 @@
 //! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files.
 
 mod bar;
+mod runs;
 pub(crate) mod verify;
 pub(crate) mod dump;
 pub(crate) mod merge;

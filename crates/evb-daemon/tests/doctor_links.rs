@@ -5,6 +5,7 @@
 
 use std::process::{Command, Output};
 
+use evb_needs::{Missing, granted, skip};
 use serde_json::Value;
 
 /// Two network namespaces and the cable between them, removed when dropped.
@@ -16,8 +17,14 @@ struct Cable {
 const FAR: &str = "10.83.0.2";
 
 impl Cable {
-    /// Creates a cable; returns `None` without the necessary rights or tools.
+    /// Creates a cable; says what is missing and returns `None` without the necessary rights or
+    /// tools.
     fn new(name: &str) -> Option<Self> {
+        granted(Self::laid(name))
+    }
+
+    fn laid(name: &str) -> Result<Self, Missing> {
+        evb_needs::programs(&["ip", "tc"])?;
         let id = std::process::id();
         let cable = Self { near: format!("doc-{name}-a-{id}"), far: format!("doc-{name}-b-{id}") };
         let (near, far) = (&cable.near, &cable.far);
@@ -32,7 +39,10 @@ impl Cable {
             format!("ip -n {near} link set near up"),
             format!("ip -n {far} link set far up"),
         ];
-        made.iter().all(|command| succeeds(command)).then_some(cable)
+        for command in made {
+            evb_needs::run(&command)?;
+        }
+        Ok(cable)
     }
 
     fn here(&self, command: &str) -> Output {
@@ -69,6 +79,10 @@ impl Drop for Cable {
     }
 }
 
+fn in_kernel(qdisc: &str) -> Missing {
+    Missing::new(format_args!("a kernel with {qdisc}"))
+}
+
 fn output(command: &str) -> Option<Output> {
     let mut words = command.split(' ');
     Command::new(words.next()?).args(words).output().ok()
@@ -91,7 +105,7 @@ fn txtime_held(report: &Value) -> bool {
 
 #[test]
 fn queueing_disciplines_are_as_tc_shows_them() {
-    let Some(cable) = Cable::new("q") else { return eprintln!("SKIP: no root, or no iproute2") };
+    let Some(cable) = Cable::new("q") else { return };
     // Each case: the discipline, the options that both `evbd doctor` and `tc` show, the verdict,
     // and true if departure times are kept.
     let cases: [(&str, &[&str], &str, bool); 6] = [
@@ -104,7 +118,7 @@ fn queueing_disciplines_are_as_tc_shows_them() {
     ];
     for (qdisc, options, verdict, txtime) in cases {
         if !cable.put(qdisc) {
-            eprintln!("SKIP: this kernel has no {qdisc}");
+            skip(&in_kernel(qdisc));
             continue;
         }
         let (report, _) = cable.doctor(&format!("--device near --peer {FAR}"));
@@ -136,9 +150,9 @@ fn queueing_disciplines_are_as_tc_shows_them() {
 
 #[test]
 fn every_queue_of_a_device_counts() {
-    let Some(cable) = Cable::new("m") else { return eprintln!("SKIP: no root, or no iproute2") };
+    let Some(cable) = Cable::new("m") else { return };
     if !cable.put("handle 1: mq") {
-        return eprintln!("SKIP: this kernel has no mq");
+        return skip(&in_kernel("mq"));
     }
     let verdict = || finding(&cable.doctor("--device near").0, "qdisc")["verdict"].clone();
     assert_eq!(verdict(), "could be better");
@@ -146,7 +160,7 @@ fn every_queue_of_a_device_counts() {
         succeeds(&format!("ip netns exec {} tc qdisc replace dev near parent 1:{number} fq", cable.near))
     };
     if !leaf(1) {
-        return eprintln!("SKIP: this kernel has no fq");
+        return skip(&in_kernel("fq"));
     }
     assert_eq!(verdict(), "could be better", "one of two");
     assert!(leaf(2));
@@ -155,7 +169,7 @@ fn every_queue_of_a_device_counts() {
 
 #[test]
 fn a_path_that_swallows_full_packets_is_bad() {
-    let Some(cable) = Cable::new("p") else { return eprintln!("SKIP: no root, or no iproute2") };
+    let Some(cable) = Cable::new("p") else { return };
     let (report, _) = cable.doctor(&format!("--peer {FAR}"));
     assert_eq!(finding(&report, "path MTU")["verdict"], "good");
     assert_eq!(finding(&report, "path MTU")["data"]["mtu"], 1500);
@@ -172,7 +186,7 @@ fn a_path_that_swallows_full_packets_is_bad() {
 
 #[test]
 fn a_limit_below_the_configured_link_is_bad() {
-    let Some(cable) = Cable::new("l") else { return eprintln!("SKIP: no root, or no iproute2") };
+    let Some(cable) = Cable::new("l") else { return };
     let text = r#"
 [supervisor]
 listen  = "10.83.0.2:7000"
@@ -200,7 +214,7 @@ sink   = "null"
     let ratio = finding(&report, "R·C/L");
     assert_eq!(ratio["data"]["with_network"], true, "{ratio:#}");
     if !cable.put("tbf rate 99mbit burst 32k limit 64k") {
-        return eprintln!("SKIP: this kernel has no tbf");
+        return skip(&in_kernel("tbf"));
     }
     let (report, code) = cable.doctor(path);
     assert_eq!((code, &finding(&report, "qdisc")["verdict"]), (Some(1), &"bad".into()), "{report:#}");

@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb_needs::{Missing, granted, programs};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
@@ -94,10 +96,9 @@ give_up = "{give_up}"
     }
 
     fn room(&self) {
-        let raised = Command::new("prlimit")
-            .args(["--fsize=unlimited", "--pid", &self.child.id().to_string()])
-            .status();
-        assert!(raised.unwrap().success());
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let limit = Rlimit { current: maximum, maximum };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).unwrap();
     }
 
     fn stop(&self) {
@@ -221,18 +222,16 @@ fn a_directory_that_is_removed_is_made_again() {
     assert!(out.join("run000001_b01_0001.evb").exists(), "{:?}", fs::read_dir(&out).map(Iterator::count));
 }
 
+/// Mounts a file system of 1 MiB.
+fn small(at: &Path) -> Result<(), Missing> {
+    programs(&["mount", "umount"])?;
+    evb_needs::run(&format!("mount -t tmpfs -o size=1m evb-test {}", at.display())).map(drop)
+}
+
 #[test]
 fn a_full_file_system_is_waited_for() {
     let mount = tempfile::tempdir().unwrap();
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "evb-test"])
-        .arg(mount.path())
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !mounted {
-        eprintln!("skipped: this needs the right to mount a tmpfs");
-        return;
-    }
+    let Some(()) = granted(small(mount.path())) else { return };
     let ballast = mount.path().join("ballast");
     fs::write(&ballast, vec![0; 500_000]).unwrap();
     let out = mount.path().join("out");

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb_needs::{Missing, skip};
 use evb_net::host::{PRECEDENCE, Precedence, take_precedence};
 
 /// A process that is killed at the end of the test.
@@ -69,7 +70,7 @@ fn a_supervisor_alone_goes_before_others_where_its_builders_do() {
     let urgent = match thread::spawn(take_precedence).join().unwrap() {
         Ok(Precedence::RealTime) => (own.0, 1),
         Ok(Precedence::Nice) => (PRECEDENCE.into(), 0),
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return skip(&Missing::new("the right to take precedence").because(error)),
     };
     assert_eq!(supervisor(QUICK, &["supervisor"], true), urgent);
     assert_eq!(supervisor("", &["supervisor"], false), own, "no port is known that would wait");

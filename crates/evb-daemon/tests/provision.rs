@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb_needs::{Missing, granted, skip};
+
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 const MEGABIT: f64 = 1e6;
 /// Size of a full packet without and with its headers.
@@ -22,8 +24,13 @@ struct Cable {
 }
 
 impl Cable {
-    /// Creates a cable; returns `None` and prints the reason if this machine cannot create one.
+    /// Creates a cable; returns `None` and says what is missing if this machine cannot create one.
     fn lay(name: &str) -> Option<Self> {
+        granted(Self::laid(name))
+    }
+
+    fn laid(name: &str) -> Result<Self, Missing> {
+        evb_needs::programs(&["ip", "tc"])?;
         let cable = Self {
             source: format!("prov-{name}-s{}", std::process::id()),
             builder: format!("prov-{name}-b{}", std::process::id()),
@@ -47,14 +54,9 @@ impl Cable {
             ),
         ];
         for step in steps {
-            let words: Vec<&str> = step.split(' ').collect();
-            let done = Command::new(words[0]).args(&words[1..]).output();
-            if !done.as_ref().is_ok_and(|output| output.status.success()) {
-                println!("SKIP: `{step}` is not possible here: {done:?}");
-                return None;
-            }
+            evb_needs::run(&step)?;
         }
-        Some(cable)
+        Ok(cable)
     }
 
     fn on(namespace: &str, program: &str, arguments: &[&str]) -> Command {
@@ -261,8 +263,7 @@ fn a_step_that_fails_leaves_the_kernels_default() {
     // The option needs a classifier that some kernels lack; where it exists, `apply` succeeds.
     let (code, text) = cable.provision(config, &["apply", "--class", "control,priority=6"]);
     if code == 0 {
-        println!("SKIP: this kernel has every classifier");
-        return;
+        return skip(&Missing::new("a kernel that lacks a classifier"));
     }
     assert!(text.contains("evbd has undone all steps"), "{text}");
     assert_eq!(cable.root_qdisc(), before);

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb_needs::{Missing, skip};
 use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
@@ -277,10 +278,14 @@ fn the_units_start_what_there_is_and_give_it_no_rights() {
             .arg(copy)
             .output()
         {
+            // Before version 250, systemd rated only units of the running system.
+            Ok(analysis) if String::from_utf8_lossy(&analysis.stderr).contains("unrecognized option") => {
+                skip(&Missing::new("a systemd-analyze that reads files"));
+            }
             Ok(analysis) => {
                 assert!(analysis.status.success(), "{}", String::from_utf8_lossy(&analysis.stdout));
             }
-            Err(_) => eprintln!("no systemd-analyze here"),
+            Err(error) => skip(&Missing::new("systemd-analyze").because(error)),
         }
     }
     // The two units differ in the roles that they host, but in no setting that protects the host.

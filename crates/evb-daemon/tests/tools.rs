@@ -28,7 +28,8 @@ fn evbd(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 fn record(dir: &Path) {
     for number in 1..=2 {
         let (epoch, builder) = (Epoch::new(1), BuilderId::new(number));
-        let identity = FileIdentity { run: RUN, epoch, builder, sources: vec![SOURCE] };
+        let identity =
+            FileIdentity { run: RUN, epoch, builder, sources: vec![SOURCE], ..FileIdentity::default() };
         let options = WriterOptions::default();
         let mut writer = EventFileWriter::create(dir.join("in"), identity, options).expect("files");
         for id in (u64::from(number)..=10).step_by(2) {

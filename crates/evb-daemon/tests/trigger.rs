@@ -1,12 +1,15 @@
 //! `evbd trigger`, tested as a user runs it.
 
+mod signals;
+
 use std::{
     net::{Ipv4Addr, TcpListener, UdpSocket},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
+use evb_needs::{Missing, granted};
 use serde_json::Value;
 
 fn command(line: &str) -> Command {
@@ -77,11 +80,6 @@ fn a_group_is_reached_through_an_interface_by_address_or_name() {
     }
 }
 
-fn interrupt(child: &Child) {
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
-    assert!(killed.success());
-}
-
 #[test]
 fn an_interrupted_command_ends_with_its_summary() {
     let socket = listener("127.0.0.1:0");
@@ -92,7 +90,7 @@ fn an_interrupted_command_ends_with_its_summary() {
     for _ in 0..5 {
         socket.recv(&mut room).expect("an announcement");
     }
-    interrupt(&child);
+    signals::send("INT", [&child]);
     let output = child.wait_with_output().expect("evbd ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let summary = summary(&output);
@@ -172,10 +170,13 @@ fn a_rate_above_that_of_the_link_exits_with_2() {
         let script = format!("({set_up}) || exit 77; {line}");
         Command::new("unshare").args(["--net", "--", "sh", "-c", &script]).output()
     };
-    match within("true") {
-        Ok(output) if output.status.success() => {}
-        other => return eprintln!("skipped: no network namespace with a link: {other:?}"),
-    }
+    let possible = evb_needs::programs(&["unshare", "ip"]).and_then(|()| match within("true") {
+        Ok(output) if output.status.success() => Ok(()),
+        other => {
+            Err(Missing::new("a network namespace with a link, as root").because(format_args!("{other:?}")))
+        }
+    });
+    let Some(()) = granted(possible) else { return };
     for (to, interface) in [
         ("239.1.2.3:7002", "--interface near"),
         ("239.1.2.3:7002", "--interface 10.84.0.1"),

@@ -13,7 +13,9 @@
 //! file PATH
 //! error TEXT                  if the file cannot be opened; then `verify` follows
 //! header run=N epoch=N builder=N|all sequence=N created=N size=N index=STATE sources=IDS
-//!        creator=HEX          (on the same line)
+//!        creator=HEX [run_id=HEX] [begun=N] [clock=N] [kind=HEX] [comment=HEX]
+//!        [source_names=N:HEX,…] [builder_names=N:HEX,…] [recovered=closing-block|records]
+//!                             (on the same line; a part in brackets only if it is known)
 //! heads                       …  all record heads, in file order
 //! events                      …  all events with verified payloads, in file order
 //! unchecked                   …  all events with payloads that are not verified, in file order
@@ -40,14 +42,17 @@
 //! exist:
 //!
 //! ```text
-//! event id=N epoch=N run=N builder=N triggered=N missing=IDS offset=N length=N
+//! event id=N epoch=N run=N builder=N triggered=N missing=IDS [run_id=HEX] [utc=N] [causes=N,…]
+//!       [absent=N:N,…] offset=N length=N
 //! fragment source=N timestamp=N size=N crc=HEX hash=HEX
 //! finding kind=KIND offset=N length=N event=N|- text=TEXT
 //! none
 //! ```
 //!
-//! IDS are source ids with commas between them, or `-` for none. The creator is the hexadecimal
-//! form of its UTF-8 bytes; `crc` and `hash` have 16 hexadecimal digits. `hash` is the 64-bit
+//! IDS are source ids with commas between them, or `-` for none. The causes are the codes of those
+//! of the missing sources, if one is known; an absent source has its code after a colon. `clock` is
+//! 1 if the kernel said that the clock was synchronised, and 2 if not. The HEX of a text is the
+//! hexadecimal form of its UTF-8 bytes; `crc` and `hash` have 16 hexadecimal digits. `hash` is the 64-bit
 //! FNV-1a hash of the payload as the reader returns it, so that it does not depend on the reader's
 //! CRC; it is `-` among heads. KIND is `file`, `header`, `damaged`, `torn_tail`, `too_large` or
 //! `wrong_index`. Events have `offset` and `length` among heads and unchecked events only, because
@@ -63,13 +68,16 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Cause, Event, MissingSource},
     fragment::{Checksum, Timestamp},
-    id::{EventId, SourceId},
+    id::{EventId, RunId, SourceId},
+    time::Utc,
 };
 use evb_file::{
-    EventFile, IndexState, MergeError, ReadError, VerifyError, VerifyOptions, WriteError, WriterOptions,
-    files_at, format::Record, merge, verify,
+    EventFile, IndexState, MergeError, ReadError, Recovery, Selection, VerifyOptions, WriteError,
+    WriterOptions, files_at,
+    format::{FileHeader, Record},
+    merge, verify,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -125,17 +133,76 @@ fn header(file: &EventFile, out: &mut impl Write) -> Result<(), Box<dyn Error>> 
         IndexState::Absent => "absent",
         IndexState::Damaged => "damaged",
     };
-    let creator: String = header.creator.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let (creator, known) = (hex(&header.creator), known_of_run(header));
+    let recovered = match file.recovery() {
+        None => "",
+        Some(Recovery::ClosingBlock) => " recovered=closing-block",
+        Some(Recovery::Records) => " recovered=records",
+    };
     Ok(writeln!(
         out,
-        "header run={} epoch={} builder={builder} sequence={} created={} size={} index={index} sources={} creator={creator}",
+        "header run={} epoch={} builder={builder} sequence={} created={} size={} index={index} sources={} creator={creator}{known}{recovered}",
         header.run,
         header.epoch,
         header.sequence,
         header.created_unix_ns,
         file.size().count(),
-        ids(&header.sources),
+        ids(header.sources.iter().copied()),
     )?)
+}
+
+/// Returns the fields that only some headers have.
+fn known_of_run(header: &FileHeader) -> String {
+    let mut fields = String::new();
+    if header.run_id.is_known() {
+        fields += &format!(" run_id={}", header.run_id);
+    }
+    if header.begun.is_known() {
+        fields += &format!(" begun={}", header.begun.as_nanos());
+    }
+    if let Some(is_synchronised) = header.clock_synchronised {
+        fields += if is_synchronised { " clock=1" } else { " clock=2" };
+    }
+    for (name, text) in [("kind", &header.kind), ("comment", &header.comment)] {
+        if !text.is_empty() {
+            fields += &format!(" {name}={}", hex(text));
+        }
+    }
+    let sources: Vec<_> =
+        header.source_names.iter().map(|(id, name)| format!("{id}:{}", hex(name))).collect();
+    let builders: Vec<_> =
+        header.builder_names.iter().map(|(id, name)| format!("{id}:{}", hex(name))).collect();
+    for (name, list) in [("source_names", sources), ("builder_names", builders)] {
+        if !list.is_empty() {
+            fields += &format!(" {name}={}", list.join(","));
+        }
+    }
+    fields
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the fields that only some events have.
+fn known_of_event(run_id: RunId, utc: Utc, missing: &[MissingSource], absent: &[MissingSource]) -> String {
+    let mut fields = String::new();
+    if run_id.is_known() {
+        fields += &format!(" run_id={run_id}");
+    }
+    if utc.is_known() {
+        fields += &format!(" utc={}", utc.as_nanos());
+    }
+    if missing.iter().any(|missing| missing.cause != Cause::Unknown) {
+        let causes: Vec<_> = missing.iter().map(|missing| missing.cause.code().to_string()).collect();
+        fields += &format!(" causes={}", causes.join(","));
+    }
+    if !absent.is_empty() {
+        let absent: Vec<_> =
+            absent.iter().map(|absent| format!("{}:{}", absent.source, absent.cause.code())).collect();
+        fields += &format!(" absent={}", absent.join(","));
+    }
+    fields
 }
 
 fn heads(file: &EventFile, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
@@ -211,9 +278,10 @@ fn event_or_finding(item: Result<Event, ReadError>, out: &mut impl Write) -> Res
     };
     let Event { id, run, epoch, builder, .. } = event;
     let (nanos, missing) = (event.triggered.as_nanos(), ids(event.missing_sources()));
+    let known = known_of_event(event.run_id, event.utc, &event.missing, &event.absent);
     writeln!(
         out,
-        "event id={id} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing}"
+        "event id={id} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing}{known}"
     )?;
     for part in event.fragments() {
         let length = part.payload.len() as u32;
@@ -226,10 +294,11 @@ fn head(record: &Record, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let Record { event, run, epoch, builder, offset, .. } = record;
     let (nanos, missing) =
         (record.triggered.as_nanos(), ids(record.missing.iter().map(|missing| missing.source)));
+    let known = known_of_event(record.run_id, record.utc, &record.missing, &record.absent);
     let length = record.length.count();
     Ok(writeln!(
         out,
-        "event id={event} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing} offset={offset} length={length}"
+        "event id={event} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing}{known} offset={offset} length={length}"
     )?)
 }
 
@@ -262,14 +331,15 @@ fn finding(error: &ReadError, out: &mut impl Write) -> Result<(), Box<dyn Error>
 /// Lists the events of all files of a run, as a merge gives them.
 fn run(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let report = match merge(&[path.to_owned()], folder.path(), WriterOptions::default()) {
-        Ok(report) => report,
-        // The text of the merge's own error names the output, which other readers do not have.
-        Err(MergeError::Write(WriteError::Refused { event, why, .. })) => {
-            return Ok(writeln!(out, "error event {event}: {why}")?);
-        }
-        Err(error) => return Ok(writeln!(out, "error {error}")?),
-    };
+    let report =
+        match merge(&[path.to_owned()], &Selection::default(), folder.path(), WriterOptions::default()) {
+            Ok(report) => report,
+            // The text of the merge's own error names the output, which other readers do not have.
+            Err(MergeError::Write(WriteError::Refused { event, why, .. })) => {
+                return Ok(writeln!(out, "error event {event}: {why}")?);
+            }
+            Err(error) => return Ok(writeln!(out, "error {error}")?),
+        };
     writeln!(out, "merged")?;
     for merged in files_at(folder.path())? {
         for item in EventFile::open(merged)?.events() {
@@ -287,7 +357,7 @@ fn verification(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error>>
     writeln!(out, "verify")?;
     let report = match verify(&[path.to_owned()], &VerifyOptions::default()) {
         Ok(report) => report.to_string(),
-        Err(error @ (VerifyError::NoFiles { .. } | VerifyError::File(_))) => error.to_string(),
+        Err(error) => error.to_string(),
     };
     for line in report.lines() {
         writeln!(out, "| {line}")?;

@@ -33,7 +33,7 @@ fn measure(base: &std::path::Path, fragment: usize) -> Result<(), Box<dyn Error>
     let dir = tempfile::tempdir_in(base)?;
     let (run, epoch, builder) = (RunNumber::new(1), Epoch::new(1), BuilderId::new(1));
     let sources: Vec<SourceId> = (1..=SOURCES).map(SourceId::new).collect();
-    let identity = FileIdentity { run, epoch, builder, sources: sources.clone() };
+    let identity = FileIdentity { run, epoch, builder, sources: sources.clone(), ..FileIdentity::default() };
     let events = (VOLUME / fragment / usize::from(SOURCES)).min(4_000_000) as u64;
     let payload = bytes::Bytes::from(vec![7; fragment]);
     let mut event = Event::empty(EventId::FIRST, run, epoch, builder);

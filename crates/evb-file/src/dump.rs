@@ -5,9 +5,14 @@ mod tests;
 
 use std::io::{self, Write};
 
-use evb_core::event::Event;
+use evb_core::{
+    event::{Event, MissingSource},
+    time::Utc,
+};
 
-use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFile};
+use crate::{
+    error::ReadError, format::Record, index::IndexState, reader::EventFile, runs::EpochRange, verify::named,
+};
 
 /// The level of detail of a listing.
 ///
@@ -20,7 +25,7 @@ use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFi
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -28,7 +33,7 @@ use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFi
 /// # let path = writer.path();
 /// # writer.close()?;
 /// let mut text = Vec::new();
-/// list(&EventFile::open(path)?, ListOptions { fragments: true }, &mut text)?;
+/// list(&EventFile::open(path)?, ListOptions { fragments: true, epochs: None }, &mut text)?;
 /// let text = String::from_utf8(text)?;
 /// assert!(text.lines().last().is_some_and(|line| line.contains("source 1")), "{text}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,6 +42,8 @@ use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFi
 pub struct ListOptions {
     /// Lists each fragment too.
     pub fragments: bool,
+    /// The epochs of the records to list; `None` for all.
+    pub epochs: Option<EpochRange>,
 }
 
 /// Lists an event file as text: its header, one line for each record, and any damage found.
@@ -48,11 +55,12 @@ pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::
     describe(file, out)?;
     writeln!(
         out,
-        "{:>12} {:>17} {:>14} {:>9} {:>12} {:>12}  state",
-        "event", "epoch", "trigger s", "fragments", "payload", "offset"
+        "{:>12} {:>17} {:>14} {:>30} {:>9} {:>12} {:>12}  state",
+        "event", "epoch", "trigger s", "utc", "fragments", "payload", "offset"
     )?;
     for record in file.records() {
         match record {
+            Ok(record) if options.epochs.is_some_and(|epochs| !epochs.contains(record.epoch)) => {}
             Ok(record) => line(&record, options, out)?,
             Err(error @ ReadError::File(_)) => return Err(io::Error::other(error)),
             Err(error) => writeln!(out, "! {error}")?,
@@ -63,7 +71,14 @@ pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::
 
 fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     let header = file.header();
-    write!(out, "{}: run {}, epoch {}, ", file.path().display(), header.run, header.epoch)?;
+    write!(out, "{}: run {}", file.path().display(), header.run)?;
+    if header.run_id.is_known() {
+        write!(out, " ({})", header.run_id.short())?;
+    }
+    if header.begun.is_known() {
+        write!(out, ", begun {}", header.begun)?;
+    }
+    write!(out, ", epoch {}, ", header.epoch)?;
     match header.builder {
         Some(builder) => write!(out, "builder {builder}, ")?,
         None => write!(out, "merged, ")?,
@@ -75,26 +90,37 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     };
     let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
     writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), header.creator)?;
-    writeln!(out, "sources: {}", sources.join(" "))
+    writeln!(out, "sources: {}", sources.join(" "))?;
+    for (what, text) in [("kind", &header.kind), ("comment", &header.comment)] {
+        if !text.is_empty() {
+            writeln!(out, "{what}: {text}")?;
+        }
+    }
+    for (id, name) in &header.source_names {
+        writeln!(out, "source {id}: {name}")?;
+    }
+    for (id, name) in &header.builder_names {
+        writeln!(out, "builder {id}: {name}")?;
+    }
+    match file.recovery() {
+        Some(recovery) => writeln!(out, "! {recovery}"),
+        None => Ok(()),
+    }
 }
 
 fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {
     let seconds = record.triggered.as_nanos() as f64 / 1e9;
     write!(
         out,
-        "{:>12} {:>17} {seconds:>14.6} {:>9} {:>12} {:>12}  ",
+        "{:>12} {:>17} {seconds:>14.6} {:>30} {:>9} {:>12} {:>12}  ",
         record.event.number(),
         record.epoch.number(),
+        utc(record.utc),
         record.fragments.len(),
         record.payload_size().count(),
         record.offset,
     )?;
-    if record.is_complete() {
-        writeln!(out, "complete")?;
-    } else {
-        let missing: Vec<String> = record.missing.iter().map(|missing| missing.source.to_string()).collect();
-        writeln!(out, "INCOMPLETE, missing {}", missing.join(" "))?;
-    }
+    writeln!(out, "{}", state(&record.missing, &record.absent))?;
     if options.fragments {
         for fragment in &record.fragments {
             writeln!(
@@ -109,6 +135,24 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
         }
     }
     Ok(())
+}
+
+/// Returns a time, or a dash if it is unknown.
+fn utc(utc: Utc) -> String {
+    if utc.is_known() { utc.to_string() } else { "-".to_owned() }
+}
+
+/// Says whether an event is complete, and names the sources that did not contribute.
+fn state(missing: &[MissingSource], absent: &[MissingSource]) -> String {
+    let mut state = match missing {
+        [] => "complete".to_owned(),
+        missing => format!("INCOMPLETE, {}", named(missing)),
+    };
+    for (place, source) in absent.iter().enumerate() {
+        state += if place == 0 { " without " } else { ", " };
+        state += &source.to_string();
+    }
+    state
 }
 
 /// Writes a text description of one event and its fragments, without the payloads.
@@ -131,17 +175,17 @@ pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
 fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "event {}, run {}, epoch {}, builder {}, triggered {}, {}",
+        "event {}, run {}, epoch {}, builder {}, triggered {}{}, {}",
         event.id,
         event.run,
         event.epoch,
         event.builder,
         event.triggered,
+        if event.utc.is_known() { format!(", {}", event.utc) } else { String::new() },
         event.payload_size()
     )?;
-    if !event.is_complete() {
-        let missing: Vec<String> = event.missing_sources().map(|source| source.to_string()).collect();
-        writeln!(out, "INCOMPLETE, missing {}", missing.join(" "))?;
+    if !event.is_whole() {
+        writeln!(out, "{}", state(&event.missing, &event.absent))?;
     }
     for fragment in event.fragments() {
         let (length, crc) = (fragment.payload.len(), fragment.checksum.number());

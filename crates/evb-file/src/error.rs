@@ -6,7 +6,7 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, EventId, RunNumber},
+    id::{BuilderId, EventId, RunId, RunNumber},
     units::Bytes,
 };
 
@@ -47,12 +47,12 @@ impl FileError {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # writer.close()?;
 /// // The run was written to this directory before.
 /// # let (epoch, sources) = (Epoch::new(2), vec![]);
-/// let again = FileIdentity { run, epoch, builder, sources };
+/// let again = FileIdentity { run, epoch, builder, sources, ..FileIdentity::default() };
 /// match EventFileWriter::create(dir.path(), again, WriterOptions::default()) {
 ///     Err(CreateError::Exists { path, .. }) => assert!(path.ends_with("run000007_b01_0000.evb")),
 ///     other => panic!("{other:?}"),
@@ -92,7 +92,7 @@ pub enum CreateError {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// let foreign = Event::empty(EventId::new(3), RunNumber::new(8), epoch, builder);
 /// let error = writer.append(&foreign).err().ok_or("it was accepted")?;
@@ -152,7 +152,7 @@ impl WriteError {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// let event = Event::empty(EventId::FIRST, run, epoch, BuilderId::new(2));
 /// match writer.append(&event) {
@@ -172,6 +172,14 @@ pub enum EventRefusal {
         event: RunNumber,
         /// The file's run.
         file: RunNumber,
+    },
+    /// The event belongs to another run with the same number.
+    #[error("the event is of the run with the id {event}, but the file is of the run with the id {file}")]
+    RunId {
+        /// The id of the event's run.
+        event: RunId,
+        /// The id of the file's run.
+        file: RunId,
     },
     /// The event was built by another builder.
     #[error("builder {event} built the event, but the file is of builder {file}")]
@@ -198,7 +206,7 @@ pub enum EventRefusal {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());

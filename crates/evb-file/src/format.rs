@@ -1,29 +1,38 @@
-//! The bytes of an event file, version 1: constants, encoding and decoding, with no file access.
+//! The bytes of an event file, versions 1 and 2: constants, encoding and decoding, with no file
+//! access.
 //!
 //! All numbers are little-endian. `docs/reference/file-format.md` specifies the format for readers
 //! in other languages.
 
+mod section;
 mod header;
 mod record;
 #[cfg(test)]
 mod tests;
 
-use evb_core::{fragment::Checksum, id::SourceId};
+use core::fmt;
 
-pub(crate) use header::HEADER_PREFIX;
+use evb_core::{
+    fragment::Checksum,
+    id::{RunId, SourceId},
+};
+
+pub(crate) use header::MIN_HEADER;
 pub use header::{FileHeader, HeaderFlaw};
 pub use record::{FragmentEntry, Record};
-pub(crate) use record::{Head, Prefix, RECORD_PREFIX, encode_head, record_size};
+pub(crate) use record::{Head, Prefix, encode_head, record_size, reseal, tag_at};
 
 /// The first 8 bytes of an event file. As in PNG, the non-text bytes reveal a file transfer that
 /// converted line ends.
 pub const FILE_MAGIC: [u8; 8] = *b"\x89EVB\r\n\x1a\n";
-/// The version of the file format. This crate writes and reads no other version.
-pub const FORMAT_VERSION: u16 = 1;
+/// The first 4 bytes of every record of version 1.
+pub const RECORD_MAGIC_1: [u8; 4] = *b"EVBR";
 /// The first 4 bytes of every record.
-pub const RECORD_MAGIC: [u8; 4] = *b"EVBR";
-/// The first 4 bytes of the index.
-pub const INDEX_MAGIC: [u8; 4] = *b"EVBI";
+pub const RECORD_MAGIC: [u8; 4] = *b"EVR2";
+/// The first 4 bytes of the index of version 1.
+pub const INDEX_MAGIC_1: [u8; 4] = *b"EVBI";
+/// The first 4 bytes of the closing block, which begins with the index.
+pub const INDEX_MAGIC: [u8; 4] = *b"EVX2";
 /// The last 8 bytes of a file that was closed.
 pub const TRAILER_MAGIC: [u8; 8] = *b"EVB-END\n";
 
@@ -36,18 +45,102 @@ pub const ALIGNMENT: u64 = 8;
 /// The largest number of fragments, and of missing sources, of an event: source ids have 16 bits.
 pub const MAX_SOURCES: usize = 1 << 16;
 /// The largest size of a record head, in bytes. A reader must read the whole head before it can
-/// verify the head's checksum.
-pub const MAX_HEAD: u64 = record::head_size(MAX_SOURCES, MAX_SOURCES);
+/// verify the head's checksum. Heads of today's writer have at most 2.4 MB.
+pub const MAX_HEAD: u64 = 4 << 20;
 /// The largest size of a record, in bytes.
 pub const MAX_RECORD: u64 = 1 << 40;
-/// The largest size of a file header, in bytes: all source ids and a creator text of
-/// [`MAX_CREATOR`] bytes.
-pub const MAX_HEADER: u64 = HEADER_PREFIX as u64 + 2 * MAX_SOURCES as u64 + MAX_CREATOR as u64 + 8;
+/// The largest size of a file header, in bytes.
+pub const MAX_HEADER: u64 = 16 << 20;
 /// The largest size of the creator text in a file header, in bytes.
 pub const MAX_CREATOR: usize = 1024;
+/// The largest size of a text or name that a writer puts into a file header, in bytes; longer ones
+/// are cut.
+pub const MAX_TEXT: usize = 4096;
 /// The largest number of records in one file. A writer that has reached it begins another file, so
 /// that an index never takes more than 24 MiB of memory.
 pub const MAX_RECORDS: usize = 1 << 20;
+
+/// A version of the file format.
+///
+/// ```
+/// use evb_file::format::FormatVersion;
+///
+/// assert_eq!("1".parse(), Ok(FormatVersion::One));
+/// assert_eq!(FormatVersion::default().to_string(), "2");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FormatVersion {
+    /// Version 1, without run ids, UTC, causes and sections.
+    One,
+    /// Version 2, which writers write if they are not told otherwise.
+    #[default]
+    Two,
+}
+
+/// The reason why a text is no [`FormatVersion`].
+///
+/// ```
+/// use evb_file::format::{FormatVersion, ParseVersionError};
+///
+/// assert_eq!("3".parse::<FormatVersion>(), Err(ParseVersionError));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the versions of the file format are 1 and 2")]
+pub struct ParseVersionError;
+
+impl FormatVersion {
+    /// Returns the number of the version.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+
+    pub(crate) const fn of(number: u16) -> Option<Self> {
+        match number {
+            1 => Some(Self::One),
+            2 => Some(Self::Two),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn record_magic(self) -> [u8; 4] {
+        match self {
+            Self::One => RECORD_MAGIC_1,
+            Self::Two => RECORD_MAGIC,
+        }
+    }
+
+    pub(crate) const fn index_magic(self) -> [u8; 4] {
+        match self {
+            Self::One => INDEX_MAGIC_1,
+            Self::Two => INDEX_MAGIC,
+        }
+    }
+
+    /// Returns the size of a record head up to its fragment table, in bytes.
+    pub(crate) const fn record_prefix(self) -> usize {
+        match self {
+            Self::One => record::PREFIX_1,
+            Self::Two => record::PREFIX,
+        }
+    }
+}
+
+impl fmt::Display for FormatVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number().fmt(f)
+    }
+}
+
+impl core::str::FromStr for FormatVersion {
+    type Err = ParseVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().ok().and_then(Self::of).ok_or(ParseVersionError)
+    }
+}
 
 /// The reason why bytes of a file are not a valid record or index.
 ///
@@ -59,7 +152,7 @@ pub const MAX_RECORDS: usize = 1 << 20;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -101,6 +194,15 @@ pub enum Flaw {
     /// the rest of the record.
     #[error("a reserved bit is set, or a flag contradicts the rest")]
     Reserved,
+    /// The record is of another file: an old disk block, or a file inside a payload.
+    #[error("the record has the file tag of another file")]
+    Tag,
+    /// The record has flags that this reader does not know.
+    #[error("its flags {0:#06x} need a newer evb")]
+    UnknownFlags(u16),
+    /// The record has a section of this type, which this reader does not know and may not skip.
+    #[error("its section {0} is required and needs a newer evb")]
+    UnknownSection(u16),
     /// The checksum of the given source's payload is wrong.
     #[error("the checksum of the payload of source {0} is wrong")]
     PayloadChecksum(SourceId),
@@ -109,16 +211,24 @@ pub enum Flaw {
     Padding,
 }
 
-/// The checksum of the file header, which ties the records and the index to their file. Stored
-/// checksums are XORed with the header's checksum, so that neither a stale disk block nor an event
-/// file inside a payload is ever taken for a record of this file.
+/// What ties the records and the index to their file: the checksum of the file header. In version
+/// 2, heads have it as a field, and in version 1, stored checksums are XORed with it. So neither a
+/// stale disk block nor an event file inside a payload is ever taken for a record of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileTag(pub(crate) Checksum);
+pub(crate) struct FileTag {
+    pub(crate) checksum: Checksum,
+    pub(crate) version: FormatVersion,
+    /// The run of the file, of which records have the first digits.
+    pub(crate) run_id: RunId,
+}
 
 impl FileTag {
     /// Returns the number that the file stores for bytes with the given checksum.
     pub(crate) const fn seal(self, checksum: Checksum) -> u64 {
-        checksum.number() ^ self.0.number()
+        match self.version {
+            FormatVersion::One => checksum.number() ^ self.checksum.number(),
+            FormatVersion::Two => checksum.number(),
+        }
     }
 }
 

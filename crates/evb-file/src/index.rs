@@ -1,5 +1,6 @@
-//! The index at the end of a closed file. The index maps event id and epoch to the record's offset.
-//! Its entries are sorted, so that a reader can search the index on disk.
+//! The closing block at the end of a closed file: the index, which maps event id and epoch to the
+//! record's offset, and a copy of the file header. The entries of the index are sorted, so that a
+//! reader can search the index on disk.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,9 @@ use evb_core::{
 };
 
 use crate::{
-    format::{Fields, FileTag, INDEX_MAGIC, MAX_RECORDS, Record, TRAILER_MAGIC},
+    format::{
+        ALIGNMENT, Fields, FileTag, INDEX_MAGIC, MAX_HEADER, MAX_RECORDS, MIN_HEADER, Record, TRAILER_MAGIC,
+    },
     window::Window,
 };
 
@@ -29,7 +32,7 @@ const TRAILER: u64 = 24;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -73,39 +76,123 @@ impl IndexEntry {
     }
 }
 
-/// Returns the size of the index of a file with `records` records, in bytes.
-pub(crate) const fn index_size(records: usize) -> u64 {
-    HEAD + ENTRY * records as u64 + TRAILER
+/// Everything about a file that its closing block depends on, besides the records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClosingBlock<'h> {
+    pub(crate) tag: FileTag,
+    /// The copy of the file header, which is empty in version 1; `None` if the header is not known,
+    /// because it was recovered from records.
+    pub(crate) copy: Option<&'h [u8]>,
 }
 
-/// Sorts the entries and hands the index that begins at `offset` to `write`, in pieces of at most
-/// 64 KiB.
-pub(crate) fn write_index<E>(
-    entries: &mut [IndexEntry],
-    offset: u64,
-    tag: FileTag,
-    mut write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    // The stable sort is fast here, because events are written almost in the order of their ids.
-    entries.sort();
-    let mut checksum = RunningChecksum::default();
-    let mut piece = Vec::with_capacity(PIECE);
-    piece.extend(INDEX_MAGIC);
-    piece.extend((ENTRY as u32).to_le_bytes());
-    piece.extend((entries.len() as u64).to_le_bytes());
-    for entry in entries {
-        piece.extend(entry.encode());
-        if piece.len() + ENTRY as usize > PIECE {
-            checksum.update(&piece);
-            write(&piece)?;
-            piece.clear();
-        }
+impl ClosingBlock<'_> {
+    /// Returns the size of the closing block of a file with `records` records, in bytes. If the
+    /// header is not known, this is the largest possible size.
+    pub(crate) fn size(self, records: usize) -> u64 {
+        let copy = self.copy.map_or(MAX_HEADER, |copy| copy.len() as u64);
+        HEAD + ENTRY * records as u64 + copy + TRAILER
     }
-    piece.extend(offset.to_le_bytes());
-    checksum.update(&piece);
-    piece.extend(tag.seal(checksum.take()).to_le_bytes());
-    piece.extend(TRAILER_MAGIC);
-    write(&piece)
+
+    /// Sorts the entries and hands the block that begins at `offset` to `write`, in pieces of at
+    /// most 64 KiB, or the size of the file header if that is larger.
+    pub(crate) fn write<E>(
+        self,
+        entries: &mut [IndexEntry],
+        offset: u64,
+        mut write: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // The stable sort is fast here, because events are written almost in the order of their ids.
+        entries.sort();
+        let mut checksum = RunningChecksum::default();
+        let mut piece = Vec::with_capacity(PIECE);
+        piece.extend(self.tag.version.index_magic());
+        piece.extend((ENTRY as u32).to_le_bytes());
+        piece.extend((entries.len() as u64).to_le_bytes());
+        for entry in entries {
+            piece.extend(entry.encode());
+            if piece.len() + ENTRY as usize > PIECE {
+                checksum.update(&piece);
+                write(&piece)?;
+                piece.clear();
+            }
+        }
+        piece.extend_from_slice(self.copy.unwrap_or_default());
+        piece.extend(offset.to_le_bytes());
+        checksum.update(&piece);
+        piece.extend(self.tag.seal(checksum.take()).to_le_bytes());
+        piece.extend(TRAILER_MAGIC);
+        write(&piece)
+    }
+
+    /// Returns the number of entries of the index in a block that fills a file of `length` bytes
+    /// from `offset` on, or `None` if no block has this size, or if the header is not known.
+    fn records_between(self, offset: u64, length: u64) -> Option<usize> {
+        let besides = HEAD + TRAILER + self.copy?.len() as u64;
+        let entries = length.checked_sub(offset)?.checked_sub(besides)?;
+        let records = usize::try_from(entries / ENTRY).ok()?;
+        (entries.is_multiple_of(ENTRY) && records <= MAX_RECORDS).then_some(records)
+    }
+
+    fn heads(self, bytes: &[u8], records: usize) -> bool {
+        let mut fields = Fields(bytes);
+        fields.array() == Some(self.tag.version.index_magic())
+            && fields.u32() == Some(ENTRY as u32)
+            && fields.u64() == Some(records as u64)
+    }
+
+    /// Returns true if `bytes`, found at `offset`, are the head of a block that fills the rest of
+    /// the file. If true, the file's records end at `offset` even if the trailer of the block is
+    /// damaged.
+    pub(crate) fn begins(self, bytes: &[u8], offset: u64, length: u64) -> bool {
+        self.records_between(offset, length).is_some_and(|records| self.heads(bytes, records))
+    }
+
+    /// Returns true if `bytes` may be the head of a torn block of which `left` bytes were written.
+    /// A stricter check is impossible if damage hides some of the records before the block.
+    pub(crate) fn may_begin_torn(self, bytes: &[u8], left: u64) -> bool {
+        let mut fields = Fields(bytes);
+        let (magic, entry, records) = (fields.array(), fields.u32(), fields.u64());
+        magic == Some(self.tag.version.index_magic())
+            && entry.is_none_or(|entry| entry == ENTRY as u32)
+            && records
+                .is_none_or(|records| records <= MAX_RECORDS as u64 && left <= self.size(records as usize))
+    }
+
+    /// Returns true if the file from `offset` on holds the beginning of the block of exactly these
+    /// records, as left by a writer that was killed while it wrote the block. After the first 16
+    /// bytes, zeros may stand in place of its content, as after a power cut.
+    pub(crate) fn is_torn(
+        self,
+        window: &mut Window<'_>,
+        (offset, length): (u64, u64),
+        entries: &mut [IndexEntry],
+    ) -> io::Result<bool> {
+        let left = length.saturating_sub(offset);
+        if left > self.size(entries.len()) {
+            return Ok(false);
+        }
+        let (mut at, mut differs_at) = (offset, None);
+        self.write(entries, offset, |piece| -> io::Result<()> {
+            let found = window.up_to(at, piece.len() as u64)?;
+            let same = found.iter().zip(piece).take_while(|(found, written)| found == written).count();
+            let differs = differs_at.is_none() && same < found.len();
+            differs_at = if differs { Some(at + same as u64) } else { differs_at };
+            at += found.len() as u64;
+            Ok(())
+        })?;
+        let Some(mut at) = differs_at else { return Ok(true) };
+        if at < offset + HEAD {
+            return Ok(false);
+        }
+        while at < length {
+            let zeros = window.some(at, length - at)?;
+            if zeros.is_empty() || zeros.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += zeros.len() as u64;
+        }
+        Ok(true)
+    }
 }
 
 const PIECE: usize = 64 * 1024;
@@ -118,7 +205,7 @@ const PIECE: usize = 64 * 1024;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -153,38 +240,53 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// Looks for the index at the end of a file of `length` bytes and verifies its checksum, in
-    /// constant memory.
-    pub(crate) fn find(file: &File, length: u64, tag: FileTag) -> io::Result<Self> {
+    /// Looks for the closing block at the end of a file of `length` bytes and verifies its
+    /// checksum, in little memory.
+    pub(crate) fn find(file: &File, length: u64, block: ClosingBlock<'_>) -> io::Result<Self> {
         let absent = Self { state: IndexState::Absent, offset: length, records: 0 };
-        let Some(trailer_at) = length.checked_sub(TRAILER) else { return Ok(absent) };
-        let mut trailer = [0; TRAILER as usize];
-        file.read_exact_at(&mut trailer, trailer_at)?;
-        let mut fields = Fields(&trailer);
-        let (Some(offset), Some(sealed), Some(TRAILER_MAGIC)) = (fields.u64(), fields.u64(), fields.array())
-        else {
-            return Ok(absent);
-        };
-        let Some(records) = records_between(offset, length) else { return Ok(absent) };
-        let intact = Self::intact(file, offset, records, sealed, tag)?;
+        let Some((offset, sealed)) = trailer(file, length)? else { return Ok(absent) };
+        if block.copy.is_none() {
+            let may_be_block = offset.is_multiple_of(ALIGNMENT)
+                && length.checked_sub(offset).is_some_and(|left| left >= HEAD + MIN_HEADER + TRAILER);
+            return Ok(if may_be_block {
+                Self { state: IndexState::Damaged, offset, records: 0 }
+            } else {
+                absent
+            });
+        }
+        let Some(records) = block.records_between(offset, length) else { return Ok(absent) };
+        let intact = Self::intact(file, offset, records, sealed, block)?;
         let state = if intact { IndexState::Present } else { IndexState::Damaged };
         Ok(Self { state, offset, records })
     }
 
-    fn intact(file: &File, offset: u64, records: usize, sealed: u64, tag: FileTag) -> io::Result<bool> {
+    fn intact(
+        file: &File,
+        offset: u64,
+        records: usize,
+        sealed: u64,
+        block: ClosingBlock<'_>,
+    ) -> io::Result<bool> {
+        let header = block.copy.unwrap_or_default();
         let mut checksum = RunningChecksum::default();
         let mut piece = vec![0; PIECE];
-        let (mut at, end) = (offset, offset + HEAD + ENTRY * records as u64 + 8);
+        let entries_end = offset + HEAD + ENTRY * records as u64;
+        let (mut at, end) = (offset, entries_end + header.len() as u64 + 8);
         while at < end {
             let piece = &mut piece[..PIECE.min((end - at) as usize)];
             file.read_exact_at(piece, at)?;
-            if at == offset && !heads_index(piece, records) {
+            if at == offset && !block.heads(piece, records) {
                 return Ok(false);
             }
             checksum.update(piece);
             at += piece.len() as u64;
         }
-        Ok(tag.seal(checksum.take()) == sealed)
+        if block.tag.seal(checksum.take()) != sealed {
+            return Ok(false);
+        }
+        let mut copy = vec![0; header.len()];
+        file.read_exact_at(&mut copy, entries_end)?;
+        Ok(copy == header)
     }
 
     /// Reads the index entry at position `place`, where entries are in the order of event id,
@@ -212,69 +314,36 @@ impl Footer {
     }
 }
 
-/// Returns the number of entries of an index that fills a file of `length` bytes from `offset` on,
-/// or `None` if no index has this size.
-fn records_between(offset: u64, length: u64) -> Option<usize> {
-    let entries = length.checked_sub(offset)?.checked_sub(HEAD + TRAILER)?;
-    let records = usize::try_from(entries / ENTRY).ok()?;
-    (entries.is_multiple_of(ENTRY) && records <= MAX_RECORDS).then_some(records)
+/// Returns the offset and the checksum in the last bytes of a file, if they end a closing block.
+fn trailer(file: &File, length: u64) -> io::Result<Option<(u64, u64)>> {
+    let Some(at) = length.checked_sub(TRAILER) else { return Ok(None) };
+    let mut trailer = [0; TRAILER as usize];
+    file.read_exact_at(&mut trailer, at)?;
+    let mut fields = Fields(&trailer);
+    Ok(match (fields.u64(), fields.u64(), fields.array()) {
+        (Some(offset), Some(sealed), Some(TRAILER_MAGIC)) => Some((offset, sealed)),
+        _ => None,
+    })
 }
 
-fn heads_index(bytes: &[u8], records: usize) -> bool {
-    let mut fields = Fields(bytes);
-    fields.array() == Some(INDEX_MAGIC)
-        && fields.u32() == Some(ENTRY as u32)
-        && fields.u64() == Some(records as u64)
-}
-
-/// Returns true if `bytes`, found at `offset`, are the head of an index that fills the rest of the
-/// file. If true, the file's records end at `offset` even if the trailer of the index is damaged.
-pub(crate) fn begins_index(bytes: &[u8], offset: u64, length: u64) -> bool {
-    records_between(offset, length).is_some_and(|records| heads_index(bytes, records))
-}
-
-/// Returns true if `bytes` may be the head of a torn index of which `left` bytes were written. A
-/// stricter check is impossible if damage hides some of the records before the index.
-pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
-    let mut fields = Fields(bytes);
+/// Returns the copy of the file header in the closing block of a file whose header is damaged. The
+/// copy itself is not verified yet.
+pub(crate) fn header_copy(file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some((offset, _)) = trailer(file, length)? else { return Ok(None) };
+    let left = length.checked_sub(offset).filter(|left| *left >= HEAD + MIN_HEADER + TRAILER);
+    let Some(left) = left.filter(|_| offset.is_multiple_of(ALIGNMENT)) else { return Ok(None) };
+    let mut head = [0; HEAD as usize];
+    file.read_exact_at(&mut head, offset)?;
+    let mut fields = Fields(&head);
     let (magic, entry, records) = (fields.array(), fields.u32(), fields.u64());
-    magic == Some(INDEX_MAGIC)
-        && entry.is_none_or(|entry| entry == ENTRY as u32)
-        && records.is_none_or(|records| records <= MAX_RECORDS as u64 && left <= index_size(records as usize))
-}
-
-/// Returns true if the file from `offset` on holds the beginning of the index of exactly these
-/// records, as left by a writer that was killed while it wrote the index. After the head of the
-/// index, zeros may stand in place of its content, as after a power cut.
-pub(crate) fn is_torn_index(
-    window: &mut Window<'_>,
-    (offset, length): (u64, u64),
-    entries: &mut [IndexEntry],
-    tag: FileTag,
-) -> io::Result<bool> {
-    let left = length.saturating_sub(offset);
-    if left > index_size(entries.len()) {
-        return Ok(false);
+    let (Some(INDEX_MAGIC), Some(entry), Some(records)) = (magic, entry, records) else { return Ok(None) };
+    if u64::from(entry) != ENTRY || records > MAX_RECORDS as u64 {
+        return Ok(None);
     }
-    let (mut at, mut differs_at) = (offset, None);
-    write_index(entries, offset, tag, |piece| -> io::Result<()> {
-        let found = window.up_to(at, piece.len() as u64)?;
-        let same = found.iter().zip(piece).take_while(|(found, written)| found == written).count();
-        let differs = differs_at.is_none() && same < found.len();
-        differs_at = if differs { Some(at + same as u64) } else { differs_at };
-        at += found.len() as u64;
-        Ok(())
-    })?;
-    let Some(mut at) = differs_at else { return Ok(true) };
-    if at < offset + HEAD {
-        return Ok(false);
-    }
-    while at < length {
-        let zeros = window.some(at, length - at)?;
-        if zeros.is_empty() || zeros.iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        at += zeros.len() as u64;
-    }
-    Ok(true)
+    let entries_end = HEAD + ENTRY * records;
+    let copy = left.checked_sub(entries_end + TRAILER);
+    let Some(copy) = copy.filter(|copy| (MIN_HEADER..=MAX_HEADER).contains(copy)) else { return Ok(None) };
+    let mut bytes = vec![0; copy as usize];
+    file.read_exact_at(&mut bytes, offset + entries_end)?;
+    Ok(Some(bytes))
 }

@@ -21,7 +21,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let dir = tempfile::tempdir()?;
 //! let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-//! let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+//! let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 //!
 //! let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 //! let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
@@ -46,6 +46,7 @@ mod window;
 mod index;
 mod reader;
 mod writer;
+mod runs;
 mod verify;
 mod merge;
 pub mod dump;
@@ -56,9 +57,11 @@ pub use error::{CreateError, EventRefusal, FileError, ReadError, WriteError};
 pub use index::{IndexEntry, IndexState};
 pub use merge::{Merge, MergeError, MergeReport, merge, merge_watched};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, highest_run, parse_file_name};
-pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records};
+pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records, Recovery};
+pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoice, RunsError, Selection};
 pub use verify::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, Superseded,
-    TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, SharedNumber,
+    Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, WithoutSource, files_of_run,
+    find_runs, verify, verify_watched,
 };
 pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

@@ -7,22 +7,24 @@ mod tests;
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap},
+    mem,
     path::PathBuf,
 };
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{Epoch, EventId, SourceId},
     units::Bytes,
 };
 
 use crate::{
     error::{CreateError, ReadError, WriteError},
-    format::{HeaderFlaw, Record},
+    format::{FileHeader, HeaderFlaw, Record},
+    runs::{FoundRun, Runs, RunsError, Selection},
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
 };
-use input::Input;
+use input::{EventCopy, Input};
 
 /// The outcome of a merge.
 ///
@@ -32,7 +34,7 @@ use input::Input;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -40,7 +42,7 @@ use input::Input;
 /// # let path = writer.path();
 /// # writer.close()?;
 /// let (from, to) = (dir.path().to_owned(), dir.path().join("merged"));
-/// let report = merge(&[from], to, WriterOptions::default())?;
+/// let report = merge(&[from], &Selection::default(), to, WriterOptions::default())?;
 /// assert_eq!((report.written.events, report.damaged.total), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -53,6 +55,8 @@ pub struct MergeReport {
     /// Copies of events left out because another copy of the same event and epoch was merged
     /// already.
     pub duplicates: u64,
+    /// Records left out because of the selection of epochs.
+    pub other_epochs: u64,
     /// Descriptions of damaged records, torn tails, and files that end inside their header. If the
     /// copy of an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
@@ -66,16 +70,16 @@ pub struct MergeReport {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # writer.close()?;
 /// # let (run, sources) = (RunNumber::new(8), vec![]);
-/// # let identity = FileIdentity { run, epoch, builder, sources };
+/// # let identity = FileIdentity { run, epoch, builder, sources, ..FileIdentity::default() };
 /// # EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
 /// // The directory has files of the runs 7 and 8.
 /// let to = dir.path().join("merged");
-/// match merge(&[dir.path().to_owned()], to, WriterOptions::default()) {
-///     Err(MergeError::Runs { found, .. }) => assert_eq!(found, RunNumber::new(8)),
+/// match merge(&[dir.path().to_owned()], &Selection::default(), to, WriterOptions::default()) {
+///     Err(MergeError::Runs(RunsError::Several { runs })) => assert_eq!(runs[1].run, RunNumber::new(8)),
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -89,15 +93,8 @@ pub enum MergeError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The input files belong to several runs, and one merge takes the files of one run.
-    #[error("{} is of run {found}, but the files before it are of run {run}; merge one run at a time", path.display())]
-    Runs {
-        /// The file.
-        path: PathBuf,
-        /// The run of the file at `path`.
-        found: RunNumber,
-        /// The run of the input files before this one.
-        run: RunNumber,
-    },
+    #[error(transparent)]
+    Runs(#[from] RunsError),
     /// The first output file cannot be created, for example because the directory already has files
     /// of the run.
     #[error(transparent)]
@@ -108,8 +105,11 @@ pub enum MergeError {
     Write(#[from] WriteError),
 }
 
-/// Merges the files at `inputs` (directories stand for all `*.evb` in them), which must belong to
-/// one run, into new files in `dir`, which must have no files of the same run.
+/// Merges the files at `inputs` (directories stand for all `*.evb` in them), of which the selection
+/// must leave those of one run, into new files in `dir`, which must have no files of the same run.
+///
+/// Records of version 2 are copied to files of version 2 with all that they have, even sections
+/// that this version of evb does not know.
 ///
 /// Of several copies of an event, the merge keeps the copy of the highest epoch. An input file is
 /// open only while its range of event ids is being merged, so rotated files take no more than one
@@ -117,10 +117,11 @@ pub enum MergeError {
 /// open file (the whole index if the file must be scanned).
 pub fn merge(
     inputs: &[PathBuf],
+    selection: &Selection,
     dir: impl Into<PathBuf>,
     options: WriterOptions,
 ) -> Result<MergeReport, MergeError> {
-    merge_watched(inputs, dir, options, |_| ())
+    merge_watched(inputs, selection, dir, options, |_| ())
 }
 
 /// Merges files as [`merge`] does, and calls `watch` after each event with the number of its
@@ -130,15 +131,26 @@ pub fn merge(
 /// Returns the same errors as [`merge`].
 pub fn merge_watched(
     inputs: &[PathBuf],
+    selection: &Selection,
     dir: impl Into<PathBuf>,
     options: WriterOptions,
     mut watch: impl FnMut(Bytes),
 ) -> Result<MergeReport, MergeError> {
-    let mut merge = Merge::open(inputs)?;
+    let mut merge = Merge::open(inputs, selection)?;
     let mut writer = EventFileWriter::create_merged(dir.into(), merge.identity().clone(), options)?;
-    while let Some(event) = merge.next_event()? {
-        writer.append(&event)?;
-        watch(event.payload_size());
+    let mut bytes = Vec::new();
+    while let Some(copy) = merge.next_by(|input| input.read_copy(options.format, &mut bytes))? {
+        match copy {
+            EventCopy::Decoded(event) => {
+                writer.append(&event)?;
+                watch(event.payload_size());
+            }
+            EventCopy::Bytes(record) => {
+                writer.append_copy(&record, &mut bytes)?;
+                watch(record.payload_size());
+            }
+        }
+        bytes.clear();
     }
     Ok(MergeReport { written: writer.close()?, ..merge.report })
 }
@@ -152,13 +164,13 @@ pub fn merge_watched(
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
 /// # writer.append(&event)?;
 /// # writer.close()?;
-/// let mut merge = Merge::open(&[dir.path().to_owned()])?;
+/// let mut merge = Merge::open(&[dir.path().to_owned()], &Selection::default())?;
 /// let mut memory = Vec::new();
 /// while let Some(record) = merge.next_into(&mut memory)? {
 ///     assert_eq!((record.event, record.fragments.len()), (EventId::FIRST, 1));
@@ -172,25 +184,27 @@ pub struct Merge {
     inputs: Vec<Input>,
     identity: FileIdentity,
     queue: BinaryHeap<Reverse<Next>>,
+    selection: Selection,
     /// The last event that was read.
     last: Option<(EventId, Epoch)>,
     report: MergeReport,
 }
 
 impl Merge {
-    /// Opens the files at `inputs` (directories stand for all `*.evb` in them), which must belong
-    /// to one run.
+    /// Opens the files at `inputs` (directories stand for all `*.evb` in them), of which the
+    /// selection must leave those of one run.
     ///
     /// # Errors
     /// Returns [`MergeError::Input`], [`MergeError::Read`] or [`MergeError::Runs`].
-    pub fn open(inputs: &[PathBuf]) -> Result<Self, MergeError> {
+    pub fn open(inputs: &[PathBuf], selection: &Selection) -> Result<Self, MergeError> {
         let mut report = MergeReport::default();
-        let (inputs, identity) = survey(distinct_files(inputs)?, &mut report)?;
+        let (inputs, identity) = survey(distinct_files(inputs)?, selection, &mut report)?;
+        let selection = selection.clone();
         let queue = inputs.iter().enumerate().filter_map(|(place, input)| Next::of(place, input));
-        Ok(Self { queue: queue.map(Reverse).collect(), inputs, identity, last: None, report })
+        Ok(Self { queue: queue.map(Reverse).collect(), inputs, identity, selection, last: None, report })
     }
 
-    /// Returns the run, the highest epoch of its files, and the sources of all files. The builder
+    /// Returns the run, the highest epoch of its files, and the sources and names of all files. The builder
     /// has no meaning, because the events of all builders are merged.
     pub const fn identity(&self) -> &FileIdentity {
         &self.identity
@@ -227,6 +241,7 @@ impl Merge {
             let (input, report) = (&mut self.inputs[next.input], &mut self.report);
             let mut found = None;
             match self.last {
+                _ if !self.selection.takes(next.epoch.0) => report.other_epochs += 1,
                 Some((event, epoch)) if event == next.event => {
                     *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) +=
                         1;
@@ -252,37 +267,56 @@ impl Merge {
     }
 }
 
-/// Opens every input file once, to find its first event, its sources, and any damage.
-fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, FileIdentity), MergeError> {
-    let (mut inputs, mut sources) = (Vec::new(), BTreeSet::<SourceId>::new());
-    let mut run_and_epoch: Option<(RunNumber, Epoch)> = None;
+/// Opens every input file of the run, to find its first event, its sources, and any damage.
+fn survey(
+    paths: Vec<PathBuf>,
+    selection: &Selection,
+    report: &mut MergeReport,
+) -> Result<(Vec<Input>, FileIdentity), MergeError> {
     let mut first_torn = None;
-    for path in paths {
-        let (input, header) = match Input::survey(&path, |damage| report.damaged.add(damage)) {
-            // The file is shorter than its header: its writer was killed just after it had created
-            // the file.
-            Err(torn @ ReadError::Header { flaw: HeaderFlaw::Short, .. }) => {
-                report.damaged.add(torn.to_string());
-                first_torn.get_or_insert(torn);
-                continue;
-            }
-            surveyed => surveyed?,
-        };
-        let (run, epoch) = run_and_epoch.unwrap_or((header.run, header.epoch));
-        if header.run != run {
-            return Err(MergeError::Runs { path, found: header.run, run });
-        }
-        run_and_epoch = Some((run, epoch.max(header.epoch)));
-        sources.extend(&header.sources);
+    let mut runs = Runs::of(paths, selection);
+    for (_, error) in mem::take(&mut runs.unreadable) {
+        // The file is shorter than its header: its writer was killed just after it had created the
+        // file.
+        let ReadError::Header { flaw: HeaderFlaw::Short, .. } = error else { return Err(error.into()) };
+        report.damaged.add(error.to_string());
+        first_torn.get_or_insert(error);
+    }
+    let Some(run) = runs.one(selection)? else {
+        return Err(first_torn.map_or_else(no_files, MergeError::from));
+    };
+    let (mut inputs, mut headers) = (Vec::new(), Vec::new());
+    for path in &run.files {
+        let (input, header) = Input::survey(path, |damage| report.damaged.add(damage))?;
         inputs.push(input);
+        headers.push(header);
     }
-    if let (None, Some(torn)) = (run_and_epoch, first_torn) {
-        return Err(torn.into());
+    Ok((inputs, identity_of(&run, headers)))
+}
+
+fn no_files() -> MergeError {
+    VerifyError::NoFiles { paths: Vec::new() }.into()
+}
+
+/// Puts together what the headers of a run's files say.
+fn identity_of(run: &FoundRun, headers: Vec<FileHeader>) -> FileIdentity {
+    let mut sources = BTreeSet::<SourceId>::new();
+    let mut identity =
+        FileIdentity { run: run.run, run_id: run.run_id, begun: run.begun, ..FileIdentity::default() };
+    for header in headers {
+        identity.epoch = identity.epoch.max(header.epoch);
+        identity.clock_synchronised = identity.clock_synchronised.or(header.clock_synchronised);
+        for (text, of_file) in [(&mut identity.kind, header.kind), (&mut identity.comment, header.comment)] {
+            if text.is_empty() {
+                *text = of_file;
+            }
+        }
+        identity.source_names.extend(header.source_names);
+        identity.builder_names.extend(header.builder_names);
+        sources.extend(header.sources);
     }
-    let (run, epoch) = run_and_epoch.unwrap_or_default();
-    let identity =
-        FileIdentity { run, epoch, builder: BuilderId::default(), sources: sources.into_iter().collect() };
-    Ok((inputs, identity))
+    identity.sources = sources.into_iter().collect();
+    identity
 }
 
 /// The next event of one input file. The order is by event id; of the copies of an event, the

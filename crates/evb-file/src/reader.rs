@@ -2,6 +2,7 @@
 //! single events by id. The reader finds all intact records of a damaged file.
 
 mod scan;
+mod recovery;
 mod lookup;
 mod batch;
 #[cfg(test)]
@@ -18,12 +19,13 @@ use evb_core::{event::Event, fragment::RunningChecksum, id::EventId, units::Byte
 
 use crate::{
     error::{FileError, ReadError},
-    format::{FileHeader, FileTag, Flaw, HeaderFlaw, Record},
-    index::{Footer, IndexEntry, IndexState},
+    format::{FileHeader, FileTag, Flaw, Record},
+    index::{ClosingBlock, Footer, IndexEntry, IndexState},
     window::{Held, Window},
 };
 use batch::flaw_of;
 pub use batch::{Batch, Batches, ReadAhead};
+pub use recovery::Recovery;
 pub use scan::{Events, Records};
 
 /// An open event file. The methods for reading take `&self`, so several iterators over the file may
@@ -35,7 +37,7 @@ pub use scan::{Events, Records};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -55,8 +57,13 @@ pub struct EventFile {
     /// The file's length at the time of opening; bytes that a writer appends later are ignored.
     length: u64,
     header: FileHeader,
-    /// The length of the file's header, which is also the offset of the first record.
+    /// The offset of the first record: the length of the file's header, unless it was recovered
+    /// from records.
     header_length: u64,
+    /// The bytes of the header that the closing block repeats: none in version 1. `None` if the
+    /// header was recovered from records.
+    header_bytes: Option<Vec<u8>>,
+    recovery: Option<Recovery>,
     tag: FileTag,
     footer: Footer,
     record_limit: Bytes,
@@ -65,32 +72,47 @@ pub struct EventFile {
     scanned: OnceLock<Vec<IndexEntry>>,
 }
 
+/// Reads or recovers the header of an event file, and nothing else if it is intact.
+pub(crate) fn read_header(path: &Path) -> Result<(FileHeader, Option<Recovery>), ReadError> {
+    let file = File::open(path).map_err(FileError::of("open", path))?;
+    let length = file.metadata().map_err(FileError::of("open", path))?.len();
+    let found = recovery::header(&file, length).map_err(FileError::of("read", path))?;
+    let found = found.map_err(|flaw| ReadError::Header { path: path.to_owned(), flaw })?;
+    Ok((found.header, found.recovery))
+}
+
 impl EventFile {
     /// The default limit on the size of a record read into memory; [`Self::with_record_limit`]
     /// changes it.
     pub const RECORD_LIMIT: Bytes = Bytes::mib(1024);
 
-    /// Opens an event file, reads its header, and verifies the checksum of its index.
+    /// Opens an event file, reads its header, and verifies the checksum of its index. A damaged
+    /// header is recovered from other parts of the file, if possible; [`Self::recovery`] tells.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ReadError> {
         let path = path.into();
         let file = File::open(&path).map_err(FileError::of("open", &path))?;
         let length = file.metadata().map_err(FileError::of("open", &path))?.len();
-        let bad_header = |flaw| ReadError::Header { path: path.clone(), flaw };
-
-        let mut window = Window::new(&file, length);
-        let front = window.up_to(0, 16).map_err(FileError::of("read", &path))?;
-        let header_length = FileHeader::length(front).map_err(bad_header)?;
-        let bytes = window.up_to(0, header_length).map_err(FileError::of("read", &path))?;
-        if (bytes.len() as u64) < header_length {
-            return Err(bad_header(HeaderFlaw::Short));
-        }
-        let (header, tag) = FileHeader::decode(bytes).map_err(bad_header)?;
-        let mut footer = Footer::find(&file, length, tag).map_err(FileError::of("read", &path))?;
-        if footer.offset < header_length {
+        let found = recovery::header(&file, length).map_err(FileError::of("read", &path))?;
+        let found = found.map_err(|flaw| ReadError::Header { path: path.clone(), flaw })?;
+        let recovery::Found { header, tag, bytes, first_record, recovery } = found;
+        let block = ClosingBlock { tag, copy: bytes.as_deref() };
+        let mut footer = Footer::find(&file, length, block).map_err(FileError::of("read", &path))?;
+        if footer.offset < first_record {
             footer = Footer { state: IndexState::Absent, offset: length, records: 0 };
         }
-        let (record_limit, scanned) = (Self::RECORD_LIMIT, OnceLock::new());
-        Ok(Self { path, file, length, header, header_length, tag, footer, record_limit, scanned })
+        Ok(Self {
+            path,
+            file,
+            length,
+            header,
+            header_length: first_record,
+            header_bytes: bytes,
+            recovery,
+            tag,
+            footer,
+            record_limit: Self::RECORD_LIMIT,
+            scanned: OnceLock::new(),
+        })
     }
 
     /// Sets the limit on the size of a record that is read into memory as one event.
@@ -108,6 +130,11 @@ impl EventFile {
     /// Returns the file's header.
     pub const fn header(&self) -> &FileHeader {
         &self.header
+    }
+
+    /// Returns how the file's header was recovered; `None` if it is not damaged.
+    pub const fn recovery(&self) -> Option<Recovery> {
+        self.recovery
     }
 
     /// Returns the size that the file had when it was opened.
@@ -147,6 +174,7 @@ impl EventFile {
             }
             Err(error) => Err(FileError::of("read", &self.path)(error).into()),
         }?;
+        let record = self.accept(record)?;
         if (record.event, record.epoch) != (entry.event, entry.epoch) {
             let (path, offset, event) = (self.path.clone(), entry.offset, entry.event);
             return Err(ReadError::WrongIndex { path, offset, event });
@@ -171,8 +199,11 @@ impl EventFile {
         let padding_ok = bytes[size.as_usize()..].iter().all(|byte| *byte == 0);
 
         let mut event = Event::empty(record.event, record.run, record.epoch, record.builder);
+        event.run_id = record.run_id;
         event.triggered = record.triggered;
+        event.utc = record.utc;
         event.missing.clone_from(&record.missing);
+        event.absent.clone_from(&record.absent);
         let mut rest = Payload::from(bytes);
         for fragment in &record.fragments {
             event.add(fragment.source, fragment.timestamp, rest.split_to(fragment.length as usize));
@@ -203,6 +234,23 @@ impl EventFile {
         let flaw = read.map(|()| flaw_of(record.fragments.iter().copied(), &memory[begin..]));
         memory.truncate(if matches!(flaw, Ok(None)) { begin + size } else { begin });
         match flaw.map_err(FileError::of("read", &self.path))? {
+            Some(flaw) => Err(self.damaged(record.offset, record.length, Some(record.event), flaw)),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces the content of `memory` by all bytes of a record whose head is intact: head,
+    /// payloads and padding. Verifies the payloads.
+    pub(crate) fn copy_into(
+        &self,
+        record: &Record,
+        window: &mut Window<'_>,
+        memory: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        self.check_size(record)?;
+        memory.resize(record.length.as_usize(), 0);
+        window.read_exact(record.offset, memory).map_err(FileError::of("read", &self.path))?;
+        match flaw_of(record.fragments.iter().copied(), &memory[record.head_length.as_usize()..]) {
             Some(flaw) => Err(self.damaged(record.offset, record.length, Some(record.event), flaw)),
             None => Ok(()),
         }
@@ -247,6 +295,19 @@ impl EventFile {
         match self.footer.state {
             IndexState::Present => self.footer.offset,
             IndexState::Absent | IndexState::Damaged => self.length,
+        }
+    }
+
+    /// Returns what the closing block of the file depends on, besides the records.
+    pub(crate) fn block(&self) -> ClosingBlock<'_> {
+        ClosingBlock { tag: self.tag, copy: self.header_bytes.as_deref() }
+    }
+
+    /// Returns an error in place of a record that needs a newer reader.
+    fn accept(&self, record: Record) -> Result<Record, ReadError> {
+        match record.refusal {
+            None => Ok(record),
+            Some(flaw) => Err(self.damaged(record.offset, record.length, Some(record.event), flaw)),
         }
     }
 

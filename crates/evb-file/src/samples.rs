@@ -5,24 +5,48 @@ use std::path::{Path, PathBuf};
 use evb_core::{
     event::{Cause, Event, MissingSource},
     fragment::Timestamp,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    time::Instant,
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::{Instant, Utc},
     units::Bytes,
 };
 use proptest::prelude::*;
 
-use crate::writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions};
+use crate::{
+    format::FormatVersion,
+    writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions},
+};
 
 pub(crate) const RUN: RunNumber = RunNumber::new(1);
+pub(crate) const RUN_ID: RunId = RunId::new(0x5eed_cafe_0123_4567_89ab_cdef_0000_0001);
 pub(crate) const EPOCH: Epoch = Epoch::new(3);
 pub(crate) const BUILDER: BuilderId = BuilderId::new(1);
 
 pub(crate) fn identity(builder: BuilderId) -> FileIdentity {
-    FileIdentity { run: RUN, epoch: EPOCH, builder, sources: (1..=4).map(SourceId::new).collect() }
+    FileIdentity {
+        run: RUN,
+        run_id: RUN_ID,
+        epoch: EPOCH,
+        builder,
+        begun: Utc::from_nanos(1_763_000_000_000_000_000),
+        sources: (1..=4).map(SourceId::new).collect(),
+        ..FileIdentity::default()
+    }
 }
 
 pub(crate) fn options(rotate_at: u64) -> WriterOptions {
-    WriterOptions { rotate_at: Bytes::new(rotate_at), fsync: FsyncPolicy::None }
+    WriterOptions { rotate_at: Bytes::new(rotate_at), fsync: FsyncPolicy::None, ..WriterOptions::default() }
+}
+
+pub(crate) fn options_1(rotate_at: u64) -> WriterOptions {
+    WriterOptions { format: FormatVersion::One, ..options(rotate_at) }
+}
+
+/// Returns what version 1 of the format keeps of an event.
+pub(crate) fn in_version_1(event: &Event) -> Event {
+    let mut event = event.clone();
+    (event.run_id, event.utc, event.absent) = (RunId::UNKNOWN, Utc::UNKNOWN, Vec::new());
+    event.missing.iter_mut().for_each(|missing| missing.cause = Cause::Unknown);
+    event
 }
 
 /// Returns an event with fragments of `size` bytes from sources 1 and 2; the content depends on the
@@ -33,7 +57,9 @@ pub(crate) fn event(id: u64, size: usize) -> Event {
 
 pub(crate) fn event_of(id: u64, size: usize, epoch: Epoch, builder: BuilderId) -> Event {
     let mut event = Event::empty(EventId::new(id), RUN, epoch, builder);
+    event.run_id = RUN_ID;
     event.triggered = Instant::from_nanos(id * 1000);
+    event.utc = Utc::from_nanos(1_763_000_000_000_000_000 + id * 1000);
     for source in 1..=2 {
         let payload: Vec<u8> = (0..size).map(|byte| (byte as u64 * 31 + id * 7 + source) as u8).collect();
         event.add(SourceId::new(source as u16), Timestamp::new(id << 8), payload.into());
@@ -44,7 +70,14 @@ pub(crate) fn event_of(id: u64, size: usize, epoch: Epoch, builder: BuilderId) -
 /// Returns an event with two fragments of 5 bytes, from sources 1 and 2, and with source 3 missing.
 pub(crate) fn incomplete(id: u64) -> Event {
     let mut event = event(id, 5);
-    event.missing = vec![MissingSource::new(SourceId::new(3), Cause::Unknown)];
+    event.missing = vec![MissingSource::new(SourceId::new(3), Cause::Down)];
+    event
+}
+
+/// Returns an event that is complete without source 4, which is excluded.
+pub(crate) fn without_excluded(id: u64) -> Event {
+    let mut event = event(id, 5);
+    event.absent = vec![MissingSource::new(SourceId::new(4), Cause::Excluded)];
     event
 }
 
@@ -65,12 +98,17 @@ prop_compose! {
         id in any::<u64>(),
         epoch in any::<u64>(),
         triggered in any::<u64>(),
-        missing in prop::collection::vec(any::<u16>(), 0..5),
+        utc in any::<u64>(),
+        missing in prop::collection::vec(any::<(u16, u8)>(), 0..5),
+        absent in prop::collection::vec(any::<(u16, u8)>(), 0..5),
         fragments in prop::collection::vec((any::<u16>(), any::<u64>(), payload()), 0..6),
     ) -> Event {
         let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(epoch), BUILDER);
         event.triggered = Instant::from_nanos(triggered);
-        event.missing = missing.into_iter().map(|id| MissingSource::new(SourceId::new(id), Cause::Unknown)).collect();
+        let entry = |(id, code)| MissingSource::new(SourceId::new(id), Cause::from_code(code));
+        (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(utc));
+        event.missing = missing.into_iter().map(entry).collect();
+        event.absent = absent.into_iter().map(entry).collect();
         for (source, timestamp, payload) in fragments {
             event.add(SourceId::new(source), Timestamp::new(timestamp), payload.into());
         }

@@ -9,12 +9,14 @@ mod display;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
 };
 
-use evb_core::{id::RunNumber, units::Bytes};
+use evb_core::{
+    id::{RunId, RunNumber},
+    units::Bytes,
+};
 
 use crate::{
     error::{FileError, ReadError},
@@ -22,10 +24,12 @@ use crate::{
     index::{IndexEntry, IndexState},
     naming::{files_at, parse_file_name},
     reader::EventFile,
+    runs::{FoundRun, Runs, RunsError, Selection},
 };
+pub(crate) use display::named;
 pub use report::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, Superseded,
-    TornTail, Unreadable, VerifyReport,
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, SharedNumber,
+    Superseded, TornTail, Unreadable, VerifyReport, WithoutSource,
 };
 use tally::Tally;
 
@@ -37,7 +41,7 @@ use tally::Tally;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -45,16 +49,16 @@ use tally::Tally;
 /// # let path = writer.path();
 /// # writer.close()?;
 /// // The ledger of the run says that two events were written.
-/// let options = VerifyOptions { run: Some(run), expected: Some(2) };
+/// let options = VerifyOptions { expected: Some(2), ..VerifyOptions::default() };
 /// let report = verify(&[dir.path().to_owned()], &options)?;
 /// assert!(!report.is_clean(), "{report}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// The run to which all files must belong. If `None`, the files may belong to several runs, and
-    /// each run is verified separately.
-    pub run: Option<RunNumber>,
+    /// The run to verify. If none is chosen, the files may belong to several runs, and each run is
+    /// verified separately.
+    pub selection: Selection,
     /// The number of events that a run must have. If `None`, event ids that are in no file are
     /// reported but are no defect, because inhibited triggers leave gaps too.
     pub expected: Option<u64>,
@@ -83,6 +87,9 @@ pub enum VerifyError {
     /// A given path does not exist, or is a directory that cannot be listed.
     #[error(transparent)]
     File(#[from] FileError),
+    /// No run, or several, are the chosen one.
+    #[error(transparent)]
+    Runs(#[from] RunsError),
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -92,8 +99,8 @@ fn list(paths: &[PathBuf]) -> String {
 /// Verifies the event files at the given paths. A directory stands for all `*.evb` in it; a file
 /// named twice counts once.
 ///
-/// Verification takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for
-/// the index of a file.
+/// Verification takes 24 bytes of memory for each event of the largest run, some more for each
+/// different set of missing sources, and 24 MiB at most for the index of a file.
 pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport, VerifyError> {
     verify_watched(paths, options, |_| ())
 }
@@ -108,16 +115,17 @@ pub fn verify_watched(
     mut watch: impl FnMut(Bytes),
 ) -> Result<VerifyReport, VerifyError> {
     let mut report = VerifyReport::default();
-    let mut runs: BTreeMap<RunNumber, Vec<PathBuf>> = BTreeMap::new();
-    for path in distinct_files(paths)? {
-        match EventFile::open(&path) {
-            Ok(file) => runs.entry(options.run.unwrap_or_else(|| file.header().run)).or_default().push(path),
-            Err(error) => report.unreadable.push(Unreadable { path, why: error.to_string() }),
-        }
+    let mut runs = Runs::of(distinct_files(paths)?, &options.selection);
+    for (path, error) in mem::take(&mut runs.unreadable) {
+        report.unreadable.push(Unreadable { path, why: error.to_string() });
     }
-    for (run, files) in runs {
-        let mut verification = Verification { run, report: RunReport::default(), tally: Tally::default() };
-        for path in files {
+    let runs = runs.chosen(&options.selection)?;
+    for twins in runs.chunk_by(|a, b| a.run == b.run).filter(|twins| twins.len() > 1) {
+        report.shared_numbers.push(SharedNumber { run: twins[0].run, runs: twins.to_vec() });
+    }
+    for run in runs {
+        let mut verification = Verification::new(&run, &options.selection);
+        for path in run.files {
             if let Err(error) = verification.file(&path, &mut watch) {
                 report.unreadable.push(Unreadable { path, why: error.to_string() });
             }
@@ -141,20 +149,83 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
     if files.is_empty() { Err(VerifyError::NoFiles { paths: paths.to_vec() }) } else { Ok(files) }
 }
 
+/// Returns the runs of the files at the given paths, and the files that cannot be opened. Of the
+/// selection, it needs everything but the choice of a run.
+///
+/// # Errors
+/// [`VerifyError::NoFiles`] and [`VerifyError::File`].
+///
+/// ```
+/// use evb_core::id::*;
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// for run in [7, 8].map(RunNumber::new) {
+///     let identity = FileIdentity { run, ..FileIdentity::default() };
+///     EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
+/// }
+/// let (runs, unopened) = find_runs(&[dir.path().to_owned()], &Selection::default())?;
+/// assert_eq!((runs[0].run, runs[1].run), (RunNumber::new(7), RunNumber::new(8)));
+/// assert!(unopened.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn find_runs(
+    paths: &[PathBuf],
+    selection: &Selection,
+) -> Result<(Vec<FoundRun>, Vec<(PathBuf, ReadError)>), VerifyError> {
+    let Runs { found, unreadable } = Runs::of(distinct_files(paths)?, selection);
+    Ok((found, unreadable))
+}
+
+/// Returns the files of the run that the selection leaves, and those that cannot be read.
+///
+/// # Errors
+/// [`VerifyError::Runs`] if the selection leaves several runs, or none.
+///
+/// ```
+/// use evb_core::id::*;
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// for run in [7, 8].map(RunNumber::new) {
+///     let identity = FileIdentity { run, ..FileIdentity::default() };
+///     EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
+/// }
+/// let paths = [dir.path().to_owned()];
+/// assert!(files_of_run(&paths, &Selection::default()).is_err());
+/// let selection = Selection { run: Some(RunNumber::new(8).into()), ..Selection::default() };
+/// assert!(files_of_run(&paths, &selection)?[0].ends_with("run000008_b00_0000.evb"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn files_of_run(paths: &[PathBuf], selection: &Selection) -> Result<Vec<PathBuf>, VerifyError> {
+    let mut runs = Runs::of(distinct_files(paths)?, selection);
+    let unreadable = mem::take(&mut runs.unreadable).into_iter().map(|(path, _)| path);
+    let files = runs.one(selection)?.map_or_else(Vec::new, |run| run.files);
+    Ok(files.into_iter().chain(unreadable).collect())
+}
+
 /// The state of the verification of one run.
 #[derive(Debug)]
-struct Verification {
+struct Verification<'s> {
     run: RunNumber,
+    run_id: RunId,
+    selection: &'s Selection,
     report: RunReport,
     tally: Tally,
 }
 
-impl Verification {
+impl<'s> Verification<'s> {
+    fn new(run: &FoundRun, selection: &'s Selection) -> Self {
+        let report = RunReport { run: run.run, run_id: run.run_id, begun: run.begun, ..RunReport::default() };
+        Self { run: run.run, run_id: run.run_id, selection, report, tally: Tally::default() }
+    }
+
     /// Reads and checks one file to its end. Returns an error if the file cannot be read further;
     /// other defects go into the report.
     fn file(&mut self, path: &Path, watch: &mut dyn FnMut(Bytes)) -> Result<(), ReadError> {
         let file = EventFile::open(path)?;
         let mut summary = FileReport::of(&file);
+        self.about(&file);
         self.check_run_of_file(path, file.header().run);
         let comparable = file.index_state() == IndexState::Present;
         let mut walk = FileWalk { entries: Vec::new(), comparable, index_is_wrong: false };
@@ -187,6 +258,22 @@ impl Verification {
         outcome
     }
 
+    /// Takes what the header says of the run.
+    fn about(&mut self, file: &EventFile) {
+        let (header, report) = (file.header(), &mut self.report);
+        if let Some(recovery) = file.recovery() {
+            let (path, what) = (file.path().to_owned(), recovery.to_string());
+            report.damaged.add(Damage { path, offset: 0, event: None, what });
+        }
+        for (text, of_file) in [(&mut report.kind, &header.kind), (&mut report.comment, &header.comment)] {
+            if text.is_empty() {
+                text.clone_from(of_file);
+            }
+        }
+        report.source_names.extend(header.source_names.clone());
+        report.builder_names.extend(header.builder_names.clone());
+    }
+
     fn check_run_of_file(&mut self, path: &Path, run: RunNumber) {
         let named = path.file_name().and_then(|name| parse_file_name(name.to_str()?)).map(|(run, _, _)| run);
         let foreign = [Some(run), named].into_iter().flatten().find(|found| *found != self.run);
@@ -197,9 +284,14 @@ impl Verification {
 
     fn record(&mut self, path: &Path, file: &EventFile, record: Record) {
         let of_this_builder = file.header().builder.is_none_or(|builder| builder == record.builder);
-        if record.run != self.run || !of_this_builder {
+        let of_this_run = record.run == self.run && record.run_id.short() == self.run_id.short();
+        if !of_this_run || !of_this_builder {
             let foreign = Foreign { path: path.to_owned(), run: record.run, event: Some(record.event) };
             self.report.foreign.add(foreign);
+            return;
+        }
+        if !self.selection.takes(record.epoch) {
+            self.report.other_epochs += 1;
             return;
         }
         self.report.records += 1;
@@ -238,7 +330,6 @@ impl Verification {
     }
 
     fn finish(mut self, expected: Option<u64>) -> RunReport {
-        self.report.run = self.run;
         self.report.expected = expected;
         self.tally.finish(&mut self.report);
         self.report

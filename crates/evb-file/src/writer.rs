@@ -8,27 +8,29 @@ mod output;
 mod tests;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::Utc,
     units::Bytes,
 };
 
 use crate::{
     error::{CreateError, EventRefusal, FileError, WriteError},
-    format::{FileHeader, MAX_RECORDS, MAX_SOURCES, record_size},
-    index::index_size,
+    format::{FileHeader, FormatVersion, MAX_RECORDS, MAX_SOURCES, Record, record_size, reseal},
+    index::IndexEntry,
     naming::{file_name, named_files},
-    reader::EventFile,
+    reader::{EventFile, Recovery},
 };
 use disk::{Disk, LocalDisk};
 use output::OutputFile;
 
-/// The origin of the events that a writer writes.
+/// The origin of the events that a writer writes. What is not known has its default value.
 ///
 /// ```
 /// use evb_core::id::*;
@@ -37,24 +39,45 @@ use output::OutputFile;
 /// # let dir = tempfile::tempdir()?;
 /// let identity = FileIdentity {
 ///     run: RunNumber::new(7),
+///     run_id: RunId::new(0x5eed_cafe << 96),
 ///     epoch: Epoch::new(1),
 ///     builder: BuilderId::new(2),
+///     kind: "cosmics".to_owned(),
 ///     sources: [1, 2, 3].map(SourceId::new).to_vec(),
+///     source_names: [(SourceId::new(1), "tracker".to_owned())].into(),
+///     ..FileIdentity::default()
 /// };
 /// let writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// assert!(writer.path().ends_with("run000007_b02_0000.evb"));
+/// let header = EventFile::open(writer.path())?.header().clone();
+/// assert_eq!((header.run_id.short().to_string(), header.kind), ("5eedcafe".into(), "cosmics".into()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileIdentity {
     /// The run.
     pub run: RunNumber,
-    /// The epoch that is stored in the headers of the files.
+    /// The identity of the run.
+    pub run_id: RunId,
+    /// The epoch of the run, which is stored in the headers of the files.
     pub epoch: Epoch,
     /// The builder of the events.
     pub builder: BuilderId,
+    /// The time at which the run was begun, on the supervisor's wall clock.
+    pub begun: Utc,
+    /// What the kernel of the supervisor's host said of its clock then: true if it was
+    /// synchronised. `None` if that is unknown.
+    pub clock_synchronised: Option<bool>,
+    /// The kind of the run, in the words of its configuration.
+    pub kind: String,
+    /// The comment on the run.
+    pub comment: String,
     /// The sources of the run.
     pub sources: Vec<SourceId>,
+    /// The names of sources that have one.
+    pub source_names: BTreeMap<SourceId, String>,
+    /// The names of builders that have one.
+    pub builder_names: BTreeMap<BuilderId, String>,
 }
 
 /// The guarantee of [`EventFileWriter::commit`].
@@ -84,7 +107,7 @@ pub enum FsyncPolicy {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![], ..FileIdentity::default() };
 /// let options = WriterOptions { rotate_at: Bytes::new(300), ..WriterOptions::default() };
 /// let mut writer = EventFileWriter::create(dir.path(), identity, options)?;
 /// for id in (1..=4).map(EventId::new) {
@@ -99,12 +122,16 @@ pub struct WriterOptions {
     pub rotate_at: Bytes,
     /// The guarantee of a commit.
     pub fsync: FsyncPolicy,
+    /// The version of the file format. Version 1 cannot hold all that version 2 can: the run id,
+    /// times in UTC, causes, absent sources, names, kind and comment are left out.
+    pub format: FormatVersion,
 }
 
 impl Default for WriterOptions {
-    /// Returns the default: files of 2 GiB, no fsync.
+    /// Returns the default: files of 2 GiB, no fsync, the latest format.
     fn default() -> Self {
-        Self { rotate_at: Bytes::mib(2048), fsync: FsyncPolicy::None }
+        let format = FormatVersion::default();
+        Self { rotate_at: Bytes::mib(2048), fsync: FsyncPolicy::None, format }
     }
 }
 
@@ -116,7 +143,7 @@ impl Default for WriterOptions {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// writer.append(&Event::empty(EventId::FIRST, run, epoch, builder))?;
 /// assert_eq!(writer.written().events, 0, "it is not committed yet");
@@ -151,7 +178,7 @@ pub struct Written {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// for id in (1..=3).map(EventId::new) {
 ///     let mut event = Event::empty(id, run, epoch, builder);
@@ -176,13 +203,13 @@ pub struct EventFileWriter {
 }
 
 impl EventFileWriter {
-    /// Creates the directory if necessary and begins the first file. Files of the same run, builder
-    /// and epoch may exist, left by a killed builder: the writer does not change them, and
-    /// continues with the next file number.
+    /// Creates the directory if necessary and begins the first file. Files of the same run and
+    /// builder may exist, left by a killed builder: the writer does not change them, and continues
+    /// with the next file number.
     ///
     /// # Errors
-    /// [`CreateError::Exists`] if the directory has files of the same run and builder from another
-    /// epoch.
+    /// [`CreateError::Exists`] if the directory has files of the same builder and of another run
+    /// with the same number.
     pub fn create(
         dir: impl Into<PathBuf>,
         identity: FileIdentity,
@@ -231,6 +258,18 @@ impl EventFileWriter {
         self.make_room(size).map_err(|file| self.failed(file, Some(event.id)))?;
         let Some(output) = &mut self.output else { return Ok(()) };
         output.append(event, size).map_err(|file| self.failed(file, Some(event.id)))
+    }
+
+    /// Appends a copy of a record of version 2 of the same run: `bytes` are all bytes of the record,
+    /// whose payloads were verified. What this version of evb does not know is kept.
+    pub(crate) fn append_copy(&mut self, record: &Record, bytes: &mut [u8]) -> Result<(), WriteError> {
+        let refused = |why| WriteError::Refused { event: record.event, path: self.path(), why };
+        self.admit_run(record.run, record.run_id).map_err(refused)?;
+        self.make_room(record.length.count()).map_err(|file| self.failed(file, Some(record.event)))?;
+        let Some(output) = &mut self.output else { return Ok(()) };
+        reseal(&mut bytes[..record.head_length.as_usize()], output.tag());
+        let entry = IndexEntry { event: record.event, epoch: record.epoch, offset: output.length() };
+        output.append_bytes(entry, bytes).map_err(|file| self.failed(file, Some(record.event)))
     }
 
     /// Passes all appended events to the kernel, and with [`FsyncPolicy::Commit`] also to the disk,
@@ -298,13 +337,27 @@ impl EventFileWriter {
 
     /// Checks that the event can be written to these files, and returns the size of its record.
     fn admit(&self, event: &Event) -> Result<u64, EventRefusal> {
-        if event.run != self.identity.run {
-            return Err(EventRefusal::Run { event: event.run, file: self.identity.run });
-        }
+        self.admit_run(event.run, event.run_id)?;
         if !self.merged && event.builder != self.identity.builder {
             return Err(EventRefusal::Builder { event: event.builder, file: self.identity.builder });
         }
-        record_size(event).ok_or(EventRefusal::Size)
+        record_size(event, self.options.format).ok_or(EventRefusal::Size)
+    }
+
+    /// Checks that an event of this run can be written to these files. An unknown id agrees with
+    /// every other one. So does an id of which only the first digits are known, because the header
+    /// of the event's file was recovered from records, with every id that begins with these.
+    fn admit_run(&self, run: RunNumber, id: RunId) -> Result<(), EventRefusal> {
+        let (of_run, of_id) = (self.identity.run, self.identity.run_id);
+        if run != of_run {
+            return Err(EventRefusal::Run { event: run, file: of_run });
+        }
+        let has_digits_only = id.to_bytes()[4..].iter().all(|byte| *byte == 0);
+        let agrees = id == of_id || (has_digits_only && id.short() == of_id.short());
+        if !agrees && id.is_known() && of_id.is_known() {
+            return Err(EventRefusal::RunId { event: id, file: of_id });
+        }
+        Ok(())
     }
 
     /// Ensures that an open file has room for a record of the given size; begins another file if
@@ -312,7 +365,8 @@ impl EventFileWriter {
     fn make_room(&mut self, record: u64) -> Result<(), FileError> {
         if let Some(output) = &self.output {
             let events = output.events();
-            let full = output.length() + record + index_size(events + 1) > self.options.rotate_at.count();
+            let full =
+                output.length() + record + output.closing_size(events + 1) > self.options.rotate_at.count();
             if events > 0 && (full || events >= MAX_RECORDS) {
                 self.finish_file()?;
             }
@@ -341,13 +395,22 @@ impl EventFileWriter {
 
     fn next_file(&mut self) -> Result<(), FileError> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let identity = self.identity.clone();
         let header = FileHeader {
-            run: self.identity.run,
-            epoch: self.identity.epoch,
-            builder: (!self.merged).then_some(self.identity.builder),
+            version: self.options.format,
+            run: identity.run,
+            run_id: identity.run_id,
+            epoch: identity.epoch,
+            builder: (!self.merged).then_some(identity.builder),
             sequence: self.next_sequence,
             created_unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX),
-            sources: self.identity.sources.clone(),
+            begun: identity.begun,
+            clock_synchronised: identity.clock_synchronised,
+            kind: identity.kind,
+            comment: identity.comment,
+            sources: identity.sources,
+            source_names: identity.source_names,
+            builder_names: identity.builder_names,
             creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let path = self.path_of(self.next_sequence);
@@ -392,9 +455,9 @@ fn is_dir(path: &Path) -> bool {
 }
 
 /// Returns the sequence number of the first file to write: 0, or the number after the existing
-/// files of the same run, builder and epoch. Files of another run under this number are refused,
-/// whichever builder wrote them. An existing file with an incomplete header counts as
-/// one of these files, and is not changed.
+/// files of the same run and builder. Files of another run under this number are refused, whichever
+/// builder wrote them. An existing file with an incomplete header counts as one of these files, and
+/// is not changed.
 fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u32, CreateError> {
     let run = identity.run;
     let mut next = 0;
@@ -402,7 +465,7 @@ fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u3
         if of != run {
             continue;
         }
-        let is_ours = |file: EventFile| !merged && file.header().epoch == identity.epoch;
+        let is_ours = |file: EventFile| !merged && is_of_run(&file, identity);
         if !EventFile::open(&path).map_or(true, is_ours) {
             return Err(CreateError::Exists { path, run });
         }
@@ -411,4 +474,15 @@ fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u3
         }
     }
     Ok(next)
+}
+
+/// Returns true if a file with the number of the run is of that run. Without a known run id on both
+/// sides, the epoch decides, which is new for every run too.
+fn is_of_run(file: &EventFile, identity: &FileIdentity) -> bool {
+    let (header, id) = (file.header(), identity.run_id);
+    match (header.run_id.is_known() && id.is_known(), file.recovery()) {
+        (true, Some(Recovery::Records)) => header.run_id.short() == id.short(),
+        (true, _) => header.run_id == id,
+        (false, _) => header.epoch == identity.epoch,
+    }
 }

@@ -30,6 +30,7 @@ fn writer_under_a_limit() {
         epoch: Epoch::new(1),
         builder: BuilderId::new(1),
         sources: vec![SourceId::new(1)],
+        ..FileIdentity::default()
     };
     let mut writer = EventFileWriter::create(&dir, identity, WriterOptions::default()).unwrap();
     for first in (1..100).step_by(2) {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use evb_core::time::{Instant, Utc};
+use evb_core::time::{ClockState, Instant, Utc, WallClock};
 
 use crate::sys_time;
 
@@ -19,9 +19,16 @@ pub fn wall_clock_micros() -> u64 {
     sys_time::realtime_nanos() / 1_000
 }
 
-/// Returns the time of the wall clock, which can be set.
-pub fn utc() -> Utc {
-    Utc::from_nanos(sys_time::realtime_nanos())
+/// Reads the wall clock (`CLOCK_REALTIME`) at the time `now` of the monotonic clock, and asks the
+/// kernel whether it is synchronised.
+pub fn wall_clock(now: Instant) -> WallClock {
+    let utc = Utc::from_nanos(now.shifted(ahead_of_ours(sys_time::realtime_nanos)).as_nanos());
+    let state = match sys_time::is_synchronised() {
+        Some(true) => ClockState::Synchronised,
+        Some(false) => ClockState::Unsynchronised,
+        None => ClockState::Unknown,
+    };
+    WallClock { utc, state }
 }
 
 /// Returns the nanoseconds to add to a time of `CLOCK_REALTIME` to get the same time on [`now`]'s

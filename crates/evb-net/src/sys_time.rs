@@ -33,6 +33,23 @@ pub(crate) fn tai_nanos() -> u64 {
 #[cfg(not(target_os = "linux"))]
 pub(crate) use realtime_nanos as tai_nanos;
 
+/// Returns the kernel's word on whether `CLOCK_REALTIME` is synchronised with UTC; `None` if the
+/// kernel does not say.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_synchronised() -> Option<bool> {
+    // SAFETY: a timex is a structure of numbers, for which zeros are valid.
+    let mut read_only: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `read_only` is valid and exclusively borrowed for the length of the call; its `modes`
+    // are zero, so the call reads and sets nothing.
+    let state = unsafe { libc::adjtimex(&raw mut read_only) };
+    (state >= 0).then(|| state != libc::TIME_ERROR && read_only.status & libc::STA_UNSYNC == 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_synchronised() -> Option<bool> {
+    None
+}
+
 /// A `timerfd` on `CLOCK_MONOTONIC`; closed when dropped.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]

@@ -49,7 +49,8 @@ impl Ledger {
         now: Instant,
     ) -> Result<(), String> {
         let wrong = |problem: String| format!("event {}: {problem}", event.id);
-        if self.seen.insert(event.id, event.is_complete()).is_some() {
+        let is_complete = event.fragments().len() == usize::from(self.sources);
+        if self.seen.insert(event.id, is_complete).is_some() {
             return Err(wrong("it came to a sink twice".to_owned()));
         }
         self.workload.check(event, self.sources).map_err(wrong)?;
@@ -60,7 +61,7 @@ impl Ledger {
         }
         self.first_trigger = self.first_trigger.min(event.triggered);
         self.last_event = now;
-        if event.is_complete() {
+        if is_complete {
             self.latencies.push(now.since(event.triggered).as_nanos() as u64);
         }
         Ok(())

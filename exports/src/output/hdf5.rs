@@ -5,6 +5,7 @@
 
 mod column;
 
+use evb_core::event::MissingSource;
 use hdf5_pure::{
     AttrValue, File, FileAccessProperties, FileBuilder, FileLocking, MemoryStrategy, SyncPolicy,
 };
@@ -18,7 +19,8 @@ pub(super) struct Hdf5 {
     file: File,
     events: Events,
     fragments: Fragments,
-    missing: Column,
+    missing: Sources,
+    absent: Sources,
     data: Column,
 }
 
@@ -28,8 +30,16 @@ struct Events {
     builder: Column,
     epoch: Column,
     triggered_ns: Column,
+    utc_ns: Column,
     first_fragment: Column,
     first_missing: Column,
+    first_absent: Column,
+}
+
+/// Sources without a fragment, and the causes.
+struct Sources {
+    source: Column,
+    cause: Column,
 }
 
 /// A column for each property of a fragment.
@@ -60,7 +70,11 @@ impl Hdf5 {
             declare(fragments.create_dataset(name), number, unit, CHUNK);
         }
         builder.add_group(fragments.finish());
-        declare(builder.create_dataset("missing"), Number::U16, "source id", CHUNK);
+        for name in ["missing", "absent"] {
+            declare(builder.create_dataset(name), Number::U16, "source id", CHUNK);
+            let cause = format!("{name}_cause");
+            declare(builder.create_dataset(&cause), Number::U8, "code of the cause", CHUNK);
+        }
         declare(builder.create_dataset("data"), Number::U8, "bytes of all payloads", data_chunk);
         staged.begin(&builder.finish()?)?;
 
@@ -74,25 +88,29 @@ impl Hdf5 {
         let mut hdf5 = Self {
             events: Events::open(&file)?,
             fragments: Fragments::open(&file)?,
-            missing: Column::open(&file, "missing", Number::U16, CHUNK)?,
+            missing: Sources::open(&file, "missing")?,
+            absent: Sources::open(&file, "absent")?,
             data: Column::open(&file, "data", Number::U8, data_chunk)?,
             file,
         };
         // Offsets begin with 0, so that rows i and i + 1 enclose what belongs to event i.
         hdf5.events.first_fragment.push(0)?;
         hdf5.events.first_missing.push(0)?;
+        hdf5.events.first_absent.push(0)?;
         Ok(hdf5)
     }
 }
 
 /// The columns of events, with their units.
-const EVENTS: [(&str, Number, &str); 6] = [
+const EVENTS: [(&str, Number, &str); 8] = [
     ("event", Number::U64, "event id"),
     ("builder", Number::U16, "builder id"),
     ("epoch", Number::U64, "epoch"),
     ("triggered_ns", Number::U64, "ns on the builder's clock"),
+    ("utc_ns", Number::U64, "ns since 1970, UTC; 0 unknown"),
     ("first_fragment", Number::U64, "row in /fragments"),
     ("first_missing", Number::U64, "row in /missing"),
+    ("first_absent", Number::U64, "row in /absent"),
 ];
 
 /// The columns of fragments, with their units.
@@ -107,16 +125,35 @@ const FRAGMENTS: [(&str, Number, &str); 6] = [
 
 impl Events {
     fn open(file: &File) -> Result<Self, OutputError> {
-        let [event, builder, epoch, triggered_ns, first_fragment, first_missing] =
+        let [event, builder, epoch, triggered_ns, utc_ns, first_fragment, first_missing, first_absent] =
             EVENTS.map(|(name, number, _)| Column::open(file, &format!("events/{name}"), number, CHUNK));
         Ok(Self {
             event: event?,
             builder: builder?,
             epoch: epoch?,
             triggered_ns: triggered_ns?,
+            utc_ns: utc_ns?,
             first_fragment: first_fragment?,
             first_missing: first_missing?,
+            first_absent: first_absent?,
         })
+    }
+}
+
+impl Sources {
+    fn open(file: &File, name: &str) -> Result<Self, OutputError> {
+        Ok(Self {
+            source: Column::open(file, name, Number::U16, CHUNK)?,
+            cause: Column::open(file, &format!("{name}_cause"), Number::U8, CHUNK)?,
+        })
+    }
+
+    fn push(&mut self, sources: &[MissingSource]) -> Result<(), OutputError> {
+        for missing in sources {
+            self.source.push(missing.source.number().into())?;
+            self.cause.push(missing.cause.code().into())?;
+        }
+        Ok(())
     }
 }
 
@@ -145,6 +182,7 @@ impl Output for Hdf5 {
             events.builder.push(record.builder.number().into())?;
             events.epoch.push(record.epoch.number())?;
             events.triggered_ns.push(record.triggered.as_nanos())?;
+            events.utc_ns.push(record.utc.as_nanos())?;
             for fragment in &record.fragments {
                 fragments.event_row.push(row)?;
                 fragments.source.push(fragment.source.number().into())?;
@@ -154,27 +192,39 @@ impl Output for Hdf5 {
                 fragments.checksum.push(fragment.checksum.number())?;
                 offset += u64::from(fragment.length);
             }
-            for source in record.missing.iter().map(|missing| missing.source) {
-                self.missing.push(source.number().into())?;
-            }
+            self.missing.push(&record.missing)?;
+            self.absent.push(&record.absent)?;
             events.first_fragment.push(fragments.source.len())?;
-            events.first_missing.push(self.missing.len())?;
+            events.first_missing.push(self.missing.source.len())?;
+            events.first_absent.push(self.absent.source.len())?;
         }
         self.data.append(&block.memory)
     }
 
     fn finish(self: Box<Self>, about: &About, counts: &Counts) -> Result<(), OutputError> {
-        let Self { file, events, fragments, missing, data } = *self;
-        let Events { event, builder, epoch, triggered_ns, first_fragment, first_missing } = events;
+        let Self { file, events, fragments, missing, absent, data } = *self;
+        let Events {
+            event,
+            builder,
+            epoch,
+            triggered_ns,
+            utc_ns,
+            first_fragment,
+            first_missing,
+            first_absent,
+        } = events;
         let Fragments { event_row, source, timestamp, offset, length, checksum } = fragments;
-        let columns = [event, builder, epoch, triggered_ns, first_fragment, first_missing];
-        let more = [event_row, source, timestamp, offset, length, checksum, missing, data];
-        for column in columns.into_iter().chain(more) {
+        let columns =
+            [event, builder, epoch, triggered_ns, utc_ns, first_fragment, first_missing, first_absent];
+        let lists = [missing.source, missing.cause, absent.source, absent.cause];
+        let more = [event_row, source, timestamp, offset, length, checksum, data];
+        for column in columns.into_iter().chain(lists).chain(more) {
             column.finish()?;
         }
         let root = file.root();
         root.set_attr("run", AttrValue::U64(about.identity.run.number().into()))?;
         root.set_attr("run_epoch", AttrValue::U64(about.identity.epoch.number()))?;
+        root.set_attr("run_begun_ns", AttrValue::U64(about.identity.begun.as_nanos()))?;
         for (name, count) in counts.named() {
             root.set_attr(name, AttrValue::U64(count))?;
         }

@@ -1,4 +1,4 @@
-//! Parquet: a row for each fragment, and a row without payload for each missing one.
+//! Parquet: a row for each fragment, and a row without payload for each missing or absent source.
 //!
 //! Nested lists would give a row to each event, but readers that hold a nested column in one array
 //! limit its payloads to 2 GiB.
@@ -7,7 +7,7 @@ use std::{fs::File, mem, sync::Arc};
 
 use ::parquet::{
     basic::Compression,
-    data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type},
+    data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type},
     file::{
         metadata::{KeyValue, SortingColumn},
         properties::{EnabledStatistics, WriterProperties},
@@ -20,8 +20,9 @@ use bytes::Bytes;
 use super::{About, CREATOR, LAYOUT, Output, OutputError};
 use crate::{block::Block, counts::Counts, staged::Staged};
 
-/// The columns. The last five are null for a fragment that is missing, and `source` too if the
-/// event has no fragment at all.
+/// The columns. Those from `timestamp` to `payload` are null for a missing or absent source, and
+/// `source` too if the event has neither a fragment nor such a source. The last two are null for a
+/// fragment.
 const SCHEMA: &str = "message fragments {
     required int64 event (INTEGER(64, false));
     required int32 builder (INTEGER(16, false));
@@ -32,6 +33,9 @@ const SCHEMA: &str = "message fragments {
     optional int32 length (INTEGER(32, false));
     optional int64 checksum (INTEGER(64, false));
     optional binary payload;
+    required int64 utc_ns (INTEGER(64, false));
+    optional int32 cause (INTEGER(8, false));
+    optional boolean absent;
 }";
 
 /// Size of a page with payloads, in bytes, at which the next one begins.
@@ -55,8 +59,12 @@ struct Rows {
     timestamp: Vec<i64>,
     length: Vec<i32>,
     checksum: Vec<i64>,
+    utc_ns: Vec<i64>,
+    cause: Vec<i32>,
+    absent: Vec<bool>,
     has_source: Vec<i16>,
     has_payload: Vec<i16>,
+    has_cause: Vec<i16>,
 }
 
 impl Parquet {
@@ -95,24 +103,33 @@ impl Rows {
                 self.timestamp.push(fragment.timestamp.ticks().cast_signed());
                 self.length.push(fragment.length.cast_signed());
                 self.checksum.push(fragment.checksum.number().cast_signed());
-                self.has_source.push(1);
-                self.has_payload.push(1);
+                self.levels(1, 1, 0);
             }
-            for source in record.missing.iter().map(|missing| missing.source) {
-                self.source.push(source.number().into());
-                self.has_source.push(1);
-                self.has_payload.push(0);
+            for (list, is_absent) in [(&record.missing, false), (&record.absent, true)] {
+                for missing in list {
+                    self.source.push(missing.source.number().into());
+                    self.cause.push(missing.cause.code().into());
+                    self.absent.push(is_absent);
+                    self.levels(1, 0, 1);
+                }
             }
-            if record.fragments.is_empty() && record.missing.is_empty() {
-                self.has_source.push(0);
-                self.has_payload.push(0);
+            if record.fragments.is_empty() && record.is_whole() {
+                self.levels(0, 0, 0);
             }
             let rows = self.has_source.len();
             self.event.resize(rows, record.event.number().cast_signed());
             self.builder.resize(rows, record.builder.number().into());
             self.epoch.resize(rows, record.epoch.number().cast_signed());
             self.triggered_ns.resize(rows, record.triggered.as_nanos().cast_signed());
+            self.utc_ns.resize(rows, record.utc.as_nanos().cast_signed());
         }
+    }
+
+    /// Tells which nullable columns have a value in the next row.
+    fn levels(&mut self, source: i16, payload: i16, cause: i16) {
+        self.has_source.push(source);
+        self.has_payload.push(payload);
+        self.has_cause.push(cause);
     }
 
     fn clear(&mut self) {
@@ -122,14 +139,17 @@ impl Rows {
             &mut self.triggered_ns,
             &mut self.timestamp,
             &mut self.checksum,
+            &mut self.utc_ns,
         ] {
             column.clear();
         }
-        for column in [&mut self.builder, &mut self.source, &mut self.length] {
+        for column in [&mut self.builder, &mut self.source, &mut self.length, &mut self.cause] {
             column.clear();
         }
-        self.has_source.clear();
-        self.has_payload.clear();
+        self.absent.clear();
+        for levels in [&mut self.has_source, &mut self.has_payload, &mut self.has_cause] {
+            levels.clear();
+        }
     }
 }
 
@@ -151,6 +171,9 @@ impl Output for Parquet {
         column::<Int64Type>(&mut group, &rows.checksum, Some(&rows.has_payload))?;
         let memory = Bytes::from(mem::take(&mut block.memory));
         payloads(&mut group, &memory, rows)?;
+        column::<Int64Type>(&mut group, &rows.utc_ns, None)?;
+        column::<Int32Type>(&mut group, &rows.cause, Some(&rows.has_cause))?;
+        column::<BoolType>(&mut group, &rows.absent, Some(&rows.has_cause))?;
         group.close()?;
         // No slice of the memory is left, so this takes the memory back without a copy.
         block.memory = Vec::from(memory);
@@ -162,6 +185,7 @@ impl Output for Parquet {
             ("layout", LAYOUT),
             ("run", about.identity.run.number().into()),
             ("run_epoch", about.identity.epoch.number()),
+            ("run_begun_ns", about.identity.begun.as_nanos()),
         ];
         let numbers = numbers.into_iter().chain(counts.named());
         let texts = about.texts.iter().map(|(name, text)| (*name, text.clone()));

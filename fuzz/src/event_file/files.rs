@@ -68,8 +68,10 @@ fn event(builder: BuilderId, rng: &mut Rng) -> Event {
 
 fn written(folder: &Path, builder: BuilderId, events: &[Event], close: bool) -> Vec<u8> {
     let sources = (1..=3).map(SourceId::new).collect();
-    let identity = FileIdentity { run: RUN, epoch: Epoch::new(3), builder, sources };
-    let options = WriterOptions { rotate_at: Bytes::mib(64), fsync: FsyncPolicy::None };
+    let identity =
+        FileIdentity { run: RUN, epoch: Epoch::new(3), builder, sources, ..FileIdentity::default() };
+    let options =
+        WriterOptions { rotate_at: Bytes::mib(64), fsync: FsyncPolicy::None, ..WriterOptions::default() };
     fs::create_dir_all(folder).expect("room for a folder");
     let mut writer = EventFileWriter::create(folder, identity, options).expect("room for a file");
     for event in events {

@@ -1,6 +1,13 @@
 //! [`Books`] compares the event files of a run with the event counts in its summary.
 
-use std::{fs, path::Path, process::Command};
+#[path = "../../../crates/evb-daemon/tests/owed/mod.rs"]
+mod owed;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -17,6 +24,8 @@ use super::{
 pub(crate) struct Books {
     pub(crate) summary: Value,
     verified: Value,
+    /// The folders of the event files.
+    disks: Vec<PathBuf>,
     peaks: Vec<(&'static str, f64)>,
 }
 
@@ -24,12 +33,12 @@ impl Books {
     pub(crate) fn read(evbd: &Path, folder: &Path, shape: Shape, fleet: &Fleet) -> Result<Self> {
         let missing = || format!("no summary of the supervisor\n{}", fleet.complaints());
         let summary = fs::read_to_string(folder.join("sup.json")).with_context(missing)?;
-        let disks = (1..=shape.builders).map(|builder| disk::folder(folder, builder));
-        let said = Command::new(evbd).args(["verify", "--json"]).args(disks).output()?;
+        let disks: Vec<_> = (1..=shape.builders).map(|builder| disk::folder(folder, builder)).collect();
+        let said = Command::new(evbd).args(["verify", "--json"]).args(&disks).output()?;
         let verified = serde_json::from_slice(&said.stdout)
             .with_context(|| format!("evbd verify: {}", String::from_utf8_lossy(&said.stderr).trim()))?;
         let peaks = bench::peaks(fleet).into_iter().map(|(kind, kib)| (kind, kib as f64 / 1024.0)).collect();
-        Ok(Self { summary: serde_json::from_str(&summary)?, verified, peaks })
+        Ok(Self { summary: serde_json::from_str(&summary)?, verified, disks, peaks })
     }
 
     /// Returns the number of events of a kind, such as `complete`, in the run summary.
@@ -41,8 +50,8 @@ impl Books {
         self.verified.pointer(&format!("/runs/0/{key}")).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Checks that no event is lost, duplicated or damaged, and that the run summary and the event
-    /// files have the same numbers of events.
+    /// Checks that no event is lost, duplicated or damaged, that the run summary and the event files
+    /// have the same numbers of events, and that every event names the sources without a fragment.
     pub(crate) fn judge(&self, name: &str, report: &mut Report) {
         let count = |key: &str| self.verified[key].as_array().map_or(f64::NAN, |all| all.len() as f64);
         let [complete, incomplete] = ["complete", "incomplete"].map(|key| self.events(key));
@@ -65,6 +74,10 @@ impl Books {
         for (what, measured) in zeros {
             report.holds(&format!("{name}: {what}"), measured, Bound::AtMost(0.0));
         }
+        let contradictions = owed::contradictions(&self.disks, &self.summary);
+        let what = format!("{name}: records and ledger against the fragments in the files");
+        report.holds(&what, contradictions.len() as f64, Bound::AtMost(0.0));
+        contradictions.iter().take(10).for_each(|what| report.note(format!("{name}: {what}")));
         report.holds(&format!("{name}: runs in the files"), count("runs"), Bound::AtMost(1.0));
         report.holds(&format!("{name}: events triggered"), self.events("triggered"), Bound::AtLeast(1.0));
         report.note(format!(

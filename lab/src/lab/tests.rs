@@ -1,6 +1,7 @@
 use std::{process::Command, sync::Mutex};
 
 use clap::Parser;
+use evb_needs::{Missing, granted, programs, skip};
 
 use super::*;
 
@@ -47,17 +48,15 @@ fn what_is_lacking_is_not_the_probe_itself() {
 /// Held by the tests that bring a network up, because only one can be up at a time.
 static ONE_NETWORK: Mutex<()> = Mutex::new(());
 
-/// Returns a real network, or `None`, with the reason on standard output, if there cannot be one.
+/// Returns a real network; says what is missing and returns `None` if there cannot be one.
 fn network(shape: Shape) -> Option<Network> {
-    let no_ping = Command::new("ping").arg("-V").output().err().map(|_| "ping is not installed".to_owned());
-    if let Some(reason) = lacks().or(no_ping) {
-        println!("SKIP: {reason}");
-        return None;
-    }
+    let a_lab =
+        || lacks().map_or(Ok(()), |reason| Err(Missing::new("a machine for the lab").because(reason)));
+    granted(programs(&["ping"]).and_then(|()| a_lab()))?;
     match Network::up(shape) {
         Ok(network) => Some(network),
         Err(error) if format!("{error:#}").contains("a lab is up") => {
-            println!("SKIP: another lab is up");
+            skip(&Missing::new("the lab to itself").because("another lab is up"));
             None
         }
         Err(error) => panic!("{error:#}"),

@@ -1,20 +1,20 @@
 use evb_core::{
     event::{Cause, Event, MissingSource},
-    id::{BuilderId, RunNumber},
+    id::{BuilderId, RunId, RunNumber},
 };
-use evb_file::{EventFileWriter, FileIdentity, WriterOptions};
+use evb_file::{EventFileWriter, FileIdentity, WriterOptions, files_at};
 
 use super::*;
 
 /// Records events in the files of one builder; a text of `None` means that source 2 missed the
 /// event.
 fn record(dir: &Path, builder: u16, epoch: u64, events: &[(u64, Option<&'static str>)]) {
-    let (run, epoch, builder) = (RunNumber::new(1), Epoch::new(epoch), BuilderId::new(builder));
+    let (run, begun, builder) = (RunNumber::new(1), Epoch::new(1), BuilderId::new(builder));
     let sources = vec![SourceId::new(1), SourceId::new(2)];
-    let identity = FileIdentity { run, epoch, builder, sources };
+    let identity = FileIdentity { run, epoch: begun, builder, sources, ..FileIdentity::default() };
     let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default()).unwrap();
     for (id, text) in events {
-        let mut event = Event::empty(EventId::new(*id), run, epoch, builder);
+        let mut event = Event::empty(EventId::new(*id), run, Epoch::new(epoch), builder);
         event.add(SourceId::new(1), Timestamp::new(0), "another source".into());
         match text {
             Some(text) => event.add(SourceId::new(2), Timestamp::new(*id), (*text).into()),
@@ -36,7 +36,7 @@ fn the_files_of_all_builders_are_played_in_event_order_over_and_over() {
     let dir = tempfile::tempdir().unwrap();
     record(dir.path(), 1, 1, &[(4, Some("fourth")), (1, Some("first"))]);
     record(dir.path(), 2, 1, &[(2, None), (7, Some("last"))]);
-    let mut replay = Replay::recorded(dir.path(), SourceId::new(2)).unwrap();
+    let mut replay = Replay::recorded(dir.path(), SourceId::new(2), &Selection::default()).unwrap();
     assert_eq!((replay.len(), replay.largest()), (4, Bytes::new(6)));
     let told: Vec<_> = (1..=5).map(|event| played(&mut replay, event)).collect();
     let texts: Vec<_> = told.iter().map(Option::as_deref).collect();
@@ -49,7 +49,7 @@ fn of_several_copies_the_highest_epoch_is_played() {
     let dir = tempfile::tempdir().unwrap();
     record(dir.path(), 1, 2, &[(1, Some("again"))]);
     record(dir.path(), 2, 1, &[(1, Some("at first"))]);
-    let mut replay = Replay::recorded(dir.path(), SourceId::new(2)).unwrap();
+    let mut replay = Replay::recorded(dir.path(), SourceId::new(2), &Selection::default()).unwrap();
     assert_eq!((replay.len(), played(&mut replay, 1).as_deref()), (1, Some("again")));
 }
 
@@ -57,10 +57,17 @@ fn of_several_copies_the_highest_epoch_is_played() {
 fn files_that_cannot_be_played_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     record(dir.path(), 1, 1, &[(1, Some("first"))]);
-    let error = Replay::recorded(dir.path(), SourceId::new(9)).unwrap_err();
+    let error = Replay::recorded(dir.path(), SourceId::new(9), &Selection::default()).unwrap_err();
     assert!(matches!(error, ReplayError::NoFragments { .. }), "{error}");
     let missing = dir.path().join("nothing");
-    assert!(matches!(Replay::recorded(&missing, SourceId::new(1)), Err(ReplayError::Events(_))));
+    let absent = Replay::recorded(&missing, SourceId::new(1), &Selection::default());
+    assert!(matches!(absent, Err(ReplayError::Files(_))), "{absent:?}");
+    // Another run under the same number.
+    let (run, run_id, builder) = (RunNumber::new(1), RunId::new(7), BuilderId::new(3));
+    let identity = FileIdentity { run, run_id, builder, ..FileIdentity::default() };
+    EventFileWriter::create(dir.path(), identity, WriterOptions::default()).unwrap().close().unwrap();
+    let error = Replay::recorded(dir.path(), SourceId::new(1), &Selection::default()).unwrap_err();
+    assert!(error.to_string().contains("the files are of 2 runs"), "{error}");
 }
 
 #[cfg(feature = "km3net")]

@@ -52,6 +52,7 @@ impl<S: System> Leader<S> {
             state: self.state,
             run: self.run.as_ref().map(|run| run.progress().run.number()),
             run_id: self.run.as_ref().map(|run| run.progress().run_id),
+            begin: self.run.as_ref().map(|run| run.progress().begin).unwrap_or_default(),
             ready: self.state == State::Configured
                 && self.run.as_ref().is_some_and(|run| run.progress().ready),
             waiting_for: waiting.unwrap_or_default(),

@@ -1,4 +1,5 @@
 use evb_core::{
+    event::Cause,
     ledger::EventCounts,
     supervisor::{BuilderLive, SourceLive},
 };
@@ -6,11 +7,24 @@ use evb_core::{
 use super::*;
 
 fn source(id: u16, presence: Presence) -> SourceSurvey {
-    SourceSurvey { id, presence, incarnation: 1, missing: 3, last: 0, last_by_us: 0.0, live: None }
+    parting: String::new(),
+    SourceSurvey {
+        parting: String::new(),
+        id,
+        presence,
+        incarnation: 1,
+        missing: 3,
+        missing_by_cause: [(Cause::Down, 3)].into(),
+        last: 0,
+        last_by_us: 0.0,
+        live: None,
+    }
 }
 
 fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSurvey {
+    parting: String::new(),
     BuilderSurvey {
+        parting: String::new(),
         id,
         presence,
         incarnation: 1,

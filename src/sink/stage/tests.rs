@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -6,7 +7,7 @@ use std::{
 use evb_core::{
     event::Event,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
-    time::Utc,
+    time::{ClockState, Utc},
 };
 use evb_file::{WriterOptions, files_at};
 use tokio::sync::mpsc;
@@ -78,8 +79,11 @@ async fn begin(stage: &mut Stage, run: u32) -> Begun {
         builder: BuilderId::new(1),
         sources: vec![SourceId::new(1)],
         begun: Utc::UNKNOWN,
+        clock: ClockState::Unknown,
         kind: String::new(),
         comment: String::new(),
+        source_names: BTreeMap::new(),
+        builder_names: BTreeMap::new(),
     });
     let begun = std::future::poll_fn(|cx| stage.poll_begun(cx));
     tokio::time::timeout(Duration::from_secs(10), begun).await.unwrap().unwrap()

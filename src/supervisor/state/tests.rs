@@ -9,7 +9,7 @@ fn report(run: u32, id: u128) -> RunReport {
 
 async fn keep(state: &StateDir, reports: &[RunReport]) {
     let keeper = StateKeeper::new(state.clone()).unwrap();
-    reports.iter().for_each(|report| keeper.note_end(report, &Begin::default()));
+    reports.iter().for_each(|report| keeper.note_end(report));
     keeper.close().await;
 }
 
@@ -37,10 +37,10 @@ async fn a_run_without_an_end_is_kept_and_says_so() {
     keeper.note_begin(&begin);
     keeper.close().await;
     let latest = state.latest(1).unwrap();
-    assert_eq!((latest[0].run, latest[0].begun_unix_s, latest[0].exit_code), (4, 9, 1));
+    assert_eq!((latest[0].run, latest[0].begin, latest[0].exit_code), (4, Utc::from_nanos(9_000_000_000), 1));
     assert!(latest[0].verdict.contains("was not recorded"));
-    std::fs::write(dir.path().join("run000005-00000000.json"), "{").unwrap();
-    std::fs::write(dir.path().join("notes.json"), "{}").unwrap();
+    fs::write(dir.path().join("run000005-00000000.json"), "{").unwrap();
+    fs::write(dir.path().join("notes.json"), "{}").unwrap();
     assert_eq!(state.highest().unwrap(), Some(RunNumber::new(5)), "by its name");
     assert_eq!(state.latest(5).unwrap().len(), 1);
 }

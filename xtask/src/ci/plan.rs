@@ -39,6 +39,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::new("README names the test", 10, &in_readme(README_TEST)),
         Step::new("README names the run", 10, &in_readme(README_RUN)),
         Step::new("tests", 1200, README_TEST),
+        Step::xtask("tests, bare", 900, if required { "bare --require" } else { "bare" }),
         Step::new("format", 60, "cargo fmt --all --check"),
         Step::new("clippy", 600, "cargo clippy --workspace --all-targets -- -D warnings"),
         Step::new("documentation", 600, "cargo doc --workspace --no-deps --document-private-items")

@@ -107,7 +107,8 @@ static void sink_and_event_functions(evb_sink *sink) {
     evb_sink *made = NULL;
     evb_event *kept = NULL;
     evb_fragment_view fragment;
-    uint16_t missing = 0;
+    uint16_t source = 0;
+    evb_run_id id;
     PANICS(evb_sink_create, &callbacks, &made);
     PANICS(evb_sink_create_files, &files, &made);
     PANICS(evb_sink_create_null, &made);
@@ -124,7 +125,15 @@ static void sink_and_event_functions(evb_sink *sink) {
     GIVES(evb_event_fragment, false, NULL, 0, &fragment);
     GIVES(evb_event_fragment_of, false, NULL, 1, &fragment);
     GIVES(evb_event_missing_count, 0, NULL);
-    GIVES(evb_event_missing, false, NULL, 0, &missing);
+    GIVES(evb_event_missing, false, NULL, 0, &source);
+    GIVES(evb_event_missing_cause, EVB_CAUSE_UNKNOWN, NULL, 0);
+    GIVES(evb_event_absent_count, 0, NULL);
+    GIVES(evb_event_absent, false, NULL, 0, &source);
+    GIVES(evb_event_absent_cause, EVB_CAUSE_UNKNOWN, NULL, 0);
+    GIVES(evb_event_run_id, false, NULL, &id);
+    GIVES(evb_event_utc, 0, NULL);
+    puts("evb_cause_text");
+    CHECK(strcmp(evb_cause_text(EVB_CAUSE_DOWN), "") == 0);
     puts("evb_abi");
     CHECK(evb_abi() == UINT32_MAX);
     puts("evb_version");

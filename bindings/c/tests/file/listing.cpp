@@ -41,6 +41,32 @@ std::string ids(const std::vector<std::uint16_t>& sources) {
     return text.empty() ? "-" : text;
 }
 
+std::string ids(const std::vector<evb::file::MissingSource>& sources) {
+    std::vector<std::uint16_t> plain;
+    for (const evb::file::MissingSource& one : sources) plain.push_back(one.source);
+    return ids(plain);
+}
+
+std::string code(const evb::file::MissingSource& one) { return std::to_string(static_cast<unsigned>(one.cause)); }
+
+// What files of format 2 have besides, if it says something.
+std::string more(const Event& event) {
+    std::string line;
+    if (event.run_id.known()) line += " run_id=" + event.run_id.text();
+    if (event.utc_ns != 0) line += " utc=" + std::to_string(event.utc_ns);
+    std::string causes, absent;
+    bool said = false;
+    for (const evb::file::MissingSource& one : event.missing) {
+        causes += (causes.empty() ? "" : ",") + code(one);
+        said = said || one.cause != evb::file::Cause::unknown;
+    }
+    for (const evb::file::MissingSource& one : event.absent)
+        absent += (absent.empty() ? "" : ",") + std::to_string(one.source) + ":" + code(one);
+    if (said) line += " causes=" + causes;
+    if (!absent.empty()) line += " absent=" + absent;
+    return line;
+}
+
 // The 64-bit hash FNV-1a (Fowler, Noll, Vo: RFC 9923).
 std::uint64_t fnv_1a(const std::uint8_t* data, std::size_t size) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -57,7 +83,7 @@ void print(const Event& event, bool with_place) {
     using std::to_string;
     std::string line = "event id=" + to_string(event.id) + " epoch=" + to_string(event.epoch) +
                        " run=" + to_string(event.run) + " builder=" + to_string(event.builder) +
-                       " triggered=" + to_string(event.triggered_ns) + " missing=" + ids(event.missing);
+                       " triggered=" + to_string(event.triggered_ns) + " missing=" + ids(event.missing) + more(event);
     if (with_place) line += " offset=" + to_string(event.offset) + " length=" + to_string(event.length);
     print(line);
     for (const Fragment& part : event.fragments) {
@@ -79,16 +105,42 @@ void print(const Item& item, bool with_place) {
     else print(*item.finding);
 }
 
+std::string hex(const std::string& text) {
+    std::string digits;
+    for (const char byte : text) digits += hex(static_cast<std::uint8_t>(byte)).substr(14);
+    return digits;
+}
+
+std::string hex(const std::map<std::uint16_t, std::string>& names) {
+    std::string text;
+    for (const auto& [id, name] : names) text += (text.empty() ? "" : ",") + std::to_string(id) + ":" + hex(name);
+    return text;
+}
+
+// What headers of format 2 have besides, if it says something.
+std::string more(const EventFile& file) {
+    const evb::file::Header& header = file.header();
+    std::string line;
+    if (header.run_id.known()) line += " run_id=" + header.run_id.text();
+    if (header.begun_unix_ns != 0) line += " begun=" + std::to_string(header.begun_unix_ns);
+    if (header.clock_synchronised) line += *header.clock_synchronised ? " clock=1" : " clock=2";
+    if (!header.kind.empty()) line += " kind=" + hex(header.kind);
+    if (!header.comment.empty()) line += " comment=" + hex(header.comment);
+    if (!header.source_names.empty()) line += " source_names=" + hex(header.source_names);
+    if (!header.builder_names.empty()) line += " builder_names=" + hex(header.builder_names);
+    if (file.recovery())
+        line += *file.recovery() == evb::file::Recovery::records ? " recovered=records" : " recovered=closing-block";
+    return line;
+}
+
 void print_header(const EventFile& file) {
     using std::to_string;
     const evb::file::Header& header = file.header();
-    std::string creator;
-    for (const char byte : header.creator) creator += hex(static_cast<std::uint8_t>(byte)).substr(14);
     print("header run=" + to_string(header.run) + " epoch=" + to_string(header.epoch) + " builder=" +
           (header.builder ? to_string(*header.builder) : "all") + " sequence=" + to_string(header.sequence) +
           " created=" + to_string(header.created_unix_ns) + " size=" + to_string(file.size()) +
           " index=" + evb::file::name(file.index_state()) + " sources=" + ids(header.sources) +
-          " creator=" + creator);
+          " creator=" + hex(header.creator) + more(file));
 }
 
 void print_lookup(bool found, const Item& item) {

@@ -24,8 +24,9 @@ from ._errors import (
     NotFoundError,
     PushError,
     RefusedError,
+    RunsError,
 )
-from ._events import Event, Fragment
+from ._events import Event, Fragment, cause_text
 from ._evb import Finding, __version__
 from ._files import EventFile, EventFiles, open
 from ._roles import Builder, LocalSystem, Outcome, Source
@@ -50,7 +51,9 @@ __all__ = [
     "Outcome",
     "PushError",
     "RefusedError",
+    "RunsError",
     "Source",
     "__version__",
+    "cause_text",
     "open",
 ]

@@ -35,13 +35,19 @@ def record_batch(columns: Columns) -> Any:
         [numbers(columns.source), numbers(columns.timestamp), payload],
         names=["source", "timestamp", "payload"],
     )
+    def without(first: Any, source: Any, cause: Any) -> Any:
+        names = ["source", "cause"]
+        return lists(first, pa.StructArray.from_arrays([numbers(source), numbers(cause)], names=names))
+
     return pa.RecordBatch.from_arrays(
         [
             numbers(columns.event),
             numbers(columns.builder),
             numbers(columns.epoch),
-            lists(columns.first_missing, numbers(columns.missing)),
+            wrap(columns.utc, pa.timestamp("ns", tz="UTC")),
+            without(columns.first_missing, columns.missing, columns.missing_cause),
+            without(columns.first_absent, columns.absent, columns.absent_cause),
             lists(columns.first_fragment, fragments),
         ],
-        names=["event", "builder", "epoch", "missing", "fragments"],
+        names=["event", "builder", "epoch", "utc", "missing", "absent", "fragments"],
     )

@@ -30,10 +30,21 @@ class Columns(NamedTuple):
     """Epochs; shape (n,)."""
     triggered_ns: npt.NDArray[np.uint64]
     """Times of the triggers in nanoseconds, on the builders' clocks; shape (n,)."""
+    utc: npt.NDArray[np.datetime64]
+    """Times of the triggers in UTC, on the run's scale, ``datetime64[ns]``; 1970-01-01: unknown;
+    shape (n,)."""
     missing: npt.NDArray[np.uint16]
     """Ids of missing sources, of one event after the other."""
+    missing_cause: npt.NDArray[np.uint8]
+    """Codes of the causes for which they are missing; ``evb.cause_text`` gives the words."""
     first_missing: npt.NDArray[np.uint64]
     """Event i lacks the sources ``missing[first_missing[i]:first_missing[i + 1]]``; shape (n + 1,)."""
+    absent: npt.NDArray[np.uint16]
+    """Ids of sources that are excluded or expendable and did not contribute, like ``missing``."""
+    absent_cause: npt.NDArray[np.uint8]
+    """Codes of the causes for which they are absent."""
+    first_absent: npt.NDArray[np.uint64]
+    """Like ``first_missing``, for ``absent``; shape (n + 1,)."""
     first_fragment: npt.NDArray[np.uint64]
     """Event i has the fragments ``first_fragment[i]`` to ``first_fragment[i + 1]``; shape (n + 1,)."""
     source: npt.NDArray[np.uint16]
@@ -87,8 +98,13 @@ class Batch:
                 builder=array("builders", "<u2"),
                 epoch=array("epochs", "<u8"),
                 triggered_ns=array("triggered", "<u8"),
+                utc=array("utc", "<M8[ns]"),
                 missing=array("missing", "<u2"),
+                missing_cause=array("causes", "u1"),
                 first_missing=array("first_missing", "<u8"),
+                absent=array("absent", "<u2"),
+                absent_cause=array("absent_causes", "u1"),
+                first_absent=array("first_absent", "<u8"),
                 first_fragment=array("first_fragments", "<u8"),
                 source=array("sources", "<u2"),
                 timestamp=array("timestamps", "<u8"),
@@ -102,14 +118,23 @@ class Batch:
         """Iterate over the events of the batch."""
         ids, runs = self._column("events").cast("Q"), self._column("runs").cast("I")
         epochs, builders = self._column("epochs").cast("Q"), self._column("builders").cast("H")
-        triggered, missing = self._column("triggered").cast("Q"), self._column("missing").cast("H")
-        first_missing = self._column("first_missing").cast("Q")
+        triggered, utc = self._column("triggered").cast("Q"), self._column("utc").cast("Q")
+        missing, absent = self._without("missing", "causes"), self._without("absent", "absent_causes")
+        run_ids, run_id = dict(self._native.run_ids()), ""
         first_fragments = self._column("first_fragments").cast("Q")
         fragments = list(self._fragments())
         for row, id in enumerate(ids):
-            absent = missing[first_missing[row] : first_missing[row + 1]].tolist()
-            head = (id, runs[row], epochs[row], builders[row], triggered[row], absent)
-            yield Event(head, fragments[first_fragments[row] : first_fragments[row + 1]])
+            run_id = run_ids.get(row, run_id)
+            head = (id, runs[row], epochs[row], builders[row], triggered[row], utc[row], run_id)
+            parts = fragments[first_fragments[row] : first_fragments[row + 1]]
+            yield Event(head, next(missing), next(absent), parts)
+
+    def _without(self, name: str, causes: str) -> Iterator[tuple[list[int], bytes]]:
+        """Yield for each event the sources of a list, and the codes of the causes."""
+        first = self._column(f"first_{name}").cast("Q")
+        sources, codes = self._column(name).cast("H"), self._column(causes)
+        for begin, end in zip(first, first[1:]):
+            yield (sources[begin:end].tolist(), bytes(codes[begin:end])) if begin < end else ([], b"")
 
     def _fragments(self) -> Iterator[Fragment]:
         data = self.data
@@ -122,8 +147,8 @@ class Batch:
     def to_arrow(self) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch`` with one row for each event.
 
-        The columns are ``event``, ``builder``, ``epoch``, ``missing`` (list of source ids) and
-        ``fragments``: list of ``source``, ``timestamp`` and ``payload``. A payload is a list view
+        The columns are ``event``, ``builder``, ``epoch``, ``utc``, ``missing`` and ``absent`` (lists
+        of ``source`` and ``cause``) and ``fragments``: list of ``source``, ``timestamp`` and ``payload``. A payload is a list view
         of bytes, which refers to the memory of the batch. Raises ``ImportError`` without pyarrow.
         """
         from ._arrow import record_batch

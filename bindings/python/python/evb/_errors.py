@@ -13,11 +13,16 @@ __all__ = [
     "NotFoundError",
     "PushError",
     "RefusedError",
+    "RunsError",
 ]
 
 
 class NotFoundError(Error, LookupError):
     """An event, fragment or source that does not exist was asked for."""
+
+
+class RunsError(Error, ValueError):
+    """The files are of several runs, or of none that was chosen; the text lists the runs."""
 
 
 class DamageWarning(UserWarning):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _memory
+from . import _evb, _memory
 from ._errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    import numpy as np
     import numpy.typing as npt
-
-    from . import _evb
 
 
 class Fragment(NamedTuple):
@@ -41,39 +41,92 @@ class Fragment(NamedTuple):
         return f"<Fragment of source {self.source}: {size} bytes, timestamp {self.timestamp}>"
 
 
+@lru_cache(maxsize=256)
+def cause_text(code: int) -> str:
+    """Return the cause of that code in words."""
+    return _evb.cause_text(code)
+
+
 class Event:
     """A built event: the fragments of all sources for one trigger."""
 
-    __slots__ = ("builder", "epoch", "fragments", "id", "missing", "run", "triggered_ns")
+    __slots__ = (
+        "_absent_causes",
+        "_missing_causes",
+        "absent",
+        "builder",
+        "epoch",
+        "fragments",
+        "id",
+        "missing",
+        "run",
+        "run_id",
+        "triggered_ns",
+        "utc_ns",
+    )
 
     id: int
     """The event id, which is the number of the trigger, from 1."""
     run: int
     """The run number."""
+    run_id: str
+    """The identity of the run: 32 hexadecimal digits, empty if it is not known."""
     epoch: int
     """The epoch in which the event was built. If an event was built twice, the higher epoch counts."""
     builder: int
     """The id of the builder that built the event."""
     triggered_ns: int
     """The time of the trigger: nanoseconds on the builder's monotonic clock."""
+    utc_ns: int
+    """The time of the trigger: nanoseconds since 1970-01-01 UTC, on the run's scale; 0: unknown."""
     missing: tuple[int, ...]
-    """The ids of the sources that were expected and did not contribute."""
+    """The ids of the sources that owe the event a fragment and did not contribute one."""
+    absent: tuple[int, ...]
+    """The ids of the sources that are excluded or expendable and did not contribute."""
     fragments: tuple[Fragment, ...]
     """The fragments, normally in the order of the sources' ids."""
 
     def __init__(
         self,
-        head: tuple[int, int, int, int, int, Sequence[int]],
+        head: tuple[int, int, int, int, int, int, str],
+        missing: tuple[Sequence[int], Iterable[int]],
+        absent: tuple[Sequence[int], Iterable[int]],
         fragments: Sequence[Fragment],
     ) -> None:
-        self.id, self.run, self.epoch, self.builder, self.triggered_ns, missing = head
-        self.missing = tuple(missing)
+        self.id, self.run, self.epoch, self.builder, self.triggered_ns, self.utc_ns, self.run_id = head
+        self.missing, self._missing_causes = tuple(missing[0]), bytes(missing[1])
+        self.absent, self._absent_causes = tuple(absent[0]), bytes(absent[1])
         self.fragments = tuple(fragments)
 
     @property
-    def is_complete(self) -> bool:
-        """True if every expected source contributed a fragment."""
+    def missing_causes(self) -> dict[int, str]:
+        """The missing sources with their causes in words: ``{7: "down"}``."""
+        return dict(zip(self.missing, map(cause_text, self._missing_causes)))
+
+    @property
+    def absent_causes(self) -> dict[int, str]:
+        """The absent sources with their causes in words: ``{9: "excluded"}``."""
+        return dict(zip(self.absent, map(cause_text, self._absent_causes)))
+
+    @property
+    def complete(self) -> bool:
+        """True if every source that owes the event a fragment contributed one."""
         return not self.missing
+
+    @property
+    def is_complete(self) -> bool:
+        """The same as ``complete``."""
+        return not self.missing
+
+    @property
+    def whole(self) -> bool:
+        """True if every source of the run contributed."""
+        return not self.missing and not self.absent
+
+    @property
+    def utc(self) -> np.datetime64:
+        """``utc_ns`` as ``datetime64[ns]``; ``NaT`` if it is not known. Needs NumPy."""
+        return _memory.utc(self.utc_ns)
 
     def fragment(self, source: int) -> Fragment:
         """Return the fragment of a source; raise ``NotFoundError`` if the event has none."""
@@ -81,12 +134,20 @@ class Event:
             if fragment.source == source:
                 return fragment
         there = ", ".join(str(fragment.source) for fragment in self.fragments) or "none"
-        why = "it is missing" if source in self.missing else "it was not expected"
+        why = "it is no source of the event"
+        for what, causes in (("missing", self.missing_causes), ("absent", self.absent_causes)):
+            if source in causes:
+                why = f"it is {what}: {causes[source]}"
         raise NotFoundError(f"event {self.id} has no fragment of source {source} ({why}); its sources: {there}")
 
     def __repr__(self) -> str:
-        missing = f", missing {', '.join(map(str, self.missing))}" if self.missing else ""
-        return f"<Event {self.id} of run {self.run}: {len(self.fragments)} fragments{missing}>"
+        missing = f", missing {_named(self.missing_causes)}" if self.missing else ""
+        absent = f", absent {_named(self.absent_causes)}" if self.absent else ""
+        return f"<Event {self.id} of run {self.run}: {len(self.fragments)} fragments{missing}{absent}>"
+
+
+def _named(causes: dict[int, str]) -> str:
+    return ", ".join(f"{source} ({cause})" for source, cause in causes.items())
 
 
 def built(event: _evb.Event) -> Event:
@@ -95,4 +156,4 @@ def built(event: _evb.Event) -> Event:
         Fragment(source, timestamp, _memory.view(payload), checksum)
         for source, timestamp, checksum, payload in event.fragments()
     ]
-    return Event(event.head(), fragments)
+    return Event(event.head(), event.missing(), event.absent(), fragments)

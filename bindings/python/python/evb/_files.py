@@ -8,15 +8,16 @@ import sys
 import tempfile
 import warnings
 from bisect import bisect_right
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Union, overload
 
-from . import _evb, _memory
+from . import _evb
 from ._batch import Batch
-from ._errors import DamageWarning, NotFoundError
+from ._errors import DamageWarning, NotFoundError, RunsError
 from ._events import Event, built
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 StrPath = Union[str, "os.PathLike[str]"]
 
@@ -24,7 +25,76 @@ _EVENTS = 4096
 """Default number of events of a batch."""
 
 
-class EventFile:
+def _utc(unix_ns: int) -> datetime | None:
+    if not unix_ns:
+        return None
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=unix_ns // 1000)
+
+
+class _OfRun:
+    """What the headers of files say of their run."""
+
+    def _headers(self) -> list[_evb.EventFile]:
+        raise NotImplementedError
+
+    @property
+    def number(self) -> int:
+        """The run number."""
+        return self._headers()[0].run
+
+    @property
+    def id(self) -> str:
+        """The identity of the run: 32 hexadecimal digits; empty for files of format 1.
+
+        If the headers of all files were recovered from records, only the first 8 digits are known,
+        and the others are zeros.
+        """
+        # Files with a whole id come first; those whose other digits are lost end with zeros.
+        return max((header.run_id for header in self._headers()), key=lambda id: (bool(id), id[8:]))
+
+    @property
+    def begin_ns(self) -> int:
+        """The begin of the run: nanoseconds since 1970-01-01 UTC, by the supervisor; 0: unknown."""
+        return max(header.begin_ns for header in self._headers())
+
+    @property
+    def begin(self) -> datetime | None:
+        """``begin_ns`` in UTC, to microseconds; None if it is not known."""
+        return _utc(self.begin_ns)
+
+    @property
+    def clock_synchronised(self) -> bool | None:
+        """What the kernel said of the supervisor's clock at the begin of the run; None: unknown."""
+        said = [header.clock_synchronised for header in self._headers()]
+        return next((one for one in said if one is not None), None)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the run."""
+        return next((header.kind for header in self._headers() if header.kind), "")
+
+    @property
+    def comment(self) -> str:
+        """The comment on the run."""
+        return next((header.comment for header in self._headers() if header.comment), "")
+
+    @property
+    def sources(self) -> list[int]:
+        """The source ids of the run."""
+        return sorted({source for header in self._headers() for source in header.sources})
+
+    @property
+    def source_names(self) -> dict[int, str]:
+        """The names of sources that have one."""
+        return {id: name for header in self._headers() for id, name in header.source_names.items()}
+
+    @property
+    def builder_names(self) -> dict[int, str]:
+        """The names of builders that have one."""
+        return {id: name for header in self._headers() for id, name in header.builder_names.items()}
+
+
+class EventFile(_OfRun):
     """One event file.
 
     ``for event in file`` yields the intact events in the order of the file, and issues a
@@ -33,12 +103,21 @@ class EventFile:
     file at the same time.
     """
 
-    def __init__(self, path: StrPath) -> None:
-        """Open a file. Raises ``FileError`` if it is not an event file."""
+    def __init__(self, path: StrPath, epoch: tuple[int, int] | None = None) -> None:
+        """Open a file; with ``epoch``, only its records of the epochs from the first to the last.
+
+        A damaged header is recovered from other parts of the file if that is possible, with a
+        ``DamageWarning``. Raises ``FileError`` if it is not an event file.
+        """
         self.path = os.fspath(path)
         """The path of the file."""
-        self._native = _evb.EventFile(self.path)
+        self._native = _evb.EventFile(self.path, epoch)
         self._findings: list[_evb.Finding] | None = None
+        if (finding := self._native.header_finding()) is not None:
+            warnings.warn(finding.text, DamageWarning, stacklevel=2)
+
+    def _headers(self) -> list[_evb.EventFile]:
+        return [self._native]
 
     @property
     def run(self) -> int:
@@ -46,8 +125,22 @@ class EventFile:
         return self._native.run
 
     @property
+    def format(self) -> int:
+        """The version of the file's format: 1 or 2."""
+        return self._native.format
+
+    @property
+    def recovered(self) -> str | None:
+        """The part of the file from which its damaged header was recovered.
+
+        ``closing block``: everything is known; ``records``: only run, builder and the first digits
+        of the run id. None if the header is intact.
+        """
+        return self._native.recovered
+
+    @property
     def epoch(self) -> int:
-        """The epoch in which the file was begun."""
+        """The epoch of the run; the records may belong to later epochs."""
         return self._native.epoch
 
     @property
@@ -64,11 +157,6 @@ class EventFile:
     def created_ns(self) -> int:
         """The time at which the file was begun: nanoseconds since 1970-01-01 UTC."""
         return self._native.created_ns
-
-    @property
-    def sources(self) -> list[int]:
-        """The source ids of the run."""
-        return self._native.sources
 
     @property
     def creator(self) -> str:
@@ -150,8 +238,8 @@ class EventFile:
         return f"<EventFile {self.path!r}: run {self.run}, {len(self)} records>"
 
 
-class EventFiles:
-    """All event files of a directory, in the order of their names, as one sequence of events.
+class EventFiles(_OfRun):
+    """The event files of one run, as one sequence of events.
 
     It has the methods of ``EventFile``. The events of several builders come one file after the
     other; ``evbd merge`` writes a run in the order of its events.
@@ -159,9 +247,12 @@ class EventFiles:
 
     def __init__(self, path: str, files: list[EventFile]) -> None:
         self.path = path
-        """The path of the directory."""
+        """The path of the directory, or several paths with commas between them."""
         self.files = files
         """The files."""
+
+    def _headers(self) -> list[_evb.EventFile]:
+        return [file._native for file in self.files]
 
     @property
     def findings(self) -> list[_evb.Finding]:
@@ -221,24 +312,76 @@ class EventFiles:
         return f"<EventFiles {self.path!r}: {len(self.files)} files, {len(self)} records>"
 
 
-def open(path: StrPath) -> EventFile | EventFiles:
-    """Open an event file, a directory of event files, or ``"-"`` for standard input.
+def open(
+    path: StrPath | Sequence[StrPath],
+    run: int | str | None = None,
+    *,
+    same_run: bool = False,
+    epoch: tuple[int, int] | None = None,
+) -> EventFile | EventFiles:
+    """Open the event files of one run.
 
-    Standard input is copied to a temporary file up to its end, and then read.
+    ``path`` is an event file, a directory (which stands for all ``*.evb`` in it), a list of these,
+    or ``"-"`` for standard input, which is copied to a temporary file up to its end. One file
+    opens as an ``EventFile``; a directory or a list as ``EventFiles``.
 
-    Raises ``FileNotFoundError`` if there is nothing at the path or the directory has no event
-    files, and ``FileError`` if a file is no event file.
+    ``run`` chooses a run: a number, or as a text at least the first 4 digits of a run id. Without
+    it, the files must be of one run. Files of format 1 have no run id; they are of one run if their
+    headers have the same epoch, or if their records link them. ``same_run=True`` takes all files
+    with one run number and without a run id for one run, and so does ``epoch=(a, b)``, which reads
+    only the records of the epochs from ``a`` to ``b``.
+
+    Raises ``FileNotFoundError`` if there is nothing at a path or there are no event files,
+    ``FileError`` if a file is no event file, and ``RunsError`` if the files are of several runs.
     """
-    name = os.fspath(path)
-    if name == "-":
-        return _standard_input()
-    if not os.path.isdir(name):
-        os.stat(name)
-        return EventFile(name)
-    files = sorted(entry.path for entry in os.scandir(name) if entry.name.endswith(".evb"))
+    if isinstance(path, (str, os.PathLike)):
+        name = os.fspath(path)
+        if name == "-":
+            return _standard_input()
+        if not os.path.isdir(name):
+            os.stat(name)
+            if run is not None:
+                _chosen([name], run, same_run)
+            return EventFile(name, epoch)
+        names = [name]
+    else:
+        names = [os.fspath(one) for one in path]
+    files: list[str] = []
+    for name in names:
+        if os.path.isdir(name):
+            found = sorted(entry.path for entry in os.scandir(name) if entry.name.endswith(".evb"))
+        else:
+            os.stat(name)
+            found = [name]
+        files += found
     if not files:
-        raise FileNotFoundError(f"no event files (*.evb) in {name}")
-    return EventFiles(name, [EventFile(file) for file in files])
+        raise FileNotFoundError(f"no event files (*.evb) in {', '.join(names) or 'an empty list'}")
+    files = _chosen(files, run, same_run or epoch is not None)
+    return EventFiles(", ".join(names), [EventFile(file, epoch) for file in files])
+
+
+def _chosen(files: list[str], run: int | str | None, same_run: bool) -> list[str]:
+    """Return the files of the only run, or of the chosen one."""
+    runs = _evb.find_runs(files, same_run)
+    there = ", ".join(text for *_, text in runs)
+    chosen = runs
+    if isinstance(run, str):
+        digits = run.lower()
+        if not 4 <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
+            raise ValueError(f"run={run!r}: give a run number, or as a text at least 4 digits of a run id")
+        chosen = [one for one in runs if one[1].startswith(digits)]
+    elif run is not None:
+        chosen = [one for one in runs if one[0] == run]
+    if not chosen:
+        raise RunsError(f"no file is of run {run}: there is {there}")
+    if len(chosen) > 1:
+        unknown = [number for number, id, *_ in chosen if not id]
+        way_out = "choose one with run=, by its number or the first digits of its id"
+        if len(unknown) > len(set(unknown)):
+            way_out = "choose the records of one with epoch=(a, b), or take them for one run with same_run=True"
+        listed = ", ".join(text for *_, text in chosen)
+        raise RunsError(f"the files are of {len(chosen)} runs: {listed}; {way_out}")
+    return [os.fspath(file) for file in chosen[0][3]]
 
 
 def _standard_input() -> EventFile:

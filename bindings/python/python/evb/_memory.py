@@ -36,6 +36,11 @@ def numpy() -> Any:
     return numpy
 
 
+def utc(unix_ns: int) -> np.datetime64:
+    """Return a time in nanoseconds since 1970 as datetime64; NaT for 0."""
+    return numpy().datetime64(unix_ns or "NaT", "ns")  # type: ignore[no-any-return]
+
+
 def array(data: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return the bytes of a memoryview as a read-only array of numbers, without a copy."""
     np_ = numpy()

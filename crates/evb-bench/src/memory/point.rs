@@ -109,8 +109,9 @@ impl MemoryTable {
             });
             bandwidth.push(Curve::joined(kernel.to_string(), places).with_errors(errors));
         }
-        let curves: Vec<Curve> =
-            self.points.iter().filter(|point| !point.losses.is_empty()).map(loss_curve).collect();
+        // A shaper that never woke up has no place on a logarithmic axis.
+        let woke = |point: &&MemoryPoint| point.losses.iter().any(|loss| loss.wakes_per_s > 0.0);
+        let curves: Vec<Curve> = self.points.iter().filter(woke).map(loss_curve).collect();
         let chart = Chart::curves(
             Axis::log("Size of an array (MB)"),
             Axis::linear("Bandwidth (MB/s)").between(0.0, 1.0),

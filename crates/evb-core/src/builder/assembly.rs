@@ -1,6 +1,7 @@
 //! One slot of a builder: it assembles an event from its fragments.
 
 mod part;
+mod waiting;
 
 use bytes::BytesMut;
 
@@ -11,7 +12,8 @@ use crate::{
     fragment::{Checksum, RunningChecksum},
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
-    time::Instant,
+    time::{Instant, Utc},
+    undo::{self, Fix},
     wire::record::Announcement,
 };
 
@@ -34,9 +36,12 @@ pub(super) struct Assembly {
     deadline: Instant,
     /// True if the deadline has passed while the event waits for an awaited source.
     overdue: bool,
+    /// Sources that owe the event a fragment: all sources of the run.
+    owing: SourceSet,
     announced: SourceSet,
     arrived: SourceSet,
-    /// Sources that the event no longer waits for.
+    /// Sources that the event does not wait for or no longer waits for. Their fragments are used if
+    /// they arrive before the event closes.
     given_up: SourceSet,
     opened: Instant,
     arrivals: Arrivals,
@@ -47,12 +52,12 @@ pub(super) struct Assembly {
 }
 
 /// The supervisor's assignment of an event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Assigned {
     /// Time of the trigger, on this builder's clock.
     pub(super) triggered: Instant,
-    /// Sources that the supervisor expects to contribute to the event.
-    pub(super) expected: SourceSet,
+    /// UTC of the trigger, on the scale of the run.
+    pub(super) utc: Utc,
     /// Epoch of the assignment.
     pub(super) epoch: Epoch,
 }
@@ -76,17 +81,24 @@ pub(super) enum State {
 }
 
 impl Assembly {
-    /// Opens the slot for an event. `sources` is the number of sources of the run, `room` the most
-    /// that their small fragments can take together.
-    pub(super) fn open(&mut self, event: EventId, sources: usize, room: usize, now: Instant) {
+    /// Returns a free slot of a run with that number of sources.
+    pub(super) fn new(sources: usize) -> Self {
+        let parts = core::iter::repeat_with(Part::default).take(sources).collect();
+        Self { owing: SourceSet::first(sources), parts, ..Self::default() }
+    }
+
+    /// Opens the slot for an event. `room` is the most that the small fragments of all sources can
+    /// take together.
+    pub(super) fn open(&mut self, event: EventId, room: usize, now: Instant) {
         debug_assert_eq!(self.state, State::Free);
         if self.arena.capacity() < room {
             // `extend` would double the arena, beyond the promised memory bound, so all of it is
             // reserved at once. The kernel provides pages only when they are written.
             self.arena = BytesMut::with_capacity(room);
         }
-        self.parts.resize_with(sources, Part::default);
-        self.parts.iter_mut().for_each(|part| part.room = 0..0);
+        for part in &mut self.parts {
+            (part.room, part.cause) = (0..0, Cause::Unknown);
+        }
         (self.event, self.state, self.opened) = (event, State::Open, now);
         self.assigned = None;
         self.put_off(Instant::default());
@@ -116,12 +128,10 @@ impl Assembly {
         self.opened
     }
 
-    /// Returns the arrivals of the last two fragments; `None` if none arrived or some are missing.
+    /// Returns the arrivals of the last two fragments; `None` if any fragment is missing.
     #[inline]
     pub(super) fn completed_by(&self) -> Option<Arrivals> {
-        let expected = self.assigned.as_ref().map(|assigned| &assigned.expected);
-        let is_complete = expected.is_none_or(|expected| self.arrived.is_superset(expected));
-        (is_complete && !self.arrived.is_empty()).then_some(self.arrivals)
+        (self.is_complete() && !self.arrived.is_empty()).then_some(self.arrivals)
     }
 
     /// Returns true if that source announced its fragment.
@@ -153,75 +163,6 @@ impl Assembly {
 
     fn starts<'a>(&'a self, sources: &'a SourceSet) -> impl Iterator<Item = (usize, u64)> {
         sources.iter().map(|source| (source, self.parts[source].start))
-    }
-
-    /// Records the assignment and gives up sources that are not in `expected_now`. Returns false if
-    /// the event was assigned before.
-    pub(super) fn assign(&mut self, assigned: Assigned, expected_now: &SourceSet) -> bool {
-        if let Some(known) = &mut self.assigned {
-            // A supervisor that continued from its journal may have repeated the assignment.
-            known.epoch = known.epoch.max(assigned.epoch);
-            return false;
-        }
-        if !expected_now.is_superset(&assigned.expected) {
-            self.give_up(&assigned.expected.without(expected_now));
-        }
-        self.assigned = Some(assigned);
-        true
-    }
-
-    /// Sets a new deadline.
-    pub(super) fn put_off(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        self.overdue = false;
-    }
-
-    /// Returns true if the event waits for fragments and its deadline is `deadline`.
-    pub(super) fn is_due_at(&self, deadline: Instant) -> bool {
-        self.is_waiting() && self.deadline == deadline
-    }
-
-    /// Returns true if the event is assigned and fragments still arrive.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.state == State::Open && self.assigned.is_some()
-    }
-
-    /// Handles the end of the deadline. Gives up sources that announced nothing, or returns false
-    /// if the event has to wait because one of the `awaited` sources is missing.
-    pub(super) fn expire(&mut self, awaited: &SourceSet) -> bool {
-        self.overdue = self.awaits_any(awaited);
-        if !self.overdue {
-            self.give_up(&self.lacking(&self.announced));
-        }
-        !self.overdue
-    }
-
-    /// Returns true if the deadline passed while the event waits for an awaited source.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.state == State::Open && self.overdue
-    }
-
-    /// Returns true if the event waits for a fragment of any of `sources`.
-    pub(super) fn awaits_any(&self, sources: &SourceSet) -> bool {
-        !self.awaits().is_disjoint(sources)
-    }
-
-    /// Stops waiting for the fragments of `sources`. Fragments that have arrived stay.
-    pub(super) fn give_up(&mut self, sources: &SourceSet) {
-        sources.iter_without(&self.arrived).for_each(|source| {
-            self.given_up.insert(source);
-        });
-    }
-
-    /// Gives up a fragment that the source announced and did not deliver. Returns false if the
-    /// source owes the event no announced fragment.
-    pub(super) fn give_up_unfinished(&mut self, source: usize) -> bool {
-        let is_unfinished =
-            self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
-        if is_unfinished {
-            self.given_up.insert(source);
-        }
-        is_unfinished
     }
 
     /// Records the announcement of a source's fragment.
@@ -326,13 +267,6 @@ impl Assembly {
         self.arrivals = Arrivals { last: source, last_at: now, previous_at: self.arrivals.last_at };
     }
 
-    /// Returns true if the event waits for no further fragment.
-    #[inline]
-    pub(super) fn is_over(&self) -> bool {
-        let Some(assigned) = &self.assigned else { return false };
-        self.state == State::Open && assigned.expected.is_covered_by(&self.arrived, &self.given_up)
-    }
-
     /// Ends the assembly: the event goes to the sink, and the slot accepts no more fragments.
     pub(super) fn end(&mut self) {
         self.state = State::Writing;
@@ -343,19 +277,10 @@ impl Assembly {
         self.state == State::Open && self.assigned.is_none()
     }
 
-    /// Returns the expected sources whose fragments have not arrived.
-    pub(super) fn missing(&self) -> SourceSet {
-        self.lacking(&self.arrived)
-    }
-
-    /// Returns the expected sources that are not in `sources`.
-    fn lacking(&self, sources: &SourceSet) -> SourceSet {
-        self.assigned.as_ref().map(|assigned| assigned.expected.without(sources)).unwrap_or_default()
-    }
-
-    /// Returns the sources whose fragments the event still waits for.
-    pub(super) fn awaits(&self) -> SourceSet {
-        self.missing().without(&self.given_up)
+    /// Returns true if every source that owes the event a fragment has contributed it.
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.arrived.is_superset(&self.owing)
     }
 
     /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
@@ -376,6 +301,9 @@ impl Assembly {
             PartPlace::Arena { .. } | PartPlace::Nowhere => {}
         }
         part.has_room = false;
+        if !self.given_up.contains(source) {
+            part.cause = Cause::LostInNetwork;
+        }
         true
     }
 
@@ -383,13 +311,15 @@ impl Assembly {
     /// behind.
     pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         event.id = self.event;
-        event.triggered = self.assigned.as_ref().map(|assigned| assigned.triggered).unwrap_or_default();
+        (event.triggered, event.utc) =
+            self.assigned.map(|assigned| (assigned.triggered, assigned.utc)).unwrap_or_default();
         event.missing.clear();
-        if let Some(assigned) = &self.assigned
-            && !self.arrived.is_superset(&assigned.expected)
-        {
-            let missing = assigned.expected.iter_without(&self.arrived);
-            event.missing.extend(missing.map(|index| MissingSource::new(sources[index], Cause::Unknown)));
+        if !self.is_complete() {
+            let missing = self.owing.iter_without(&self.arrived);
+            let entry = |index: usize| MissingSource::new(sources[index], self.parts[index].cause);
+            let is_owed =
+                |missing: &MissingSource| missing.cause != Cause::Down || !undo::is_undone(Fix::A7a5e98);
+            event.missing.extend(missing.map(entry).filter(is_owed));
         }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {
@@ -466,6 +396,8 @@ impl Assembly {
             self.arrived.intersection(&self.given_up).is_empty(),
             "no arrived fragment is given up: {self:?}"
         );
+        let has_cause = |source: usize| self.parts[source].cause != Cause::Unknown;
+        assert!(self.given_up.iter().all(has_cause), "what is given up has a cause: {self:?}");
         assert!(!self.overdue || self.assigned.is_some(), "only an assigned event has a deadline: {self:?}");
         assert!(self.state == State::Open || self.awaits().is_empty(), "the sink awaits nothing: {self:?}");
         let is_last_here = self.arrived.is_empty() || self.arrived.contains(self.arrivals.last);

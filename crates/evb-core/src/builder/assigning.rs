@@ -27,7 +27,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let is_named = assignments.roster_version == 0;
         let expected = match is_named {
             true => self.named(&assignments.expected)?,
-            false => self.slots.rosters().expected(assignments.roster_version)?,
+            false => self.slots.rosters().expected(assignments.roster_version)?.clone(),
         };
         let epoch = match assignments.epoch {
             0 => self.config.epoch,
@@ -38,7 +38,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         for (event, triggered_ns) in events {
             if over.binary_search(&event).is_err() {
                 let triggered = self.clock.ours(triggered_ns);
-                self.assign(event, Assigned { triggered, expected: expected.clone(), epoch }, now);
+                let utc = assignments.utc(triggered_ns);
+                self.assign(event, Assigned { triggered, utc, epoch }, &expected, now);
             }
         }
         self.hasten_if_full();
@@ -88,9 +89,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.next_heartbeat = now;
     }
 
-    fn assign(&mut self, event: EventId, assigned: Assigned, now: Instant) {
+    fn assign(&mut self, event: EventId, assigned: Assigned, expected: &SourceSet, now: Instant) {
         self.slots.make_room(event, |evicted| self.lanes.note_eviction(evicted));
-        if !self.slots.assign(event, assigned, now, |ended| self.lanes.note_end(ended)) {
+        if !self.slots.assign(event, assigned, expected, now, |ended| self.lanes.note_end(ended)) {
             self.counters.lost += 1;
             let event = Event { id: event, ..Event::default() };
             let exception = exception_of(
@@ -115,6 +116,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 /// Returns the exception that reports an event which is incomplete, rejected or lost.
 pub(super) fn exception_of(event: &Event, outcome: Outcome, cause: &str) -> Exception {
     let missing = event.missing_sources().map(|source| source.number().into()).collect();
+    let missing_causes = event.missing.iter().map(|missing| missing.cause.code().into()).collect();
     let cause = cause.chars().take(MAX_CAUSE).collect();
-    Exception { event: event.id.number(), outcome, missing, cause }
+    Exception { event: event.id.number(), outcome, missing, cause, missing_causes }
 }

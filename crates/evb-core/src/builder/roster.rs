@@ -1,4 +1,4 @@
-//! The sources that an event is expected to have, for each roster version.
+//! The sources that an event waits for, for each roster version.
 
 use std::collections::VecDeque;
 
@@ -92,9 +92,9 @@ impl Rosters {
         &self.awaited
     }
 
-    /// Returns the sources that events assigned under that roster version are expected to have.
-    pub(super) fn expected(&self, version: u32) -> Result<SourceSet, RosterError> {
+    /// Returns the sources that events assigned under that roster version wait for.
+    pub(super) fn expected(&self, version: u32) -> Result<&SourceSet, RosterError> {
         let found = self.versions.iter().rev().find(|(known, _)| *known == version);
-        found.map(|(_, expected)| expected.clone()).ok_or(RosterError::UnknownVersion(version))
+        found.map(|(_, expected)| expected).ok_or(RosterError::UnknownVersion(version))
     }
 }

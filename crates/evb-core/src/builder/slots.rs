@@ -12,12 +12,13 @@ use super::{
     latency::Latency,
     load::load,
     pool::Pool,
+    refusals::Refusals,
     roster::Rosters,
     table::EventTable,
     unaccounted::NOWHERE,
 };
 use crate::{
-    event::Event,
+    event::{Cause, Event},
     id::{EventId, SourceId},
     index::SlotIndex,
     set::SourceSet,
@@ -53,6 +54,7 @@ pub(super) struct Slots {
     table: EventTable,
     pool: Pool,
     rosters: Rosters,
+    refusals: Refusals,
     /// Slots whose event waits for the sink, in the order in which the events ended.
     over: VecDeque<SlotIndex>,
     /// Deadlines in the order of time, each computed when its event was assigned or its deadline
@@ -66,7 +68,6 @@ pub(super) struct Slots {
     memory_peak: usize,
     /// Most bytes that the small fragments of one event can occupy.
     arena_room: usize,
-    sources: usize,
     deadline: Duration,
 }
 
@@ -75,12 +76,13 @@ impl Slots {
     pub(super) fn new(config: &BuilderCoreConfig) -> Self {
         let sources = config.sources.len();
         Self {
-            assemblies: (0..config.slots).map(|_| Assembly::default()).collect(),
+            assemblies: (0..config.slots).map(|_| Assembly::new(sources)).collect(),
             free: (0..config.slots).rev().map(SlotIndex::new).collect(),
             is_newly_full: false,
             table: EventTable::new(config.slots),
             pool: Pool::new(sources, config.slots),
             rosters: Rosters::new(sources),
+            refusals: Refusals::default(),
             over: VecDeque::new(),
             deadlines: VecDeque::new(),
             highest: EventId::default(),
@@ -88,7 +90,6 @@ impl Slots {
             spare_events: Vec::new(),
             memory_peak: 0,
             arena_room: arena_room(config),
-            sources,
             deadline: config.deadline,
         }
     }
@@ -165,7 +166,13 @@ impl Slots {
             None if event <= self.highest => return Err(Unwanted::Late),
             // The announcement came before the assignment, because the source learned of the
             // decision earlier than this builder.
-            None => self.open(event, now).ok_or(Unwanted::Unexpected)?,
+            None => match self.open(event, now) {
+                Some(slot) => slot,
+                None => {
+                    self.refusals.note(event, source);
+                    return Err(Unwanted::Unexpected);
+                }
+            },
         };
         self.assemblies[slot.get()].announce(source, start, announcement);
         Ok(slot)
@@ -190,23 +197,24 @@ impl Slots {
         if is_intact {
             assembly.arrive(source, now);
         } else {
-            assembly.give_up_unfinished(source);
+            assembly.give_up_unfinished(source, Cause::Damaged);
         }
         self.end_if_over(slot, now, &mut ended);
     }
 
-    /// Assigns an event to a slot; a repeated assignment is allowed. Returns false if no slot is
-    /// free.
+    /// Assigns an event to a slot; a repeated assignment is allowed. `expected` are the sources that
+    /// were up or awaited when the event was assigned. Returns false if no slot is free.
     pub(super) fn assign(
         &mut self,
         event: EventId,
         assigned: Assigned,
+        expected: &SourceSet,
         now: Instant,
         mut ended: impl FnMut(&Assembly),
     ) -> bool {
         self.highest = self.highest.max(event);
         let Some(slot) = self.table.slot(event).or_else(|| self.open(event, now)) else { return false };
-        if self.assemblies[slot.get()].assign(assigned, &self.rosters.expected_now()) {
+        if self.assemblies[slot.get()].assign(assigned, expected, &self.rosters.expected_now()) {
             self.put_off(slot, now);
             self.end_if_over(slot, now, &mut ended);
         }
@@ -226,13 +234,16 @@ impl Slots {
         if change.gone.is_empty() && change.back.is_empty() {
             return change.gone;
         }
+        // Only the end of the run stops the waiting for sources that are still down.
+        let at_the_end = change.gone.intersection(&change.back);
         for slot in self.all() {
             let assembly = &mut self.assemblies[slot.get()];
             if !assembly.is_waiting() {
                 continue;
             }
             let waits_for_them = assembly.awaits_any(&change.back);
-            assembly.give_up(&change.gone);
+            assembly.give_up(&at_the_end, Cause::GivenUp);
+            assembly.give_up(&change.gone, Cause::Down);
             if waits_for_them {
                 self.put_off(slot, now);
             }
@@ -247,7 +258,10 @@ impl Slots {
         while let Some((deadline, event)) = self.deadlines.pop_front_if(|(deadline, _)| *deadline <= now) {
             let Some(slot) = self.table.slot(event) else { continue };
             let assembly = &mut self.assemblies[slot.get()];
-            if assembly.is_due_at(deadline) && assembly.expire(self.rosters.awaited()) {
+            if !assembly.is_due_at(deadline) {
+                continue;
+            }
+            if assembly.expire(self.rosters.awaited(), &self.refusals.of(event)) {
                 self.end_if_over(slot, now, &mut ended);
             }
         }
@@ -256,7 +270,7 @@ impl Slots {
     /// Stops waiting for fragments that `source` announced and has not delivered.
     pub(super) fn give_up(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
         for slot in self.all() {
-            if self.assemblies[slot.get()].give_up_unfinished(source) {
+            if self.assemblies[slot.get()].give_up_unfinished(source, Cause::LostInNetwork) {
                 self.end_if_over(slot, now, &mut ended);
             }
         }
@@ -265,6 +279,7 @@ impl Slots {
     /// Withdraws the announcements of a source that restarted. The source will announce again those
     /// fragments that have not arrived and whose events still wait for them.
     pub(super) fn withdraw(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
+        self.refusals.forget(source);
         let is_expected = self.rosters.expected_now().contains(source);
         for slot in self.all() {
             let assembly = &mut self.assemblies[slot.get()];
@@ -274,7 +289,7 @@ impl Slots {
             if is_expected {
                 self.put_off(slot, now);
             } else {
-                assembly.give_up(&SourceSet::from_iter([source]));
+                assembly.give_up(&SourceSet::from_iter([source]), Cause::Down);
             }
             self.end_if_over(slot, now, &mut ended);
         }
@@ -375,7 +390,7 @@ impl Slots {
 
     fn open(&mut self, event: EventId, now: Instant) -> Option<SlotIndex> {
         let slot = self.free.pop()?;
-        self.assemblies[slot.get()].open(event, self.sources, self.arena_room, now);
+        self.assemblies[slot.get()].open(event, self.arena_room, now);
         self.table.insert(event, slot);
         self.is_newly_full |= self.free.is_empty();
         Some(slot)
@@ -420,6 +435,7 @@ impl Slots {
     fn evict(&mut self, slot: SlotIndex, mut evicted: impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         evicted(assembly);
+        assembly.announced().for_each(|(source, _)| self.refusals.note(assembly.event(), source));
         self.table.remove(assembly.event());
         assembly.abandon(&mut self.pool);
         self.free.push(slot);

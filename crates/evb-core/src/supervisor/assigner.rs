@@ -226,6 +226,7 @@ impl Assigner {
         {
             message.expected = roster.numbers(&roster.expected_by(version));
             message.epoch = outbox.epoch().number();
+            message.utc_zero_ns = outbox.utc_zero_ns();
             message.answer = if next.is_some_and(|(next, _)| *next == answer) { 0 } else { answer };
             outbox.send(Recipients::Builder(id), Message::Assignments(message));
         }

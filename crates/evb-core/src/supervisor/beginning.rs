@@ -13,18 +13,12 @@ use super::{
 use crate::{
     id::{Peer, RunNumber},
     ledger::Annotation,
-    time::{Instant, Utc},
-    wire::{
-        control::{Begin, Begun, Message, RunEnd},
-        journal::Started,
-    },
+    time::Instant,
+    wire::control::{Begin, Begun, Message, RunEnd},
 };
 
 /// Time within which all peers must have prepared for the first event.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Number of [`Begin::clock_state`] while it is not known whether the wall clock is synchronised.
-const UNKNOWN_CLOCK: u32 = 0;
 
 /// Returns what the peers of a run are told about its beginning. A journal of evb 0.1 does not tell
 /// when the run began.
@@ -33,12 +27,6 @@ pub(super) fn begin_of(plan: &RunPlan, begun: Option<&Begin>) -> Begin {
 }
 
 impl SupervisorCore {
-    /// Notes the time of the wall clock. The time of the last call before the run begins is the
-    /// time at which the run begins.
-    pub fn set_wall(&mut self, wall: Utc) {
-        self.wall = wall;
-    }
-
     /// Begins a run that waits for an operator to begin it ([`RunPlan::hold`]
     /// (super::RunPlan::hold)). [`Output::Begun`] has the result, when all peers have answered.
     ///
@@ -84,10 +72,12 @@ impl SupervisorCore {
     fn call_to_begin(&mut self, now: Instant) -> Result<(), NotReady> {
         self.plan.run = self.choose_number()?;
         self.membership().publish(now);
+        self.books.begin(now);
+        let (begun, clock) = self.books.scale().begun();
         let begin = Begin {
-            begun_utc_ns: self.wall.as_nanos(),
+            begun_utc_ns: begun.as_nanos(),
             begun_ns: now.as_nanos(),
-            clock_state: UNKNOWN_CLOCK,
+            clock_state: clock.code().into(),
             kind: self.annotation.kind.clone(),
             comment: self.annotation.comment.clone(),
             ..self.begun()
@@ -210,8 +200,9 @@ impl SupervisorCore {
         tracing::info!(%run, %id, sources, builders, "running");
         self.plan.hold = false;
         self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
-        self.books.start(now);
-        self.outbox.journal(What::Started(Started {}), now);
+        let started = self.books.start(now);
+        self.outbox.set_scale(self.books.scale().utc_zero_ns());
+        self.outbox.journal(What::Started(started), now);
         for builder in self.roster.unheard() {
             let remark = format!(
                 "{builder} could not say in time which runs its storage knows; it may know another run {run}"

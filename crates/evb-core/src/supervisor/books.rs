@@ -5,23 +5,27 @@ mod recall;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use super::{
     builders::BuilderSet,
-    dead_time::{Blames, Cause, DeadTime},
+    dead_time::{self, Blames, DeadTime},
     findings::Findings,
     journal::What,
     outbox::Outbox,
+    scale::Scale,
     tally::BuilderTally,
     words::short,
 };
 use crate::{
+    event::Cause,
     id::{BuilderId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::EventCounts,
-    time::Instant,
+    time::{Instant, WallClock},
     wire::{
         control::{Completions, Exception, Outcome},
-        journal::{BuilderTotals, Finding},
+        journal::{BuilderTotals, Finding, Started},
     },
 };
 
@@ -33,13 +37,14 @@ pub(super) struct Books {
     builders: Per<BuilderIndex, BuilderBooks>,
     /// Builders that have not been told yet how many of their completions are in the ledger.
     unanswered: BuilderSet,
-    /// For each source, the number of events that builders closed without the source.
-    missing: Per<SourceIndex, u64>,
+    /// For each source, the number of incomplete events without its fragment, by cause.
+    missing: Per<SourceIndex, BTreeMap<Cause, u64>>,
     dead_time: DeadTime,
     asks_for_culprits: bool,
     findings: Findings,
     /// The exit code; `None` until the ledger is closed.
     exit_code: Option<u8>,
+    scale: Scale,
 }
 
 /// Counts of all triggers by their outcome.
@@ -91,11 +96,12 @@ impl Books {
             times: Times::default(),
             builders: core::iter::repeat_n(BuilderBooks::default(), builders).collect(),
             unanswered: BuilderSet::default(),
-            missing: core::iter::repeat_n(0, sources).collect(),
+            missing: core::iter::repeat_n(BTreeMap::new(), sources).collect(),
             dead_time: DeadTime::default(),
             asks_for_culprits: false,
             findings: Findings::default(),
             exit_code: None,
+            scale: Scale::default(),
         }
     }
 
@@ -117,8 +123,26 @@ impl Books {
         self.times.last_trigger_possible.is_some()
     }
 
-    pub(super) fn start(&mut self, now: Instant) {
+    /// Begins the run's scale of UTC, before the start of the run.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.scale.begin(now);
+    }
+
+    /// Records the start of the run. Returns the journal entry for it.
+    pub(super) fn start(&mut self, now: Instant) -> Started {
         self.times.started = Some(now);
+        Started { scale: self.scale.entry() }
+    }
+
+    /// Compares the wall clock with the run's scale of UTC. Returns a remark if one was moved
+    /// against the other.
+    pub(super) fn compare(&mut self, reading: WallClock, now: Instant) -> Option<String> {
+        self.scale.compare(reading, now)
+    }
+
+    /// Returns the run's scale of UTC.
+    pub(super) fn scale(&self) -> &Scale {
+        &self.scale
     }
 
     /// Records the time at which the last trigger was possible; `None` if the run may take triggers
@@ -169,7 +193,7 @@ impl Books {
 
     /// Counts inhibited triggers. Adds their causes to `fresh`, which collects the causes for the
     /// next journal entry.
-    pub(super) fn inhibit(&mut self, count: u64, cause: Cause, fresh: Option<&mut Blames>) {
+    pub(super) fn inhibit(&mut self, count: u64, cause: dead_time::Cause, fresh: Option<&mut Blames>) {
         self.tally.triggered += count;
         self.tally.inhibited += count;
         self.dead_time.add(cause, count, fresh);
@@ -188,7 +212,7 @@ impl Books {
 
     /// Sets the causes to which triggers are attributed that are inhibited while all slots are
     /// taken.
-    pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
+    pub(super) fn set_culprits(&mut self, culprits: Vec<dead_time::Cause>) {
         self.asks_for_culprits = false;
         self.dead_time.set_culprits(culprits);
     }
@@ -295,8 +319,11 @@ impl Books {
             Outcome::Incomplete => {
                 tally.incomplete += 1;
                 self.tally.incomplete += 1;
-                let ids = exception.missing.iter().filter_map(|id| u16::try_from(*id).ok());
-                ids.filter_map(|id| source(SourceId::new(id))).for_each(|index| self.missing[index] += 1);
+                for (id, cause) in exception.missing_sources() {
+                    if let Some(index) = source(id) {
+                        *self.missing[index].entry(cause).or_default() += 1;
+                    }
+                }
             }
             Outcome::Rejected => {
                 tally.rejected += 1;
@@ -365,9 +392,14 @@ impl Books {
         self.builders[builder].accounted
     }
 
-    /// Returns the number of events that were closed without that source.
+    /// Returns the number of incomplete events without a fragment of that source.
     pub(super) fn missing(&self, source: SourceIndex) -> u64 {
-        self.missing[source]
+        self.missing[source].values().sum()
+    }
+
+    /// Returns the number of incomplete events without a fragment of that source, by cause.
+    pub(super) fn missing_by_cause(&self, source: SourceIndex) -> &BTreeMap<Cause, u64> {
+        &self.missing[source]
     }
 
     pub(super) fn findings(&self) -> &Findings {

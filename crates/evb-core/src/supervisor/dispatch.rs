@@ -220,6 +220,9 @@ impl Dispatch<'_> {
                 "{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed"
             ));
         }
+        for exception in &completions.exceptions {
+            exception.check().map_err(|malformed| malformed.to_string())?;
+        }
         let known = self.books.known(index, &completions).map_err(|gap| gap.to_string())?;
         self.books.owe_answer(index);
         let news = completions.without(known);

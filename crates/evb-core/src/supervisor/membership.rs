@@ -202,13 +202,13 @@ impl Membership<'_> {
         false
     }
 
-    /// Marks a source as up if it is ready: events expect its fragments from the next roster
+    /// Marks a source as up if it is ready: events wait for its fragments from the next roster
     /// version on.
     pub(super) fn raise(&mut self, index: SourceIndex, now: Instant) {
         if !self.phase.is_triggering() || !self.roster.can_rise(index) {
             return;
         }
-        let awaited = self.roster.raise(index, self.books.assigned(), self.outbox, now);
+        let awaited = self.roster.raise(index, self.outbox, now);
         tracing::info!(source = %self.roster.source(index).id, "source is up");
         self.pulse.find_source();
         self.due.roster = true;
@@ -217,7 +217,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Marks a source as down: events do not expect its fragments from the next roster version on
+    /// Marks a source as down: events do not wait for its fragments from the next roster version on
     /// (docs/reference/protocol.md RUN-14).
     pub(super) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) {
         if !self.roster.is_up(index) {
@@ -228,7 +228,7 @@ impl Membership<'_> {
             return;
         }
         let is_awaited = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
-        self.roster.note_absence(index, (!is_awaited).then(|| self.books.assigned()), now);
+        self.roster.note_absence(index, is_awaited, now);
         let seat = self.roster.source(index);
         tracing::warn!(source = %seat.id, cause, "source is down");
         if self.roster.up().is_empty() {

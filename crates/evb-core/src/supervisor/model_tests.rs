@@ -142,7 +142,9 @@ fn settle(world: &mut World, before: u64, builder: usize, count: usize, outcome:
             completions.add(&mut last, EventId::new(event));
         } else {
             let missing = if outcome == Outcome::Incomplete { vec![3] } else { vec![] };
-            completions.exceptions.push(Exception { event, outcome, missing, cause: "model".to_owned() });
+            let missing_causes = vec![2; missing.len()];
+            let cause = "model".to_owned();
+            completions.exceptions.push(Exception { event, outcome, missing, cause, missing_causes });
         }
     }
     Message::Completions(completions)

@@ -41,6 +41,8 @@ pub(super) struct Outbox {
     roster_version: u32,
     /// Epoch of the next assignments, not below the epoch of the plan.
     epoch: Epoch,
+    /// UTC of the zero of the supervisor's clock; zero if unknown.
+    utc_zero_ns: u64,
     /// Facts for the next journal entry; `None` if no journal is kept.
     unwritten: Option<Unwritten>,
     /// Time since which the journal cannot be written; `None` while it can be written.
@@ -78,6 +80,7 @@ impl Outbox {
             up: SourceSet::default(),
             roster_version: 0,
             epoch: plan.epoch,
+            utc_zero_ns: 0,
             unwritten: plan.journal.then(Unwritten::default),
             stalled: None,
             decided_at: Instant::ZERO,
@@ -104,6 +107,17 @@ impl Outbox {
 
     pub(super) fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Sets the UTC of the zero of the supervisor's clock, from which builders compute the UTC of
+    /// triggers.
+    pub(super) fn set_scale(&mut self, utc_zero_ns: u64) {
+        self.utc_zero_ns = utc_zero_ns;
+    }
+
+    /// Returns the UTC of the zero of the supervisor's clock; zero if unknown.
+    pub(super) fn utc_zero_ns(&self) -> u64 {
+        self.utc_zero_ns
     }
 
     /// Raises the epoch, so that later assignments can be distinguished from all earlier ones.
@@ -244,6 +258,7 @@ impl Outbox {
             let mut message = core::mem::replace(&mut batch.message, fresh);
             message.roster_version = self.roster_version;
             message.epoch = self.epoch.number();
+            message.utc_zero_ns = self.utc_zero_ns;
             batch.last = (EventId::default(), 0);
             self.queue.push_back(send(Recipients::Builder(batch.builder), Message::Assignments(message)));
         }

@@ -5,6 +5,7 @@ use crate::{
     id::{BuilderId, Peer, RunId, RunNumber, SourceId},
     ledger::{EventCounts, RunReport},
     set::SourceSet,
+    time::Utc,
     wire::{control::Control, journal::Entry},
 };
 
@@ -113,4 +114,6 @@ pub struct Progress {
     pub builders_up: u32,
     /// True if all peers are registered and all lanes are connected.
     pub ready: bool,
+    /// Start of the run; unknown before.
+    pub begin: Utc,
 }

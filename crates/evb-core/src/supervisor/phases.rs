@@ -115,7 +115,7 @@ impl SupervisorCore {
         self.membership().publish(now);
         self.phase = Phase::Ended;
         let drained = self.books.times().drained.unwrap_or(now);
-        self.roster.end_absences(self.books.assigned(), drained);
+        self.roster.end_absences(drained);
         let (plan, roster, assigner, books) = (&self.plan, &self.roster, &self.assigner, &self.books);
         let mut report = Summary { plan, roster, assigner, books, drained }.report();
         report.annotation = self.annotation.clone();

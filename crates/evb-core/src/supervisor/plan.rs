@@ -42,7 +42,7 @@ pub enum AssignmentPolicy {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceLoss {
-    /// Events are built without the source; they are incomplete if an expected fragment is missing.
+    /// Events do not wait for the source; without its fragment, they are incomplete.
     #[default]
     Incomplete,
     /// Events wait until the source is back.

@@ -54,38 +54,19 @@ pub(super) struct SourceSeat {
     pub(super) max_fragment: u64,
     /// Highest event id up to which the source knows the decisions; used while the source is down.
     pub(super) told: u64,
-    pub(super) down: Option<Down>,
+    /// Time since which the source is down; `None` while it is up.
+    pub(super) down: Option<Instant>,
     pub(super) down_time: Duration,
-    pub(super) events_without: u64,
     pub(super) shared_clock: bool,
     pub(super) report: Option<SourceReport>,
     pub(super) latest: Option<Latest<SourceReport>>,
 }
 
-/// An absence of a source: the time for which it is down.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Down {
-    pub(super) since: Instant,
-    /// Number of events assigned before the absence; `None` if events wait for the source, so that
-    /// no event is assigned without it.
-    pub(super) assigned: Option<u64>,
-}
-
-impl Down {
-    /// Returns the number of events assigned without the source, if `assigned` events have been
-    /// assigned in total.
-    pub(super) fn events_without(&self, assigned: u64) -> u64 {
-        self.assigned.map_or(0, |then| assigned.saturating_sub(then))
-    }
-}
-
 impl SourceSeat {
-    /// Ends the source's absence, because it is up again or the run has ended. `assigned` is the
-    /// total number of assigned events.
-    pub(super) fn end_absence(&mut self, assigned: u64, now: Instant) {
-        if let Some(down) = self.down.take() {
-            self.down_time += now.since(down.since);
-            self.events_without += down.events_without(assigned);
+    /// Ends the source's absence, because it is up again or the run has ended.
+    pub(super) fn end_absence(&mut self, now: Instant) {
+        if let Some(since) = self.down.take() {
+            self.down_time += now.since(since);
         }
     }
 }
@@ -161,7 +142,6 @@ impl SourceSeat {
             told: 0,
             down: None,
             down_time: Duration::ZERO,
-            events_without: 0,
             shared_clock: false,
             report: None,
             latest: None,

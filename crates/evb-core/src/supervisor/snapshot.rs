@@ -88,6 +88,7 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
         first_trigger_ns: nanos(times.first_trigger),
         started_ns: nanos(times.started),
         last_completion_ns: nanos(times.last_completion),
+        scale: books.scale().entry(),
     }
 }
 
@@ -95,16 +96,15 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
 /// supervisor that reads the totals counts the rest of the absence.
 fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> SourceTotals {
     let seat = roster.source(index);
-    let (down, without) = seat
-        .down
-        .map_or((Duration::ZERO, 0), |down| (now.since(down.since), down.events_without(books.assigned())));
+    let down = seat.down.map_or(Duration::ZERO, |since| now.since(since));
+    let by_cause = books.missing_by_cause(index).iter();
     SourceTotals {
         incarnation: seat.incarnation,
         max_fragment: seat.max_fragment,
         missing: books.missing(index),
         down_ns: u64::try_from((seat.down_time + down).as_nanos()).unwrap_or(u64::MAX),
-        events_without: seat.events_without + without,
         down: seat.down.is_some(),
+        missing_by_cause: by_cause.flat_map(|(cause, events)| [cause.code().into(), *events]).collect(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally, words::ranges};
 use crate::{
+    event::Cause,
     id::BuilderId,
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{
@@ -45,10 +46,14 @@ impl<'a> Summary<'a> {
         events.written = builders.iter().fold(0, |sum, builder| builder.written.saturating_add(sum));
         let payload = builders.iter().fold(0, |sum, builder| builder.payload_bytes.saturating_add(sum));
         let busy_time = between(times.first_trigger, times.last_completion).as_secs_f64();
+        let (begin, wall_clock) = books.scale().begun();
         let mut report = RunReport {
             run: plan.run.number(),
             run_id: plan.run_id,
             epoch: plan.epoch.number(),
+            begin,
+            end: books.scale().utc(self.drained),
+            wall_clock,
             duration_s: between(times.started, Some(self.drained)).as_secs_f64(),
             events,
             bytes: ByteCounts { payload },
@@ -158,6 +163,7 @@ impl<'a> Summary<'a> {
             fragments: lanes.fragments,
             payload_bytes: lanes.payload_bytes,
             missing: self.books.missing(index),
+            missing_by_cause: self.books.missing_by_cause(index).clone(),
             late: lanes.late,
             duplicate: lanes.duplicate.saturating_add(own.duplicate),
             unexpected: lanes.unexpected.saturating_add(own.unexpected),
@@ -189,7 +195,6 @@ impl<'a> Summary<'a> {
             pacing: PacingSummary::of(&own),
             grant_path_us: AnswerPath::of(&own),
             down_s: seat.down_time.as_secs_f64(),
-            events_without: seat.events_without,
         }
     }
 
@@ -261,7 +266,8 @@ impl<'a> Summary<'a> {
 
     /// Returns the incidents of the run that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
-        let was_away = |source: &SourceSummary| source.down_s > 0.0 && source.events_without == 0;
+        let is_missing = |source: &SourceSummary| source.missing_by_cause.contains_key(&Cause::Down);
+        let was_away = |source: &SourceSummary| source.down_s > 0.0 && !is_missing(source);
         let amount = |source: &SourceSummary| ((source.down_s * 1e6) as u64).max(1);
         let (away, rest) = worst(&report.sources, |source| if was_away(source) { amount(source) } else { 0 });
         let rest = rest.map(|(count, _)| format!("{count} more sources were down for a shorter time"));
@@ -309,17 +315,10 @@ fn worst(
 /// source, and the sentence about a number of others, whose largest amount is given.
 type Kind = (fn(&SourceSummary) -> u64, fn(&SourceSummary) -> String, fn(usize, u64) -> String);
 
-const KINDS: [Kind; 4] = [
-    (
-        |source| source.events_without,
-        was_down,
-        |count, most| {
-            format!("{count} more sources were down; up to {most} events were assigned without each")
-        },
-    ),
+const KINDS: [Kind; 3] = [
     (
         |source| source.missing,
-        |source| format!("source {} is missing in {} events", source.id, source.missing),
+        is_missing,
         |count, most| format!("{count} more sources are missing in up to {most} events each"),
     ),
     (
@@ -358,9 +357,20 @@ fn of_sources(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
     problems
 }
 
+fn is_missing(source: &SourceSummary) -> String {
+    let SourceSummary { id, missing, missing_by_cause, down_s, .. } = source;
+    let causes: Vec<String> =
+        missing_by_cause.iter().map(|(cause, events)| format!("{events} {cause}")).collect();
+    let down = match *down_s > 0.0 {
+        true => format!("; it was down for {down_s:.3} s"),
+        false => String::new(),
+    };
+    format!("source {id} is missing in {missing} events ({}){down}", causes.join(", "))
+}
+
 fn was_down(source: &SourceSummary) -> String {
-    let SourceSummary { id, down_s, events_without, .. } = source;
-    format!("source {id} was down for {down_s:.3} s; {events_without} events were assigned without it")
+    let SourceSummary { id, down_s, .. } = source;
+    format!("source {id} was down for {down_s:.3} s; no event lacks its fragment for that reason")
 }
 
 fn mismatch(id: BuilderId, tally: &BuilderTally, report: &BuilderReport) -> Option<String> {

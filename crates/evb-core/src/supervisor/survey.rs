@@ -1,5 +1,7 @@
 //! [`Survey`]: the state of a run and of all its peers, for operators.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{
@@ -12,6 +14,7 @@ use super::{
     seats::BuilderSeat,
 };
 use crate::{
+    event::Cause,
     id::RunId,
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{DeadTimeCause, EventCounts, fraction},
@@ -117,8 +120,10 @@ pub struct SourceSurvey {
     pub parting: String,
     /// Incarnation of the source's process, from 1; 0 if the source has never registered.
     pub incarnation: u32,
-    /// Events that were closed without the source's fragment.
+    /// Incomplete events without a fragment of the source.
     pub missing: u64,
+    /// The number of these events by the cause for which the fragment is missing.
+    pub missing_by_cause: BTreeMap<Cause, u64>,
     /// Events to which the source contributed the last fragment.
     pub last: u64,
     /// Mean delay of these last fragments behind the event's previous fragment, µs.
@@ -159,7 +164,7 @@ pub struct BuilderSurvey {
     pub outstanding: u64,
     /// Number of slots whose events wait for the builder's sink, according to its latest heartbeat.
     pub at_sink: u32,
-    /// Events that the builder built with every expected source.
+    /// Events that the builder built with a fragment of every source that owes one.
     pub complete: u64,
     /// Events that the builder built with sources missing.
     pub incomplete: u64,
@@ -192,6 +197,7 @@ pub(super) fn survey(
             parting: seat.parting.clone(),
             incarnation: seat.incarnation,
             missing: books.missing(index),
+            missing_by_cause: books.missing_by_cause(index).clone(),
             last,
             last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
             live: seat.latest.as_ref().map(|latest| latest.survey(now)),

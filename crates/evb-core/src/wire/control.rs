@@ -6,7 +6,11 @@ mod messages;
 mod parts;
 mod reports;
 
-use crate::id::{BuilderId, EventId, Peer, RunId, SourceId};
+use crate::{
+    event::Cause,
+    id::{BuilderId, EventId, Peer, RunId, SourceId},
+    time::Utc,
+};
 
 pub use messages::*;
 pub use parts::UnreadableMessage;
@@ -166,6 +170,15 @@ impl Assignments {
             .collect()
     }
 
+    /// Returns the UTC of a trigger at that time of the supervisor's clock; unknown if the
+    /// supervisor does not know the UTC.
+    pub fn utc(&self, triggered_ns: u64) -> Utc {
+        match self.utc_zero_ns {
+            0 => Utc::UNKNOWN,
+            zero => Utc::from_nanos(zero.wrapping_add(triggered_ns)),
+        }
+    }
+
     /// Adds an event. The differences to the previous event wrap around, so that any order can be
     /// encoded.
     pub fn add(&mut self, last: &mut (EventId, u64), event: EventId, triggered_ns: u64) {
@@ -215,6 +228,33 @@ impl Completions {
             event = event.wrapping_add_signed(step);
             EventId::new(event)
         })
+    }
+}
+
+impl Exception {
+    /// Returns the missing sources of the event, each with its cause: [`Cause::Unknown`] in entries
+    /// of journals of an earlier version. Ids above 65535 are left out.
+    pub fn missing_sources(&self) -> impl Iterator<Item = (SourceId, Cause)> {
+        let codes = self.missing_causes.iter().copied().chain(core::iter::repeat(0));
+        self.missing.iter().zip(codes).filter_map(|(id, code)| {
+            let id = u16::try_from(*id).ok()?;
+            Some((SourceId::new(id), Cause::from_code(u8::try_from(code).ok()?)))
+        })
+    }
+
+    /// Checks the lists of an exception that a builder sent (docs/reference/protocol.md RUN-12).
+    pub fn check(&self) -> Result<(), MalformedMessage> {
+        let fault = |problem| Err(MalformedMessage { message: "Completions", problem });
+        if self.missing.len() != self.missing_causes.len() {
+            return fault("missing sources and their causes differ in number");
+        }
+        if self.missing_causes.iter().any(|code| *code > u8::MAX.into()) {
+            return fault("the cause of a missing source is above 255");
+        }
+        if self.outcome == Outcome::Incomplete && self.missing.is_empty() {
+            return fault("an incomplete event misses no source");
+        }
+        Ok(())
     }
 }
 

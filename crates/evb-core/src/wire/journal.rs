@@ -37,7 +37,10 @@ messages! {
         highest_run: u64 = 6,
     }
     #[derive(Copy)]
-    pub struct Started {}
+    pub struct Started { scale: Option<RunScale> = 1 }
+    /// The run's scale of UTC.
+    #[derive(Copy)]
+    pub struct RunScale { utc_zero_ns: u64 = 1, begun_utc_ns: u64 = 2, clock_state: u32 = 3 }
     /// Another supervisor continues the run. Earlier times are converted to its clock: they stay
     /// unchanged if the boot id is the same; otherwise they are shifted so that the last entry
     /// happens now.
@@ -63,12 +66,12 @@ messages! {
         expectations: Vec<Expectation> = 5, sources: Vec<SourceTotals> = 6, builders: Vec<BuilderTotals> = 7,
         held: Vec<Held> = 8, blames: Vec<Blame> = 9, losses: Vec<CauseOfLoss> = 10, first_trigger_ns: u64 = 11,
         started_ns: u64 = 12, last_completion_ns: u64 = 13, up: Vec<u32> = 14, awaited: Vec<u32> = 15,
+        scale: Option<RunScale> = 16,
     }
     pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2 }
-    #[derive(Copy)]
     pub struct SourceTotals {
-        incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, events_without: u64 = 5,
-        down: bool = 6,
+        incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, down: bool = 6,
+        missing_by_cause: Vec<u64> = 7,
     }
     pub struct BuilderTotals {
         id: u32 = 1, incarnation: u32 = 2, listen: String = 3, accounted: u64 = 4, over: bool = 5,

@@ -7,7 +7,7 @@ use evb_core::{
         journal::{
             Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
             Expectation, Finding, Held, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
-            SourceTotals, Started, Totals, What,
+            RunScale, SourceTotals, Started, Totals, What,
         },
     },
 };
@@ -57,8 +57,13 @@ fn changes() -> Vec<(&'static str, What)> {
         triggered_ns: vec![5_000_000, 500],
         blames: vec![blame()],
     };
-    let exception =
-        Exception { event: 44, outcome: Outcome::Lost, missing: vec![3], cause: "disk".to_owned() };
+    let exception = Exception {
+        event: 44,
+        outcome: Outcome::Lost,
+        missing: vec![3],
+        cause: "disk".to_owned(),
+        missing_causes: vec![2],
+    };
     let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
     let finding = Finding { problem: "source 3 was down".to_owned(), failure: true, remark: true };
     let begin = Begin {
@@ -75,7 +80,7 @@ fn changes() -> Vec<(&'static str, What)> {
         ("begun", What::Begun(begun)),
         ("epoch", What::Epoch(1_763_731_564_000_001)),
         ("registered", What::Registered(registered)),
-        ("started", What::Started(Started {})),
+        ("started", What::Started(Started::default())),
         ("roster", What::Roster(RosterChange { version: 5, up: vec![0, 1], awaited: vec![2] })),
         ("decided", What::Decided(decided)),
         ("reassigned", What::Reassigned(Reassigned { builder: 2, events: vec![42, 1] })),
@@ -91,7 +96,17 @@ fn changes() -> Vec<(&'static str, What)> {
         ("rate", What::Rate(2.5)),
         ("resumed", What::Resumed(Resumed { boot_id: "another boot".to_owned() })),
         ("begin", What::Begin(begin)),
+        ("started with a scale of UTC", What::Started(Started { scale: Some(scale()) })),
+        ("totals with a scale of UTC", What::Totals(Totals { scale: Some(scale()), ..Totals::default() })),
     ]
+}
+
+fn scale() -> RunScale {
+    RunScale {
+        utc_zero_ns: 1_763_000_000_000_000_000,
+        begun_utc_ns: 1_763_731_564_000_000_000,
+        clock_state: 1,
+    }
 }
 
 fn blame() -> Blame {
@@ -114,8 +129,8 @@ fn totals() -> Totals {
         max_fragment: 2,
         missing: 3,
         down_ns: 4,
-        events_without: 5,
         down: true,
+        missing_by_cause: vec![1, 2],
     };
     let builder = BuilderTotals {
         id: 2,
@@ -145,5 +160,6 @@ fn totals() -> Totals {
         last_completion_ns: 13,
         up: vec![0, 1],
         awaited: vec![2],
+        scale: None,
     }
 }

@@ -120,9 +120,15 @@ fn control() -> Vec<Example> {
         epoch: EPOCH + 1,
         expected: vec![1, 3],
         answer: 6,
+        utc_zero_ns: 0,
     };
-    let exception =
-        Exception { event: 44, outcome: Outcome::Incomplete, missing: vec![3], cause: "disk".to_owned() };
+    let exception = Exception {
+        event: 44,
+        outcome: Outcome::Incomplete,
+        missing: vec![3],
+        cause: "disk".to_owned(),
+        missing_causes: vec![2],
+    };
     let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
     let load = Load { building: 1, at_sink: 2, slowest: 3, slowest_events: 4, others_events: 5 };
     let heartbeat = Heartbeat { sent_ns: 1000, echo_ns: 900, echo_delay_ns: 50, load: Some(load) };

@@ -219,7 +219,7 @@ type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
 const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
-    ("source_missing_events", "Events that were closed without the source.", |of| Some(of.missing)),
+    ("source_missing_events", "Incomplete events without its fragment.", |of| Some(of.missing)),
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
     ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
     ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
@@ -247,7 +247,7 @@ const SOURCE_GAUGES: [Gauge<SourceSurvey>; 5] = [
 ];
 
 const BUILDER_COUNTERS: [Counter<BuilderSurvey>; 8] = [
-    ("builder_complete_events", "Events built with every expected source.", |of| Some(of.complete)),
+    ("builder_complete_events", "Events with every fragment that is owed.", |of| Some(of.complete)),
     ("builder_incomplete_events", "Events built with sources missing.", |of| Some(of.incomplete)),
     ("builder_lost_events", "Events lost by the builder or with it.", |of| Some(of.lost)),
     ("builder_written_events", "Events that its sink accepted.", |of| Some(of.live.as_ref()?.written)),
@@ -280,6 +280,13 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     for (name, help, value) in SOURCE_COUNTERS {
         families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
+    let missing = sources.iter().flat_map(|of| {
+        of.missing_by_cause.iter().map(|(cause, events)| {
+            (vec![("source", of.id.to_string()), ("cause", cause.to_string())], *events)
+        })
+    });
+    let help = "Incomplete events without its fragment, by the cause for which it is missing.";
+    families.counters("source_missing_by_cause_events", help, missing)?;
     // Total lateness is rounded to whole nanoseconds. Otherwise a rounding error of the mean could
     // make the value fall, which would look like a counter that was reset.
     let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;

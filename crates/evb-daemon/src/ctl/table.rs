@@ -41,7 +41,9 @@ pub(super) fn status(status: &Value) -> String {
     let id = id.map_or(String::new(), |id| format!(" ({id})"));
     let run = status["run"].as_u64().map_or(String::new(), |run| format!("  run {run}{id}"));
     let seconds = survey["running_s"].as_f64().unwrap_or(0.0);
-    let time = if seconds > 0.0 { format!("  for {}", clock(seconds)) } else { String::new() };
+    let begin =
+        status["begin"].as_str().map_or(String::new(), |begin| format!("  since {}", to_second(begin)));
+    let time = if seconds > 0.0 { format!("{begin}  for {}", clock(seconds)) } else { String::new() };
     let ready = if status["ready"] == true { "  ready to start" } else { "" };
     let _ = writeln!(text, "{}{run}{time}{ready}", words(&status["state"]));
     let said = ["kind", "comment"].map(|key| status["annotation"][key].as_str().unwrap_or_default());
@@ -61,7 +63,8 @@ pub(super) fn status(status: &Value) -> String {
     }
     let last = &status["last_run"];
     if !last.is_null() {
-        let _ = writeln!(text, "last run     {}: {}", last["run"], words(&last["verdict"]));
+        let end = last["end"].as_str().map_or(String::new(), |end| format!(", ended {}", to_second(end)));
+        let _ = writeln!(text, "last run     {}{end}: {}", last["run"], words(&last["verdict"]));
     }
     peers(&mut text, survey);
     text
@@ -134,12 +137,25 @@ fn peers(text: &mut String, survey: &Value) {
     for source in sources.iter().filter(|source| !all_well(source)) {
         let _ = writeln!(
             text,
-            "  source {} is {}, missing in {} events",
+            "  source {} is {}, missing in {} events{}",
             source["id"],
             words(&source["presence"]),
-            source["missing"]
+            source["missing"],
+            causes(&source["missing_by_cause"])
         );
     }
+}
+
+/// Returns a time of RFC 3339 without decimals.
+fn to_second(time: &str) -> String {
+    time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
+}
+
+/// Returns the causes for which fragments are missing, in parentheses; nothing if there are none.
+fn causes(by_cause: &Value) -> String {
+    let causes = by_cause.as_object().into_iter().flatten();
+    let causes: Vec<String> = causes.map(|(cause, events)| format!("{events} {cause}")).collect();
+    if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) }
 }
 
 fn words(value: &Value) -> &str {

@@ -129,6 +129,10 @@ fn table(report: &RunReport) -> String {
         "rate",
         format!("{:.0} events/s, {rate} payload, over {:.3} s", report.rates.events_per_s, report.duration_s),
     );
+    if report.begin.is_known() {
+        let (begin, end, clock) = (report.begin, report.end, report.wall_clock);
+        row("time", format!("{begin:.3} to {end:.3}, wall clock {clock}"));
+    }
     row(
         "build latency",
         format!(

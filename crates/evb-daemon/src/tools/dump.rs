@@ -8,12 +8,12 @@ use std::{
 
 use evb_core::id::EventId;
 use evb_file::{
-    EventFile, FileError, ReadError,
+    EventFile, ReadError, VerifyError,
     dump::{ListOptions, hex, list, summary},
-    files_at,
+    files_at, files_of_run,
 };
 
-use super::{nothing_done, print};
+use super::{nothing_done, print, runs::RunArguments};
 
 /// Arguments of `evbd dump`.
 #[derive(clap::Args, Debug)]
@@ -30,25 +30,33 @@ pub(crate) struct DumpArguments {
     /// Print the payloads of the event given by `--event` in hexadecimal.
     #[arg(long, requires = "event")]
     hex: bool,
+    #[command(flatten)]
+    runs: RunArguments,
 }
 
 /// Runs `evbd dump`. Returns 0 if everything was shown, 1 if the event was not found or a file
 /// cannot be read, 2 if there are no files.
 pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
-    let files = match files(&arguments.paths) {
-        Ok(files) => files,
+    let selection = arguments.runs.selection();
+    let files = match selection.run {
+        None => files(&arguments.paths),
+        Some(_) => files_of_run(&arguments.paths, &selection),
+    };
+    let files = match files {
+        Ok(files) if !files.is_empty() => files,
+        Ok(_) | Err(VerifyError::NoFiles { .. }) => {
+            return nothing_done(&"there are no event files (*.evb) at the given paths");
+        }
         Err(error) => return nothing_done(&error),
     };
-    if files.is_empty() {
-        return nothing_done(&"there are no event files (*.evb) at the given paths");
-    }
+    let options = ListOptions { fragments: arguments.fragments, epochs: selection.epochs };
     print(|out| match arguments.event {
         Some(event) => one(&files, event, arguments.hex, out),
-        None => all(&files, ListOptions { fragments: arguments.fragments }, out),
+        None => all(&files, options, out),
     })
 }
 
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyError> {
     let mut files = Vec::new();
     for path in paths {
         files.append(&mut files_at(path)?);
@@ -60,7 +68,10 @@ fn all(files: &[PathBuf], options: ListOptions, out: &mut dyn Write) -> io::Resu
     let mut code = ExitCode::SUCCESS;
     for path in files {
         match EventFile::open(path) {
-            Ok(file) => list(&file, options, out)?,
+            Ok(file) => {
+                list(&file, options, out)?;
+                code = if file.recovery().is_some() { ExitCode::FAILURE } else { code };
+            }
             Err(error) => code = told(&error, out)?,
         }
     }

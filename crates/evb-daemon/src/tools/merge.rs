@@ -7,9 +7,9 @@ use std::{
 };
 
 use evb_core::units::Bytes;
-use evb_file::{MergeError, MergeReport, WriterOptions, merge_watched};
+use evb_file::{MergeError, MergeReport, WriterOptions, format::FormatVersion, merge_watched};
 
-use super::{bar, nothing_done, print};
+use super::{bar, nothing_done, print, runs::RunArguments};
 
 /// Arguments of `evbd merge`.
 #[derive(clap::Args, Debug)]
@@ -23,19 +23,26 @@ pub(crate) struct MergeArguments {
     /// Size at which a new merged file is begun, for example "2 GB".
     #[arg(long, value_name = "SIZE")]
     rotate: Option<Bytes>,
+    /// Version of the format of the merged files. Version 1, for older programs, loses the run id,
+    /// times in UTC, causes, absent sources, names, kind and comment.
+    #[arg(long, value_name = "1|2", default_value_t)]
+    format: FormatVersion,
+    #[command(flatten)]
+    runs: RunArguments,
 }
 
 /// Runs `evbd merge`. Returns 0 if every event of the files is in the merged ones, 1 if an event
 /// was damaged, double or could not be written, 2 if there is nothing to merge.
 pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
-    let mut options = WriterOptions::default();
+    let mut options = WriterOptions { format: arguments.format, ..WriterOptions::default() };
     options.rotate_at = arguments.rotate.unwrap_or(options.rotate_at);
-    let bar = bar::over(&arguments.paths);
-    let merged = merge_watched(&arguments.paths, &arguments.out, options, |bytes| bar.inc(bytes.count()));
+    let (bar, selection) = (bar::over(&arguments.paths), arguments.runs.selection());
+    let watch = |bytes: Bytes| bar.inc(bytes.count());
+    let merged = merge_watched(&arguments.paths, &selection, &arguments.out, options, watch);
     bar.finish_and_clear();
     match merged {
-        Ok(report) => print(|out| tell(&report, out)),
-        Err(error @ (MergeError::Input(_) | MergeError::Runs { .. } | MergeError::Create(_))) => {
+        Ok(report) => print(|out| tell(&report, arguments.format, out)),
+        Err(error @ (MergeError::Input(_) | MergeError::Runs(_) | MergeError::Create(_))) => {
             nothing_done(&error)
         }
         Err(error) => {
@@ -45,11 +52,18 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     }
 }
 
-fn tell(report: &MergeReport, out: &mut dyn Write) -> io::Result<ExitCode> {
+fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io::Result<ExitCode> {
     let written = &report.written;
     let files = if written.files == 1 { "file" } else { "files" };
     writeln!(out, "{} events in {} {files}", written.events, written.files)?;
+    if format == FormatVersion::One {
+        writeln!(
+            out,
+            "format 1 has no run id, UTC, causes, absent sources, names, kind and comment: they are left out"
+        )?;
+    }
     for (count, what) in [
+        (report.other_epochs, "records of other epochs left out"),
         (report.superseded, "copies left out: a later epoch built the event again"),
         (report.duplicates, "duplicates left out"),
         (report.damaged.total, "damaged records or tails left out:"),

@@ -9,7 +9,8 @@ use evb_file::{EventFileWriter, FileIdentity, VerifyOptions, WriterOptions, veri
 fn json_says_whether_it_is_clean() {
     let dir = tempfile::tempdir().unwrap();
     let (run, epoch, builder) = (RunNumber::new(3), Epoch::new(1), BuilderId::new(1));
-    let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+    let identity =
+        FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
     let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default()).unwrap();
     let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
     event.add(SourceId::new(1), Timestamp::new(0), "data".into());

@@ -2,11 +2,10 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use evb_core::id::RunNumber;
 use evb_file::{VerifyOptions, VerifyReport, verify_watched};
 use serde_json::Value;
 
-use super::{bar, nothing_done, print};
+use super::{bar, nothing_done, print, runs::RunArguments};
 
 /// Arguments of `evbd verify`.
 #[derive(clap::Args, Debug)]
@@ -18,9 +17,8 @@ pub(crate) struct VerifyArguments {
     /// reported but do not count as errors, because inhibited triggers leave such gaps, too.
     #[arg(long, value_name = "N")]
     events: Option<u64>,
-    /// Run number that all files must have.
-    #[arg(long, value_name = "N")]
-    run: Option<RunNumber>,
+    #[command(flatten)]
+    runs: RunArguments,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -29,7 +27,7 @@ pub(crate) struct VerifyArguments {
 /// Runs `evbd verify`. Returns 0 if every event is complete, present once and undamaged, 1 if not,
 /// 2 if there is nothing to verify.
 pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
-    let options = VerifyOptions { run: arguments.run, expected: arguments.events };
+    let options = VerifyOptions { selection: arguments.runs.selection(), expected: arguments.events };
     let bar = bar::over(&arguments.paths);
     let report = verify_watched(&arguments.paths, &options, |bytes| bar.inc(bytes.count()));
     bar.finish_and_clear();

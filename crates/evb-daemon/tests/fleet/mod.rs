@@ -1,6 +1,8 @@
 //! A system of evbd processes on loopback, one per role, as in a system of many machines.
 #![allow(dead_code)] // not every test program uses every function
 
+#[path = "../owed/mod.rs"]
+mod owed;
 #[path = "../ports/mod.rs"]
 mod ports;
 #[path = "../signals/mod.rs"]
@@ -9,7 +11,7 @@ mod signals;
 use std::{
     fmt::Write as _,
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
@@ -104,17 +106,28 @@ impl Plan {
 
 impl Fleet {
     pub(crate) fn launch(&mut self, role: &str) {
+        self.launch_with(role, &[]);
+    }
+
+    /// Starts a role with the given environment variables, in the folder of the configuration.
+    pub(crate) fn launch_with(&mut self, role: &str, variables: &[(&str, &Path)]) {
+        self.roles.retain(|(name, _)| name != role);
         let log = File::create(self.path(role, "log")).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
         command.args(["run", "--quiet", "--role", role, "--summary"]).arg(self.path(role, "json"));
         command.arg(self.dir.path().join("evb.toml")).stderr(log);
+        command.current_dir(self.dir.path()).envs(variables.iter().copied());
         self.roles.push((role.to_owned(), command.spawn().expect("evbd starts")));
     }
 
     /// Starts a role again whose process has ended.
     pub(crate) fn launch_again(&mut self, role: &str) {
-        self.roles.retain(|(name, _)| name != role);
         self.launch(role);
+    }
+
+    /// Returns the folder of the configuration.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Returns the folder of the event files.
@@ -155,6 +168,13 @@ impl Fleet {
         let text = std::fs::read(self.path(role, "json"))
             .unwrap_or_else(|error| panic!("{role} left no summary ({error}): {}", self.log(role)));
         serde_json::from_slice(&text).expect("JSON")
+    }
+
+    /// Asserts that the ledger is closed, and that records and ledger agree with the fragments in
+    /// the event files.
+    pub(crate) fn assert_closed(&self, summary: &Value) {
+        assert_closed(summary);
+        assert_eq!(owed::contradictions(&[self.out()], summary), [""; 0], "{:#}", summary["events"]);
     }
 
     /// Waits until every role has ended with the exit code `code`.

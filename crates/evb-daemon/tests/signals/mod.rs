@@ -1,11 +1,21 @@
 //! Signals to the programs that a test starts.
 
-use std::process::{Child, Command};
+use std::process::Child;
 
-/// Sends a signal, given by its name, to processes. The shell has `kill` built in; a program of
-/// that name is not on every machine.
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Sends a signal, given by its name, to processes.
 pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Child>) {
-    let ids = processes.into_iter().map(|child| child.id().to_string());
-    let status = Command::new("sh").args(["-c", "kill \"$@\"", "kill", "-s", signal]).args(ids).status();
-    assert!(status.expect("a shell").success(), "kill -s {signal}");
+    let signal = match signal {
+        "INT" => Signal::INT,
+        "TERM" => Signal::TERM,
+        "STOP" => Signal::STOP,
+        "CONT" => Signal::CONT,
+        "KILL" => Signal::KILL,
+        "HUP" => Signal::HUP,
+        other => panic!("no test sends {other} yet"),
+    };
+    for child in processes {
+        kill_process(Pid::from_child(child), signal).expect("a process of this test");
+    }
 }

@@ -7,7 +7,7 @@ use evb_core::{
 use super::{ListOptions, hex, list};
 use crate::{
     EventFile,
-    samples::{BUILDER, EPOCH, RUN, event, incomplete, write},
+    samples::{BUILDER, EPOCH, RUN, event, incomplete, without_excluded, write},
 };
 
 fn listing(events: &[Event], options: ListOptions) -> String {
@@ -20,24 +20,27 @@ fn listing(events: &[Event], options: ListOptions) -> String {
 
 #[test]
 fn a_listing_has_a_line_for_each_event_and_names_what_is_missing() {
-    let events = [event(1, 100), incomplete(2)];
+    let events = [event(1, 100), incomplete(2), without_excluded(3)];
     let text = listing(&events, ListOptions::default());
     let lines: Vec<&str> = text.lines().collect();
     assert!(
-        lines[0].contains("run 1, epoch 3, builder 1, file 0") && lines[0].contains("with index"),
+        lines[0]
+            .contains("run 1 (5eedcafe), begun 2025-11-13T02:13:20.000000000Z, epoch 3, builder 1, file 0")
+            && lines[0].contains("with index"),
         "{text}"
     );
     assert_eq!(lines[1], "sources: 1 2 3 4");
-    assert_eq!(lines.len(), 3 + 2, "{text}");
+    assert_eq!(lines.len(), 3 + 3, "{text}");
     let words: Vec<&str> = lines[3].split_whitespace().collect();
     assert_eq!(
-        [words[0], words[1], words[3], words[4], words[6]],
-        ["1", "3", "2", "200", "complete"],
+        [words[0], words[1], words[3], words[4], words[5], words[7]],
+        ["1", "3", "2025-11-13T02:13:20.000001000Z", "2", "200", "complete"],
         "{text}"
     );
-    assert!(lines[4].ends_with("INCOMPLETE, missing 3"), "{text}");
-    let text = listing(&events, ListOptions { fragments: true });
-    assert_eq!(text.lines().count(), 3 + 2 + 4);
+    assert!(lines[4].ends_with("INCOMPLETE, missing: source 3 (down)"), "{text}");
+    assert!(lines[5].ends_with("complete without source 4 (excluded)"), "{text}");
+    let text = listing(&events, ListOptions { fragments: true, epochs: None });
+    assert_eq!(text.lines().count(), 3 + 3 + 6);
 }
 
 #[test]

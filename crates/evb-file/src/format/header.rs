@@ -1,14 +1,21 @@
 //! The file header: run, builder and sources of the file's events.
 
+mod first;
+mod second;
+
+use std::collections::BTreeMap;
+
 use evb_core::{
     fragment::Checksum,
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
+    time::Utc,
 };
 
-use super::{FILE_MAGIC, FORMAT_VERSION, Fields, FileTag, MAX_CREATOR, MAX_HEADER, MAX_SOURCES, pad};
+use super::{ALIGNMENT, FILE_MAGIC, Fields, FileTag, FormatVersion, MAX_HEADER};
+use first::MAX_HEADER_1;
 
-/// The size of the header before the source ids, in bytes.
-pub(crate) const HEADER_PREFIX: usize = 56;
+/// The least size of a header of version 2, in bytes.
+pub(crate) const MIN_HEADER: u64 = second::PREFIX as u64 + 8;
 const MERGED: u16 = 1;
 
 /// The header of an event file.
@@ -19,7 +26,7 @@ const MERGED: u16 = 1;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let path = writer.path();
 /// # writer.close()?;
@@ -29,11 +36,16 @@ const MERGED: u16 = 1;
 /// assert!(header.creator.starts_with("evb-file"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileHeader {
+    /// The version of the file's format.
+    pub version: FormatVersion,
     /// The run.
     pub run: RunNumber,
-    /// The epoch in which the file was begun; its records may belong to later epochs.
+    /// The identity of the run; unknown in files of version 1. If the header was recovered from
+    /// records, it has the first 8 digits of the id, and zeros.
+    pub run_id: RunId,
+    /// The epoch of the run; the file's records may belong to later epochs.
     pub epoch: Epoch,
     /// The builder of the events; `None` in a merged file, which has the events of all builders.
     pub builder: Option<BuilderId>,
@@ -42,8 +54,21 @@ pub struct FileHeader {
     /// The time at which the file was begun, in nanoseconds since 1970 (UTC) on the writing host's
     /// clock.
     pub created_unix_ns: u64,
+    /// The time at which the run was begun, on the supervisor's wall clock.
+    pub begun: Utc,
+    /// What the kernel of the supervisor's host said of its clock then: true if it was
+    /// synchronised. `None` if that is unknown.
+    pub clock_synchronised: Option<bool>,
+    /// The kind of the run, in the words of its configuration.
+    pub kind: String,
+    /// The comment on the run.
+    pub comment: String,
     /// The sources of the run.
     pub sources: Vec<SourceId>,
+    /// The names of sources that have one.
+    pub source_names: BTreeMap<SourceId, String>,
+    /// The names of builders that have one.
+    pub builder_names: BTreeMap<BuilderId, String>,
     /// The program that wrote the file.
     pub creator: String,
 }
@@ -68,8 +93,14 @@ pub enum HeaderFlaw {
     #[error("it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)")]
     Magic,
     /// The file has a later version of the format.
-    #[error("its format is version {0}, but this program reads version {FORMAT_VERSION}: use a newer evb")]
+    #[error("its format is version {0}, but this program reads versions 1 and 2: use a newer evb")]
     Version(u16),
+    /// The file has flags of a later version of evb.
+    #[error("its flags {0:#06x} need a newer evb")]
+    UnknownFlags(u16),
+    /// The header has a section of this type, which this reader does not know and may not skip.
+    #[error("section {0} of its header is required and needs a newer evb")]
+    UnknownSection(u16),
     /// The file ends inside its header: its writer died immediately, and the file holds no event.
     #[error("it ends inside its header, so it holds no event")]
     Short,
@@ -82,34 +113,39 @@ pub enum HeaderFlaw {
     Content,
 }
 
+impl HeaderFlaw {
+    /// Returns true if the header may be damaged, so that it may be recovered from other parts of
+    /// the file. A header of a later version counts as damaged unless its checksum is right.
+    pub(crate) const fn is_damage(self) -> bool {
+        matches!(self, Self::Magic | Self::Version(_) | Self::Short | Self::Checksum)
+    }
+}
+
 impl FileHeader {
     /// Returns the header's bytes, and the tag that ties the rest of the file to this header.
     pub(crate) fn encode(&self) -> (Vec<u8>, FileTag) {
-        let creator = &self.creator.as_bytes()[..self.creator.floor_char_boundary(MAX_CREATOR)];
-        let mut out = Vec::with_capacity(HEADER_PREFIX + 2 * self.sources.len() + creator.len() + 16);
+        let mut out = match self.version {
+            FormatVersion::One => self.encode_first(),
+            FormatVersion::Two => self.encode_second(),
+        };
+        let length = out.len() as u32 + 8;
+        out[12..16].copy_from_slice(&length.to_le_bytes());
+        let checksum = Checksum::of(&out);
+        out.extend(checksum.number().to_le_bytes());
+        (out, FileTag { checksum, version: self.version, run_id: self.run_id })
+    }
+
+    /// Returns the first 24 bytes of a header, whose length is not known yet.
+    fn encode_prefix(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256 + 2 * self.sources.len());
         out.extend(FILE_MAGIC);
-        out.extend(FORMAT_VERSION.to_le_bytes());
+        out.extend(self.version.number().to_le_bytes());
         out.extend(if self.builder.is_none() { MERGED } else { 0 }.to_le_bytes());
         out.extend(0u32.to_le_bytes());
         out.extend(self.run.number().to_le_bytes());
         out.extend(self.builder.unwrap_or_default().number().to_le_bytes());
         out.extend(0u16.to_le_bytes());
-        out.extend(self.epoch.number().to_le_bytes());
-        out.extend(self.sequence.to_le_bytes());
-        out.extend((self.sources.len() as u32).to_le_bytes());
-        out.extend(self.created_unix_ns.to_le_bytes());
-        out.extend((creator.len() as u32).to_le_bytes());
-        out.extend(0u32.to_le_bytes());
-        for source in &self.sources {
-            out.extend(source.number().to_le_bytes());
-        }
-        out.extend_from_slice(creator);
-        pad(&mut out, 0);
-        let length = out.len() as u32 + 8;
-        out[12..16].copy_from_slice(&length.to_le_bytes());
-        let checksum = Checksum::of(&out);
-        out.extend(checksum.number().to_le_bytes());
-        (out, FileTag(checksum))
+        out
     }
 
     /// Returns the length of the header whose first bytes are `prefix`, at most [`MAX_HEADER`].
@@ -123,13 +159,16 @@ impl FileHeader {
         let (Some(version), Some(_flags), Some(length)) = (fields.u16(), fields.u16(), fields.u32()) else {
             return Err(HeaderFlaw::Short);
         };
-        if version != FORMAT_VERSION {
-            return Err(HeaderFlaw::Version(version));
-        }
-        if u64::from(length) > MAX_HEADER || length < HEADER_PREFIX as u32 + 8 || length % 8 != 0 {
+        let (least, most) = match FormatVersion::of(version) {
+            Some(FormatVersion::One) => (first::PREFIX as u64 + 8, MAX_HEADER_1),
+            Some(FormatVersion::Two) => (MIN_HEADER, MAX_HEADER),
+            None => return Err(HeaderFlaw::Version(version)),
+        };
+        let length = u64::from(length);
+        if length > most || length < least || !length.is_multiple_of(ALIGNMENT) {
             return Err(HeaderFlaw::Checksum);
         }
-        Ok(u64::from(length))
+        Ok(length)
     }
 
     /// Reads a header of exactly [`Self::length`] bytes.
@@ -139,31 +178,12 @@ impl FileHeader {
         if checksum.number() != u64::from_le_bytes(*stored) {
             return Err(HeaderFlaw::Checksum);
         }
-        let header = Self::content(content).ok_or(HeaderFlaw::Content)?;
-        Ok((header, FileTag(checksum)))
-    }
-
-    fn content(content: &[u8]) -> Option<Self> {
-        let mut fields = Fields(content.get(10..)?);
-        let flags = fields.u16()?;
-        let _length = fields.u32()?;
-        let run = RunNumber::new(fields.u32()?);
-        let builder = BuilderId::new(fields.u16()?);
-        fields.u16()?;
-        let epoch = Epoch::new(fields.u64()?);
-        let sequence = fields.u32()?;
-        let source_count = fields.u32()? as usize;
-        let created_unix_ns = fields.u64()?;
-        let creator_length = fields.u32()? as usize;
-        fields.u32()?;
-        if flags & !MERGED != 0 || source_count > MAX_SOURCES || creator_length > MAX_CREATOR {
-            return None;
-        }
-        let (ids, _) = fields.bytes(2 * source_count)?.as_chunks();
-        let sources = ids.iter().map(|id| SourceId::new(u16::from_le_bytes(*id))).collect();
-        let creator = String::from_utf8(fields.bytes(creator_length)?.to_vec()).ok()?;
-        let padding_ok = fields.0.len() < 8 && fields.0.iter().all(|byte| *byte == 0);
-        let builder = (flags & MERGED == 0).then_some(builder);
-        padding_ok.then_some(Self { run, epoch, builder, sequence, created_unix_ns, sources, creator })
+        let number = content.get(8..10).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+        let header = match FormatVersion::of(number).ok_or(HeaderFlaw::Version(number))? {
+            FormatVersion::One => Self::decode_first(content).ok_or(HeaderFlaw::Content)?,
+            FormatVersion::Two => Self::decode_second(content)?,
+        };
+        let tag = FileTag { checksum, version: header.version, run_id: header.run_id };
+        Ok((header, tag))
     }
 }

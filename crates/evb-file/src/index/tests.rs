@@ -1,11 +1,17 @@
 use evb_core::id::{Epoch, EventId};
 use std::fs;
 
-use super::{Footer, IndexEntry, IndexState, index_size, write_index};
-use crate::format::{FileTag, MAX_RECORDS};
+use super::{ClosingBlock, Footer, IndexEntry, IndexState};
+use crate::format::{FileTag, FormatVersion, MAX_RECORDS};
 use evb_core::fragment::Checksum;
 
-const TAG: FileTag = FileTag(Checksum::from_number(0x1234));
+const TAG: FileTag = FileTag {
+    checksum: Checksum::from_number(0x1234),
+    version: FormatVersion::Two,
+    run_id: evb_core::id::RunId::UNKNOWN,
+};
+const HEADER: [u8; 96] = [7; 96];
+const BLOCK: ClosingBlock<'_> = ClosingBlock { tag: TAG, copy: Some(&HEADER) };
 
 fn entries(count: u64) -> Vec<IndexEntry> {
     let entry = |place| IndexEntry {
@@ -18,11 +24,12 @@ fn entries(count: u64) -> Vec<IndexEntry> {
 
 fn encoded(count: u64, offset: usize) -> Vec<u8> {
     let mut bytes = vec![0; offset];
-    write_index::<()>(&mut entries(count), offset as u64, TAG, |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })
-    .unwrap();
+    BLOCK
+        .write::<()>(&mut entries(count), offset as u64, |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })
+        .unwrap();
     bytes
 }
 
@@ -31,7 +38,7 @@ fn find(bytes: &[u8]) -> (Footer, fs::File) {
     let path = dir.path().join("index");
     fs::write(&path, bytes).unwrap();
     let file = fs::File::open(path).unwrap();
-    (Footer::find(&file, bytes.len() as u64, TAG).unwrap(), file)
+    (Footer::find(&file, bytes.len() as u64, BLOCK).unwrap(), file)
 }
 
 #[test]
@@ -39,7 +46,7 @@ fn index_is_found_sorted_and_searchable_in_pieces() {
     // An index of 10 000 entries is written and read in several pieces.
     for count in [0, 1, 10_000] {
         let bytes = encoded(count, 80);
-        assert_eq!(bytes.len() as u64, 80 + index_size(count as usize));
+        assert_eq!(bytes.len() as u64, 80 + BLOCK.size(count as usize));
         let (footer, file) = find(&bytes);
         assert_eq!(footer, Footer { state: IndexState::Present, offset: 80, records: count as usize });
         let mut sorted = entries(count);
@@ -71,9 +78,25 @@ fn an_index_of_another_file_is_not_believed() {
     let bytes = encoded(3, 16);
     let file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut &file, &bytes).unwrap();
-    let other = FileTag(Checksum::from_number(0x1235));
+    let other = ClosingBlock { tag: TAG, copy: Some(&[8; 96]) };
     let footer = Footer::find(&file, bytes.len() as u64, other).unwrap();
     assert_eq!(footer.state, IndexState::Damaged);
+    // In version 1, the tag is in the checksum.
+    let first = FileTag { version: FormatVersion::One, ..TAG };
+    let mut bytes = Vec::new();
+    let block = ClosingBlock { tag: first, copy: Some(&[]) };
+    let collect = |piece: &[u8]| -> Result<(), ()> {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    };
+    block.write(&mut entries(3), 0, collect).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut &file, &bytes).unwrap();
+    let tag = FileTag { checksum: Checksum::from_number(0x1235), ..first };
+    for (tag, state) in [(first, IndexState::Present), (tag, IndexState::Damaged)] {
+        let block = ClosingBlock { tag, copy: Some(&[]) };
+        assert_eq!(Footer::find(&file, bytes.len() as u64, block).unwrap().state, state);
+    }
 }
 
 #[test]
@@ -81,8 +104,8 @@ fn an_index_beyond_the_limit_is_not_believed() {
     // The sparse file ends with the trailer of an index with more than `MAX_RECORDS` entries.
     let bytes = encoded(0, 0);
     let file = tempfile::tempfile().unwrap();
-    let length = index_size(MAX_RECORDS + 1);
+    let length = BLOCK.size(MAX_RECORDS + 1);
     file.set_len(length).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &bytes[16..], length - 24).unwrap();
-    assert_eq!(Footer::find(&file, length, TAG).unwrap().state, IndexState::Absent);
+    assert_eq!(Footer::find(&file, length, BLOCK).unwrap().state, IndexState::Absent);
 }

@@ -11,7 +11,7 @@ use evb_core::event::Event;
 
 use crate::{
     error::ReadError,
-    format::{FileHeader, Record},
+    format::{FileHeader, FormatVersion, Record},
     index::{IndexEntry, IndexState},
     reader::EventFile,
     window::{Held, Window},
@@ -19,6 +19,14 @@ use crate::{
 
 /// The largest number of index entries of a file that are held in memory.
 const PIECE: usize = 4096;
+
+/// An event on its way to a merged file.
+#[derive(Debug)]
+pub(super) enum EventCopy {
+    Decoded(Event),
+    /// The head of a record whose bytes are copied.
+    Bytes(Record),
+}
 
 #[derive(Debug)]
 pub(super) struct Input {
@@ -43,6 +51,9 @@ impl Input {
         mut damaged: impl FnMut(String),
     ) -> Result<(Self, FileHeader), ReadError> {
         let file = EventFile::open(path)?;
+        if let Some(recovery) = file.recovery() {
+            damaged(format!("{}: {recovery}", path.display()));
+        }
         if file.index_state() != IndexState::Present {
             for error in file.records().filter_map(Result::err) {
                 damaged(error.to_string());
@@ -59,6 +70,22 @@ impl Input {
     /// Returns the index entry of the file's next event.
     pub(super) fn next(&self) -> Option<&IndexEntry> {
         self.entries.get(self.place)
+    }
+
+    /// Reads the next event of the file for a copy in this format: a record of version 2 for a file
+    /// of version 2 goes to `bytes` as it is, all else is decoded.
+    pub(super) fn read_copy(
+        &mut self,
+        format: FormatVersion,
+        bytes: &mut Vec<u8>,
+    ) -> Result<EventCopy, ReadError> {
+        self.read_by(|file, record, window| {
+            if format < FormatVersion::Two || file.header().version < FormatVersion::Two {
+                return file.payloads(&record, window).map(EventCopy::Decoded);
+            }
+            file.copy_into(&record, window, bytes)?;
+            Ok(EventCopy::Bytes(record))
+        })
     }
 
     /// Reads the next event of the file.

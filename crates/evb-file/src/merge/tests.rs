@@ -6,19 +6,28 @@ use std::{
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, RunNumber},
+    fragment::Checksum,
+    id::{BuilderId, Epoch, RunId, RunNumber},
 };
 use proptest::prelude::*;
 
 use super::{Merge, MergeError, merge};
 use crate::{
-    CreateError, EventFile, EventFileWriter, FileIdentity, VerifyOptions, existing_files,
-    samples::{BUILDER, EPOCH, RUN, event_of, identity, options, write},
+    CreateError, EventFile, EventFileWriter, FileIdentity, RunsError, Selection, VerifyOptions,
+    existing_files,
+    samples::{
+        BUILDER, EPOCH, RUN, RUN_ID, event_of, identity, in_version_1, incomplete, options, options_1,
+        without_excluded, write,
+    },
     verify,
 };
 
 fn builder(number: u16) -> BuilderId {
     BuilderId::new(number)
+}
+
+fn all() -> Selection {
+    Selection::default()
 }
 
 fn read(dir: &Path) -> Vec<Event> {
@@ -50,7 +59,7 @@ proptest! {
             write(&dir.path().join("in"), builder(number), rotate_at, &mine);
         }
         let out = dir.path().join("out");
-        let report = merge(&[dir.path().join("in")], &out, options(out_rotate_at)).unwrap();
+        let report = merge(&[dir.path().join("in")], &all(), &out, options(out_rotate_at)).unwrap();
         let merged = read(&out);
         prop_assert_eq!(report.written.events, 60);
         prop_assert_eq!((report.duplicates, report.superseded, report.damaged.total), (0, 0, 0));
@@ -77,7 +86,7 @@ fn superseded_and_duplicate_copies_are_left_out() {
     writer.append(&of(3, 3, 2)).unwrap();
     writer.close().unwrap();
     write(&input, builder(3), u64::MAX, &[of(1, 1, 3)]);
-    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    let report = merge(&[input], &all(), &out, options(u64::MAX)).unwrap();
     assert_eq!((report.superseded, report.duplicates, report.written.events), (2, 1, 3));
     assert_eq!(read(&out), [of(1, 5, 2), of(2, 3, 1), of(3, 3, 1)]);
     let file = EventFile::open(&existing_files(&out, RUN).unwrap()[0]).unwrap();
@@ -91,7 +100,7 @@ fn the_highest_epoch_counts_within_a_file_too() {
     let (input, out) = (dir.path().join("in"), dir.path().join("out"));
     let of = |id, epoch| event_of(id, 4, Epoch::new(epoch), BUILDER);
     write(&input, BUILDER, u64::MAX, &[of(1, 3), of(1, 4), of(2, 3), of(1, 5), of(2, 4), of(2, 4), of(3, 3)]);
-    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    let report = merge(&[input], &all(), &out, options(u64::MAX)).unwrap();
     assert_eq!((report.superseded, report.duplicates, report.written.events), (3, 1, 3));
     assert_eq!(read(&out), [of(1, 5), of(2, 4), of(3, 3)]);
 }
@@ -105,7 +114,7 @@ fn a_damaged_copy_gives_way_to_an_intact_one() {
     write(&input, builder(2), u64::MAX, &[of(1, 4, 2), of(3, 5, 2)]);
     let first = EventFile::open(&damaged).unwrap().records().next().unwrap().unwrap();
     OpenOptions::new().write(true).open(&damaged).unwrap().write_all_at(b"xx", first.end() - 20).unwrap();
-    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    let report = merge(&[input], &all(), &out, options(u64::MAX)).unwrap();
     assert_eq!((report.damaged.total, report.superseded), (1, 0));
     assert_eq!(read(&out), [of(1, 4, 2), of(2, 5, 1), of(3, 5, 2)]);
 }
@@ -122,7 +131,8 @@ fn heads_and_payloads_are_those_of_the_events() {
     OpenOptions::new().write(true).open(&damaged).unwrap().write_all_at(b"xx", record.end() - 20).unwrap();
 
     let inputs = [dir.path().to_owned()];
-    let (mut events, mut records) = (Merge::open(&inputs).unwrap(), Merge::open(&inputs).unwrap());
+    let (mut events, mut records) =
+        (Merge::open(&inputs, &all()).unwrap(), Merge::open(&inputs, &all()).unwrap());
     let mut memory = b"before".to_vec();
     while let Some(event) = events.next_event().unwrap() {
         let begin = memory.len();
@@ -148,7 +158,7 @@ fn killed_builders_files_are_merged_up_to_their_torn_tails() {
     drop(writer);
     let length = fs::metadata(&path).unwrap().len();
     OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 5).unwrap();
-    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    let report = merge(&[input], &all(), &out, options(u64::MAX)).unwrap();
     assert_eq!(read(&out).iter().map(|event| event.id.number()).collect::<Vec<_>>(), [1, 3]);
     assert!(report.damaged.first[0].contains("torn tail"), "{report:?}");
 }
@@ -163,13 +173,132 @@ fn a_file_that_ends_in_its_header_costs_the_others_nothing() {
         let torn = input.join("run000001_b01_0001.evb");
         fs::write(&torn, &bytes[..length]).unwrap();
         let out = out.join(length.to_string());
-        let report = merge(std::slice::from_ref(&input), &out, options(u64::MAX)).unwrap();
+        let report = merge(std::slice::from_ref(&input), &all(), &out, options(u64::MAX)).unwrap();
         assert_eq!((report.written.events, read(&out).len()), (1, 1));
         let [told] = &report.damaged.first[..] else { panic!("{report:?}") };
         assert!(told.contains("run000001_b01_0001.evb") && told.contains("no event"), "{told}");
-        let alone = merge(&[torn], out.join("alone"), options(u64::MAX));
+        let alone = merge(&[torn], &all(), out.join("alone"), options(u64::MAX));
         assert!(matches!(alone, Err(MergeError::Read(_))) && !out.join("alone").exists(), "{alone:?}");
     }
+}
+
+/// Replaces the event's record in a file by one with another section before the closing block,
+/// whose index is left out.
+fn with_section(path: &Path, kind: u16, flags: u16, body: &[u8; 8]) {
+    let file = EventFile::open(path).unwrap();
+    let record = file.records().next().unwrap().unwrap();
+    let bytes = fs::read(path).unwrap();
+    let (start, head_end) = (record.offset as usize, (record.offset + record.head_length.count()) as usize);
+    let mut out = bytes[..head_end - 8].to_vec();
+    out.extend(kind.to_le_bytes());
+    out.extend(flags.to_le_bytes());
+    out.extend(8_u32.to_le_bytes());
+    out.extend(body);
+    let (head, length) = ((out.len() + 8 - start) as u32, record.length.count() + 16);
+    out[start + 4..start + 8].copy_from_slice(&head.to_le_bytes());
+    out[start + 8..start + 16].copy_from_slice(&length.to_le_bytes());
+    out.extend(Checksum::of(&out[start..]).number().to_le_bytes());
+    out.extend(&bytes[head_end..record.end() as usize]);
+    fs::write(path, out).unwrap();
+}
+
+#[test]
+fn a_copy_keeps_what_this_version_does_not_know() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    let event = incomplete(1);
+    let path = write(&input, BUILDER, u64::MAX, std::slice::from_ref(&event)).remove(0);
+    with_section(&path, 77, 0, b"whatever");
+    let report = merge(std::slice::from_ref(&input), &all(), &out, options(u64::MAX)).unwrap();
+    assert_eq!((report.written.events, report.damaged.total), (1, 0), "{report:?}");
+    assert_eq!(read(&out), [event]);
+    let merged = existing_files(&out, RUN).unwrap().remove(0);
+    assert!(fs::read(&merged).unwrap().windows(8).any(|bytes| bytes == b"whatever"));
+    let header = EventFile::open(merged).unwrap().header().clone();
+    assert_eq!((header.run_id, header.begun), (RUN_ID, identity(BUILDER).begun));
+    assert!(verify(&[out], &VerifyOptions::default()).unwrap().runs[0].damaged.total == 0);
+
+    with_section(&path, 78, 1, b"required");
+    let report = merge(&[input], &all(), dir.path().join("other"), options(u64::MAX)).unwrap();
+    assert_eq!(report.written.events, 0);
+    assert!(
+        report.damaged.first[0].contains("its section 78 is required and needs a newer evb"),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn both_versions_are_merged_into_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = [event_of(1, 5, EPOCH, BUILDER), incomplete(2), without_excluded(3)];
+    let old: Vec<Event> = events.iter().map(in_version_1).collect();
+    for (input, of_input, found) in
+        [("one", options_1(u64::MAX), &old[..]), ("two", options(u64::MAX), &events[..])]
+    {
+        let input = dir.path().join(input);
+        let mut writer = EventFileWriter::create(&input, identity(BUILDER), of_input).unwrap();
+        events.iter().for_each(|event| writer.append(event).unwrap());
+        writer.close().unwrap();
+        assert_eq!(read(&input), found);
+        for (out, of_output, expected) in
+            [("to-1", options_1(u64::MAX), &old[..]), ("to-2", options(u64::MAX), found)]
+        {
+            let out = input.join(out);
+            merge(std::slice::from_ref(&input), &all(), &out, of_output).unwrap();
+            assert_eq!(read(&out), expected, "{}", out.display());
+            let header = EventFile::open(&existing_files(&out, RUN).unwrap()[0]).unwrap().header().clone();
+            assert_eq!(header.version, of_output.format);
+            let has_id = found == events && of_output == options(u64::MAX);
+            assert_eq!(header.run_id, if has_id { RUN_ID } else { RunId::UNKNOWN });
+        }
+    }
+}
+
+#[test]
+fn of_two_runs_under_one_number_each_can_be_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    for (builder_id, id) in [(1_u16, 5_u128), (2, 6)] {
+        let (by, run_id) = (builder(builder_id), RunId::new(id << 96));
+        let identity = FileIdentity { run_id, epoch: Epoch::new(id as u64), ..identity(by) };
+        let mut writer = EventFileWriter::create(&input, identity, options(u64::MAX)).unwrap();
+        let mut event = event_of(1, 5, Epoch::new(id as u64), by);
+        event.run_id = run_id;
+        writer.append(&event).unwrap();
+        writer.close().unwrap();
+    }
+    let inputs = std::slice::from_ref(&input);
+    let refused = merge(inputs, &all(), dir.path().join("out"), options(u64::MAX)).unwrap_err();
+    assert!(refused.to_string().contains("choose one with `--run`"), "{refused}");
+    for id in ["00000005", "00000006"] {
+        let selection = Selection { run: Some(id.parse().unwrap()), ..all() };
+        let out = dir.path().join(id);
+        let report = merge(inputs, &selection, &out, options(u64::MAX)).unwrap();
+        assert_eq!((report.written.events, report.superseded), (1, 0));
+        assert_eq!(read(&out)[0].run_id.short().to_string(), id);
+    }
+}
+
+#[test]
+fn only_the_selected_epochs_of_old_files_are_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    for (number, epoch) in [(1, 100), (2, 200)] {
+        let identity = FileIdentity { epoch: Epoch::new(epoch), ..identity(builder(number)) };
+        let mut writer = EventFileWriter::create(&input, identity, options_1(u64::MAX)).unwrap();
+        writer.append(&event_of(1, 5, Epoch::new(epoch), builder(number))).unwrap();
+        writer.close().unwrap();
+    }
+    for (range, of) in [("100..199", 1), ("200..", 2)] {
+        let (out, epochs) = (dir.path().join(range), range.parse().ok());
+        let selection = Selection { epochs, ..all() };
+        let report = merge(std::slice::from_ref(&input), &selection, &out, options(u64::MAX)).unwrap();
+        assert_eq!((report.other_epochs, report.superseded), (1, 0));
+        assert_eq!(read(&out)[0].builder, builder(of));
+    }
+    let same = Selection { same_run: true, ..all() };
+    let report = merge(&[input], &same, dir.path().join("same"), options(u64::MAX)).unwrap();
+    assert_eq!((report.written.events, report.superseded), (1, 1));
 }
 
 #[test]
@@ -177,12 +306,29 @@ fn mixed_runs_and_used_directories_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("in");
     write(&input, BUILDER, u64::MAX, &[event_of(1, 4, EPOCH, BUILDER)]);
-    let refused = merge(std::slice::from_ref(&input), &input, options(u64::MAX));
+    let refused = merge(std::slice::from_ref(&input), &all(), &input, options(u64::MAX));
     assert!(matches!(refused, Err(MergeError::Create(CreateError::Exists { .. }))), "{refused:?}");
     let mut other = identity(BUILDER);
     other.run = RunNumber::new(2);
     EventFileWriter::create(&input, other, options(u64::MAX)).unwrap().close().unwrap();
-    let refused = merge(&[input], dir.path().join("out"), options(u64::MAX));
-    assert!(matches!(refused, Err(MergeError::Runs { .. })), "{refused:?}");
+    let refused = merge(&[input], &all(), dir.path().join("out"), options(u64::MAX));
+    assert!(matches!(refused, Err(MergeError::Runs(RunsError::Several { .. }))), "{refused:?}");
     assert!(!dir.path().join("out").exists(), "nothing is begun before the inputs are known to be good");
+}
+
+#[test]
+fn a_file_recovered_from_its_records_is_merged_with_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("in");
+    write(&from, builder(1), u64::MAX, &[event_of(1, 5, EPOCH, builder(1))]);
+    let lost = write(&from, builder(2), u64::MAX, &[event_of(2, 5, EPOCH, builder(2))]).remove(0);
+    let file = OpenOptions::new().write(true).open(&lost).unwrap();
+    // The header and its copy are gone, so only the first digits of the run id are known.
+    let record = EventFile::open(&lost).unwrap().records().next().unwrap().unwrap();
+    file.set_len(record.end()).unwrap();
+    file.write_all_at(&vec![0; record.offset as usize], 0).unwrap();
+    let to = dir.path().join("out");
+    let report = merge(&[from], &all(), &to, options(u64::MAX)).unwrap();
+    assert_eq!((report.written.events, report.damaged.total), (2, 1));
+    assert!(read(&to).iter().all(|event| event.run_id == RUN_ID));
 }

@@ -7,6 +7,8 @@ mod ahead;
 
 use std::{io, mem, ops::Deref, os::unix::fs::FileExt as _};
 
+use evb_core::id::RunId;
+
 pub use self::ahead::ReadAhead;
 pub(super) use self::part::flaw_of;
 use self::part::{Memory, Part, Stop};
@@ -22,10 +24,11 @@ const READ: u64 = 8 << 20;
 /// Events of one file, as columns of numbers. Every event of a batch is intact; the records that
 /// are not intact are in `findings`.
 ///
-/// Column *i* of `events`, `epochs`, `builders`, `runs`, `triggered` and `records` belongs to one
-/// event. The fragments of event *i* are rows `first_fragments[i]` to `first_fragments[i + 1]` of
-/// `sources`, `timestamps`, `checksums`, `offsets` and `lengths`, and its missing sources are the
-/// rows `first_missing[i]` to `first_missing[i + 1]` of `missing`.
+/// Row *i* of `events`, `epochs`, `builders`, `runs`, `run_ids`, `triggered`, `utc` and `records`
+/// belongs to one event. The fragments of event *i* are rows `first_fragments[i]` to
+/// `first_fragments[i + 1]` of `sources`, `timestamps`, `checksums`, `offsets` and `lengths`. Its
+/// missing sources are rows `first_missing[i]` to `first_missing[i + 1]` of `missing` and `causes`,
+/// and its absent sources are rows of `absent` and `absent_causes` in the same way.
 ///
 /// ```
 /// use evb_core::{event::Event, id::*};
@@ -33,7 +36,7 @@ const READ: u64 = 8 << 20;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -62,14 +65,26 @@ pub struct Batch {
     pub builders: Vec<u16>,
     /// Run numbers.
     pub runs: Vec<u32>,
+    /// Identities of the runs.
+    pub run_ids: Vec<RunId>,
     /// Times of the triggers: nanoseconds on the builder's clock.
     pub triggered: Vec<u64>,
+    /// Times of the triggers: nanoseconds since 1970 (UTC), on the scale of the run; 0 if unknown.
+    pub utc: Vec<u64>,
     /// Offsets of the records in the file.
     pub records: Vec<u64>,
     /// The first row of each event in `missing`, and the length of `missing`.
     pub first_missing: Vec<u64>,
-    /// Sources that were expected and did not contribute.
+    /// Sources that owe the event a fragment and did not contribute one.
     pub missing: Vec<u16>,
+    /// Codes of the causes for which the sources are missing.
+    pub causes: Vec<u8>,
+    /// The first row of each event in `absent`, and the length of `absent`.
+    pub first_absent: Vec<u64>,
+    /// Sources that do not owe the event a fragment and did not contribute one.
+    pub absent: Vec<u16>,
+    /// Codes of the causes for which the sources are absent.
+    pub absent_causes: Vec<u8>,
     /// The first row of each event in the columns of fragments, and the length of these columns.
     pub first_fragments: Vec<u64>,
     /// Sources of the fragments.
@@ -108,7 +123,7 @@ impl Batch {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -124,7 +139,7 @@ impl Batch {
 ///     }
 ///     assert_eq!(batch.events, [1]);
 ///     let data = &memory[batch.start as usize..batch.end as usize];
-///     assert!(data.starts_with(b"EVBR"));
+///     assert!(data.starts_with(b"EVR2"));
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -7,10 +7,8 @@ use evb_core::{event::Event, id::EventId, units::Bytes};
 use super::{EventFile, Window};
 use crate::{
     error::{FileError, ReadError},
-    format::{
-        ALIGNMENT, FileTag, Flaw, INDEX_MAGIC, MAX_RECORDS, Prefix, RECORD_MAGIC, RECORD_PREFIX, Record,
-    },
-    index::{IndexEntry, IndexState, begins_index, is_torn_index, may_begin_torn_index},
+    format::{ALIGNMENT, FileTag, Flaw, FormatVersion, MAX_RECORDS, Prefix, Record},
+    index::{IndexEntry, IndexState},
 };
 
 /// Reads the record at `offset` in a file whose records end at `end`.
@@ -21,8 +19,8 @@ pub(super) fn record_at(
     tag: FileTag,
 ) -> io::Result<Result<Record, Flaw>> {
     let available = end.saturating_sub(offset);
-    let bytes = window.up_to(offset, (RECORD_PREFIX as u64).min(available))?;
-    let prefix = match Prefix::decode(bytes, available) {
+    let bytes = window.up_to(offset, (tag.version.record_prefix() as u64).min(available))?;
+    let prefix = match Prefix::decode(bytes, available, tag) {
         Ok(prefix) => prefix,
         Err(flaw) => return Ok(Err(flaw)),
     };
@@ -32,11 +30,10 @@ pub(super) fn record_at(
 
 /// Returns the place of the first magic number of a record or an index in bytes that begin at an
 /// aligned offset, or of a rest that is too short for one.
-pub(super) fn mark_in(bytes: &[u8]) -> Option<u64> {
+pub(super) fn mark_in(bytes: &[u8], version: FormatVersion) -> Option<u64> {
+    let (record, index) = (version.record_magic(), version.index_magic());
     let place = bytes.chunks(ALIGNMENT as usize).position(|bytes| {
-        bytes.starts_with(&RECORD_MAGIC)
-            || bytes.starts_with(&INDEX_MAGIC)
-            || bytes.len() < ALIGNMENT as usize
+        bytes.starts_with(&record) || bytes.starts_with(&index) || bytes.len() < ALIGNMENT as usize
     });
     Some(place? as u64 * ALIGNMENT)
 }
@@ -61,7 +58,7 @@ enum IndexHere {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -97,8 +94,10 @@ pub(super) struct Position {
 }
 
 impl Position {
-    pub(super) const fn first(file: &EventFile) -> Self {
-        Self { next: Some(file.header_length), entries: Vec::new(), unbroken: true }
+    pub(super) fn first(file: &EventFile) -> Self {
+        // If the header is not known, neither is the block that a killed writer may have begun.
+        let unbroken = file.block().copy.is_some();
+        Self { next: Some(file.header_length), entries: Vec::new(), unbroken }
     }
 
     /// Goes on to the end of an intact record.
@@ -153,7 +152,7 @@ impl<'f> Records<'f> {
         match record_at(&mut self.window, offset, self.file.records_end(), self.file.tag)? {
             Ok(record) => {
                 self.position.pass(self.file, record.end(), IndexEntry::of(&record));
-                Ok(Some(Ok(record)))
+                Ok(Some(self.file.accept(record)))
             }
             Err(flaw) => match self.index_at(offset)? {
                 IndexHere::Ends => Ok(None),
@@ -165,16 +164,16 @@ impl<'f> Records<'f> {
 
     /// Looks for the file's index at `offset`, where no valid record begins.
     fn index_at(&mut self, offset: u64) -> io::Result<IndexHere> {
-        let (state, length) = (self.file.footer.state, self.file.length);
+        let (state, length, block) = (self.file.footer.state, self.file.length, self.file.block());
         let bytes = self.window.up_to(offset, 16)?;
         let (fills, may_be_torn) =
-            (begins_index(bytes, offset, length), may_begin_torn_index(bytes, length - offset));
+            (block.begins(bytes, offset, length), block.may_begin_torn(bytes, length - offset));
         Ok(match state {
             // With an intact index, the iteration ends where the index begins and never reads the
             // index itself.
             IndexState::Present => IndexHere::No,
             IndexState::Damaged if offset == self.file.footer.offset || fills => IndexHere::Ends,
-            _ if !bytes.starts_with(&INDEX_MAGIC) => IndexHere::No,
+            _ if !bytes.starts_with(&block.tag.version.index_magic()) => IndexHere::No,
             IndexState::Absent if !self.position.unbroken && may_be_torn => IndexHere::Ends,
             IndexState::Absent if self.position.unbroken && self.is_torn_index(offset)? => IndexHere::Ends,
             _ => IndexHere::Wrong,
@@ -184,7 +183,7 @@ impl<'f> Records<'f> {
     fn is_torn_index(&mut self, offset: u64) -> io::Result<bool> {
         let Self { file, window, position } = self;
         let entries = &mut position.entries;
-        Ok(entries.len() <= MAX_RECORDS && is_torn_index(window, (offset, file.length), entries, file.tag)?)
+        Ok(entries.len() <= MAX_RECORDS && file.block().is_torn(window, (offset, file.length), entries)?)
     }
 
     /// Returns the error that describes the damage at `offset`, and sets the offset at which
@@ -214,11 +213,11 @@ impl<'f> Records<'f> {
 
     /// Returns the offset of the next intact record head, or index, from `start` on.
     fn resume(&mut self, start: u64) -> io::Result<Option<u64>> {
-        let (end, file) = (self.file.records_end(), self.file);
+        let (end, file, block) = (self.file.records_end(), self.file, self.file.block());
         let mut at = start;
         while at < end {
             let piece = self.window.some(at, end - at)?;
-            let Some(place) = mark_in(piece) else {
+            let Some(place) = mark_in(piece, file.tag.version) else {
                 at += piece.len() as u64;
                 continue;
             };
@@ -227,7 +226,7 @@ impl<'f> Records<'f> {
             if bytes.len() < ALIGNMENT as usize {
                 return Ok(None);
             }
-            if begins_index(bytes, at, file.length) || record_at(&mut self.window, at, end, file.tag)?.is_ok()
+            if block.begins(bytes, at, file.length) || record_at(&mut self.window, at, end, file.tag)?.is_ok()
             {
                 return Ok(Some(at));
             }
@@ -262,7 +261,7 @@ impl Iterator for Records<'_> {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());

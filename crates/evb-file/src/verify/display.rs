@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use evb_core::units::Bytes;
+use evb_core::{
+    event::{Cause, MissingSource},
+    units::Bytes,
+};
 
-use super::{Listed, RunReport, VerifyReport};
+use super::{Listed, RunReport, VerifyReport, WithoutSource};
 
 /// The largest number of findings of each kind that are printed; a count stands for the rest.
 const SHOWN: usize = 10;
@@ -13,6 +16,10 @@ impl fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for run in &self.runs {
             run.fmt(f)?;
+        }
+        for shared in &self.shared_numbers {
+            let runs: Vec<String> = shared.runs.iter().map(ToString::to_string).collect();
+            writeln!(f, "several runs have the number {}: {}", shared.run, runs.join(", "))?;
         }
         for unreadable in &self.unreadable {
             writeln!(f, "unreadable: {}", unreadable.why)?;
@@ -33,7 +40,15 @@ impl RunReport {
         let size: Bytes = self.files.iter().map(|file| file.size).sum();
         let count = self.files.len();
         let files = if count == 1 { "file" } else { "files" };
-        writeln!(f, "run {}: {count} {files}, {size}, of which {} payload", self.run, self.payload)?;
+        write!(f, "run {}", self.run)?;
+        if self.run_id.is_known() {
+            write!(f, " ({})", self.run_id.short())?;
+        }
+        if self.begun.is_known() {
+            write!(f, ", begun {}", self.begun)?;
+        }
+        writeln!(f, ": {count} {files}, {size}, of which {} payload", self.payload)?;
+        self.description(f)?;
         let expected = match self.expected {
             Some(expected) if expected != self.events => format!("  EXPECTED {expected}"),
             Some(_) => "  as expected".to_owned(),
@@ -51,10 +66,18 @@ impl RunReport {
             (_, 0) => "  perhaps of events that are lost".to_owned(),
             (_, again) => format!("  of these, {again} of events that have a whole record"),
         };
+        let complete = match &self.complete_without[..] {
+            [] => String::new(),
+            without => format!("  of these {}", sentence(without)),
+        };
+        let incomplete = match &self.incomplete_without[..] {
+            without if without.iter().all(|without| without.cause == Cause::Unknown) => String::new(),
+            without => format!("  {}", sentence(without)),
+        };
         for (what, count, note) in [
             ("events", self.events, expected.as_str()),
-            ("complete", self.complete, ""),
-            ("incomplete", self.incomplete.total, ""),
+            ("complete", self.complete, complete.as_str()),
+            ("incomplete", self.incomplete.total, incomplete.as_str()),
             ("event ids in no file", self.absent, gaps.as_str()),
             ("superseded copies", self.superseded.total, ""),
             ("duplicates", self.duplicates.total, ""),
@@ -65,19 +88,31 @@ impl RunReport {
         ] {
             writeln!(f, "  {what:<20} {count:>12}{note}")?;
         }
+        if self.other_epochs > 0 {
+            writeln!(f, "  {:<20} {:>12}", "of other epochs", self.other_epochs)?;
+        }
+        Ok(())
+    }
+
+    /// Prints kind, comment and names of the run, if they are known.
+    fn description(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, text) in [("kind", &self.kind), ("comment", &self.comment)] {
+            if !text.is_empty() {
+                writeln!(f, "  {what}: {text}")?;
+            }
+        }
+        for (id, name) in &self.source_names {
+            writeln!(f, "  source {id}: {name}")?;
+        }
+        for (id, name) in &self.builder_names {
+            writeln!(f, "  builder {id}: {name}")?;
+        }
         Ok(())
     }
 
     fn findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         list(f, &self.incomplete, |f, event| {
-            write!(f, "incomplete: event {}, missing source", event.event)?;
-            if event.missing.len() > 1 {
-                f.write_str("s")?;
-            }
-            for (place, source) in event.missing.iter().enumerate() {
-                write!(f, "{} {source}", if place == 0 { "" } else { "," })?;
-            }
-            Ok(())
+            write!(f, "incomplete: event {}, {}", event.event, named(&event.missing))
         })?;
         list(f, &self.gaps, |f, gap| match gap.last.number() - gap.first.number() {
             0 => write!(f, "in no file: event {}", gap.first),
@@ -116,6 +151,26 @@ impl RunReport {
         list(f, &self.without_index, |f, file| {
             write!(f, "without index (not closed): {}", file.path.display())
         })
+    }
+}
+
+/// Returns the counts as a list of words.
+fn sentence(without: &[WithoutSource]) -> String {
+    without.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Names the missing sources of an event, with their causes if these are known.
+pub(crate) fn named(missing: &[MissingSource]) -> String {
+    let has_cause = missing.iter().any(|missing| missing.cause != Cause::Unknown);
+    let one = |missing: &MissingSource| match has_cause {
+        true => missing.to_string(),
+        false => missing.source.to_string(),
+    };
+    let list: Vec<String> = missing.iter().map(one).collect();
+    match (has_cause, missing.len()) {
+        (true, _) => format!("missing: {}", list.join(", ")),
+        (false, 1) => format!("missing source {}", list.join(", ")),
+        (false, _) => format!("missing sources {}", list.join(", ")),
     }
 }
 

@@ -1,15 +1,22 @@
 //! The result of a verification, as plain fields.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use evb_core::{
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    event::{Cause, MissingSource},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    time::Utc,
     units::Bytes,
 };
 
 #[cfg(feature = "serde")]
 use super::json;
-use crate::{index::IndexState, reader::EventFile};
+use crate::{
+    format::FormatVersion,
+    index::IndexState,
+    reader::{EventFile, Recovery},
+    runs::FoundRun,
+};
 
 /// A list of findings of one kind: their total number, and the details of the first ones.
 ///
@@ -58,7 +65,7 @@ impl<T> Listed<T> {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -74,14 +81,74 @@ impl<T> Listed<T> {
 pub struct VerifyReport {
     /// The reports of the runs, in the order of run numbers.
     pub runs: Vec<RunReport>,
+    /// Run numbers that several runs have: a defect.
+    pub shared_numbers: Vec<SharedNumber>,
     /// Files that could not be opened, or not read to their end.
     pub unreadable: Vec<Unreadable>,
 }
 
 impl VerifyReport {
-    /// Returns true if all files could be read and all runs are clean.
+    /// Returns true if all files could be read, each run has a number of its own, and all runs are
+    /// clean.
     pub fn is_clean(&self) -> bool {
-        self.unreadable.is_empty() && self.runs.iter().all(RunReport::is_clean)
+        self.unreadable.is_empty()
+            && self.shared_numbers.is_empty()
+            && self.runs.iter().all(RunReport::is_clean)
+    }
+}
+
+/// Two or more runs that have the same number.
+///
+/// ```
+/// use evb_core::id::*;
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// for builder in [1, 2] {
+///     let (run, run_id) = (RunNumber::new(7), RunId::new(u128::from(builder) << 96));
+///     let identity = FileIdentity { run, run_id, builder: BuilderId::new(builder), ..Default::default() };
+///     EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
+/// }
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert!(!report.is_clean() && report.shared_numbers[0].runs.len() == 2, "{report}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SharedNumber {
+    /// The number.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::run"))]
+    pub run: RunNumber,
+    /// The runs that have it.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::found"))]
+    pub runs: Vec<FoundRun>,
+}
+
+/// The number of events without a source, for one cause.
+///
+/// ```
+/// use evb_core::{event::Cause, id::SourceId};
+/// use evb_file::WithoutSource;
+///
+/// let without = WithoutSource { source: SourceId::new(3), cause: Cause::Down, events: 5 };
+/// assert_eq!(without.to_string(), "5 without source 3 (down)");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct WithoutSource {
+    /// The source.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::source"))]
+    pub source: SourceId,
+    /// The reason why the source has no fragment in the events.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::cause"))]
+    pub cause: Cause,
+    /// The number of events.
+    pub events: u64,
+}
+
+impl fmt::Display for WithoutSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} without {}", self.events, MissingSource::new(self.source, self.cause))
     }
 }
 
@@ -101,6 +168,22 @@ pub struct RunReport {
     /// The run.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::run"))]
     pub run: RunNumber,
+    /// The identity of the run.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::run_id"))]
+    pub run_id: RunId,
+    /// The time at which the run was begun.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::utc"))]
+    pub begun: Utc,
+    /// The kind of the run.
+    pub kind: String,
+    /// The comment on the run.
+    pub comment: String,
+    /// The names of sources that have one.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::source_names"))]
+    pub source_names: BTreeMap<SourceId, String>,
+    /// The names of builders that have one.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::builder_names"))]
+    pub builder_names: BTreeMap<BuilderId, String>,
     /// The files of the run.
     pub files: Vec<FileReport>,
     /// The number of intact records; every copy of an event counts.
@@ -109,11 +192,17 @@ pub struct RunReport {
     pub events: u64,
     /// The expected number of events, if the caller has given it.
     pub expected: Option<u64>,
-    /// The number of events with all fragments.
+    /// The number of events that have a fragment of every source that owes them one.
     pub complete: u64,
+    /// Of the complete events, those without a source that does not owe them a fragment, by source
+    /// and cause.
+    pub complete_without: Vec<WithoutSource>,
     /// Events with missing sources. If there are several copies of an event, only the one of the
     /// highest epoch counts.
     pub incomplete: Listed<IncompleteEvent>,
+    /// The incomplete events by missing source and cause. An event without several sources counts
+    /// for each of them.
+    pub incomplete_without: Vec<WithoutSource>,
     /// The highest event id in the run's files.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub highest: EventId,
@@ -127,7 +216,9 @@ pub struct RunReport {
     /// Copies of events that were built again in a later epoch: no defect, as only the later copy
     /// counts.
     pub superseded: Listed<Superseded>,
-    /// Damaged records and indexes (CRC errors): a defect.
+    /// Records that are not verified because of the selection of epochs.
+    pub other_epochs: u64,
+    /// Damaged records, indexes and headers (CRC errors): a defect.
     pub damaged: Listed<Damage>,
     /// Files that end inside a record. Such a torn tail is a defect unless another record of the
     /// same event is whole, or the number of events is the expected one.
@@ -183,6 +274,12 @@ pub struct FileReport {
     pub builder: Option<BuilderId>,
     /// The number of the file within its run and builder.
     pub sequence: u32,
+    /// The version of the file's format.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::format"))]
+    pub format: FormatVersion,
+    /// The part of the file from which its damaged header was recovered.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::recovery"))]
+    pub recovered: Option<Recovery>,
     /// The size of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub size: Bytes,
@@ -199,6 +296,8 @@ impl FileReport {
             path: file.path().to_owned(),
             builder: file.header().builder,
             sequence: file.header().sequence,
+            format: file.header().version,
+            recovered: file.recovery(),
             size: file.size(),
             records: 0,
             index: file.index_state(),
@@ -209,19 +308,22 @@ impl FileReport {
 /// An event without all its fragments.
 ///
 /// ```
-/// use evb_core::{event::Event, id::*};
+/// use evb_core::{
+///     event::{Cause, Event, MissingSource},
+///     id::*,
+/// };
 /// use evb_file::*;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// event.missing.push(SourceId::new(3));
+/// event.missing.push(MissingSource::new(SourceId::new(3), Cause::Down));
 /// # writer.append(&event)?;
 /// # writer.close()?;
 /// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
-/// assert_eq!(report.runs[0].incomplete.first[0].missing, [SourceId::new(3)]);
+/// assert_eq!(report.runs[0].incomplete.first[0].missing[0].to_string(), "source 3 (down)");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,9 +335,9 @@ pub struct IncompleteEvent {
     /// The epoch in which the event was built.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::epoch"))]
     pub epoch: Epoch,
-    /// The sources that did not contribute a fragment to the event.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "json::sources"))]
-    pub missing: Vec<SourceId>,
+    /// The sources that owe the event a fragment and did not contribute one.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::missing"))]
+    pub missing: Vec<MissingSource>,
 }
 
 /// A range of event ids that no file has.
@@ -266,7 +368,7 @@ pub struct Gap {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -379,16 +481,17 @@ pub struct TornTail {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
 /// # writer.append(&event)?;
 /// # let path = writer.path();
 /// # writer.close()?;
-/// let options = VerifyOptions { run: Some(RunNumber::new(8)), expected: None };
-/// let report = verify(&[dir.path().to_owned()], &options)?;
-/// assert_eq!(report.runs[0].foreign.first[0].run, run, "a file of run 7");
+/// // The name of the file says that it is of run 8.
+/// std::fs::rename(path, dir.path().join("run000008_b01_0000.evb"))?;
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert_eq!((report.runs[0].run, report.runs[0].foreign.first[0].run), (run, RunNumber::new(8)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -413,7 +516,7 @@ pub struct Foreign {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());

@@ -1,10 +1,16 @@
 //! Counts the events of a run, and selects for each event the copy that counts.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
-use evb_core::id::{Epoch, EventId};
+use evb_core::{
+    event::{Cause, MissingSource},
+    id::{Epoch, EventId, SourceId},
+};
 
-use super::{Duplicate, Gap, IncompleteEvent, Listed, RunReport, Superseded};
+use super::{Duplicate, Gap, IncompleteEvent, RunReport, Superseded, WithoutSource};
 use crate::format::Record;
 
 /// The facts kept about one copy of an event, in 24 bytes.
@@ -12,43 +18,71 @@ use crate::format::Record;
 struct EventCopy {
     event: EventId,
     epoch: Epoch,
-    complete: bool,
+    /// The place of the copy's lists in [`Tally::lists`].
+    lists: u32,
+}
+
+/// The missing and absent sources of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Lists {
+    missing: Vec<MissingSource>,
+    absent: Vec<MissingSource>,
 }
 
 /// All copies of all events of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tally {
     copies: Vec<EventCopy>,
-    /// The missing sources of the first incomplete copies, at most as many as a report lists.
-    incomplete: Vec<IncompleteEvent>,
+    /// The different lists of missing and absent sources; the first is empty.
+    lists: Vec<Lists>,
+    places: HashMap<Lists, u32>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { copies: Vec::new(), lists: vec![Lists::default()], places: HashMap::new() }
+    }
 }
 
 impl Tally {
     pub(super) fn add(&mut self, record: Record) {
-        let Record { event, epoch, .. } = record;
-        let complete = record.is_complete();
-        self.copies.push(EventCopy { event, epoch, complete });
-        if !complete && self.incomplete.len() < Listed::<IncompleteEvent>::LIMIT {
-            self.incomplete.push(IncompleteEvent {
-                event,
-                epoch,
-                missing: record.missing.iter().map(|missing| missing.source).collect(),
-            });
+        let Record { event, epoch, missing, absent, .. } = record;
+        let lists =
+            if missing.is_empty() && absent.is_empty() { 0 } else { self.place(Lists { missing, absent }) };
+        self.copies.push(EventCopy { event, epoch, lists });
+    }
+
+    fn place(&mut self, lists: Lists) -> u32 {
+        if let Some(place) = self.places.get(&lists) {
+            return *place;
         }
+        let place = self.lists.len() as u32;
+        self.lists.push(lists.clone());
+        self.places.insert(lists, place);
+        place
     }
 
     /// Fills in the parts of the report that need the records of all files of the run.
     pub(super) fn finish(mut self, report: &mut RunReport) {
+        let lists = &self.lists;
+        let is_complete = |copy: &EventCopy| lists[copy.lists as usize].missing.is_empty();
         // After the sort, the copy of an event that counts comes before its other copies.
-        self.copies.sort_unstable_by_key(|copy| (copy.event, Reverse((copy.epoch, copy.complete))));
+        self.copies.sort_unstable_by_key(|copy| (copy.event, Reverse((copy.epoch, is_complete(copy)))));
         let mut before = EventId::default();
+        let mut counts = vec![0_u64; lists.len()];
         for copies in self.copies.chunk_by(|a, b| a.event == b.event) {
             let counted = copies[0];
             report.events += 1;
-            if counted.complete {
+            counts[counted.lists as usize] += 1;
+            if is_complete(&counted) {
                 report.complete += 1;
             } else {
-                report.incomplete.total += 1;
+                let missing = lists[counted.lists as usize].missing.clone();
+                report.incomplete.add(IncompleteEvent {
+                    event: counted.event,
+                    epoch: counted.epoch,
+                    missing,
+                });
             }
             if counted.event > before.next() {
                 let gap = Gap { first: before.next(), last: EventId::new(counted.event.number() - 1) };
@@ -64,15 +98,22 @@ impl Tally {
                 |event: &EventId| self.copies.binary_search_by_key(event, |copy| copy.event).is_ok();
             tail.elsewhere = tail.event.as_ref().is_some_and(is_there);
         }
-        self.incomplete.sort_by_key(|copy| (copy.event, copy.epoch));
-        self.incomplete.dedup_by_key(|copy| (copy.event, copy.epoch));
-        let copies = &self.copies;
-        self.incomplete.retain(|listed| {
-            let first = copies.partition_point(|copy| copy.event < listed.event);
-            copies[first].epoch == listed.epoch && !copies[first].complete
-        });
-        report.incomplete.first = self.incomplete;
+        let counted = || lists.iter().zip(&counts);
+        report.incomplete_without = without(counted().map(|(lists, events)| (&lists.missing, *events)));
+        let complete = counted().filter(|(lists, _)| lists.missing.is_empty());
+        report.complete_without = without(complete.map(|(lists, events)| (&lists.absent, *events)));
     }
+}
+
+/// Counts events by source and cause.
+fn without<'a>(lists: impl Iterator<Item = (&'a Vec<MissingSource>, u64)>) -> Vec<WithoutSource> {
+    let mut counts = BTreeMap::<(SourceId, Cause), u64>::new();
+    for (list, events) in lists.filter(|(_, events)| *events > 0) {
+        for missing in list {
+            *counts.entry((missing.source, missing.cause)).or_default() += events;
+        }
+    }
+    counts.into_iter().map(|((source, cause), events)| WithoutSource { source, cause, events }).collect()
 }
 
 fn copies_that_do_not_count(copies: &[EventCopy], report: &mut RunReport) {

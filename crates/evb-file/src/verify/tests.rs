@@ -6,15 +6,17 @@ use std::{
 
 use evb_core::{
     event::{Cause, Event, MissingSource},
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
 };
 use proptest::prelude::*;
 
 use super::{Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched};
 use crate::{
-    EventFile, EventFileWriter,
+    EventFile, EventFileWriter, FileIdentity, Selection, WithoutSource,
     format::{encode_head, record_size},
-    samples::{BUILDER, EPOCH, RUN, event, event_of, identity, incomplete, options, write},
+    samples::{
+        BUILDER, EPOCH, RUN_ID, event, event_of, identity, incomplete, options, without_excluded, write,
+    },
 };
 
 const OTHER: BuilderId = BuilderId::new(2);
@@ -104,8 +106,80 @@ fn incomplete_events_are_named_with_their_missing_sources() {
     assert!(!report.is_clean());
     assert_eq!((run.events, run.complete, run.incomplete.total), (3, 2, 1));
     assert_eq!(run.incomplete.first[0].event, EventId::new(2));
-    assert_eq!(run.incomplete.first[0].missing, [SourceId::new(3)]);
-    assert!(report.to_string().contains("incomplete: event 2, missing source 3"), "{report}");
+    assert_eq!(run.incomplete.first[0].missing, [MissingSource::new(SourceId::new(3), Cause::Down)]);
+    assert!(report.to_string().contains("incomplete: event 2, missing: source 3 (down)"), "{report}");
+}
+
+#[test]
+fn events_without_a_source_are_counted_by_cause() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut both = incomplete(4);
+    both.absent = without_excluded(4).absent;
+    // The copy of event 5 that counts is complete and whole.
+    let mut superseded = incomplete(5);
+    superseded.epoch = Epoch::new(1);
+    let events =
+        [event(1, 1), incomplete(2), without_excluded(3), both, superseded, event(5, 1), without_excluded(6)];
+    write(dir.path(), BUILDER, u64::MAX, &events);
+    let report = report(dir.path());
+    let run = of_run(&report);
+    let of = |id, cause, events| WithoutSource { source: SourceId::new(id), cause, events };
+    assert_eq!((run.complete, run.incomplete.total), (4, 2));
+    assert_eq!(run.incomplete_without, [of(3, Cause::Down, 2)]);
+    assert_eq!(run.complete_without, [of(4, Cause::Excluded, 2)]);
+    let text = report.to_string();
+    assert!(text.contains("of these 2 without source 4 (excluded)"), "{text}");
+    assert!(text.contains("2 without source 3 (down)"), "{text}");
+}
+
+#[test]
+fn several_runs_under_one_number_are_a_defect_and_not_superseded() {
+    let dir = tempfile::tempdir().unwrap();
+    for (builder, id) in [(1_u16, 5_u128), (2, 6)] {
+        let (builder, run_id) = (BuilderId::new(builder), RunId::new(id << 96));
+        let identity = FileIdentity { run_id, epoch: Epoch::new(id as u64), ..identity(builder) };
+        let mut writer = EventFileWriter::create(dir.path(), identity, options(u64::MAX)).unwrap();
+        for number in 1..=3 {
+            let mut event = event_of(number, 5, Epoch::new(id as u64), builder);
+            event.run_id = run_id;
+            writer.append(&event).unwrap();
+        }
+        writer.close().unwrap();
+    }
+    let both = report(dir.path());
+    assert!(!both.is_clean());
+    assert!(both.to_string().contains("several runs have the number 1: run 1 (00000005, "), "{both}");
+    for run in &both.runs {
+        assert_eq!((run.events, run.superseded.total, run.foreign.total), (3, 0, 0));
+    }
+    let selection = Selection { run: Some("00000006".parse().unwrap()), ..Selection::default() };
+    let options = VerifyOptions { selection, expected: Some(3) };
+    let one = verify(&[dir.path().to_owned()], &options).unwrap();
+    assert!(one.is_clean() && one.runs.len() == 1, "{one}");
+}
+
+#[test]
+fn a_recovered_header_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events(1..=3, BUILDER)).remove(0);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[30] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let report = report(dir.path());
+    assert!(!report.is_clean() && of_run(&report).damaged.total == 1 && of_run(&report).events == 3);
+    let text = report.to_string();
+    assert!(text.contains("the header is damaged; recovered from the closing block"), "{text}");
+}
+
+#[test]
+fn only_records_of_the_selected_epochs_are_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let copies = [1, 2, 3].map(|epoch| event_of(epoch, 5, Epoch::new(epoch), BUILDER));
+    write(dir.path(), BUILDER, u64::MAX, &copies);
+    let selection = Selection { epochs: "1..2".parse().ok(), ..Selection::default() };
+    let options = VerifyOptions { selection, ..VerifyOptions::default() };
+    let report = verify(&[dir.path().to_owned()], &options).unwrap();
+    assert_eq!((of_run(&report).events, of_run(&report).other_epochs), (2, 1), "{report}");
 }
 
 #[test]
@@ -235,7 +309,7 @@ fn a_record_torn_in_its_head_is_no_defect_only_where_all_expected_events_are_the
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(all).unwrap();
         file.set_len(last.offset + kept).unwrap();
-        let options = VerifyOptions { run: None, expected };
+        let options = VerifyOptions { expected, ..VerifyOptions::default() };
         let report = verify(&[dir.path().to_owned()], &options).unwrap();
         assert_eq!(report.is_clean(), clean, "{kept} of its bytes, {expected:?}: {report}");
         assert_eq!(of_run(&report).torn_tails.first[0].event, None, "{report}");
@@ -258,11 +332,14 @@ fn runs_in_one_directory_are_verified_each_for_itself_unless_one_is_asked_for() 
     assert!(both.is_clean(), "{both}");
     assert_eq!(both.runs.iter().map(|run| run.events).collect::<Vec<_>>(), [40, 1]);
 
-    let options = VerifyOptions { run: Some(RUN), ..VerifyOptions::default() };
-    let one = verify(&[dir.path().to_owned()], &options).unwrap();
-    assert!(!one.is_clean());
-    // The file counts as foreign, and so does its only record.
-    assert_eq!((of_run(&one).foreign.total, of_run(&one).events), (2, 40));
+    let chosen = |run: &str| {
+        let selection = Selection { run: Some(run.parse().unwrap()), ..Selection::default() };
+        verify(&[dir.path().to_owned()], &VerifyOptions { selection, expected: None })
+    };
+    let one = chosen("1").unwrap();
+    assert!(one.is_clean() && of_run(&one).events == 40, "{one}");
+    let none = chosen("3").unwrap_err().to_string();
+    assert!(none.starts_with("no file is of run 3: there is run 1 (5eedcafe, begun 2025-"), "{none}");
 
     fs::rename(&path, dir.path().join("run000003_b01_0000.evb")).unwrap();
     let renamed = report(dir.path());
@@ -276,7 +353,7 @@ fn records_of_another_builder_than_their_file_are_foreign() {
     let (mut bytes, tag) = EventFile::open(&path).unwrap().header().encode();
     let strays = [event(1, 0), event_of(2, 0, EPOCH, OTHER)];
     for event in strays {
-        let size = record_size(&event).unwrap();
+        let size = record_size(&event, tag.version).unwrap();
         encode_head(&event, size, tag, &mut bytes);
     }
     fs::write(&path, bytes).unwrap();
@@ -297,11 +374,12 @@ fn an_index_that_names_other_records_is_found() {
     let end = file.records().last().unwrap().unwrap().end();
     let mut bytes = fs::read(&path).unwrap();
     bytes.truncate(end as usize);
-    crate::index::write_index::<()>(&mut entries, end, file.tag(), |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })
-    .unwrap();
+    file.block()
+        .write::<()>(&mut entries, end, |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })
+        .unwrap();
     fs::write(&path, bytes).unwrap();
     let report = report(dir.path());
     assert_eq!((of_run(&report).damaged.total, of_run(&report).events), (1, 3), "{report}");
@@ -332,7 +410,17 @@ fn a_report_is_json_with_plain_numbers() {
     let run = &json["runs"][0];
     assert_eq!(run["run"], 1);
     assert_eq!(run["incomplete"]["total"], 1);
-    assert_eq!(run["incomplete"]["first"][0]["missing"][0], 3);
+    assert_eq!(run["incomplete"]["first"][0]["missing"][0]["source"], 3);
+    assert_eq!(run["incomplete"]["first"][0]["missing"][0]["cause"], "down");
+    assert_eq!(run["incomplete_without"][0]["events"], 1);
+    assert_eq!(
+        (&run["run_id"], &run["begun"]),
+        (&RUN_ID.to_string().into(), &1_763_000_000_000_000_000_u64.into())
+    );
+    assert_eq!(
+        (&run["files"][0]["format"], &run["files"][0]["recovered"]),
+        (&2.into(), &serde_json::Value::Null)
+    );
     assert_eq!(run["files"][0]["index"], "present");
 }
 

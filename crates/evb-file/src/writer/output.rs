@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     error::FileError,
-    format::{FileHeader, FileTag},
-    index::{IndexEntry, index_size, write_index},
+    format::{FileHeader, FileTag, FormatVersion},
+    index::{ClosingBlock, IndexEntry},
 };
 
 /// The error number for "No such file or directory" on every Unix.
@@ -26,6 +26,8 @@ pub(super) struct OutputFile {
     path: PathBuf,
     storage: Box<dyn Storage>,
     tag: FileTag,
+    /// The bytes of the header that the closing block repeats: none in version 1.
+    header: Vec<u8>,
     staging: Staging,
     /// The number of bytes that were passed to the kernel.
     handed_over: u64,
@@ -47,8 +49,18 @@ impl OutputFile {
         let storage = disk.create(&path).map_err(FileError::of("create", &path))?;
         let (bytes, tag) = header.encode();
         let (staging, entries) = (Staging::new(), Vec::new());
-        let mut output =
-            Self { path, storage, tag, staging, handed_over: 0, entries, committed: (0, 0), torn: false };
+        let repeated = if tag.version == FormatVersion::Two { bytes.clone() } else { Vec::new() };
+        let mut output = Self {
+            path,
+            storage,
+            tag,
+            header: repeated,
+            staging,
+            handed_over: 0,
+            entries,
+            committed: (0, 0),
+            torn: false,
+        };
         output.staging.copy_bytes(&bytes);
         let begun = output.commit(fsync).and_then(|()| match (fsync, output.path.parent()) {
             (FsyncPolicy::Commit, Some(dir)) => {
@@ -69,6 +81,19 @@ impl OutputFile {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) const fn tag(&self) -> FileTag {
+        self.tag
+    }
+
+    fn closing_block(&self) -> ClosingBlock<'_> {
+        ClosingBlock { tag: self.tag, copy: Some(&self.header) }
+    }
+
+    /// Returns the size of the closing block of the file, if it has this number of records.
+    pub(super) fn closing_size(&self, records: usize) -> u64 {
+        self.closing_block().size(records)
     }
 
     /// Returns the length that the file has once all appended events are written.
@@ -108,6 +133,17 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Appends a record that is in memory as a whole.
+    pub(super) fn append_bytes(&mut self, entry: IndexEntry, record: &[u8]) -> Result<(), FileError> {
+        self.mend()?;
+        if !self.staging.fits(record.len() as u64) {
+            self.hand_over()?;
+        }
+        self.staging.copy_bytes(record);
+        self.entries.push(entry);
+        Ok(())
+    }
+
     /// Passes all appended events to the kernel, and syncs the file if `fsync` requires it.
     pub(super) fn commit(&mut self, fsync: FsyncPolicy) -> Result<(), FileError> {
         self.mend()?;
@@ -132,11 +168,12 @@ impl OutputFile {
         named.map_err(FileError::of("find again", &self.path))
     }
 
-    /// Writes the index after the last committed record, and returns the size of the file.
+    /// Writes the closing block after the last committed record, and returns the size of the file.
     pub(super) fn write_index(&mut self, fsync: FsyncPolicy) -> Result<Bytes, FileError> {
-        let Self { staging, storage, entries, path, tag, .. } = self;
-        let size = self.handed_over + index_size(entries.len());
-        write_index(entries, self.handed_over, *tag, |piece| {
+        let Self { staging, storage, entries, path, tag, header, .. } = self;
+        let block = ClosingBlock { tag: *tag, copy: Some(header) };
+        let size = self.handed_over + block.size(entries.len());
+        block.write(entries, self.handed_over, |piece| {
             staging.copy_bytes(piece);
             staging.write(&mut **storage).map_err(FileError::of("write the index to", path))
         })?;

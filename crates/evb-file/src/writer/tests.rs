@@ -10,7 +10,7 @@ use std::{
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunNumber},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber},
     units::Bytes,
 };
 use proptest::prelude::*;
@@ -95,7 +95,8 @@ fn writer_on(disk: &FullDisk, dir: &Path, options: WriterOptions) -> Result<Even
 fn syncing(dir: &Path) -> (FullDisk, EventFileWriter) {
     let disk = FullDisk::default();
     disk.left.store(1 << 20, Relaxed);
-    let options = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit };
+    let options =
+        WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit, ..WriterOptions::default() };
     let writer = writer_on(&disk, dir, options).unwrap();
     (disk, writer)
 }
@@ -195,7 +196,11 @@ fn a_builder_that_was_killed_goes_on_behind_its_files() {
 fn a_run_that_was_taken_is_refused_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), BUILDER, u64::MAX, &[event(1, 1)]);
-    let other = FileIdentity { epoch: Epoch::new(77), ..identity(BUILDER) };
+    // The supervisor is another one now, but the run is the same.
+    let later = FileIdentity { epoch: Epoch::new(77), ..identity(BUILDER) };
+    let writer = EventFileWriter::create(dir.path(), later, options(u64::MAX)).unwrap();
+    writer.close_or_remove().unwrap();
+    let other = FileIdentity { run_id: RunId::new(77 << 96), ..identity(BUILDER) };
     let refused = EventFileWriter::create(dir.path(), other, options(u64::MAX)).unwrap_err();
     let text = refused.to_string();
     assert!(matches!(refused, CreateError::Exists { .. }));

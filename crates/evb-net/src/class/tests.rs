@@ -8,10 +8,10 @@ use super::TrafficClass;
 #[cfg(target_os = "linux")]
 fn both_marks_are_set_whatever_the_order_of_the_system() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
-        let Ok(socket) = UdpSocket::bind(address) else {
-            assert_ne!(address, "127.0.0.1:0", "IPv4 is always there");
+        if address.starts_with('[') && evb_needs::granted(evb_needs::ipv6()).is_none() {
             continue;
-        };
+        }
+        let socket = UdpSocket::bind(address).unwrap();
         let class = TrafficClass { dscp: Some(46), priority: Some(5) };
         class.apply(socket.as_fd()).unwrap();
         let options = SockRef::from(&socket);

@@ -83,10 +83,7 @@ async fn a_train_arrives_as_datagrams_in_order() {
 
 #[tokio::test]
 async fn so_it_does_over_ipv6() {
-    if std::net::UdpSocket::bind("[::1]:0").is_err() {
-        println!("SKIP so_it_does_over_ipv6: no IPv6 here");
-        return;
-    }
+    let Some(()) = evb_needs::granted(evb_needs::ipv6()) else { return };
     a_train_goes_over("[::1]:0").await;
 }
 

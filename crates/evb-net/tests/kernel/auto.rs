@@ -45,8 +45,8 @@ fn without_fq_departure_times_are_not_claimed() {
 fn with_fq_they_are_and_no_longer_when_it_is_gone() {
     const TEST: &str = "with_fq_they_are_and_no_longer_when_it_is_gone";
     let Some(_place) = Place::enter(TEST) else { return };
-    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
-        return skip(TEST, &reason);
+    if let Err(missing) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
@@ -66,15 +66,15 @@ fn over_ipv6_it_is_the_same() {
     const TEST: &str = "over_ipv6_it_is_the_same";
     let Some(_place) = Place::enter(TEST) else { return };
     let here = IpAddr::from(std::net::Ipv6Addr::LOCALHOST);
-    if let Err(error) = std::net::UdpSocket::bind((here, 0)) {
-        return skip(TEST, &format!("no IPv6 ({error})"));
+    if let Err(missing) = evb_needs::ipv6() {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         not_held(&prove(Offload::Txtime, &trial(here, here)))?;
         held(&prove(Offload::PacingRate, &Trial { transport: Transport::Tcp, ..trial(here, here) }))
     });
-    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
-        return skip(TEST, &reason);
+    if let Err(missing) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &missing);
     }
     for offload in [Offload::Txtime, Offload::PacingRate] {
         in_time(TEST, || {
@@ -89,8 +89,8 @@ fn over_ipv6_it_is_the_same() {
 fn a_discipline_that_does_not_know_departure_times_is_not_believed() {
     const TEST: &str = "a_discipline_that_does_not_know_departure_times_is_not_believed";
     let Some(mut place) = Place::enter(TEST) else { return };
-    if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root pfifo")) {
-        return skip(TEST, &reason);
+    if let Err(missing) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root pfifo")) {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
@@ -108,8 +108,8 @@ fn a_discipline_that_does_not_know_departure_times_is_not_believed() {
 fn towards_another_host_the_kernel_tells_when_they_left() {
     const TEST: &str = "towards_another_host_the_kernel_tells_when_they_left";
     let Some(mut place) = Place::enter(TEST) else { return };
-    if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root fq")) {
-        return skip(TEST, &reason);
+    if let Err(missing) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root fq")) {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
@@ -127,8 +127,8 @@ fn fq_on_some_of_the_queues_is_not_enough() {
         .lay_cable(2)
         .and_then(|()| run("tc qdisc replace dev cable0 root handle 1: mq"))
         .and_then(|()| run("tc qdisc replace dev cable0 parent 1:1 fq"));
-    if let Err(reason) = made {
-        return skip(TEST, &reason);
+    if let Err(missing) = made {
+        return skip(TEST, &missing);
     }
     let some = prove(Offload::Txtime, &trial(OURS, THEIRS));
     println!("fq on one of two queues: {some}");

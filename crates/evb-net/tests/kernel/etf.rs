@@ -17,7 +17,7 @@ const MQPRIO: &str = "tc qdisc replace dev cable0 handle 100: root mqprio num_tc
                       map 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 queues 1@0 1@1 hw 0";
 const PRIORITY: u32 = 3;
 
-fn etf(delta: Duration) -> Result<(), String> {
+fn etf(delta: Duration) -> Result<(), evb_needs::Missing> {
     run(&format!("tc qdisc replace dev cable0 parent 100:2 etf clockid CLOCK_TAI delta {}", delta.as_nanos()))
 }
 
@@ -28,8 +28,8 @@ fn laid(test: &str, delta: Duration) -> Option<Place> {
     let made = place.lay_cable(2).and_then(|()| run(MQPRIO)).and_then(|()| etf(delta));
     match made {
         Ok(()) => Some(place),
-        Err(reason) => {
-            skip(test, &reason);
+        Err(missing) => {
+            skip(test, &missing);
             None
         }
     }
@@ -110,8 +110,8 @@ fn what_waits_past_its_time_is_dropped_and_reported() {
 fn without_etf_it_is_refused_with_the_commands() {
     const TEST: &str = "without_etf_it_is_refused_with_the_commands";
     let Some(mut place) = Place::enter(TEST) else { return };
-    if let Err(reason) = place.lay_cable(2) {
-        return skip(TEST, &reason);
+    if let Err(missing) = place.lay_cable(2) {
+        return skip(TEST, &missing);
     }
     let refused = choose(Some(Offload::Etf), Software::timer(), &[trial()]).unwrap_err();
     println!("without etf: {refused}");

@@ -23,8 +23,8 @@ fn laid(test: &str) -> Option<Place> {
         }
         run(&format!("ip route add 10.79.0.0/24 via {THEIRS}"))
     };
-    if let Err(reason) = route() {
-        skip(test, &reason);
+    if let Err(missing) = route() {
+        skip(test, &missing);
         return None;
     }
     Some(place)

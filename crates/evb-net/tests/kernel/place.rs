@@ -6,6 +6,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use evb_needs::Missing;
+
 use crate::sys_namespace::leave_network;
 
 /// IP addresses of the two ends of the virtual cable: this end, and the far end (`THEIRS`).
@@ -15,12 +17,12 @@ pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// Lock that runs the tests one after the other, because they measure time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Reports why a test is skipped on this machine; if all tests must run
+/// Says what a test lacks, which is therefore skipped; if all tests must run
 /// (`EVB_KERNEL_TESTS=required`), a skipped test fails.
-pub(crate) fn skip(test: &str, reason: &str) {
+pub(crate) fn skip(test: &str, missing: &Missing) {
     let required = std::env::var("EVB_KERNEL_TESTS").is_ok_and(|value| value == "required");
-    assert!(!required, "{test} must run here, and cannot: {reason}");
-    println!("SKIP {test}: {reason}");
+    assert!(!required, "{test} must run here, and cannot: it needs {missing}");
+    evb_needs::skip(missing);
 }
 
 /// The network namespace of the calling thread.
@@ -31,16 +33,16 @@ pub(crate) struct Place {
 
 impl Place {
     /// Moves the calling thread to a new network namespace with a loopback device. If this process
-    /// may not do so, reports the reason and returns `None`.
+    /// may not do so, says what is missing and returns `None`.
     pub(crate) fn enter(test: &str) -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = leave_network() {
-            skip(test, &format!("no network namespace of its own ({error}); it needs root"));
+            skip(test, &Missing::new("a network namespace of its own, as root").because(error));
             return None;
         }
         let place = Self { peer: None, _turn: turn };
-        if let Err(reason) = run("ip link set lo up") {
-            skip(test, &reason);
+        if let Err(missing) = run("ip link set lo up") {
+            skip(test, &missing);
             return None;
         }
         Some(place)
@@ -48,12 +50,13 @@ impl Place {
 
     /// Creates a virtual cable `cable0` to another network namespace, with `queues` transmit
     /// queues.
-    pub(crate) fn lay_cable(&mut self, queues: u32) -> Result<(), String> {
+    pub(crate) fn lay_cable(&mut self, queues: u32) -> Result<(), Missing> {
+        evb_needs::programs(&["unshare", "nsenter", "ip"])?;
         let peer = Command::new("unshare")
             .args(["--net", "sleep", "60"])
             .stdin(Stdio::null())
             .spawn()
-            .map_err(|error| format!("unshare: {error}"))?;
+            .map_err(|error| Missing::new("unshare").because(error))?;
         let pid = peer.id();
         self.peer = Some(peer);
         // The other namespace exists as soon as the process `unshare` has become `sleep`.
@@ -78,8 +81,8 @@ impl Place {
     }
 
     /// Runs a command, given as words separated by spaces, at the far end of the cable.
-    pub(crate) fn run_there(&self, line: &str) -> Result<(), String> {
-        let pid = self.peer.as_ref().map(Child::id).ok_or("no cable is laid")?;
+    pub(crate) fn run_there(&self, line: &str) -> Result<(), Missing> {
+        let pid = self.peer.as_ref().map(Child::id).ok_or_else(|| Missing::new("a cable"))?;
         run(&format!("nsenter -t {pid} -n {line}"))
     }
 }
@@ -93,13 +96,7 @@ impl Drop for Place {
     }
 }
 
-/// Runs a command, given as words separated by spaces; returns its error output if it fails.
-pub(crate) fn run(line: &str) -> Result<(), String> {
-    let mut words = line.split_whitespace();
-    let output = Command::new(words.next().unwrap_or_default())
-        .args(words)
-        .output()
-        .map_err(|error| format!("`{line}`: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("`{line}`: {}", said.trim())) }
+/// Runs a command, given as words separated by spaces.
+pub(crate) fn run(line: &str) -> Result<(), Missing> {
+    evb_needs::run(line).map(drop)
 }

@@ -30,8 +30,8 @@ fn a_tcp_socket_keeps_its_rate_without_fq() {
 fn a_tcp_socket_keeps_its_rate_below_fq() {
     const TEST: &str = "a_tcp_socket_keeps_its_rate_below_fq";
     let Some(_place) = Place::enter(TEST) else { return };
-    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
-        return skip(TEST, &reason);
+    if let Err(missing) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let proof = prove(Offload::PacingRate, &loopback(Transport::Tcp));
@@ -47,8 +47,8 @@ fn a_udp_socket_keeps_its_rate_below_fq_alone() {
     let without = prove(Offload::PacingRate, &loopback(Transport::Udp));
     println!("UDP without fq: {without}");
     assert!(!without.held, "{without}");
-    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
-        return skip(TEST, &reason);
+    if let Err(missing) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let with = prove(Offload::PacingRate, &loopback(Transport::Udp));
@@ -64,8 +64,8 @@ fn a_token_bucket_is_known_by_its_rate() {
     let made = place
         .lay_cable(1)
         .and_then(|()| run("tc qdisc replace dev cable0 root tbf rate 20mbit burst 8k limit 400k"));
-    if let Err(reason) = made {
-        return skip(TEST, &reason);
+    if let Err(missing) = made {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let right = prove(Offload::Tbf, &cable(20_000_000));
@@ -104,8 +104,8 @@ fn a_class_for_one_port_is_known_by_its_rate_there_alone() {
              match ip dport {PORT} 0xffff flowid e7b:100"
         ))
     };
-    if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc add dev cable0 root htb")) {
-        return skip(TEST, &reason);
+    if let Err(missing) = place.lay_cable(1).and_then(|()| run("tc qdisc add dev cable0 root htb")) {
+        return skip(TEST, &missing);
     }
     run("tc qdisc delete dev cable0 root").unwrap();
     for (rate, words, burst) in

@@ -129,8 +129,8 @@ fn drops() -> u32 {
 fn fq_keeps_departure_times() {
     const TEST: &str = "fq_keeps_departure_times";
     let Some(_place) = Place::enter(TEST) else { return };
-    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
-        return skip(TEST, &reason);
+    if let Err(missing) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &missing);
     }
     let as_json = std::env::var_os("EVB_KERNEL_JSON").is_some();
     println!(
@@ -183,8 +183,8 @@ fn fq_keeps_departure_times() {
 fn a_lower_flow_limit_is_seen_to_drop() {
     const TEST: &str = "a_lower_flow_limit_is_seen_to_drop";
     let Some(_place) = Place::enter(TEST) else { return };
-    if let Err(reason) = run("tc qdisc replace dev lo root fq flow_limit 20") {
-        return skip(TEST, &reason);
+    if let Err(missing) = run("tc qdisc replace dev lo root fq flow_limit 20") {
+        return skip(TEST, &missing);
     }
     in_time(TEST, || {
         let before = drops();

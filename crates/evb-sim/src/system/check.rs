@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use evb_core::{
     id::{EventId, Peer, RunNumber, SourceId},
     ledger::{LEDGER_OPEN, NOT_ASSIGNED, RunReport},
+    time::Utc,
     wire::record::MAX_RESEND_RANGES,
 };
 
@@ -49,6 +50,8 @@ impl OfRun<'_> {
         let run = RunNumber::new(self.run + 1);
         let of_run = self.files.range((run, EventId::new(0))..=(run, EventId::new(u64::MAX)));
         let (mut complete, mut incomplete, mut copies) = (0, 0, 0);
+        let mut latest = Utc::UNKNOWN;
+        let mut lacking = vec![0; self.scenario.sources.into()];
         for ((_, event), records) in of_run {
             let mut epochs: Vec<u64> = records.iter().map(|record| record.epoch).collect();
             epochs.sort_unstable();
@@ -59,9 +62,16 @@ impl OfRun<'_> {
                 );
             }
             copies += records.len() as u64 - 1;
+            latest = check_times(*event, records, latest)?;
             let Some(valid) = records.iter().max_by_key(|record| record.epoch) else { continue };
             self.check_record(*event, valid)?;
-            if valid.is_complete() { complete += 1 } else { incomplete += 1 }
+            let lacks = valid.lacks(self.scenario.sources);
+            if lacks.is_empty() {
+                complete += 1
+            } else {
+                incomplete += 1
+            }
+            lacks.iter().for_each(|id| lacking[usize::from(id.number()) - 1] += 1);
         }
         let found = format!(
             "on the disks are {complete} complete and {incomplete} incomplete events, in the ledger {events:?}; {said}"
@@ -75,6 +85,11 @@ impl OfRun<'_> {
         if events.lost == 0 && (events.complete, events.incomplete) != (complete, incomplete) {
             return fail(Check::Disk, found);
         }
+        let missing: Vec<u64> = report.sources.iter().map(|source| source.missing).collect();
+        if events.lost == 0 && missing != lacking {
+            let what = format!("on the disks, sources are missing in {lacking:?} events, in the ledger in");
+            return fail(Check::Missing, format!("{what} {missing:?}; {said}"));
+        }
         let failed = self.failed.iter().filter(|(of, _)| *of == run).count() as u64;
         if events.lost > failed && !self.may_lose && !self.is_emptied() {
             return fail(Check::Lost, format!("{} events are lost, {failed} by disks: {said}", events.lost));
@@ -83,15 +98,18 @@ impl OfRun<'_> {
         Ok(copies)
     }
 
-    /// Checks that a fault or the workload explains every fragment that is missing in an event
-    /// record.
+    /// Checks that an event record names exactly the sources without a fragment as missing, and
+    /// that a fault or the workload explains each of them.
     fn check_record(&self, event: EventId, record: &EventRecord) -> Result<(), Failure> {
-        for id in (1..=self.scenario.sources).map(SourceId::new) {
-            let (is_there, is_missing) = (record.present.contains(&id), record.missing.contains(&id));
+        let lacks = record.lacks(self.scenario.sources);
+        if record.missing != lacks {
+            let what = format!("event {event} has no fragment of {lacks:?}, and names {:?}", record.missing);
+            return Err(Failure::new(Check::Missing, what));
+        }
+        for id in lacks {
             let has_none = !self.workload.has(usize::from(id.number()) - 1, event);
-            if !is_there && !has_none && !self.may_lack(id) {
-                let how = if is_missing { "is missing" } else { "was not expected" };
-                let what = format!("event {event}: source {id} {how}, and nothing was wrong with it");
+            if !has_none && !self.may_lack(id) {
+                let what = format!("event {event}: source {id} is missing, and nothing was wrong with it");
                 return Err(Failure::new(Check::Incomplete, what));
             }
         }
@@ -174,5 +192,19 @@ impl OfRun<'_> {
             return Err(Failure::new(Check::Spurious, what));
         }
         Ok(())
+    }
+}
+
+/// Checks that the copies of an event have the same time, not before `latest`, the time of the event
+/// before. Returns the event's time.
+fn check_times(event: EventId, records: &[EventRecord], latest: Utc) -> Result<Utc, Failure> {
+    let fail = |what| Err(Failure::new(Check::Time, what));
+    let Some(first) = records.first() else { return Ok(latest) };
+    if records.iter().any(|record| record.utc != first.utc) {
+        return fail(format!("the copies of event {event} differ in time: {records:?}"));
+    }
+    match first.utc.is_known() && first.utc >= latest {
+        true => Ok(first.utc),
+        false => fail(format!("event {event} has the time {}, after {latest}", first.utc)),
     }
 }

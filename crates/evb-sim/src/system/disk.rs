@@ -9,7 +9,7 @@ use evb_core::{
     event::Event,
     id::{EventId, RunNumber, SourceId},
     rng::Rng,
-    time::Instant,
+    time::{Instant, Utc},
     wire::journal::Entry,
 };
 
@@ -37,6 +37,7 @@ pub enum DiskState {
 pub(crate) struct EventRecord {
     pub(crate) epoch: u64,
     pub(crate) builder: u16,
+    pub(crate) utc: Utc,
     pub(crate) present: Vec<SourceId>,
     pub(crate) missing: Vec<SourceId>,
 }
@@ -47,13 +48,16 @@ impl EventRecord {
         Self {
             epoch: event.epoch.number(),
             builder: event.builder.number(),
+            utc: event.utc,
             present: event.fragments().map(|fragment| fragment.source).collect(),
             missing: event.missing_sources().collect(),
         }
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
-        self.missing.is_empty()
+    /// Returns the sources of the run, whose ids are 1 to `sources`, without a fragment in the
+    /// event. The list does not depend on the one that the event has.
+    pub(crate) fn lacks(&self, sources: u16) -> Vec<SourceId> {
+        (1..=sources).map(SourceId::new).filter(|id| !self.present.contains(id)).collect()
     }
 }
 

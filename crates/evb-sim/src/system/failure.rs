@@ -23,8 +23,12 @@ pub enum Check {
     Doubled,
     /// An event is lost, and no fault explains the loss.
     Lost,
+    /// An event does not name the sources of the run without a fragment in it as missing.
+    Missing,
     /// An event lacks fragments, and no fault explains their absence.
     Incomplete,
+    /// Events differ in time from their copies, or go back in time.
+    Time,
     /// The content of a fragment is not what its source pushed.
     Content,
     /// Datagrams were sent again that had not been lost, or whose loss the builder could not have
@@ -49,7 +53,9 @@ impl Check {
             Self::Disk => "disk",
             Self::Doubled => "doubled",
             Self::Lost => "lost",
+            Self::Missing => "missing",
             Self::Incomplete => "incomplete",
+            Self::Time => "time",
             Self::Content => "content",
             Self::Spurious => "spurious",
             Self::Stuck => "stuck",

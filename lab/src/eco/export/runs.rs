@@ -15,7 +15,7 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     units::Bytes,
 };
-use evb_file::{EventFileWriter, FileIdentity, FsyncPolicy, Merge, WriterOptions};
+use evb_file::{EventFileWriter, FileIdentity, FsyncPolicy, Merge, Selection, WriterOptions};
 
 use super::tools::Tools;
 use crate::{eco::c::tools::run as execute, repo};
@@ -99,9 +99,15 @@ impl Run {
         const SIZE: usize = 64_000;
         let files = folder.join("single");
         let (run, epoch, builder) = (RunNumber::new(3), Epoch::new(1), BuilderId::new(1));
-        let identity =
-            FileIdentity { run, epoch, builder, sources: (1..=SOURCES).map(SourceId::new).collect() };
-        let options = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::None };
+        let identity = FileIdentity {
+            run,
+            epoch,
+            builder,
+            sources: (1..=SOURCES).map(SourceId::new).collect(),
+            ..FileIdentity::default()
+        };
+        let options =
+            WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::None, ..WriterOptions::default() };
         let mut writer = EventFileWriter::create(&files, identity, options)?;
         let payload: Vec<u8> = (0..2 * SIZE).map(|byte| (byte * 31 % 65_521) as u8).collect();
         for id in 1..=bytes / (SIZE as u64 * u64::from(SOURCES)) {
@@ -138,7 +144,7 @@ impl Run {
 
 impl Listing {
     fn of(folder: &Path) -> Result<Self> {
-        let mut merge = Merge::open(&[folder.to_owned()])?;
+        let mut merge = Merge::open(&[folder.to_owned()], &Selection::default())?;
         let (mut listing, mut memory) = (Self::default(), Vec::new());
         let (mut digest, mut missing) = (RunningChecksum::default(), RunningChecksum::default());
         while let Some(record) = merge.next_into(&mut memory)? {

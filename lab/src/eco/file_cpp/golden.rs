@@ -123,8 +123,18 @@ fn damaged(dir: &Path) -> Result<()> {
 
 fn written(dir: &Path, builder: u16, events: &[Event], rotate_at: u64) -> Result<EventFileWriter> {
     let sources = (1..=3).map(SourceId::new).collect();
-    let identity = FileIdentity { run: RUN, epoch: Epoch::new(1), builder: BuilderId::new(builder), sources };
-    let options = WriterOptions { rotate_at: Bytes::new(rotate_at), fsync: FsyncPolicy::None };
+    let identity = FileIdentity {
+        run: RUN,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(builder),
+        sources,
+        ..FileIdentity::default()
+    };
+    let options = WriterOptions {
+        rotate_at: Bytes::new(rotate_at),
+        fsync: FsyncPolicy::None,
+        ..WriterOptions::default()
+    };
     let mut writer = EventFileWriter::create(dir, identity, options)?;
     for event in events {
         writer.append(event)?;

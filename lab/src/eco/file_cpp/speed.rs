@@ -60,8 +60,15 @@ pub(super) fn measure(folder: &Path, megabytes: u64) -> Result<()> {
 /// Writes a closed file of events with four fragments.
 fn write(folder: &Path, bytes: u64, size: usize) -> Result<std::path::PathBuf> {
     let (run, epoch, builder) = (RunNumber::new(size as u32), Epoch::new(1), BuilderId::new(1));
-    let identity = FileIdentity { run, epoch, builder, sources: (1..=4).map(SourceId::new).collect() };
-    let options = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::None };
+    let identity = FileIdentity {
+        run,
+        epoch,
+        builder,
+        sources: (1..=4).map(SourceId::new).collect(),
+        ..FileIdentity::default()
+    };
+    let options =
+        WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::None, ..WriterOptions::default() };
     let mut writer = EventFileWriter::create(folder, identity, options)?;
     let payload: Vec<u8> = (0..size).map(|byte| (byte * 31 % 251) as u8).collect();
     for id in 1..=(bytes / (4 * size as u64)).min(1 << 20) {

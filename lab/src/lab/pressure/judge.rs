@@ -75,12 +75,10 @@ impl Judge<'_> {
         let kept = self.kept(steady, calm, 's', Some(FROZEN));
         self.timed(stage, "least part of its rate that another source sends", kept, Bound::AtLeast(KEPT));
         self.full_rate(played, calm);
-        self.holds(
-            stage,
-            "events incomplete that were under way",
-            played.first.events("incomplete"),
-            Bound::AtLeast(1.0),
-        );
+        let incomplete = played.first.events("incomplete");
+        self.holds(stage, "events incomplete that were under way", incomplete, Bound::AtLeast(1.0));
+        let complete = steady.events("complete");
+        self.holds(stage, "events complete without the frozen source", complete, Bound::AtMost(0.0));
     }
 
     fn slow_sink(&mut self, played: &Played, calm: &'static str) {
@@ -137,21 +135,22 @@ impl Judge<'_> {
     fn missing(&mut self, summary: &Value) {
         let frozen = self.played.iter().find(|played| played.stage.pressure == Pressure::FrozenSource);
         for source in summary["sources"].as_array().map(Vec::as_slice).unwrap_or_default() {
-            let [id, missing, without] =
-                ["id", "missing", "events_without"].map(|key| source[key].as_f64().unwrap_or(f64::NAN));
+            let number = |pointer| source.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
+            let [id, missing] = ["/id", "/missing"].map(number);
             let what = |what: &str| format!("{}: {what} source {id}", self.name);
             match frozen.filter(|_| FROZEN == format!("s{id}")) {
                 Some(frozen) => {
-                    let named = without / frozen.steady.built();
-                    self.report.holds(&what("events without"), missing, Bound::AtLeast(1.0));
+                    let silent = number("/missing_by_cause/silent until the deadline");
+                    self.report.holds(&what("events that waited in vain for"), silent, Bound::AtLeast(1.0));
+                    let down = number("/missing_by_cause/down") / frozen.steady.built();
                     let share = what("of the events of the freeze, in the summary without");
-                    self.report.holds(&share, named, Bound::AtLeast(1.0));
+                    self.report.holds(&share, down, Bound::AtLeast(1.0));
                 }
                 // The bound for the other sources is only noted on a busy machine, which may delay
                 // any source too long.
                 None => {
                     let most = Bound::AtMost(0.0);
-                    self.report.holds_timed(&what("events without"), missing + without, most);
+                    self.report.holds_timed(&what("events without"), missing, most);
                 }
             }
         }

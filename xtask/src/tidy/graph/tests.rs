@@ -30,6 +30,14 @@ fn the_simulator_never_reaches_the_net() {
 }
 
 #[test]
+fn only_tests_ask_what_the_machine_has() {
+    let manifest =
+        |section: &str| format!("[package]\nname = 'evb-net'\n[{section}]\nevb-needs.workspace = true\n");
+    assert!(found(&manifest("dev-dependencies")).is_empty());
+    assert_eq!(found(&manifest("dependencies")).len(), 1);
+}
+
+#[test]
 fn a_renamed_dependency_is_seen() {
     let manifest =
         "[package]\nname = 'evb-core'\n[dependencies]\nwhen = { package = 'evb-shaper', version = '1' }\n";

@@ -4,7 +4,10 @@ use core::ops::Range;
 
 use bytes::BytesMut;
 
-use crate::fragment::{Checksum, Timestamp};
+use crate::{
+    event::Cause,
+    fragment::{Checksum, Timestamp},
+};
 
 /// One source's contribution to the event.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub(super) struct Part {
     /// Room in the arena that a fragment of the source's earlier incarnation left. This room is
     /// reused before the arena grows.
     pub(super) room: Range<u32>,
+    /// The reason why the event has no fragment of the source, as far as one is known.
+    pub(super) cause: Cause,
 }
 
 impl Part {

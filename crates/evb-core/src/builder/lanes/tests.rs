@@ -6,6 +6,7 @@ use crate::{
     },
     id::{Epoch, EventId},
     index::LaneIndex,
+    time::Utc,
 };
 
 fn lanes(sources: u16) -> (Lanes<GrantAll>, Slots) {
@@ -44,8 +45,8 @@ fn the_last_to_arrive_is_counted_and_so_is_who_is_missing() {
             announce(&mut lanes, &mut slots, LaneIndex::new(lane), event);
         }
         let expected = crate::set::SourceSet::first(3);
-        let assigned = Assigned { triggered: at(0), expected, epoch: Epoch::new(1) };
-        assert!(slots.assign(EventId::new(event), assigned, at(1), |_| {}));
+        let assigned = Assigned { triggered: at(0), utc: Utc::UNKNOWN, epoch: Epoch::new(1) };
+        assert!(slots.assign(EventId::new(event), assigned, &expected, at(1), |_| {}));
     }
     while lanes.poll(at(1)).is_some() {}
     for (lane, event, millis) in [(2, 1, 2), (0, 1, 3), (1, 1, 7), (0, 2, 8)] {

@@ -4,6 +4,7 @@ use crate::{
     fragment::{Checksum, RunningChecksum},
     id::Epoch,
     index::SlotIndex,
+    time::Utc,
 };
 
 const DEADLINE: Duration = crate::builder::tests::DEADLINE;
@@ -20,9 +21,16 @@ fn event(number: u64) -> EventId {
     EventId::new(number)
 }
 
-/// Returns an assignment that expects that number of sources.
-fn of(sources: usize) -> Assigned {
-    Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
+/// Assigns an event that waits for the first `sources` sources.
+fn assign(
+    slots: &mut Slots,
+    number: u64,
+    sources: usize,
+    now: Instant,
+    ended: impl FnMut(&Assembly),
+) -> bool {
+    let assigned = Assigned { triggered: at(0), utc: Utc::UNKNOWN, epoch: Epoch::new(1) };
+    slots.assign(event(number), assigned, &SourceSet::first(sources), now, ended)
 }
 
 /// Announces a fragment of one byte and delivers it.
@@ -42,7 +50,7 @@ fn none_ends(event: &Assembly) {
 #[test]
 fn an_event_ends_once_and_its_slot_is_free_when_the_sink_is_done() {
     let (config, mut slots, mut ended) = (config(2, 1), slots(2, 1), Vec::new());
-    assert!(slots.assign(event(1), of(2), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 2, at(0), none_ends));
     assert!(slots.take_newly_full() && !slots.take_newly_full());
     bring(&mut slots, 1, 1, at(1), none_ends);
     assert!(slots.take_event(&config).is_none());
@@ -52,11 +60,11 @@ fn an_event_ends_once_and_its_slot_is_free_when_the_sink_is_done() {
     let taken = slots.take_event(&config).unwrap();
     assert_eq!((taken.id, taken.is_complete(), taken.builder), (event(1), true, config.id));
     assert!(slots.take_event(&config).is_none());
-    assert!(!slots.assign(event(2), of(2), at(2), none_ends), "the only slot is with the sink");
+    assert!(!assign(&mut slots, 2, 2, at(2), none_ends), "the only slot is with the sink");
     let slot = slots.find(event(1)).unwrap();
     slots.release(slot, taken, &config.sources);
     assert_eq!((slots.used(), slots.find(event(1))), (0, None));
-    assert!(slots.assign(event(2), of(2), at(3), none_ends));
+    assert!(assign(&mut slots, 2, 2, at(3), none_ends));
     slots.invariants();
 }
 
@@ -68,7 +76,7 @@ fn what_is_announced_for_nothing_has_a_reason() {
     assert_eq!(announce(0, 5), Err(Unwanted::Duplicate));
     assert_eq!(announce(1, 5), Ok(()));
     assert_eq!(announce(1, 6), Err(Unwanted::Unexpected));
-    assert!(slots.assign(event(5), of(0), at(1), |_| {}));
+    assert!(assign(&mut slots, 5, 0, at(1), |_| {}));
     let mut announce = |source, number| slots.announce(source, 0, &announcement(number, 1), at(1)).map(drop);
     assert_eq!(announce(1, 4), Err(Unwanted::Late), "events below the highest assigned one have ended");
     assert_eq!(announce(1, 5), Err(Unwanted::Duplicate));
@@ -77,14 +85,14 @@ fn what_is_announced_for_nothing_has_a_reason() {
 #[test]
 fn an_assigned_event_takes_the_slot_of_the_oldest_that_nobody_assigned() {
     let (mut slots, mut evicted) = (slots(1, 3), Vec::new());
-    assert!(slots.assign(event(1), of(1), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 1, at(0), none_ends));
     slots.announce(0, 10, &announcement(8, 1), at(2)).unwrap();
     slots.announce(0, 20, &announcement(9, 1), at(1)).unwrap();
     slots.make_room(event(1), |_| panic!("event 1 has a slot"));
     slots.make_room(event(2), |event| evicted.extend(event.announced()));
     assert_eq!(evicted, [(0, 20)]);
     slots.invariants();
-    assert!(slots.assign(event(2), of(1), at(3), none_ends));
+    assert!(assign(&mut slots, 2, 1, at(3), none_ends));
     assert_eq!((slots.find(event(9)), slots.used()), (None, 3));
 }
 
@@ -103,7 +111,7 @@ fn events_that_nobody_assigns_are_evicted_in_the_end() {
 fn a_deadline_waits_for_who_is_awaited_and_begins_anew() {
     let (mut slots, mut missing) = (slots(2, 2), SourceSet::default());
     slots.publish(1, set(&[0]), set(&[1]), at(0), none_ends);
-    assert!(slots.assign(event(1), of(2), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 2, at(0), none_ends));
     assert_eq!(slots.next_deadline(), Some(at(0) + DEADLINE));
     slots.expire(at(0) + DEADLINE, none_ends);
     assert_eq!(slots.next_deadline(), None, "the supervisor waits for source 1");
@@ -118,7 +126,7 @@ fn a_deadline_waits_for_who_is_awaited_and_begins_anew() {
 #[test]
 fn deadlines_of_events_that_are_over_are_forgotten() {
     let mut slots = slots(1, 2);
-    assert!(slots.assign(event(1), of(1), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 1, at(0), none_ends));
     for millis in 1..100 {
         slots.put_off(SlotIndex::new(0), at(millis));
     }
@@ -129,7 +137,7 @@ fn deadlines_of_events_that_are_over_are_forgotten() {
 #[test]
 fn a_process_that_comes_back_unexpected_is_not_waited_for() {
     let (mut slots, mut missing) = (slots(2, 4), SourceSet::default());
-    assert!(slots.assign(event(1), of(2), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 2, at(0), none_ends));
     slots.announce(1, 0, &announcement(1, 5), at(1)).unwrap();
     bring(&mut slots, 0, 1, at(1), none_ends);
     slots.rosters.publish(2, set(&[0]), set(&[]));
@@ -141,7 +149,7 @@ fn a_process_that_comes_back_unexpected_is_not_waited_for() {
 #[test]
 fn a_process_that_comes_back_expected_has_another_deadline() {
     let mut slots = slots(2, 4);
-    assert!(slots.assign(event(1), of(2), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 2, at(0), none_ends));
     slots.announce(1, 0, &announcement(1, 5), at(1)).unwrap();
     bring(&mut slots, 0, 1, at(1), none_ends);
     slots.withdraw(1, at(2), none_ends);
@@ -155,7 +163,7 @@ fn a_process_that_comes_back_expected_has_another_deadline() {
 fn a_broken_lane_gives_up_what_it_announced_and_did_not_bring() {
     let (mut slots, mut ended) = (slots(2, 4), Vec::new());
     for number in 1..=3 {
-        assert!(slots.assign(event(number), of(2), at(0), none_ends));
+        assert!(assign(&mut slots, number, 2, at(0), none_ends));
         bring(&mut slots, 0, number, at(1), none_ends);
     }
     slots.announce(1, 0, &announcement(2, 5), at(1)).unwrap();
@@ -167,10 +175,39 @@ fn a_broken_lane_gives_up_what_it_announced_and_did_not_bring() {
 #[test]
 fn latency_is_counted_of_complete_events_only() {
     let mut slots = slots(1, 4);
-    assert!(slots.assign(event(1), of(1), at(0), none_ends));
+    assert!(assign(&mut slots, 1, 1, at(0), none_ends));
     bring(&mut slots, 0, 1, at(7), |_| {});
-    assert!(slots.assign(event(2), of(1), at(0), none_ends));
+    assert!(assign(&mut slots, 2, 1, at(0), none_ends));
     slots.expire(at(0) + DEADLINE, |_| {});
-    assert!(slots.assign(event(3), of(0), at(50), |_| {}), "the event expects no source");
+    assert!(assign(&mut slots, 3, 0, at(50), |_| {}), "the event waits for no source");
     assert_eq!(slots.latency().max(), 7000);
+}
+
+/// A builder without a free slot cannot take a fragment whose event is not assigned. If the event
+/// gets a slot later, it names the fragment as refused.
+#[test]
+fn a_fragment_that_found_no_slot_is_refused_and_not_silent() {
+    let config = config(2, 1);
+    for evicts in [false, true] {
+        let mut slots = slots(2, 1);
+        let earlier = if evicts { 9 } else { 1 };
+        slots.announce(0, 0, &announcement(earlier, 1), at(0)).unwrap();
+        let first = if evicts { 9 } else { 2 };
+        let taken = slots.announce(1, 0, &announcement(first, 1), at(0));
+        assert_eq!(taken.is_ok(), evicts, "{taken:?}");
+        slots.make_room(event(2), |_| {});
+        assert!(assign(&mut slots, 2, 2, at(1), none_ends));
+        slots.expire(at(1) + DEADLINE, |_| {});
+        let taken = slots.take_event(&config).unwrap();
+        let causes: Vec<_> = taken.missing.iter().map(|missing| missing.cause).collect();
+        let expected = if evicts { Cause::Silent } else { Cause::Refused };
+        assert_eq!(causes, [Cause::Silent, expected], "event 2 was not announced: {evicts}");
+        let slot = slots.find(event(2)).unwrap();
+        slots.release(slot, taken, &config.sources);
+        assert!(assign(&mut slots, 9, 2, at(100), none_ends));
+        slots.expire(at(100) + DEADLINE, |_| {});
+        let taken = slots.take_event(&config).unwrap();
+        let expected = if evicts { Cause::Refused } else { Cause::Silent };
+        assert!(taken.missing.iter().all(|missing| missing.cause == expected), "{:?}", taken.missing);
+    }
 }

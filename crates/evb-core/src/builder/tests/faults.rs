@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::bench::{Bench, DEADLINE, at, on_the_lane};
 use crate::{
     builder::{Output, RosterError},
+    event::{Cause, MissingSource},
     id::{Epoch, EventId, Incarnation, SourceId},
     index::LaneIndex,
     set::SourceSet,
@@ -220,7 +221,7 @@ fn who_is_waited_for_no_more_is_given_up() {
     bench.core.handle_roster(2, set(&[0]), set(&[1]), at(2));
     bench.core.handle_roster(3, set(&[0]), set(&[]), at(3));
     bench.poll(at(3));
-    assert!(bench.events[0].missing_sources().eq([SourceId::new(2)]));
+    assert_eq!(bench.events[0].missing, [MissingSource::new(SourceId::new(2), Cause::GivenUp)]);
 }
 
 /// The lane of a source's new process begins at 0, and brings the fragments that the old process

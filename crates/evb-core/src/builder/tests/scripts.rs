@@ -3,6 +3,7 @@ use core::time::Duration;
 use super::bench::{Bench, DEADLINE, announcement, at, on_the_lane};
 use crate::{
     builder::{LARGE_FRAGMENT, RosterError},
+    event::{Cause, MissingSource},
     id::{EventId, SourceId},
     index::LaneIndex,
     lane::LaneError,
@@ -55,11 +56,12 @@ fn a_silent_source_is_named_at_the_deadline_and_late_afterwards() {
     assert!(bench.core.next_timeout() <= Some(at(0) + DEADLINE));
     bench.core.handle_timeout(at(2000));
     bench.poll(at(2000));
-    assert!(bench.events[0].missing_sources().eq([SourceId::new(2)]));
+    assert_eq!(bench.events[0].missing, [MissingSource::new(SourceId::new(2), Cause::Silent)]);
     bench.send(LaneIndex::new(1), 1, b"too late", at(2001));
     bench.write_all(at(2002));
     assert_eq!(bench.told.exceptions[0].outcome, Outcome::Incomplete);
-    assert_eq!(bench.told.exceptions[0].missing, [2]);
+    let told = &bench.told.exceptions[0];
+    assert_eq!((&told.missing[..], &told.missing_causes[..]), (&[2][..], &[2][..]));
     let report = bench.report();
     assert_eq!((report.incomplete, report.lanes[1].missing, report.lanes[1].late), (1, 1, 1));
 }
@@ -75,7 +77,7 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     assert!(bench.events.is_empty());
     bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(60_001));
     bench.poll(at(60_001));
-    assert!(bench.events[0].missing_sources().eq([SourceId::new(2)]));
+    assert_eq!(bench.events[0].missing, [MissingSource::new(SourceId::new(2), Cause::Down)]);
     // The source was alive after all: the rest of its bytes is discarded, and its lane continues.
     bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(60_002)).unwrap();
     bench.write_all(at(60_003));
@@ -101,7 +103,7 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     assert!(bench.events.is_empty());
     bench.core.handle_timeout(at(3099));
     bench.poll(at(3099));
-    assert!(bench.events[0].missing_sources().eq([SourceId::new(2)]));
+    assert_eq!(bench.events[0].missing, [MissingSource::new(SourceId::new(2), Cause::LostInNetwork)]);
     bench.write_all(at(3100));
     // The source is back: its old bytes are discarded, and the next event waits for its fragment.
     bench.core.handle_lane_connected(LaneIndex::new(1), at(4000));
@@ -143,7 +145,7 @@ fn a_damaged_fragment_ends_its_event_even_before_the_assignment() {
     bench.assign(&[1], at(1));
     bench.send(LaneIndex::new(0), 1, b"sound", at(1));
     assert_eq!(bench.events.len(), 1, "the event does not wait for the damaged fragment");
-    assert!(bench.events[0].missing_sources().eq([SourceId::new(2)]));
+    assert_eq!(bench.events[0].missing, [MissingSource::new(SourceId::new(2), Cause::Damaged)]);
     assert_eq!(bench.report().lanes[1].crc_errors, 1);
 }
 
@@ -260,12 +262,14 @@ fn one_message_cannot_assign_more_than_the_slots() {
 }
 
 #[test]
-fn an_event_that_expects_nobody_is_complete_and_nobodys_fault() {
+fn an_event_that_waits_for_nobody_is_not_complete_and_nobody_was_last() {
     let mut bench = Bench::new(2, 1);
     bench.core.handle_roster(1, core::iter::empty().collect(), SourceSet::default(), at(0));
     bench.assign(&[1], at(0));
-    assert!(bench.events[0].is_complete());
-    assert_eq!(bench.report().lanes[0].last, 0);
+    let missing: Vec<_> = bench.events[0].missing.iter().map(ToString::to_string).collect();
+    assert_eq!(missing, ["source 1 (down)", "source 2 (down)"]);
+    let lane = bench.report().lanes[0];
+    assert_eq!((lane.last, lane.missing), (0, 1));
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn no_message_is_too_long_even_if_thousands_of_sources_are_missing() {
             outcome: Outcome::Incomplete,
             missing: missing.clone(),
             cause: cause.clone(),
+            missing_causes: vec![u8::MAX.into(); missing.len()],
         };
         unaccounted.except(exception, core::iter::empty());
     }

@@ -7,6 +7,7 @@ use crate::{
         RunPlan, RunState,
         tests::{EVERYBODY, Stage, builder, hello, plan, recovered, source},
     },
+    time::{ClockState, Utc, WallClock},
     trigger::TriggerKind,
     wire::control::{Hello, Leaving, Ready, Reason},
 };
@@ -51,7 +52,6 @@ fn state(stage: &Stage) -> (u32, RunState) {
 #[test]
 fn the_run_starts_when_all_peers_have_prepared() {
     let mut stage = ready(plan(TriggerKind::External), [0, 0]);
-    stage.core.set_wall(Utc::from_nanos(5));
     assert_eq!(stage.begins.len(), 1, "every peer is asked at once");
     for peer in EVERYBODY {
         assert_eq!(state(&stage), (7, RunState::Configured), "before {peer} has answered");
@@ -190,12 +190,13 @@ fn a_peer_that_cannot_take_part_says_so_when_it_registers() {
 #[test]
 fn the_number_and_the_beginning_survive_the_supervisor() {
     let mut stage = ready(RunPlan { journal: true, ..held() }, [0, 12]);
-    stage.core.set_wall(Utc::from_nanos(77));
+    let reading = WallClock { utc: Utc::from_nanos(2_000_000), state: ClockState::Synchronised };
+    stage.core.handle_wall_clock(reading, stage.now);
     let annotation = Annotation { kind: "cosmics".to_owned(), comment: String::new() };
     stage.core.begin(&annotation, stage.now).unwrap();
     stage.poll_once();
     let killed = stage.core.begun();
-    assert_eq!((killed.run, killed.begun_utc_ns, killed.kind.as_str()), (12, 77, "cosmics"));
+    assert_eq!((killed.run, killed.begun_utc_ns, killed.kind.as_str()), (12, 2_000_000, "cosmics"));
     let next = recovered(&held(), &stage.journal, stage.now + Duration::from_secs(1)).unwrap();
     assert_eq!((next.begun(), next.progress().state), (killed.clone(), RunState::Configured));
     stage.poll();

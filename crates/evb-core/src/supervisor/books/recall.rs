@@ -2,6 +2,7 @@
 
 use super::{Books, Times};
 use crate::{
+    event::Cause,
     index::{BuilderIndex, SourceIndex},
     supervisor::{
         nonsense::{EARLIEST, Nonsense, count, nonsense, text, total},
@@ -10,7 +11,7 @@ use crate::{
     time::Instant,
     wire::{
         control::MAX_SLOTS,
-        journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
+        journal::{Blame, BuilderTotals, Finding, SourceTotals, Started, Totals},
     },
 };
 
@@ -33,7 +34,17 @@ impl Books {
         let [first_trigger, started, last_completion] =
             instants.map(|nanos| (nanos > 0).then(|| Instant::from_nanos(nanos)));
         self.times = Times { first_trigger, started, last_completion, ..self.times };
-        Ok(())
+        self.scale.recall(totals.scale.as_ref())
+    }
+
+    /// Restores the start of the run from the journal.
+    pub(in crate::supervisor) fn recall_start(
+        &mut self,
+        entry: &Started,
+        at: Instant,
+    ) -> Result<(), Nonsense> {
+        self.times.started = Some(at);
+        self.scale.recall(entry.scale.as_ref())
     }
 
     pub(in crate::supervisor) fn recall_source(
@@ -41,7 +52,22 @@ impl Books {
         index: SourceIndex,
         own: &SourceTotals,
     ) -> Result<(), Nonsense> {
-        self.missing[index] = count(own.missing)?;
+        let (pairs, rest) = own.missing_by_cause.as_chunks::<2>();
+        if !rest.is_empty() {
+            return nonsense("the missing fragments of a source have a cause without a number");
+        }
+        let mut unknown = count(own.missing)?;
+        for [code, events] in pairs {
+            let Ok(code) = u8::try_from(*code) else { return nonsense("a cause is above 255") };
+            let Some(left) = unknown.checked_sub(*events) else {
+                return nonsense("more fragments of a source are missing by cause than in total");
+            };
+            unknown = left;
+            *self.missing[index].entry(Cause::from_code(code)).or_default() += events;
+        }
+        if unknown > 0 {
+            *self.missing[index].entry(Cause::Unknown).or_default() += unknown;
+        }
         Ok(())
     }
 
@@ -128,6 +154,7 @@ impl Books {
     /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
     /// zero of that clock are set to its beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
+        self.scale.shift(nanos);
         let times = &mut self.times;
         [
             &mut times.started,

@@ -22,14 +22,15 @@ fn books() -> Books {
         books.note_trigger(NOW);
         books.assign(at(builder));
     }
-    books.inhibit(3, Cause::Busy, None);
+    books.inhibit(3, dead_time::Cause::Busy, None);
     books
 }
 
 /// Enters the events in `complete` as complete and `event` with `outcome`, all of them for builder
 /// 1. The builder counts as having every event up to 100.
 fn account(books: &mut Books, complete: &[u64], event: u64, outcome: Outcome, now: Instant) {
-    let exception = Exception { event, outcome, missing: vec![5, 9], cause: "full disk\n".to_owned() };
+    let (missing, missing_causes) = (vec![5, 9], vec![2, 1]);
+    let exception = Exception { event, outcome, missing, cause: "full disk\n".to_owned(), missing_causes };
     let mut completions = Completions { exceptions: vec![exception], ..Completions::default() };
     let mut last = EventId::default();
     complete.iter().for_each(|event| completions.add(&mut last, EventId::new(*event)));
@@ -50,6 +51,7 @@ fn completions_are_counted_for_the_builder_and_for_the_run() {
     assert_eq!((counts.triggered, counts.inhibited, counts.assigned), (7, 3, 4));
     assert_eq!((counts.complete, counts.incomplete, counts.open()), (1, 1, Some(2)));
     assert_eq!(books.times().last_completion, Some(NOW + Duration::from_secs(1)));
+    assert_eq!(books.missing_by_cause(SourceIndex::new(0)), &BTreeMap::from([(Cause::Silent, 1)]));
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn findings_are_written_down_and_causes_of_dead_time_with_the_next_decision() {
     let mut outbox = Outbox::new(&RunPlan { journal: true, ..plan });
     let mut books = books();
     books.remark("it was slow".to_owned(), &mut outbox, NOW);
-    books.inhibit(2, Cause::Paused, outbox.blames());
+    books.inhibit(2, dead_time::Cause::Paused, outbox.blames());
     let blames = outbox.blames().map(|blames| blames.messages());
     assert_eq!(blames, Some(vec![Blame { cause: 1, id: 0, inhibited: 2 }]));
     assert!(outbox.pop().is_some() && outbox.pop().is_none());

@@ -182,7 +182,7 @@ impl BuilderModel {
         let Some(roster) = self.newest().filter(|_| now < self.lease_until) else { return Vec::new() };
         let set = |ids: &[u32]| -> SourceSet { ids.iter().map(|id| usize::from(*id == 5)).collect() };
         let (up, awaited) = (set(&roster.up), set(&roster.awaited));
-        let over: Vec<(u64, u64, SourceSet)> = self
+        let over: Vec<(u64, u64)> = self
             .open
             .iter()
             .filter_map(|(event, open)| {
@@ -190,12 +190,13 @@ impl BuilderModel {
                 let given_up = lacks.without(&up).without(&awaited);
                 let late =
                     now.since(open.since) >= DEADLINE && lacks.iter().all(|index| !awaited.contains(index));
-                (lacks.is_empty() || given_up == lacks || late).then_some((*event, open.epoch, lacks))
+                (lacks.is_empty() || given_up == lacks || late).then_some((*event, open.epoch))
             })
             .take(most)
             .collect();
-        for (event, _, lacks) in &over {
+        for (event, _) in &over {
             self.open.remove(event);
+            let lacks = SourceSet::first(2).without(&has(*event));
             let missing: Vec<u32> = lacks.iter().map(|index| [3, 5][index]).collect();
             if missing.is_empty() {
                 self.counts.complete += 1;
@@ -205,7 +206,7 @@ impl BuilderModel {
             self.counts.written += 1;
             self.settled.push_back((*event, missing));
         }
-        over.into_iter().map(|(event, epoch, _)| (event, epoch)).collect()
+        over
     }
 
     /// Returns messages with the last `count` completions.
@@ -235,9 +236,13 @@ impl BuilderModel {
             if is_complete {
                 message.add(&mut last, EventId::new(*event));
             } else {
-                let (event, missing) = (*event, missing.clone());
-                let outcome = Outcome::Incomplete;
-                message.exceptions.push(Exception { event, outcome, missing, cause: String::new() });
+                message.exceptions.push(Exception {
+                    event: *event,
+                    outcome: Outcome::Incomplete,
+                    missing: missing.clone(),
+                    missing_causes: vec![1; missing.len()],
+                    ..Exception::default()
+                });
             }
         }
         messages.into_iter().map(Message::Completions).collect()

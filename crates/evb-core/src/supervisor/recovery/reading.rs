@@ -97,6 +97,7 @@ impl Reading {
         self.go_on_by(&boot_id, now);
         let mut core = self.core;
         core.outbox.address(core.roster.up().clone(), core.roster.version());
+        core.outbox.set_scale(core.books.scale().utc_zero_ns());
         core.outbox.keep_journal();
         core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
         core.outbox.raise_epoch(now);
@@ -134,7 +135,7 @@ impl Reading {
             What::Epoch(number) => core.outbox.recall_epoch(epoch(*number)?),
             What::Registered(registered) => self.recall_registration(registered)?,
             What::Started(_) if core.books.is_started() => return nonsense("the run starts a second time"),
-            What::Started(_) => core.books.start(at),
+            What::Started(started) => core.books.recall_start(started, at)?,
             What::Roster(change) => self.recall_roster(change, at)?,
             What::Decided(decided) => self.recall_decisions(decided, at)?,
             What::Reassigned(reassigned) => self.recall_reassignment(reassigned)?,
@@ -173,8 +174,7 @@ impl Reading {
 
     fn recall_roster(&mut self, change: &RosterChange, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
-        let assigned = core.books.is_started().then(|| core.books.assigned());
-        core.roster.recall_change(change, &core.assigner.versions(), assigned, at)
+        core.roster.recall_change(change, &core.assigner.versions(), core.books.is_started(), at)
     }
 
     fn recall_decisions(&mut self, decided: &Decided, at: Instant) -> Result<(), Nonsense> {
@@ -274,9 +274,8 @@ impl Reading {
         self.core.books.recall(totals, at)?;
         self.core.outbox.recall(totals.triggered);
         self.core.roster.recall(totals)?;
-        let assigned = self.core.books.assigned();
         for (index, own) in self.core.roster.sources().positions().zip(&totals.sources) {
-            self.core.roster.recall_source(index, own, assigned, at)?;
+            self.core.roster.recall_source(index, own, at)?;
             self.core.books.recall_source(index, own)?;
         }
         for (position, own) in totals.builders.iter().enumerate() {

@@ -65,7 +65,7 @@ fn a_run_begins_once_and_with_what_can_be() {
         &half_way(),
         [
             (What::Begun(Begun::default()), "begins a second time"),
-            (What::Started(Started {}), "starts a second time"),
+            (What::Started(Started::default()), "starts a second time"),
             (What::Totals(Totals::default()), "at the beginning of a journal"),
             (What::Epoch(FAR), "epoch is larger than any possible"),
             (What::Rate(f64::NAN), "NaN Hz"),

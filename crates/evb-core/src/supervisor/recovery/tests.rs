@@ -57,7 +57,8 @@ fn what_is_of_no_run_or_of_one_that_is_over_is_told_apart() {
     assert_eq!(recovered(&others, &journal, now).unwrap_err(), RecoverError::OtherSources(run));
 
     let entry = |what| Entry { at_ns: 2_000_000, what: Some(what) };
-    let over = [journal.clone(), vec![entry(What::Started(Started {})), entry(What::Ended(0))]].concat();
+    let over =
+        [journal.clone(), vec![entry(What::Started(Started::default())), entry(What::Ended(0))]].concat();
     assert_eq!((fault(&over), tells(&over)), (RecoverError::Over(run), None));
     // The error is the same even if the sources differ and an entry is invalid, because the run has
     // ended.

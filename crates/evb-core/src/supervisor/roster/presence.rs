@@ -7,13 +7,7 @@ use super::{Roster, Seat};
 use crate::{
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
-    supervisor::{
-        Recipients,
-        journal::What,
-        outbox::Outbox,
-        seats::{BuilderSeat, Down},
-        words::short,
-    },
+    supervisor::{Recipients, journal::What, outbox::Outbox, seats::BuilderSeat, words::short},
     time::Instant,
     wire::{
         control::{BuilderAddress, Decisions, Load, MAX_BATCH, Message, Verdict},
@@ -103,13 +97,11 @@ impl Roster {
         !self.is_up(index) && self.sources[index].is_ready()
     }
 
-    /// Marks a source as up from the next roster version on, when `assigned` events have been
-    /// assigned. Returns true if events waited for it. Otherwise the source is told that all events
-    /// decided while it was down are closed.
+    /// Marks a source as up from the next roster version on. Returns true if events waited for it.
+    /// Otherwise the source is told that all events decided while it was down are closed.
     pub(in crate::supervisor) fn raise(
         &mut self,
         index: SourceIndex,
-        assigned: u64,
         outbox: &mut Outbox,
         now: Instant,
     ) -> bool {
@@ -123,7 +115,7 @@ impl Roster {
             outbox.send(Recipients::Source(seat.id), Message::Decisions(decisions));
             seat.told += count;
         }
-        seat.end_absence(assigned, now);
+        seat.end_absence(now);
         self.up.insert(index.get());
         awaited
     }
@@ -135,24 +127,17 @@ impl Roster {
         self.sources[index].told = outbox.decided();
     }
 
-    /// Notes that a source went down. `assigned` is the number of events assigned by then; `None`
-    /// if events wait for the source.
-    pub(in crate::supervisor) fn note_absence(
-        &mut self,
-        index: SourceIndex,
-        assigned: Option<u64>,
-        now: Instant,
-    ) {
-        if assigned.is_none() {
+    /// Notes that a source went down. `is_awaited` is true if events wait for the source.
+    pub(in crate::supervisor) fn note_absence(&mut self, index: SourceIndex, is_awaited: bool, now: Instant) {
+        if is_awaited {
             self.awaited.insert(index.get());
         }
-        self.sources[index].down = Some(Down { since: now, assigned });
+        self.sources[index].down = Some(now);
     }
 
-    /// Ends the absence of all sources at the end of the run, when `assigned` events have been
-    /// assigned.
-    pub(in crate::supervisor) fn end_absences(&mut self, assigned: u64, at: Instant) {
-        self.sources.iter_mut().for_each(|seat| seat.end_absence(assigned, at));
+    /// Ends the absence of all sources at the end of the run.
+    pub(in crate::supervisor) fn end_absences(&mut self, at: Instant) {
+        self.sources.iter_mut().for_each(|seat| seat.end_absence(at));
     }
 
     /// Stops all waiting of events for sources that are down; returns true if any event waited for
@@ -204,7 +189,7 @@ impl Roster {
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
 
-    /// Keeps the expected sources only of the versions in `used` and of the present version.
+    /// Keeps the sources that events wait for only of the versions in `used` and of the present version.
     pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
         self.expected.retain(|version, _| used.contains(version));
         self.expected.insert(self.version, self.up.union(&self.awaited));

@@ -9,8 +9,8 @@ use crate::{
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     supervisor::{
-        nonsense::{EARLIEST, Nonsense, builder_id, count, listen, nonsense, ordinal},
-        seats::{Down, Leaving},
+        nonsense::{EARLIEST, Nonsense, builder_id, listen, nonsense, ordinal},
+        seats::Leaving,
     },
     time::Instant,
     wire::{
@@ -78,13 +78,13 @@ impl Roster {
         }
     }
 
-    /// Restores a roster version. `used` contains the versions of outstanding events; `assigned` is
-    /// the number of events assigned so far, or `None` before the run began.
+    /// Restores a roster version. `used` contains the versions of outstanding events; `is_started` is
+    /// false before the run began.
     pub(in crate::supervisor) fn recall_change(
         &mut self,
         change: &RosterChange,
         used: &BTreeSet<u32>,
-        assigned: Option<u64>,
+        is_started: bool,
         at: Instant,
     ) -> Result<(), Nonsense> {
         let up = self.recalled_sources(&change.up)?;
@@ -93,12 +93,9 @@ impl Roster {
         }
         let awaited = self.recalled_sources(&change.awaited)?;
         for (index, seat) in self.sources.iter_mut().enumerate() {
-            match (up.contains(index), seat.down, assigned) {
-                (false, None, Some(assigned)) => {
-                    let assigned = (!awaited.contains(index)).then_some(assigned);
-                    seat.down = Some(Down { since: at, assigned });
-                }
-                (true, Some(_), _) => seat.end_absence(assigned.unwrap_or(0), at),
+            match (up.contains(index), seat.down) {
+                (false, None) if is_started => seat.down = Some(at),
+                (true, Some(_)) => seat.end_absence(at),
                 _ => {}
             }
         }
@@ -152,17 +149,13 @@ impl Roster {
         &mut self,
         index: SourceIndex,
         own: &SourceTotals,
-        assigned: u64,
         at: Instant,
     ) -> Result<(), Nonsense> {
-        let is_awaited = Self::positions(&self.awaited).any(|awaited| awaited == index);
         let seat = &mut self.sources[index];
         seat.incarnation = ordinal(own.incarnation)?;
         seat.max_fragment = own.max_fragment;
         seat.down_time = Duration::from_nanos(own.down_ns);
-        seat.events_without = count(own.events_without)?;
-        let assigned = (!is_awaited).then_some(assigned);
-        seat.down = own.down.then_some(Down { since: at, assigned });
+        seat.down = own.down.then_some(at);
         Ok(())
     }
 
@@ -183,6 +176,6 @@ impl Roster {
     /// zero of that clock are set to its beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let downs = self.sources.iter_mut().filter_map(|seat| seat.down.as_mut());
-        downs.for_each(|down| down.since = down.since.shifted(nanos).max(EARLIEST));
+        downs.for_each(|since| *since = since.shifted(nanos).max(EARLIEST));
     }
 }

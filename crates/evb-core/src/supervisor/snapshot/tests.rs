@@ -1,12 +1,14 @@
 //! Tests of snapshots of real states, and of snapshots of impossible states.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::super::{
     RecoverError, RunPlan, RunState, SupervisorCore,
     tests::{Stage, builder, complete, hello, plan, recovered, source},
 };
 use crate::{
+    event::Cause,
     index::SourceIndex,
     trigger::TriggerKind,
     wire::{
@@ -73,7 +75,7 @@ fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     next.now += Duration::from_millis(100);
     let mut stage = next.with_everybody();
     let seat = stage.core.roster.source(SourceIndex::new(0));
-    assert_eq!((seat.down_time, seat.events_without), (Duration::from_millis(2100), 1));
+    assert_eq!(seat.down_time, Duration::from_millis(2100));
     stage.trigger(1);
     assert_eq!(stage.core.progress().sources_up, 2);
 }
@@ -95,6 +97,23 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     assert!(stage.report.is_some());
     let over = recovered(&journaled(), &stage.core.snapshot(stage.now), stage.now);
     assert!(matches!(over, Err(RecoverError::Over(_))), "{over:?}");
+}
+
+#[test]
+fn missing_fragments_are_counted_over_a_restart() {
+    let mut stage = Stage::running(journaled());
+    stage.trigger(1);
+    stage.excepts(builder(1), 1, Outcome::Incomplete, &[3]);
+    let by_cause = |entries: &[Entry]| {
+        let core = recovered(&journaled(), entries, stage.now).unwrap();
+        core.survey(stage.now).sources[0].missing_by_cause.clone()
+    };
+    assert_eq!(by_cause(&stage.journal), BTreeMap::from([(Cause::Down, 1)]));
+    let mut entries = stage.core.snapshot(stage.now);
+    assert_eq!(by_cause(&entries), BTreeMap::from([(Cause::Down, 1)]));
+    // An earlier version of evb kept no causes.
+    totals(&mut entries).sources[0].missing_by_cause.clear();
+    assert_eq!(by_cause(&entries), BTreeMap::from([(Cause::Unknown, 1)]));
 }
 
 /// An expected error message, and the change of the totals that causes it.
@@ -158,7 +177,12 @@ fn impossible_peers_are_refused() {
         ("another number of sources", |totals| totals.sources.truncate(1)),
         ("larger than any possible", |totals| totals.sources[0].incarnation = u32::MAX),
         ("larger than any possible", |totals| totals.sources[0].missing = HUGE),
-        ("larger than any possible", |totals| totals.sources[0].events_without = HUGE),
+        ("a cause without a number", |totals| totals.sources[0].missing_by_cause = vec![1]),
+        ("a cause is above 255", |totals| totals.sources[0].missing_by_cause = vec![256, 0]),
+        ("by cause than in total", |totals| {
+            let source = &mut totals.sources[0];
+            (source.missing, source.missing_by_cause) = (2, vec![1, 2, 2, u64::MAX]);
+        }),
         ("in another order", |totals| totals.builders.swap(0, 1)),
         ("in another order", |totals| totals.builders[1] = totals.builders[0].clone()),
         ("lack a builder", |totals| totals.builders.truncate(1)),

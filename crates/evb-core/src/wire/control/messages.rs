@@ -66,7 +66,7 @@ messages! {
     /// Events that the receiving builder has to build.
     pub struct Assignments {
         roster_version: u32 = 1, events: Vec<u64> = 2, triggered_ns: Vec<u64> = 3, epoch: u64 = 4,
-        expected: Vec<u32> = 5, answer: u32 = 6,
+        expected: Vec<u32> = 5, answer: u32 = 6, utc_zero_ns: u64 = 7,
     }
     /// A builder's confirmation that it has slots for all events assigned to it up to the message
     /// with this `answer`.
@@ -81,7 +81,10 @@ messages! {
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
     pub struct Holding { holder: u32 = 1, events: Vec<u64> = 2 }
     pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
-    pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
+    pub struct Exception {
+        event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4,
+        missing_causes: Vec<u32> = 5,
+    }
     #[derive(Copy)]
     pub struct Heartbeat { sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4 }
     /// Number of events that occupy a builder's slots, by what they wait for.

@@ -1,6 +1,9 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
-use evb_core::supervisor::{BuilderLive, SourceLive};
+use evb_core::{
+    event::Cause,
+    supervisor::{BuilderLive, SourceLive},
+};
 
 use super::*;
 
@@ -8,6 +11,7 @@ fn status() -> Status {
     let mut latencies = Latencies::new();
     [5, 100, 30_000_000].iter().for_each(|micros| latencies.record(*micros));
     let builder = BuilderSurvey {
+        parting: String::new(),
         id: 3,
         presence: Presence::Up,
         incarnation: 1,
@@ -27,10 +31,12 @@ fn status() -> Status {
         }),
     };
     let source = SourceSurvey {
+        parting: String::new(),
         id: 7,
         presence: Presence::Silent,
         incarnation: 1,
         missing: 4,
+        missing_by_cause: [(Cause::Down, 3), (Cause::Silent, 1)].into(),
         last: 3,
         last_by_us: 1.5,
         live: Some(SourceLive::default()),
@@ -73,6 +79,9 @@ fn counters_gauges_and_histograms_are_there() {
         "evb_problems{severity=\"warning\",subject=\"source 7\"} 1.0",
         "evb_peer_up{role=\"source\",id=\"7\"} 0.0",
         "evb_source_last_events_total{source=\"7\"} 3",
+        "evb_source_missing_events_total{source=\"7\"} 4",
+        "evb_source_missing_by_cause_events_total{source=\"7\",cause=\"down\"} 3",
+        "evb_source_missing_by_cause_events_total{source=\"7\",cause=\"silent until the deadline\"} 1",
         "evb_source_late_seconds_total{source=\"7\"} 0.0000045",
         "evb_dead_time_triggers_total{cause=\"sink of \\\"b\\\" \\\\ 1\\n\"} 7",
     ] {

@@ -63,9 +63,10 @@ export function duration(seconds) {
 /// The time of the day, where the browser is.
 export const clock = (date) => date.toLocaleTimeString("en-GB");
 
-export function day(unixSeconds) {
-  if (!isNumber(unixSeconds)) return NONE;
-  const date = new Date(unixSeconds * 1000);
+/// The day and time of a text as in RFC 3339, on this browser's clock.
+export function day(time) {
+  const date = new Date(time);
+  if (!time || isNaN(date)) return NONE;
   const today = date.toDateString() === new Date().toDateString();
   return today ? clock(date) : `${date.toLocaleDateString("en-CA")} ${clock(date).slice(0, 5)}`;
 }

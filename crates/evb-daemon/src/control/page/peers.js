@@ -123,6 +123,7 @@ class Sources extends Table {
     text(behind, s.share === undefined ? "" : microseconds(s.last ? s.last_by_us : undefined));
     text(adds, s.share === undefined ? "" : microseconds(s.share * (s.last_by_us ?? 0)));
     text(missing, count(s.missing));
+    missing.title = Object.entries(s.missing_by_cause ?? {}).map(([cause, events]) => `${count(events)} ${cause}`).join(", ");
     text(backlog, bytes(s.backlog));
     text(throughput, bits(s.throughput));
     text(resent, count(s.resent));

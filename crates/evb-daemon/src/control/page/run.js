@@ -50,7 +50,8 @@ function below(status) {
   const { survey, run } = status;
   const { kind, comment } = status.annotation ?? {};
   const words = [kind, comment].filter(Boolean).join(": ");
-  if (isUnderWay(status)) return [duration(survey?.running_s), words].filter(Boolean).join(" · ");
+  const since = status.begin ? `since ${day(status.begin)}` : "";
+  if (isUnderWay(status)) return [duration(survey?.running_s), since, words].filter(Boolean).join(" · ");
   if (status.state === "Failed") return "read why, fix the cause, then reset";
   if (run === null || run === undefined) return "configure opens the next run";
   if (status.ready) return "ready to start";
@@ -121,7 +122,8 @@ export function showRuns(status) {
     const { events = {}, annotation = {} } = run;
     const [number, ended, took, built, dead, outcome, kind, comment] = row.children;
     text(number, run.run);
-    text(ended, run.ended_unix_s ? day(run.ended_unix_s) : "");
+    text(ended, day(run.end));
+    ended.title = run.end ? `${run.begin} to ${run.end}, wall clock ${run.wall_clock}` : "";
     text(took, duration(run.duration_s));
     text(built, count(events.complete));
     text(dead, percent(events.triggered ? events.inhibited / events.triggered : 0));

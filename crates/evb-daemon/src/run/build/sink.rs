@@ -23,7 +23,10 @@ impl FromConfig {
                     Fsync::None => FsyncPolicy::None,
                     Fsync::Commit => FsyncPolicy::Commit,
                 };
-                Self::File(Box::new(FileSink::new(path, WriterOptions { rotate_at: *rotate, fsync })))
+                Self::File(Box::new(FileSink::new(
+                    path,
+                    WriterOptions { rotate_at: *rotate, fsync, ..WriterOptions::default() },
+                )))
             }
         }
     }

@@ -69,6 +69,10 @@ pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
             ("duration_s", has_time),
             // Only builders know how many events were built.
             ("rates", has_time && !report.builders.is_empty()),
+            // Only the supervisor knows the run's scale of UTC.
+            ("begin", false),
+            ("end", false),
+            ("wall_clock", false),
             ("dead_time_fraction", false),
             ("busy_fraction", false),
         ] {

@@ -45,7 +45,7 @@ const ALONE: u32 = 8;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -214,7 +214,7 @@ fn mean_of(file: &EventFile) -> Option<u64> {
 /// Returns the offset of the first intact head from `at` on that begins before `end`.
 pub(super) fn head_from(file: &EventFile, memory: Memory<'_>, mut at: u64, end: u64) -> Option<u64> {
     loop {
-        at += mark_in(memory.get(at, end.checked_sub(at)?)?)?;
+        at += mark_in(memory.get(at, end.checked_sub(at)?)?, file.tag.version)?;
         if at < end && head_at(file, memory, at).is_ok() {
             return Some(at);
         }

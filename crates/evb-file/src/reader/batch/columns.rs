@@ -1,11 +1,20 @@
 //! Appends to the columns of a [`Batch`].
 
+use evb_core::id::RunId;
+
 use super::Batch;
 use crate::format::Head;
 
 impl Batch {
     pub(super) fn at(start: u64) -> Self {
-        Self { start, end: start, first_missing: vec![0], first_fragments: vec![0], ..Self::default() }
+        Self {
+            start,
+            end: start,
+            first_missing: vec![0],
+            first_absent: vec![0],
+            first_fragments: vec![0],
+            ..Self::default()
+        }
     }
 
     pub(super) fn has_nothing(&self) -> bool {
@@ -18,15 +27,21 @@ impl Batch {
     }
 
     /// Adds the event of a record.
-    pub(super) fn add(&mut self, offset: u64, head: Head<'_>) {
+    pub(super) fn add(&mut self, offset: u64, head: Head<'_>, run_id: RunId) {
         self.events.push(head.event.number());
         self.epochs.push(head.epoch.number());
         self.builders.push(head.builder.number());
         self.runs.push(head.run.number());
+        self.run_ids.push(head.run_id(run_id));
         self.triggered.push(head.triggered.as_nanos());
+        self.utc.push(head.utc.as_nanos());
         self.records.push(offset);
         self.missing.extend(head.missing().map(|missing| missing.source.number()));
+        self.causes.extend(head.missing().map(|missing| missing.cause.code()));
         self.first_missing.push(self.missing.len() as u64);
+        self.absent.extend(head.absent().map(|absent| absent.source.number()));
+        self.absent_causes.extend(head.absent().map(|absent| absent.cause.code()));
+        self.first_absent.push(self.absent.len() as u64);
         // Each column grows once for an event, not once for a fragment.
         let fragments = head.fragments();
         self.sources.extend(fragments.clone().map(|fragment| fragment.source.number()));

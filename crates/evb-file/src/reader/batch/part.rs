@@ -5,7 +5,7 @@ use evb_core::{fragment::Checksum, units::Bytes};
 use super::{super::EventFile, Batch};
 use crate::{
     error::ReadError,
-    format::{Flaw, FragmentEntry, Head, Prefix, RECORD_PREFIX},
+    format::{Flaw, FragmentEntry, Head, Prefix},
     index::IndexEntry,
 };
 
@@ -61,7 +61,9 @@ impl Part {
                 Err(stop) => return stop,
             };
             let (size, limit, event) = (Bytes::new(head.length), file.record_limit, head.event);
-            if size > limit {
+            if let Some(flaw) = head.refusal {
+                self.batch.findings.push(file.damaged(offset, size, Some(event), flaw));
+            } else if size > limit {
                 let path = file.path.clone();
                 self.batch.findings.push(ReadError::TooLarge { path, offset, event, size, limit });
             } else {
@@ -70,7 +72,7 @@ impl Part {
                 };
                 let payloads = bytes.get(head.head_length as usize..).unwrap_or_default();
                 match flaw_of(head.fragments(), payloads) {
-                    None => self.batch.add(offset, head),
+                    None => self.batch.add(offset, head, file.tag.run_id),
                     Some(flaw) => {
                         self.batch.findings.push(file.damaged(offset, size, Some(event), flaw));
                     }
@@ -88,9 +90,9 @@ impl Part {
 /// Checks the head of the record at `offset`.
 pub(super) fn head_at<'m>(file: &EventFile, memory: Memory<'m>, offset: u64) -> Result<Head<'m>, Stop> {
     let available = file.records_end() - offset;
-    let first = (RECORD_PREFIX as u64).min(available);
+    let first = (file.tag.version.record_prefix() as u64).min(available);
     let bytes = memory.get(offset, first).ok_or(Stop::Outside(first))?;
-    let prefix = Prefix::decode(bytes, available).map_err(Stop::NoHead)?;
+    let prefix = Prefix::decode(bytes, available, file.tag).map_err(Stop::NoHead)?;
     let bytes = memory.get(offset, prefix.head_length).ok_or(Stop::Outside(prefix.head_length))?;
     prefix.head(bytes, file.tag).map_err(Stop::NoHead)
 }

@@ -9,7 +9,7 @@ use evb_core::{
     event::{Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    time::Instant,
+    time::{Instant, Utc},
     units::Bytes,
 };
 use proptest::prelude::*;
@@ -34,11 +34,19 @@ fn events_of(batch: &Batch, data: &[u8]) -> Vec<Event> {
         let id = EventId::new(batch.events[row]);
         let (run, epoch) = (RunNumber::new(batch.runs[row]), Epoch::new(batch.epochs[row]));
         let mut event = Event::empty(id, run, epoch, BuilderId::new(batch.builders[row]));
+        (event.run_id, event.utc) = (batch.run_ids[row], Utc::from_nanos(batch.utc[row]));
         event.triggered = Instant::from_nanos(batch.triggered[row]);
         let missing = batch.first_missing[row] as usize..batch.first_missing[row + 1] as usize;
-        event.missing = batch.missing[missing]
+        event.missing = batch.missing[missing.clone()]
             .iter()
-            .map(|id| MissingSource::new(SourceId::new(*id), Cause::Unknown))
+            .zip(&batch.causes[missing])
+            .map(|(id, code)| MissingSource::new(SourceId::new(*id), Cause::from_code(*code)))
+            .collect();
+        let absent = batch.first_absent[row] as usize..batch.first_absent[row + 1] as usize;
+        event.absent = batch.absent[absent.clone()]
+            .iter()
+            .zip(&batch.absent_causes[absent])
+            .map(|(id, code)| MissingSource::new(SourceId::new(*id), Cause::from_code(*code)))
             .collect();
         for part in batch.first_fragments[row] as usize..batch.first_fragments[row + 1] as usize {
             let (begin, length) = (batch.offsets[part] as usize, batch.lengths[part] as usize);
@@ -134,7 +142,7 @@ fn batches_have_the_findings_of_the_iterator() {
         same(&copy, &flipped, &format!("bit of {place} flipped"));
         let (before, after) = data.split_at(place);
         same(&copy, &[before, &vec![0; after.len()]].concat(), &format!("zeros from {place}"));
-        let marked = [before, b"EVBI", after.get(4..).unwrap_or_default()].concat();
+        let marked = [before, b"EVX2", after.get(4..).unwrap_or_default()].concat();
         same(&copy, &marked, &format!("mark of an index at {place}"));
         same(&copy, &[&data, before].concat(), &format!("the first {place} bytes again"));
         same(&copy, &[&data, after].concat(), &format!("all from {place} again"));
@@ -300,7 +308,7 @@ fn records_in_payloads_are_no_events() {
     let mut records = Vec::new();
     for id in 1000..1100 {
         let inner = event(id, 52);
-        encode_head(&inner, record_size(&inner).unwrap(), tag, &mut records);
+        encode_head(&inner, record_size(&inner, tag.version).unwrap(), tag, &mut records);
         inner.fragments().for_each(|fragment| records.extend_from_slice(fragment.payload));
     }
     let whole = records.repeat(2);

@@ -13,7 +13,7 @@ fn borne() -> i32 {
 fn cores_are_kept_awake_as_long_as_it_is_held() {
     let awake = match keep_awake() {
         Ok(awake) => awake,
-        Err(error) => return eprintln!("skipped: {DEVICE}: {error}"),
+        Err(error) => return evb_needs::skip(&evb_needs::Missing::new(DEVICE).because(error)),
     };
     let second = keep_awake().unwrap();
     assert_eq!(borne(), 0);

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use evb_needs::{Missing, granted};
+
 use super::{Echo, Pinger, TurnStages, checksum, loopback_turns};
 
 #[test]
@@ -12,10 +14,9 @@ fn the_checksum_of_the_rfc() {
 #[test]
 fn this_host_answers_itself_and_nobody_else_does() {
     for home in ["127.0.0.1", "::1"] {
-        let Ok(mut pinger) = Pinger::new(home.parse().unwrap()) else {
-            eprintln!("SKIP {home}: no permission, or no such protocol");
-            continue;
-        };
+        let pinger = Pinger::new(home.parse().unwrap());
+        let missing = |error| Missing::new(format_args!("leave to ping {home}")).because(error);
+        let Some(mut pinger) = granted(pinger.map_err(missing)) else { continue };
         for size in [0, 100, 1500, 9000] {
             let echo = pinger.ping(size, Duration::from_secs(2)).unwrap();
             assert!(matches!(echo, Echo::Answered(time) if !time.is_zero()), "{home}, {size}: {echo:?}");

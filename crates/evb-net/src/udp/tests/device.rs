@@ -1,7 +1,7 @@
 //! A small MTU and other devices than the loopback. Each test has a network namespace of its own,
 //! so it needs root.
 
-use std::process::Command;
+use evb_needs::{Missing, granted, programs, run};
 
 use super::{sys_namespace::leave_network, *};
 use crate::pacing::GsoState;
@@ -12,38 +12,27 @@ use crate::pacing::GsoState;
 pub(super) struct Place;
 
 impl Place {
-    /// Moves the calling thread to a new network namespace. If this process may not do so, prints
-    /// the reason and returns `None`.
-    pub(super) fn enter(test: &str) -> Option<Self> {
-        let laid = unshared().and_then(|()| {
-            run("ip link set lo up")?;
-            run("ip link add cable0 type veth peer name cable1")?;
-            run("ip address add 10.78.0.1/24 dev cable0")?;
-            run("ip link set cable0 up")?;
-            run("ip link set cable1 up")?;
-            run("ip neighbour replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev cable0")
-        });
-        if let Err(reason) = laid {
-            println!("SKIP {test}: {reason}");
-            return None;
-        }
-        Some(Self)
+    /// Moves the calling thread to a new network namespace. If this process may not do so, or lacks
+    /// one of the programs, says so and returns `None`.
+    pub(super) fn enter(names: &[&str]) -> Option<Self> {
+        granted(programs(names).and_then(|()| Self::laid()))
     }
-}
 
-fn unshared() -> Result<(), String> {
-    leave_network().map_err(|error| format!("no network namespace of its own ({error}); it needs root"))
-}
-
-/// Runs a command, given as words separated by spaces; returns its error output if it fails.
-pub(super) fn run(line: &str) -> Result<(), String> {
-    let mut words = line.split_whitespace();
-    let output = Command::new(words.next().unwrap_or_default())
-        .args(words)
-        .output()
-        .map_err(|error| format!("`{line}`: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("`{line}`: {}", said.trim())) }
+    fn laid() -> Result<Self, Missing> {
+        leave_network()
+            .map_err(|error| Missing::new("a network namespace of its own, as root").because(error))?;
+        for line in [
+            "ip link set lo up",
+            "ip link add cable0 type veth peer name cable1",
+            "ip address add 10.78.0.1/24 dev cable0",
+            "ip link set cable0 up",
+            "ip link set cable1 up",
+            "ip neighbour replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev cable0",
+        ] {
+            run(line)?;
+        }
+        Ok(Self)
+    }
 }
 
 fn source() -> DatagramSocket {
@@ -53,9 +42,7 @@ fn source() -> DatagramSocket {
 
 #[tokio::test]
 async fn an_mtu_that_shrinks_is_reported_as_such_and_stops_no_trains() {
-    let Some(_place) = Place::enter("an_mtu_that_shrinks_is_reported_as_such_and_stops_no_trains") else {
-        return;
-    };
+    let Some(_place) = Place::enter(&["ip"]) else { return };
     let mut source = source();
     let train = pattern(10 * 1472);
     let slices = [IoSlice::new(&train)];
@@ -76,7 +63,7 @@ async fn an_mtu_that_shrinks_is_reported_as_such_and_stops_no_trains() {
 
 #[tokio::test]
 async fn a_device_without_offloads_is_served_too() {
-    let Some(_place) = Place::enter("a_device_without_offloads_is_served_too") else { return };
+    let Some(_place) = Place::enter(&["ip", "ethtool"]) else { return };
     let mut source = source();
     run("ethtool -K cable0 tx off").unwrap();
     let train = pattern(10 * 1472);

@@ -47,8 +47,7 @@ async fn a_train_that_the_kernel_refuses_goes_datagram_by_datagram_and_is_tried_
 #[tokio::test]
 async fn without_checksums_nothing_is_tried() {
     for local in [LOOPBACK, "[::1]:0"] {
-        if std::net::UdpSocket::bind(local).is_err() {
-            println!("SKIP without_checksums_nothing_is_tried: no {local} here");
+        if local != LOOPBACK && evb_needs::granted(evb_needs::ipv6()).is_none() {
             continue;
         }
         let bare = UdpOptions { checksum: false, ..UdpOptions::default() };

@@ -72,8 +72,9 @@ async fn a_full_socket_is_awaited() {
     let small = UdpOptions { send_buffer: Some(Bytes::kib(64)), ..UdpOptions::default() };
     // On the loopback, datagrams leave the socket's buffer at once, so this test needs a device
     // whose queue holds them back.
-    let Some(_place) = device::Place::enter("a_full_socket_is_awaited") else { return };
-    device::run("tc qdisc add dev cable0 root tbf rate 20mbit burst 8k limit 1m").unwrap();
+    let Some(_place) = device::Place::enter(&["ip", "tc"]) else { return };
+    let bucket = evb_needs::run("tc qdisc add dev cable0 root tbf rate 20mbit burst 8k limit 1m");
+    let Some(_) = evb_needs::granted(bucket) else { return };
     let peer = "10.78.0.2:9".parse().unwrap();
     let mut source = open("10.78.0.1:0".parse().unwrap(), Some(peer), &small).unwrap();
     let train = pattern(20 * 1400);

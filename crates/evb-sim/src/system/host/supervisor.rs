@@ -136,6 +136,7 @@ impl SupervisorHost {
 
     pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let now = around.now();
+        self.role.run_mut().handle_wall_clock(around.wall_clock(), now);
         let stalled = self.note_stall(now);
         self.greet(stalled, around)?;
         self.read_links(around)?;

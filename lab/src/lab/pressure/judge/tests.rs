@@ -22,6 +22,8 @@ struct Second {
     causes: &'static [&'static str],
     /// Share of its normal rate that every host keeps.
     kept: f64,
+    /// Share of the built events that name the frozen source as missing.
+    named: f64,
 }
 
 /// Counters of the simulated run so far.
@@ -42,7 +44,9 @@ impl World {
         self.bytes += seconds * second.kept * BYTES;
         self.on_disk +=
             seconds * (TRIGGERS - second.inhibited) * (FRAGMENT * u64::from(SHAPE.sources)) as f64;
-        self.incomplete += f64::from(u8::from(stage.pressure == Pressure::FrozenSource));
+        if stage.pressure == Pressure::FrozenSource {
+            self.incomplete += seconds * (TRIGGERS - second.inhibited) * second.named;
+        }
         for cause in second.causes {
             *self.causes.entry(cause).or_default() += seconds * second.inhibited / second.causes.len() as f64;
         }
@@ -59,8 +63,12 @@ impl World {
         let cause = |(cause, count)| json!({ "cause": cause, "inhibited": count });
         let causes: Vec<Value> = self.causes.iter().map(cause).collect();
         let source = |id| {
-            let without = if id == 8 { TRIGGERS * 6.0 } else { 0.0 };
-            json!({ "id": id, "missing": u8::from(id == 8), "events_without": without })
+            let by_cause = match id {
+                8 => json!({ "down": self.incomplete - 1.0, "silent until the deadline": 1 }),
+                _ => json!({}),
+            };
+            let missing = if id == 8 { self.incomplete } else { 0.0 };
+            json!({ "id": id, "missing": missing, "missing_by_cause": by_cause })
         };
         json!({
             "events": {
@@ -85,7 +93,7 @@ fn well(stage: &Stage) -> Second {
         Pressure::SlowSinks => (100.0, &ALL_SINKS),
         Pressure::Nothing | Pressure::SlowSink => (0.0, &[]),
     };
-    Second { inhibited, causes, kept: 1.0 }
+    Second { inhibited, causes, kept: 1.0, named: 1.0 }
 }
 
 /// Simulates all stages under the given conditions, and returns the bounds that fail.
@@ -129,6 +137,13 @@ fn blame_that_goes_astray_fails() {
     assert!(says(&one_for_all, "inhibited by the sink of builder 1"), "{one_for_all:?}");
     let nobody = failed_in(Pressure::SlowSinks, |well| Second { causes: &[], ..well });
     assert!(says(&nobody, "without a cause in the summary"), "{nobody:?}");
+}
+
+#[test]
+fn complete_events_without_the_frozen_source_fail() {
+    let failed = failed_in(Pressure::FrozenSource, |well| Second { named: 0.3, ..well });
+    assert!(says(&failed, "complete without the frozen source"), "{failed:?}");
+    assert!(says(&failed, "in the summary without source 8"), "{failed:?}");
 }
 
 #[test]

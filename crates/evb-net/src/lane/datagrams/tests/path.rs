@@ -42,10 +42,7 @@ async fn the_largest_packets_that_are_answered_are_the_path() {
 
 #[tokio::test]
 async fn ipv6_leaves_less_of_a_packet() {
-    if std::net::UdpSocket::bind("[::1]:0").is_err() {
-        println!("SKIP ipv6_leaves_less_of_a_packet: no IPv6 here");
-        return;
-    }
+    let Some(()) = evb_needs::granted(evb_needs::ipv6()) else { return };
     let path = probed("::1", 1500).await.unwrap();
     assert_eq!((path.mtu, path.datagram), (1500, 1452));
 }
@@ -109,24 +106,17 @@ async fn answers_to_others_or_of_other_sizes_are_none() {
 
 #[tokio::test]
 async fn a_path_that_shrinks_ends_the_lane_so_that_it_is_probed_anew() {
-    let run = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let done = std::process::Command::new(words[0]).args(&words[1..]).status();
-        assert!(done.is_ok_and(|status| status.success()), "{line}");
+    let alone = || {
+        evb_needs::programs(&["ip"])?;
+        let namespace = evb_needs::Missing::new("a network namespace of its own, as root");
+        leave_network().map_err(|error| namespace.because(error))?;
+        evb_needs::run("ip link set lo up")
     };
-    if std::process::Command::new("ip").arg("-V").output().is_err() {
-        println!("SKIP a_path_that_shrinks: there is no program `ip` (iproute2)");
-        return;
-    }
-    if let Err(error) = leave_network() {
-        println!("SKIP a_path_that_shrinks: no network namespace of its own ({error}); it needs root");
-        return;
-    }
-    run("ip link set lo up");
+    let Some(_) = evb_needs::granted(alone()) else { return };
     let mut rig = Rig::new("127.0.0.1").await;
     rig.push(&[20_000]);
     rig.run(|rig| rig.events.len() == 1).await;
-    run("ip link set lo mtu 1300");
+    evb_needs::run("ip link set lo mtu 1300").unwrap();
     rig.push_from(2, &[20_000]);
     rig.run(|rig| !rig.ended.is_empty()).await;
     assert!(matches!(rig.ended[0].1, LaneEnd::PathShrank(1500)), "{:?}", rig.ended[0]);

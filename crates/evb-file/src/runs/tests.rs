@@ -1,0 +1,121 @@
+use std::path::Path;
+
+use evb_core::id::{BuilderId, Epoch, RunId};
+
+use super::{RunChoice, Runs, RunsError, Selection};
+use crate::{
+    EventFileWriter, FileIdentity, WriterOptions, files_at,
+    samples::{event_of, identity, options, options_1},
+};
+
+/// Writes one file, whose header and records have these epochs.
+fn file(dir: &Path, options: WriterOptions, builder: u16, id: RunId, epoch: u64, records: &[u64]) {
+    let builder = BuilderId::new(builder);
+    let identity = FileIdentity { run_id: id, epoch: Epoch::new(epoch), ..identity(builder) };
+    let mut writer = EventFileWriter::create(dir, identity, options).unwrap();
+    for (number, epoch) in records.iter().enumerate() {
+        let mut event = event_of(number as u64 + 1, 5, Epoch::new(*epoch), builder);
+        event.run_id = id;
+        writer.append(&event).unwrap();
+    }
+    writer.close().unwrap();
+}
+
+fn old(dir: &Path, builder: u16, epoch: u64, records: &[u64]) {
+    file(dir, options_1(u64::MAX), builder, RunId::UNKNOWN, epoch, records);
+}
+
+/// Returns the number of files of each run.
+fn sizes(dir: &Path, selection: &Selection) -> Vec<usize> {
+    Runs::of(files_at(dir).unwrap(), selection).found.iter().map(|run| run.files.len()).collect()
+}
+
+fn chosen(dir: &Path, run: &str) -> Result<Option<super::FoundRun>, RunsError> {
+    let selection = Selection { run: Some(run.parse().unwrap()), ..Selection::default() };
+    Runs::of(files_at(dir).unwrap(), &selection).one(&selection)
+}
+
+#[test]
+fn runs_under_one_number_are_told_apart_by_their_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = [0x1234_5678 << 96, 0x1234_ffff << 96].map(RunId::new);
+    for (builder, id) in [(1, ids[0]), (2, ids[1]), (3, ids[0])] {
+        file(dir.path(), options(u64::MAX), builder, id, 3, &[3]);
+    }
+    assert_eq!(sizes(dir.path(), &Selection::default()), [2, 1]);
+    assert_eq!(chosen(dir.path(), "12345").unwrap().unwrap().files.len(), 2);
+    assert_eq!(chosen(dir.path(), &ids[1].to_string()).unwrap().unwrap().run_id, ids[1]);
+    for several in ["1234", "1"] {
+        let refused = chosen(dir.path(), several).unwrap_err().to_string();
+        assert!(refused.contains("run 1 (12345678,") && refused.contains("run 1 (1234ffff,"), "{refused}");
+    }
+    let Err(RunsError::NoSuchRun { runs, .. }) = chosen(dir.path(), "9999") else { panic!("no such run") };
+    assert_eq!(runs.len(), 2);
+}
+
+#[test]
+fn old_files_of_one_run_have_one_epoch_in_their_headers() {
+    let dir = tempfile::tempdir().unwrap();
+    // Builder 2 was started again after a takeover, and took events over from builder 1.
+    old(dir.path(), 1, 100, &[100, 100, 101]);
+    old(dir.path(), 2, 100, &[500, 501]);
+    old(dir.path(), 2, 100, &[501]);
+    assert_eq!(sizes(dir.path(), &Selection::default()), [3]);
+}
+
+#[test]
+fn old_files_with_an_epoch_in_common_are_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    old(dir.path(), 1, 100, &[100, 200]);
+    old(dir.path(), 2, 200, &[200, 300]);
+    old(dir.path(), 3, 250, &[300]);
+    old(dir.path(), 4, 900, &[900]);
+    assert_eq!(sizes(dir.path(), &Selection::default()), [3, 1]);
+    // The file that links the others comes last.
+    old(dir.path(), 5, 950, &[900, 100]);
+    assert_eq!(sizes(dir.path(), &Selection::default()), [5]);
+}
+
+#[test]
+fn old_files_without_an_epoch_in_common_are_joined_on_demand() {
+    let dir = tempfile::tempdir().unwrap();
+    old(dir.path(), 1, 100, &[100, 101]);
+    old(dir.path(), 2, 200, &[200]);
+    let refused = Runs::of(files_at(dir.path()).unwrap(), &Selection::default()).one(&Selection::default());
+    let text = refused.unwrap_err().to_string();
+    assert!(text.contains("run 1 (id unknown, epoch 100, 1 file)") && text.contains("--same-run"), "{text}");
+    let same = Selection { same_run: true, ..Selection::default() };
+    let epochs = Selection { epochs: "100..199".parse().ok(), ..Selection::default() };
+    for selection in [same, epochs] {
+        assert_eq!(sizes(dir.path(), &selection), [2]);
+    }
+    // A run with a known id never joins.
+    file(dir.path(), options(u64::MAX), 3, RunId::new(7 << 96), 100, &[100]);
+    assert_eq!(sizes(dir.path(), &Selection { same_run: true, ..Selection::default() }), [2, 1]);
+}
+
+#[test]
+fn a_file_with_the_first_digits_of_an_id_is_of_the_run_with_that_id() {
+    use std::os::unix::fs::FileExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let id = RunId::new((0x1234_5678 << 96) + 1);
+    file(dir.path(), options(u64::MAX), 1, id, 3, &[3]);
+    file(dir.path(), options(u64::MAX), 2, id, 3, &[3]);
+    let damaged = files_at(dir.path()).unwrap().remove(1);
+    let bytes = std::fs::File::options().write(true).open(&damaged).unwrap();
+    bytes.set_len(300).unwrap();
+    bytes.write_all_at(&[0xff; 16], 0).unwrap();
+    assert_eq!(sizes(dir.path(), &Selection::default()), [2]);
+    assert_eq!(chosen(dir.path(), &id.to_string()).unwrap().unwrap().files.len(), 2);
+    // Two runs begin with these digits.
+    file(dir.path(), options(u64::MAX), 3, RunId::new((0x1234_5678 << 96) + 2), 3, &[3]);
+    assert_eq!(sizes(dir.path(), &Selection::default()), [1, 1, 1]);
+}
+
+#[test]
+fn a_choice_is_a_number_or_the_beginning_of_an_id() {
+    for text in ["", "x", "abc", "-1", "5 ", "12345678901", "0123456789abcdef0123456789abcdef0"] {
+        let parsed = text.parse::<RunChoice>();
+        assert_eq!(parsed.is_ok(), text == "12345678901", "{text}: {parsed:?}");
+    }
+}
