@@ -7,7 +7,6 @@ use evb_core::{
 use super::*;
 
 fn source(id: u16, presence: Presence) -> SourceSurvey {
-    parting: String::new(),
     SourceSurvey {
         parting: String::new(),
         id,
@@ -22,7 +21,6 @@ fn source(id: u16, presence: Presence) -> SourceSurvey {
 }
 
 fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSurvey {
-    parting: String::new(),
     BuilderSurvey {
         parting: String::new(),
         id,
