@@ -23,16 +23,6 @@ pub(crate) fn entries() -> Vec<(&'static str, Entry)> {
         .collect()
 }
 
-/// Returns the entry without the fields that evb 0.1 did not write.
-pub(crate) fn of_version_1(mut entry: Entry) -> Entry {
-    match &mut entry.what {
-        Some(What::Begun(begun)) => begun.run_id = RunId::UNKNOWN,
-        Some(What::Registered(registered)) => registered.highest_run = 0,
-        _ => {}
-    }
-    entry
-}
-
 fn changes() -> Vec<(&'static str, What)> {
     let begun = Begun {
         run: 7,
