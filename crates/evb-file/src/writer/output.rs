@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::FileError,
     format::{FileHeader, FileTag, FormatVersion},
-    index::{ClosingBlock, IndexEntry},
+    index::{ClosingBlock, IndexEntry, closing_size},
 };
 
 /// The error number for "No such file or directory" on every Unix.
@@ -87,13 +87,9 @@ impl OutputFile {
         self.tag
     }
 
-    fn closing_block(&self) -> ClosingBlock<'_> {
-        ClosingBlock { tag: self.tag, copy: Some(&self.header) }
-    }
-
     /// Returns the size of the closing block of the file, if it has this number of records.
     pub(super) fn closing_size(&self, records: usize) -> u64 {
-        self.closing_block().size(records)
+        closing_size(records, self.header.len())
     }
 
     /// Returns the length that the file has once all appended events are written.

@@ -4,7 +4,10 @@
 
 mod made;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
 
@@ -26,7 +29,7 @@ const SECOND: Set =
     Set { name: "golden-2", folders: &["clean", "damaged", "recovered", "refused", "sections", "two-runs"] };
 
 impl Set {
-    fn folder(&self) -> std::path::PathBuf {
+    fn folder(&self) -> PathBuf {
         repo::root().join("bindings/c/tests/file").join(self.name)
     }
 
@@ -34,6 +37,11 @@ impl Set {
         let path = self.folder().join("listing.txt");
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
+}
+
+/// Returns the folder of the golden files of the present version.
+pub(super) fn folder() -> PathBuf {
+    SECOND.folder()
 }
 
 /// Writes the golden files of the present version and their listing.
