@@ -116,14 +116,14 @@ impl OutputFile {
         self.mend()?;
         let offset = self.length();
         if size > COPIED {
-            let written = self.staging.write_with(event, size, self.tag, &mut *self.storage);
+            let written = self.staging.write_with(event, size, &self.tag, &mut *self.storage);
             written.map_err(FileError::of("write to", &self.path))?;
             self.handed_over = offset + size;
         } else {
             if !self.staging.fits(size) {
                 self.hand_over()?;
             }
-            self.staging.copy(event, size, self.tag);
+            self.staging.copy(event, size, &self.tag);
         }
         self.entries.push(IndexEntry { event: event.id, epoch: event.epoch, offset });
         Ok(())
