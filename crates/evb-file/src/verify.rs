@@ -150,6 +150,9 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
     if files.is_empty() { Err(VerifyError::NoFiles { paths: paths.to_vec() }) } else { Ok(files) }
 }
 
+/// A file that cannot be opened, and the reason.
+pub type UnreadFile = (PathBuf, ReadError);
+
 /// Returns the runs of the files at the given paths, and the files that cannot be opened. Of the
 /// selection, it needs everything but the choice of a run.
 ///
@@ -173,7 +176,7 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
 pub fn find_runs(
     paths: &[PathBuf],
     selection: &Selection,
-) -> Result<(Vec<FoundRun>, Vec<(PathBuf, ReadError)>), VerifyError> {
+) -> Result<(Vec<FoundRun>, Vec<UnreadFile>), VerifyError> {
     let Runs { found, unreadable } = Runs::of(distinct_files(paths)?, selection);
     Ok((found, unreadable))
 }
