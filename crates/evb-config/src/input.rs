@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use evb::file::RunChoice;
 use evb_core::{id::SourceId, units::Bytes};
 
 use super::{
@@ -112,7 +113,7 @@ pub enum MadeOn {
 }
 
 /// The format of a replayed file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayFormat {
     /// KM3NeT timeslices.
     Km3net {
@@ -123,6 +124,8 @@ pub enum ReplayFormat {
     Evb {
         /// Id of the recorded source whose fragments are replayed.
         source: SourceId,
+        /// The run to replay, if the files are of several.
+        run: Option<RunChoice>,
     },
 }
 
@@ -237,6 +240,7 @@ fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) ->
     let km3net = section.choice("format", &[("evb", false), ("km3net", true)]);
     let km3net = section.need("format", km3net, "format = \"evb\" or format = \"km3net\"");
     let module = section.whole("module", 0..=u64::from(u16::MAX));
+    let run = replayed_run(section);
     let on = made_on(section, group)?;
     let format = if km3net? {
         let Some(module) = module.or_else(|| u64::from(id).checked_sub(1)) else {
@@ -250,9 +254,24 @@ fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) ->
         ReplayFormat::Km3net { module: u32::try_from(module).ok()? }
     } else {
         let source = module.and_then(|module| u16::try_from(module).ok()).unwrap_or(id);
-        ReplayFormat::Evb { source: SourceId::new(source) }
+        ReplayFormat::Evb { source: SourceId::new(source), run: run? }
     };
     Some(Input::Replay { path: path?, format, on })
+}
+
+/// Reads the choice of the run that is replayed. The outer option is `None` if the choice is wrong.
+fn replayed_run(section: &mut Section<'_>) -> Option<Option<RunChoice>> {
+    let Some(text) = section.text("run", "run = \"42\" or run = \"5eedcafe\"") else {
+        return (!section.has("run")).then_some(None);
+    };
+    match text.parse() {
+        Ok(run) => Some(Some(run)),
+        Err(error) => {
+            let remedy = "write the run number, or the first digits of the run id that `evbd dump` shows";
+            section.refuse("run", format!("`{text}` is no run: {error}"), remedy);
+            None
+        }
+    }
 }
 
 fn made_on(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<MadeOn> {

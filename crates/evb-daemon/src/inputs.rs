@@ -71,7 +71,7 @@ pub(crate) async fn start_source(
             start_readout(config, generator, on).await
         }
         Input::Replay { path, format, on } => {
-            let replay = replay(path.clone(), *format, entry.max_fragment).await?;
+            let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
             start_readout(config, replay, on).await
         }
         Input::Tcp { listen } => {
@@ -144,7 +144,9 @@ async fn start_fed<T>(
 async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
     let load = move || match format {
         ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
-        ReplayFormat::Evb { source } => Replay::recorded(&path, source, &Selection::default()),
+        ReplayFormat::Evb { source, run } => {
+            Replay::recorded(&path, source, &Selection { run, ..Selection::default() })
+        }
     };
     let replay = tokio::task::spawn_blocking(load).await.map_err(io::Error::from)??;
     let largest = replay.largest();

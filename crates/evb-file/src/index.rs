@@ -76,6 +76,12 @@ impl IndexEntry {
     }
 }
 
+/// Returns the size of a closing block with this number of index entries and a copy of the header of
+/// this length, in bytes.
+pub(crate) const fn closing_size(records: usize, copy: usize) -> u64 {
+    HEAD + ENTRY * records as u64 + copy as u64 + TRAILER
+}
+
 /// Everything about a file that its closing block depends on, besides the records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClosingBlock<'h> {
@@ -89,8 +95,7 @@ impl ClosingBlock<'_> {
     /// Returns the size of the closing block of a file with `records` records, in bytes. If the
     /// header is not known, this is the largest possible size.
     pub(crate) fn size(self, records: usize) -> u64 {
-        let copy = self.copy.map_or(MAX_HEADER, |copy| copy.len() as u64);
-        HEAD + ENTRY * records as u64 + copy + TRAILER
+        closing_size(records, self.copy.map_or(MAX_HEADER as usize, <[u8]>::len))
     }
 
     /// Sorts the entries and hands the block that begins at `offset` to `write`, in pieces of at

@@ -305,9 +305,9 @@ impl Runs {
 impl FoundRun {
     fn of(members: Vec<Member>) -> Self {
         let headers = || members.iter().map(|member| &member.header);
-        let whole = members.iter().find(|member| !member.has_digits_only).or(members.first());
+        let whole = members.iter().find(|member| !member.has_digits_only).or_else(|| members.first());
         Self {
-            run: headers().next().map_or(RunNumber::default(), |header| header.run),
+            run: headers().next().map_or_else(RunNumber::default, |header| header.run),
             run_id: whole.map_or(RunId::UNKNOWN, |member| member.header.run_id),
             epoch: headers().map(|header| header.epoch).min().unwrap_or_default(),
             begun: headers().map(|header| header.begun).max().unwrap_or_default(),

@@ -20,7 +20,7 @@ use super::{
 /// Sections for keys that no block of the documentation makes the reader ask for.
 const BESIDE_THE_DOCUMENTATION: [&str; 2] = [
     "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\nfilter = \"accept-all\"\n",
-    "[[source]]\nid = 1\n[source.input]\nkind = \"replay\"\npath = \"a\"\nformat = \"evb\"\n\
+    "[[source]]\nid = 1\n[source.input]\nkind = \"replay\"\npath = \"a\"\nformat = \"evb\"\nrun = \"5eed\"\n\
      on = \"multicast\"\ntrigger_group = \"239.1.2.3:7002\"\ninterface = \"127.0.0.1\"\n",
 ];
 

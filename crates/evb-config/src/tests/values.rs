@@ -92,7 +92,11 @@ fn sizes_set_max_fragment() {
     else {
         panic!("a replay")
     };
-    assert_eq!(format, ReplayFormat::Evb { source: SourceId::new(3) });
+    assert_eq!(format, ReplayFormat::Evb { source: SourceId::new(3), run: None });
+    let input = source("kind = \"replay\", path = \"a\", format = \"evb\", run = \"5eed\"").input;
+    let run = "5eed".parse().ok();
+    let format = ReplayFormat::Evb { source: SourceId::new(3), run };
+    assert_eq!(input, Input::Replay { path: "a".into(), format, on: MadeOn::Decision });
 }
 
 #[test]

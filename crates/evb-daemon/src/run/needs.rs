@@ -29,7 +29,7 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
             Peer::Source(id) => {
                 let entry = config.sources.iter().find(|entry| entry.id == *id);
                 if let Some(Input::Replay { path, format, .. }) = entry.map(|entry| &entry.input) {
-                    look.at_replay(path, *format, id.number());
+                    look.at_replay(path, format, id.number());
                 }
             }
             Peer::Builder(id) => {
@@ -49,7 +49,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn at_replay(&mut self, path: &Path, format: ReplayFormat, id: u16) {
+    fn at_replay(&mut self, path: &Path, format: &ReplayFormat, id: u16) {
         // A pipe is not opened: its writer would get a broken pipe when the check closes it.
         let readable = fs::metadata(path).and_then(|what| match format {
             ReplayFormat::Km3net { .. } if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),

@@ -24,8 +24,8 @@ pub(crate) struct VerifyArguments {
     json: bool,
 }
 
-/// Runs `evbd verify`. Returns 0 if every event is complete, present once and undamaged, 1 if not,
-/// 2 if there is nothing to verify.
+/// Runs `evbd verify`. Returns 0 if every event is complete, present once and undamaged, and each
+/// run has a number of its own; 1 if not; 2 if there is nothing that can be verified.
 pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
     let options = VerifyOptions { selection: arguments.runs.selection(), expected: arguments.events };
     let bar = bar::over(&arguments.paths);
@@ -42,6 +42,9 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         }
         Ok(ExitCode::SUCCESS)
     });
+    if report.runs.is_empty() {
+        return super::NOTHING_DONE.into();
+    }
     // A reader that has closed the pipe still gets the verdict as the exit code.
     if report.is_clean() { printed } else { ExitCode::FAILURE }
 }

@@ -21,7 +21,7 @@ fn tag(of: &[u8], version: FormatVersion) -> FileTag {
 /// Returns the head of an event's record, and the record's size.
 fn head_of(event: &Event, tag: FileTag) -> (Vec<u8>, u64) {
     let (size, mut head) = (record_size(event, tag.version).unwrap(), Vec::new());
-    encode_head(event, size, tag, &mut head);
+    encode_head(event, size, &tag, &mut head);
     (head, size)
 }
 

@@ -158,7 +158,9 @@ fn old_run_with_takeovers(dir: &Path, run: u64, rng: &mut Rng) -> (u64, u64) {
             epoch = (epoch + 1).max(origin + rng.below(3_600_000_000));
         }
     }
-    writers.into_iter().for_each(|writer| drop(writer.close().unwrap()));
+    for writer in writers {
+        writer.close().unwrap();
+    }
     (event, superseded)
 }
 

@@ -354,7 +354,7 @@ fn records_of_another_builder_than_their_file_are_foreign() {
     let strays = [event(1, 0), event_of(2, 0, EPOCH, OTHER)];
     for event in strays {
         let size = record_size(&event, tag.version).unwrap();
-        encode_head(&event, size, tag, &mut bytes);
+        encode_head(&event, size, &tag, &mut bytes);
     }
     fs::write(&path, bytes).unwrap();
     let report = report(dir.path());

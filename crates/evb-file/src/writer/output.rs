@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::FileError,
     format::{FileHeader, FileTag, FormatVersion},
-    index::{ClosingBlock, IndexEntry},
+    index::{ClosingBlock, IndexEntry, closing_size},
 };
 
 /// The error number for "No such file or directory" on every Unix.
@@ -87,13 +87,9 @@ impl OutputFile {
         self.tag
     }
 
-    fn closing_block(&self) -> ClosingBlock<'_> {
-        ClosingBlock { tag: self.tag, copy: Some(&self.header) }
-    }
-
     /// Returns the size of the closing block of the file, if it has this number of records.
     pub(super) fn closing_size(&self, records: usize) -> u64 {
-        self.closing_block().size(records)
+        closing_size(records, self.header.len())
     }
 
     /// Returns the length that the file has once all appended events are written.
@@ -120,14 +116,14 @@ impl OutputFile {
         self.mend()?;
         let offset = self.length();
         if size > COPIED {
-            let written = self.staging.write_with(event, size, self.tag, &mut *self.storage);
+            let written = self.staging.write_with(event, size, &self.tag, &mut *self.storage);
             written.map_err(FileError::of("write to", &self.path))?;
             self.handed_over = offset + size;
         } else {
             if !self.staging.fits(size) {
                 self.hand_over()?;
             }
-            self.staging.copy(event, size, self.tag);
+            self.staging.copy(event, size, &self.tag);
         }
         self.entries.push(IndexEntry { event: event.id, epoch: event.epoch, offset });
         Ok(())

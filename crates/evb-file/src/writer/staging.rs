@@ -41,7 +41,7 @@ impl Staging {
     }
 
     /// Copies the record of an event, payloads included, to the buffer.
-    pub(super) fn copy(&mut self, event: &Event, size: u64, tag: FileTag) {
+    pub(super) fn copy(&mut self, event: &Event, size: u64, tag: &FileTag) {
         let start = self.0.len();
         encode_head(event, size, tag, &mut self.0);
         for fragment in event.fragments() {
@@ -66,7 +66,7 @@ impl Staging {
         &mut self,
         event: &Event,
         size: u64,
-        tag: FileTag,
+        tag: &FileTag,
         storage: &mut dyn Storage,
     ) -> io::Result<()> {
         encode_head(event, size, tag, &mut self.0);

@@ -16,9 +16,10 @@ const TAG_AT: usize = 48;
 /// Returns the size of the record head of an event with this number of fragments.
 fn head_size(event: &Event, fragments: usize, version: FormatVersion) -> u64 {
     let list = |sources: &[MissingSource]| section::size((MISSING_ENTRY * sources.len()) as u64);
+    let lists = || if event.is_whole() { 0 } else { list(&event.missing) + list(&event.absent) };
     let (prefix, rest) = match version {
         FormatVersion::One => (PREFIX_1, aligned(2 * event.missing.len() as u64)),
-        FormatVersion::Two => (PREFIX, list(&event.missing) + list(&event.absent)),
+        FormatVersion::Two => (PREFIX, lists()),
     };
     prefix as u64 + FRAGMENT_ENTRY * fragments as u64 + rest + 8
 }
@@ -26,8 +27,7 @@ fn head_size(event: &Event, fragments: usize, version: FormatVersion) -> u64 {
 /// Returns the size of an event's record, or `None` if the format cannot hold the event.
 pub(crate) fn record_size(event: &Event, version: FormatVersion) -> Option<u64> {
     let fragments = event.fragments();
-    if fragments.len() > MAX_SOURCES || event.missing.len() > MAX_SOURCES || event.absent.len() > MAX_SOURCES
-    {
+    if fragments.len().max(event.missing.len()).max(event.absent.len()) > MAX_SOURCES {
         return None;
     }
     let head = head_size(event, fragments.len(), version);
@@ -41,7 +41,7 @@ pub(crate) fn record_size(event: &Event, version: FormatVersion) -> Option<u64> 
 
 /// Appends the head of an event's record to `out`; `length` is the length of the whole record, as
 /// [`record_size`] returns it.
-pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Vec<u8>) {
+pub(crate) fn encode_head(event: &Event, length: u64, tag: &FileTag, out: &mut Vec<u8>) {
     let start = out.len();
     match tag.version {
         FormatVersion::One => prefix_1(event, length, out),
@@ -72,7 +72,7 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Ve
     out.extend_from_slice(&sealed.to_le_bytes());
 }
 
-fn prefix(event: &Event, length: u64, tag: FileTag, out: &mut Vec<u8>) {
+fn prefix(event: &Event, length: u64, tag: &FileTag, out: &mut Vec<u8>) {
     let fragments = event.fragments().len();
     let head = head_size(event, fragments, FormatVersion::Two);
     let flags = if event.is_complete() { 0 } else { INCOMPLETE };

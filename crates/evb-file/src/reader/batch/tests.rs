@@ -308,7 +308,7 @@ fn records_in_payloads_are_no_events() {
     let mut records = Vec::new();
     for id in 1000..1100 {
         let inner = event(id, 52);
-        encode_head(&inner, record_size(&inner, tag.version).unwrap(), tag, &mut records);
+        encode_head(&inner, record_size(&inner, tag.version).unwrap(), &tag, &mut records);
         inner.fragments().for_each(|fragment| records.extend_from_slice(fragment.payload));
     }
     let whole = records.repeat(2);
