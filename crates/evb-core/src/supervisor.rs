@@ -14,8 +14,8 @@
 
 mod words;
 mod plan;
-mod output;
 mod change;
+mod output;
 mod builders;
 mod journal;
 mod nonsense;
@@ -43,8 +43,8 @@ mod survey;
 mod snapshot;
 mod dispatch;
 mod membership;
-mod phases;
 mod beginning;
+mod phases;
 mod peers;
 mod recovery;
 mod role;
@@ -62,7 +62,7 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    id::{EventId, Peer, RunId},
+    id::{EventId, Peer, RunId, RunNumber},
     ledger::Annotation,
     time::{Instant, Utc, WallClock, earlier},
     units::Frequency,
@@ -81,12 +81,13 @@ pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;
+use beginning::{Beginning, choose_number};
 use books::Books;
 use dispatch::{Dispatch, batch_time, counts_triggers, has_slots_to_give, takes_triggers};
 use due::Due;
 use intake::Intake;
 use journal::What;
-use membership::Membership;
+use membership::{Membership, begin_of};
 use outbox::Outbox;
 use phase::Phase;
 use pulse::Pulse;
@@ -115,7 +116,7 @@ pub struct SupervisorCore {
     wall: WallWatch,
     /// The operator's annotation of the run.
     annotation: Annotation,
-    /// What peers were told about the beginning of the run; `None` before that.
+    /// Message that told peers about the beginning of the run; `None` before that.
     begun: Option<Begin>,
 }
 
@@ -170,6 +171,51 @@ impl SupervisorCore {
     fn membership(&mut self) -> Membership<'_> {
         let Self { plan, phase, pulse, roster, assigner, books, outbox, due, begun, .. } = self;
         Membership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
+    }
+
+    /// Returns the parts of the supervisor that change when a run begins.
+    fn beginning(&mut self) -> Beginning<'_> {
+        let Self {
+            plan,
+            phase,
+            pulse,
+            intake,
+            roster,
+            assigner,
+            books,
+            outbox,
+            due,
+            wall,
+            annotation,
+            begun,
+        } = self;
+        Beginning {
+            plan,
+            phase,
+            pulse,
+            intake,
+            roster,
+            assigner,
+            books,
+            outbox,
+            due,
+            wall,
+            annotation,
+            begun,
+        }
+    }
+
+    /// Returns the message that tells the peers of the run about its beginning.
+    pub fn begun(&self) -> Begin {
+        begin_of(&self.plan, self.begun.as_ref())
+    }
+
+    /// Returns the number that the run has if it begins now, for people.
+    fn provisional_number(&self) -> RunNumber {
+        match self.phase {
+            Phase::Gathering { .. } => choose_number(&self.plan, &self.roster).unwrap_or(self.plan.run),
+            _ => self.plan.run,
+        }
     }
 
     /// Handles a message from a registered peer (docs/reference/protocol.md CTRL-4).
@@ -249,7 +295,10 @@ impl SupervisorCore {
             Phase::Gathering { until } if self.is_over(until, now) && !self.plan.hold => {
                 self.fail_to_start(now)
             }
-            Phase::Beginning { until } if self.is_over(until, now) => self.end_begin(now),
+            Phase::Beginning { until } if self.is_over(until, now) => {
+                let silent = self.beginning().find_silent();
+                self.settle_beginning(silent, now);
+            }
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);
                 self.drain_if_over(taken, now);

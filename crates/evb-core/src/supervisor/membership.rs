@@ -6,7 +6,6 @@ use core::time::Duration;
 use super::{
     ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
-    beginning::begin_of,
     books::Books,
     due::Due,
     journal::What,
@@ -33,6 +32,12 @@ use crate::{
 /// connection to the builder.
 const CONNECTING: Duration = Duration::from_secs(1);
 
+/// Returns the message that tells the peers of a run about its beginning. A journal of evb 0.1 does
+/// not tell when the run began.
+pub(super) fn begin_of(plan: &RunPlan, begun: Option<&Begin>) -> Begin {
+    Begin { run: plan.run.number(), run_id: plan.run_id, ..begun.cloned().unwrap_or_default() }
+}
+
 /// The parts of the supervisor that change when a peer joins or leaves. Methods here may extend the
 /// time limit of a drain; they do not change the phase in any other way.
 #[derive(Debug)]
@@ -45,7 +50,7 @@ pub(super) struct Membership<'a> {
     pub(super) books: &'a mut Books,
     pub(super) outbox: &'a mut Outbox,
     pub(super) due: &'a mut Due,
-    /// What peers are told about the beginning of the run.
+    /// Message that told peers about the beginning of the run; `None` before that.
     pub(super) begun: &'a Option<Begin>,
 }
 

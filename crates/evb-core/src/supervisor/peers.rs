@@ -1,14 +1,15 @@
 //! Inputs from peers: they register, become ready, report and disconnect, or send nothing.
 
 use super::{
-    ChangeError, Output, Recipients, SupervisorCore, admission::Admission, roster::Seat, seats::Leaving,
-    words::reason_of,
+    ChangeError, NotReady, Output, Phase, Recipients, SupervisorCore, admission::Admission, roster::Seat,
+    seats::Leaving, words::reason_of,
 };
 use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
+    ledger::Annotation,
     time::Instant,
-    wire::control::{Hello, Message, Reason, Refusal, Report, RunEnd, Welcome},
+    wire::control::{Begun, Hello, Message, Reason, Refusal, Report, RunEnd, Welcome},
 };
 
 impl SupervisorCore {
@@ -147,6 +148,53 @@ impl SupervisorCore {
         let verdict = "the peer left before the run began".to_owned();
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
+    }
+
+    /// Begins a run that waits for an operator to begin it
+    /// ([`RunPlan::hold`](super::RunPlan::hold)). [`Output::Begun`] has the result, when all peers
+    /// have answered.
+    ///
+    /// # Errors
+    /// Returns [`NotReady`] if a peer is missing or not connected, or if the run has begun already.
+    pub fn begin(&mut self, annotation: &Annotation, now: Instant) -> Result<(), NotReady> {
+        self.beginning().begin(annotation, now)
+    }
+
+    /// Continues the beginning of the run after a change of its peers.
+    pub(super) fn begin_if_ready(&mut self, now: Instant) {
+        let advanced = self.beginning().advance(now);
+        self.settle_beginning(advanced, now);
+    }
+
+    /// Handles a peer's answer to the supervisor's call to begin.
+    pub(super) fn handle_begun(&mut self, peer: Peer, seat: Seat, begun: &Begun, now: Instant) {
+        let advanced = self.beginning().handle_begun(peer, seat, begun, now);
+        self.settle_beginning(advanced, now);
+    }
+
+    /// Handles a peer's message that it ends its part in the run.
+    pub(super) fn handle_leaving(&mut self, peer: Peer, seat: Seat, reason: &str, now: Instant) {
+        let reason = reason_of(reason);
+        self.outbox.push(Output::Drop { peer, reason: reason.clone() });
+        self.handle_disconnect(peer, &reason, now);
+        self.roster.note_parting(seat, reason.clone());
+        if self.phase.is_beginning() {
+            self.settle_beginning(Err(NotReady::Refused { peer, reason }), now);
+        }
+    }
+
+    /// After an error, returns to the state before the beginning if an operator may begin again,
+    /// and fails otherwise.
+    pub(super) fn settle_beginning(&mut self, advanced: Result<(), NotReady>, now: Instant) {
+        let Err(reason) = advanced else { return };
+        self.phase = Phase::Gathering { until: now + self.plan.start_timeout };
+        if self.plan.hold {
+            tracing::warn!(run = %self.plan.run, %reason, "the run did not begin");
+            return self.outbox.push(Output::Begun(Err(reason)));
+        }
+        let problem = reason.to_string();
+        self.begin_draining(&problem, now);
+        self.failure(problem, now);
     }
 
     /// Permits one more builder to register. That is possible during the run, too.
