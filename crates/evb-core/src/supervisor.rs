@@ -205,6 +205,11 @@ impl SupervisorCore {
         }
     }
 
+    /// Returns true if the run has taken triggers, or could.
+    pub fn has_begun(&self) -> bool {
+        self.books.is_started()
+    }
+
     /// Returns the message that tells the peers of the run about its beginning.
     pub fn begun(&self) -> Begin {
         begin_of(&self.plan, self.begun.as_ref())
