@@ -30,11 +30,12 @@ use crate::{
 };
 use leader::{Ask, Leader};
 
+pub use crate::supervisor::LastRun;
 pub use evb_core::ledger::Annotation;
 pub use evb_core::run_control::{Command, Refusal, State};
 pub use history::{CauseFraction, Sample};
 pub use problems::{Problem, Severity};
-pub use status::{LastRun, LiveRates, Status, Totals};
+pub use status::{LiveRates, Status, Totals};
 
 /// Number of requests that may wait for the leader.
 const ASKS: usize = 64;

@@ -2,21 +2,22 @@
 
 mod channel;
 mod closure;
+mod facts;
 mod file;
 mod null;
 pub(crate) mod stage;
 
-use std::{collections::BTreeMap, future::Future};
+use std::future::Future;
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
-    time::{ClockState, Utc},
+    id::{EventId, RunNumber},
     units::Bytes,
 };
 
 pub use channel::{ChannelSink, EventReceiver};
 pub use closure::FnSink;
+pub use facts::RunFacts;
 pub use file::FileSink;
 pub use null::NullSink;
 
@@ -128,59 +129,6 @@ pub struct SinkSpace {
     pub free: Bytes,
     /// Total size of the storage.
     pub size: Bytes,
-}
-
-/// Facts about a run, for the sink.
-///
-/// ```
-/// use evb::{
-///     id::{Epoch, RunId},
-///     prelude::*,
-///     sink::RunFacts,
-///     time::Utc,
-/// };
-///
-/// /// Returns the name of the file of a sink that writes tables.
-/// fn file_name(facts: &RunFacts) -> String {
-///     format!("run{:06}_b{:02}.csv", facts.run.number(), facts.builder.number())
-/// }
-///
-/// let facts = RunFacts {
-///     run: RunNumber::new(42),
-///     run_id: RunId::new(0x5eed),
-///     epoch: Epoch::new(1),
-///     builder: BuilderId::new(3),
-///     sources: vec![SourceId::new(1), SourceId::new(2)],
-///     begun: Utc::from_nanos(1_763_731_564_000_000_000),
-///     kind: "cosmics".to_owned(),
-///     ..RunFacts::default()
-/// };
-/// assert_eq!(file_name(&facts), "run000042_b03.csv");
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunFacts {
-    /// The run's number.
-    pub run: RunNumber,
-    /// The run's id.
-    pub run_id: RunId,
-    /// The epoch of the run.
-    pub epoch: Epoch,
-    /// The builder to which the sink belongs.
-    pub builder: BuilderId,
-    /// The sources of the run, ascending.
-    pub sources: Vec<SourceId>,
-    /// Time at which the run began, by the supervisor's wall clock.
-    pub begun: Utc,
-    /// Whether that clock was synchronised, as the kernel says.
-    pub wall_clock: ClockState,
-    /// Kind of the run, as the operator gave it; may be empty.
-    pub kind: String,
-    /// The operator's comment on the run; may be empty.
-    pub comment: String,
-    /// Names of the sources that have one.
-    pub source_names: BTreeMap<SourceId, String>,
-    /// Names of the builders that have one.
-    pub builder_names: BTreeMap<BuilderId, String>,
 }
 
 /// Takes built events. A sink runs on a thread of its own, so it may block.

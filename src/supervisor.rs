@@ -6,9 +6,11 @@ mod links;
 mod trigger_port;
 mod commands;
 mod onlookers;
+mod wall_clock;
+mod last_run;
+mod state;
 mod driver;
 mod closing;
-mod state;
 mod handle;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -53,6 +55,7 @@ pub use evb_core::{
 };
 pub use handle::{BeginError, RunOver, SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
+pub use last_run::LastRun;
 pub use state::StateDir;
 pub use trigger_port::TriggerInput;
 

@@ -2,18 +2,15 @@
 //! sink.
 
 use std::{
-    collections::BTreeMap,
     io,
     task::{Context, Poll},
 };
 
 use evb_core::{
-    id::{BuilderId, RunNumber, SourceId},
     index::LaneIndex,
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
     time::Instant,
-    wire::control::{Begin, Name},
 };
 use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
@@ -109,24 +106,6 @@ impl Driver {
         }
     }
 
-    /// Returns the facts about the run that begins, for the sink.
-    fn facts_of(&self, begin: &Begin) -> RunFacts {
-        let config = self.role.core().config();
-        RunFacts {
-            run: RunNumber::new(begin.run),
-            run_id: begin.run_id,
-            epoch: config.epoch,
-            builder: config.id,
-            sources: config.sources.clone(),
-            begun: begin.began().utc,
-            wall_clock: begin.began().state,
-            kind: begin.kind.clone(),
-            comment: begin.comment.clone(),
-            source_names: names(&begin.sources, SourceId::new),
-            builder_names: names(&begin.builders, BuilderId::new),
-        }
-    }
-
     /// Takes back the events that the sink has finished with.
     fn poll_fates(&mut self, cx: &mut Context<'_>, now: Instant) {
         while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
@@ -167,8 +146,7 @@ impl Driver {
                 }
                 BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),
                 BuilderOutput::Begin(begin) => {
-                    let facts = self.facts_of(&begin);
-                    self.stage.begin(facts);
+                    self.stage.begin(RunFacts::of(&begin, self.role.core().config()));
                     more = true;
                 }
                 BuilderOutput::ExpectEnd => self.stage.expect_end(),
@@ -205,11 +183,4 @@ impl Driver {
     pub(super) async fn close(self) {
         self.stage.close().await;
     }
-}
-
-/// Returns the names in a message by their ids. An id that is too large belongs to no source or
-/// builder of this version of evb.
-fn names<Id: Ord>(names: &[Name], id: impl Fn(u16) -> Id) -> BTreeMap<Id, String> {
-    let named = names.iter().filter_map(|name| Some((id(u16::try_from(name.id).ok()?), name.name.clone())));
-    named.collect()
 }

@@ -5,13 +5,12 @@ use std::{
     collections::BTreeMap,
     io,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use evb_core::{
     id::Peer,
     ledger::RunReport,
-    supervisor::{NotReady, SupervisorOutput, SupervisorRole},
+    supervisor::{SupervisorOutput, SupervisorRole},
     time::Instant,
 };
 use evb_net::{
@@ -28,10 +27,8 @@ use super::{
     registrations::Registrations,
     state::StateKeeper,
     trigger_port::TriggerPort,
+    wall_clock::WallClockReader,
 };
-
-/// Time between two readings of the wall clock.
-const WALL_CLOCK_PERIOD: Duration = Duration::from_secs(1);
 
 /// The supervisor's state machine and its connections, journal and timer.
 #[derive(Debug)]
@@ -45,8 +42,7 @@ pub(super) struct Driver {
     triggers: Option<TriggerPort>,
     commands: Commands,
     pub(super) timer: Timer,
-    /// Time from which on the wall clock is read again.
-    next_wall_clock: Instant,
+    wall_clock: WallClockReader,
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
     pub(super) state: Option<StateKeeper>,
@@ -71,7 +67,7 @@ impl Driver {
             triggers,
             commands,
             timer: Timer::new()?,
-            next_wall_clock: Instant::ZERO,
+            wall_clock: WallClockReader::default(),
             onlookers,
             report: None,
             state,
@@ -82,7 +78,7 @@ impl Driver {
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
-            self.read_wall_clock(now);
+            self.wall_clock.feed(&mut self.role, now);
             let is_stalled = self.journal.as_mut().is_some_and(|journal| journal.is_stalled(now));
             self.role.set_stalled(is_stalled, now);
             let mut more = self.poll_links(cx, now, is_stalled);
@@ -106,15 +102,6 @@ impl Driver {
             if self.timer.poll_expired(cx).is_pending() {
                 return Poll::Pending;
             }
-        }
-    }
-
-    /// Reads the wall clock if the last reading is a second old. No timer is necessary for that,
-    /// because heartbeats wake this task.
-    fn read_wall_clock(&mut self, now: Instant) {
-        if now >= self.next_wall_clock {
-            self.next_wall_clock = now + WALL_CLOCK_PERIOD;
-            self.role.run_mut().handle_wall_clock(clock::wall_clock(now), now);
         }
     }
 
@@ -173,7 +160,12 @@ impl Driver {
                         self.links.connect(peer, link);
                     }
                 }
-                SupervisorOutput::Begun(result) => self.handle_begun(result),
+                SupervisorOutput::Begun(result) => {
+                    if let (Ok(()), Some(state)) = (&result, &self.state) {
+                        state.note_begin(&self.role.core().begun());
+                    }
+                    self.commands.answer_begin(&result);
+                }
                 SupervisorOutput::Confirmed(number) => self.commands.confirm(number),
                 SupervisorOutput::Drop { peer, .. } => {
                     self.links.drop_link(peer);
@@ -193,14 +185,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    /// Handles the result of the run's beginning.
-    fn handle_begun(&mut self, result: Result<(), NotReady>) {
-        if let (Ok(()), Some(state)) = (&result, &self.state) {
-            state.note_begin(&self.role.core().begun());
-        }
-        self.commands.answer_begin(&result);
     }
 
     /// Processes the results of the journal's writes. Returns true if there was a result.

@@ -17,7 +17,7 @@ use evb_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::run_control::LastRun;
+use super::LastRun;
 
 /// Number of runs that may wait to be written.
 const WAITING: usize = 4;

@@ -17,13 +17,12 @@ use super::{
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
-    id::{BuilderId, Peer, RunNumber, SourceId},
+    id::{BuilderId, Peer, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     set::SourceSet,
     time::Instant,
-    undo::{self, Fix},
     wire::{
-        control::{Hello, MAX_CHANGED, Report, Role, RoleReport},
+        control::{Hello, MAX_CHANGED, Report, RoleReport},
         journal::Registered,
     },
 };
@@ -42,11 +41,6 @@ pub(super) struct Roster {
     /// For each roster version under which outstanding events were assigned, the sources that these
     /// events expect.
     expected: BTreeMap<u32, SourceSet>,
-}
-
-/// Returns the run number that a message states as 1 + the number; `None` for 0 or nonsense.
-pub(super) fn number_of(highest_run: u64) -> Option<RunNumber> {
-    highest_run.checked_sub(1).and_then(|run| u32::try_from(run).ok()).map(RunNumber::new)
 }
 
 /// A peer's position in the roster.
@@ -238,17 +232,7 @@ impl Roster {
         connection: Connection,
         decided: u64,
     ) {
-        let seat = &mut self.sources[index];
-        if !seat.goes_on(hello) {
-            seat.incarnation += 1;
-            (seat.report, seat.latest) = (None, None);
-        }
-        seat.connection = Some(connection);
-        seat.shared_clock = connection.shared_clock;
-        (seat.ready, seat.begun) = (false, false);
-        seat.parting.clear();
-        seat.told = decided;
-        seat.max_fragment = hello.max_fragment;
+        self.sources[index].connect(hello, connection, decided);
     }
 
     /// Notes that a builder has connected; returns false if it is another process than before.
@@ -258,22 +242,7 @@ impl Roster {
         hello: &Hello,
         connection: Connection,
     ) -> bool {
-        let seat = &mut self.builders[index];
-        let goes_on = seat.goes_on(hello);
-        seat.connection = Some(connection);
-        seat.shared_clock = connection.shared_clock;
-        seat.listen.clone_from(&hello.listen);
-        (seat.suspended, seat.begun) = (false, false);
-        seat.parting.clear();
-        seat.highest_run = number_of(hello.highest_run).max(seat.highest_run);
-        if !goes_on {
-            seat.begin_incarnation();
-        }
-        if seat.leaving == Leaving::Finishing && !undo::is_undone(Fix::C33dca9c) {
-            // It is unknown whether the builder received the request to report, so the request is
-            // repeated.
-            seat.leaving = Leaving::Asked;
-        }
+        let goes_on = self.builders[index].connect(hello, connection);
         self.lookup.note(index, &self.builders[index]);
         goes_on
     }
@@ -330,8 +299,7 @@ impl Roster {
     /// Notes the highest run number that a builder's storage knows, as encoded in messages.
     pub(super) fn note_highest(&mut self, seat: Seat, highest_run: u64) {
         if let Seat::Builder(index) = seat {
-            let seat = &mut self.builders[index];
-            seat.highest_run = number_of(highest_run).max(seat.highest_run);
+            self.builders[index].note_highest(highest_run);
         }
     }
 
@@ -436,23 +404,10 @@ impl Roster {
 
     /// Returns the journal entry for a peer that has registered.
     pub(super) fn registered(&self, seat: Seat) -> Registered {
-        let mut what = Registered::default();
         match seat {
-            Seat::Source(index) => {
-                let seat = &self.sources[index];
-                what.role = Role::Source;
-                (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
-                what.max_fragment = seat.max_fragment;
-            }
-            Seat::Builder(index) => {
-                let seat = &self.builders[index];
-                what.role = Role::Builder;
-                (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
-                what.listen.clone_from(&seat.listen);
-                what.highest_run = seat.highest_run.map_or(0, |run| 1 + u64::from(run.number()));
-            }
+            Seat::Source(index) => self.sources[index].registered(),
+            Seat::Builder(index) => self.builders[index].registered(),
         }
-        what
     }
 
     /// Checks the invariants, for tests, the simulator and fuzz targets.

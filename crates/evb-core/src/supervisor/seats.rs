@@ -9,8 +9,17 @@ use super::{
 use crate::{
     id::{BuilderId, RunNumber, SourceId},
     time::Instant,
-    wire::control::{BuilderReport, Heartbeat, Hello, Load, Message, SourceReport},
+    undo::{self, Fix},
+    wire::{
+        control::{BuilderReport, Heartbeat, Hello, Load, Message, Role, SourceReport},
+        journal::Registered,
+    },
 };
+
+/// Returns the run number that a message states as 1 + the number; `None` for 0 or nonsense.
+fn number_of(highest_run: u64) -> Option<RunNumber> {
+    highest_run.checked_sub(1).and_then(|run| u32::try_from(run).ok()).map(RunNumber::new)
+}
 
 /// An open connection to a peer.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +157,31 @@ impl SourceSeat {
         }
     }
 
+    /// Notes that the source has connected. It knows all decisions up to event `decided`.
+    pub(super) fn connect(&mut self, hello: &Hello, connection: Connection, decided: u64) {
+        if !self.goes_on(hello) {
+            self.incarnation += 1;
+            (self.report, self.latest) = (None, None);
+        }
+        self.connection = Some(connection);
+        self.shared_clock = connection.shared_clock;
+        (self.ready, self.begun) = (false, false);
+        self.parting.clear();
+        self.told = decided;
+        self.max_fragment = hello.max_fragment;
+    }
+
+    /// Returns the journal entry for the source after it has registered.
+    pub(super) fn registered(&self) -> Registered {
+        Registered {
+            role: Role::Source,
+            id: self.id.number().into(),
+            incarnation: self.incarnation,
+            max_fragment: self.max_fragment,
+            ..Registered::default()
+        }
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         self.connection.is_some() && self.ready
     }
@@ -180,6 +214,43 @@ impl BuilderSeat {
             report: None,
             lanes: None,
             latest: None,
+        }
+    }
+
+    /// Notes that the builder has connected; returns false if it is another process than before.
+    pub(super) fn connect(&mut self, hello: &Hello, connection: Connection) -> bool {
+        let goes_on = self.goes_on(hello);
+        self.connection = Some(connection);
+        self.shared_clock = connection.shared_clock;
+        self.listen.clone_from(&hello.listen);
+        (self.suspended, self.begun) = (false, false);
+        self.parting.clear();
+        self.note_highest(hello.highest_run);
+        if !goes_on {
+            self.begin_incarnation();
+        }
+        if self.leaving == Leaving::Finishing && !undo::is_undone(Fix::C33dca9c) {
+            // It is unknown whether the builder received the request to report, so the request is
+            // repeated.
+            self.leaving = Leaving::Asked;
+        }
+        goes_on
+    }
+
+    /// Notes the highest run number that the builder's storage knows, as encoded in messages.
+    pub(super) fn note_highest(&mut self, highest_run: u64) {
+        self.highest_run = number_of(highest_run).max(self.highest_run);
+    }
+
+    /// Returns the journal entry for the builder after it has registered.
+    pub(super) fn registered(&self) -> Registered {
+        Registered {
+            role: Role::Builder,
+            id: self.id.number().into(),
+            incarnation: self.incarnation,
+            listen: self.listen.clone(),
+            highest_run: self.highest_run.map_or(0, |run| 1 + u64::from(run.number())),
+            ..Registered::default()
         }
     }
 

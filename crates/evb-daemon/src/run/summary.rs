@@ -11,7 +11,7 @@ use std::{
 };
 
 use evb_core::{
-    ledger::{Latency, PacingSummary, PathSummary, RunReport},
+    ledger::{EventCounts, Latency, PacingSummary, PathSummary, RunReport},
     units::{Bytes, Rate},
 };
 use evb_host::here::host_name;
@@ -103,28 +103,27 @@ fn line(report: &RunReport) -> String {
     format!("run {}: {}\n", report.run, report.verdict)
 }
 
+/// Formats the counts of triggers as the sum that the closed ledger is.
+fn sum(events: &EventCounts) -> String {
+    let EventCounts { triggered, inhibited, complete, incomplete, lost, rejected, .. } = events;
+    format!(
+        "{triggered} triggered = {complete} complete + {incomplete} incomplete + {lost} lost + {rejected} rejected + {inhibited} inhibited"
+    )
+}
+
 /// Formats the closed ledger as a table.
 fn table(report: &RunReport) -> String {
-    let events = &report.events;
     let latency = &report.build_latency_us;
     let rate = Rate::from_bits_per_second((report.rates.payload_bytes_per_s * 8.0) as u64);
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<14} {value}");
     };
+    row("events", sum(&report.events));
     row(
-        "events",
-        format!(
-            "{} triggered = {} complete + {} incomplete + {} lost + {} rejected + {} inhibited",
-            events.triggered,
-            events.complete,
-            events.incomplete,
-            events.lost,
-            events.rejected,
-            events.inhibited
-        ),
+        "accepted",
+        format!("{} events, {} payload", report.events.written, Bytes::new(report.bytes.payload)),
     );
-    row("accepted", format!("{} events, {} payload", events.written, Bytes::new(report.bytes.payload)));
     row(
         "rate",
         format!("{:.0} events/s, {rate} payload, over {:.3} s", report.rates.events_per_s, report.duration_s),

@@ -13,8 +13,7 @@ use std::collections::BTreeSet;
 
 use evb_core::{
     id::{EventId, Peer, RunNumber},
-    rng::Rng,
-    time::{ClockState, Instant, Utc, WallClock},
+    time::{Instant, WallClock},
 };
 
 use super::{
@@ -23,17 +22,13 @@ use super::{
     failure::{Check, Failure},
     network::{Network, NodeIndex},
     scenario::{Scenario, TURNS},
+    weather::wall_clock,
 };
 use crate::workload::Workload;
 
 pub(crate) use builder::BuilderHost;
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::{Command, NotStarted, SupervisorHost};
-
-/// UTC of the beginning of the simulated time, in ns: some moment of the year 2025.
-const BEGINNING: u64 = 1_763_000_000_000_000_000;
-
-const HOUR: u64 = 3_600_000_000_000;
 
 /// The environment of a process.
 pub(crate) struct Surroundings<'a> {
@@ -73,17 +68,9 @@ impl Surroundings<'_> {
         self.network.now().shifted(self.clock)
     }
 
-    /// Returns a reading of the host's wall clock. With every other seed, the clock is set by up to
-    /// an hour at some times.
+    /// Returns a reading of the host's wall clock.
     pub(crate) fn wall_clock(&self) -> WallClock {
-        const SETTINGS_PERIOD: u64 = 200_000_000;
-        let nanos = self.network.now().as_nanos();
-        let mut utc = BEGINNING + nanos;
-        if self.scenario.seed.is_multiple_of(2) {
-            let mut rng = Rng::new(self.scenario.seed ^ (nanos / SETTINGS_PERIOD));
-            utc = utc - HOUR + rng.below(3) * HOUR;
-        }
-        WallClock { utc: Utc::from_nanos(utc), state: ClockState::Unknown }
+        wall_clock(self.scenario.seed, self.network.now())
     }
 
     /// Schedules the process to run at `at`, a time on the clock of the host.

@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use evb_core::rng::Rng;
+use evb_core::{
+    rng::Rng,
+    time::{ClockState, Instant, Utc, WallClock},
+};
 
 /// The conditions of a simulated network. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,4 +73,24 @@ impl Weather {
 /// Draws a duration between zero and `limit`, uniformly distributed.
 pub(crate) fn below(limit: Duration, rng: &mut Rng) -> Duration {
     Duration::from_nanos(rng.below(limit.as_nanos() as u64 + 1))
+}
+
+/// UTC of the beginning of the simulated time, in ns: some moment of the year 2025.
+const BEGINNING: u64 = 1_763_000_000_000_000_000;
+
+const HOUR: u64 = 3_600_000_000_000;
+
+/// Time between two settings of wall clocks.
+const SETTINGS_PERIOD: u64 = 200_000_000;
+
+/// Returns a reading of the wall clocks of all hosts. With every other seed, the clocks are set by
+/// up to an hour at some times.
+pub(crate) fn wall_clock(seed: u64, now: Instant) -> WallClock {
+    let nanos = now.as_nanos();
+    let mut utc = BEGINNING + nanos;
+    if seed.is_multiple_of(2) {
+        let mut rng = Rng::new(seed ^ (nanos / SETTINGS_PERIOD));
+        utc = utc - HOUR + rng.below(3) * HOUR;
+    }
+    WallClock { utc: Utc::from_nanos(utc), state: ClockState::Unknown }
 }

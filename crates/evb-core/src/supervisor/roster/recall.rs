@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{Roster, Seat, number_of};
+use super::{Roster, Seat};
 use crate::{
     id::SourceId,
     index::{BuilderIndex, SourceIndex},
@@ -71,7 +71,7 @@ impl Roster {
                     seat.incarnation = incarnation;
                 }
                 seat.listen = listen(&registered.listen)?;
-                seat.highest_run = number_of(registered.highest_run).max(seat.highest_run);
+                seat.note_highest(registered.highest_run);
                 Ok((Seat::Builder(index), is_new))
             }
             _ => nonsense("a peer registers in an unknown role"),

@@ -1,0 +1,65 @@
+use evb_core::{
+    id::RunId,
+    ledger::{Annotation, EventCounts, RunReport},
+    time::{ClockState, Utc},
+};
+use serde::{Deserialize, Serialize};
+
+/// Summary of a run that is over.
+///
+/// ```
+/// use evb::{ledger::RunReport, supervisor::LastRun};
+///
+/// let verdict = "all complete".to_owned();
+/// let mut report = RunReport { run: 42, verdict, ..RunReport::default() };
+/// report.annotation.kind = "cosmics".to_owned();
+/// let last = LastRun::from(&report);
+/// let entry = format!("run {} ({}): {}", last.run, last.annotation.kind, last.verdict);
+/// assert_eq!(entry, "run 42 (cosmics): all complete");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LastRun {
+    /// Number of the run.
+    pub run: u32,
+    /// Id of the run.
+    pub run_id: RunId,
+    /// Exit code; 0 means that every event is accounted for and complete.
+    pub exit_code: u8,
+    /// Description of the outcome in one sentence.
+    pub verdict: String,
+    /// Counts of the run's triggers by outcome.
+    pub events: EventCounts,
+    /// Duration of the run, s.
+    pub duration_s: f64,
+    /// Problems of the run, in words.
+    pub problems: Vec<String>,
+    /// Incidents that cost no data.
+    pub remarks: Vec<String>,
+    /// The operators' annotation of the run.
+    pub annotation: Annotation,
+    /// Start of the run; unknown if it never started.
+    pub begin: Utc,
+    /// End of the run, on the scale that began with [`Self::begin`].
+    pub end: Utc,
+    /// Whether the supervisor's wall clock was synchronised at the start of the run.
+    pub wall_clock: ClockState,
+}
+
+impl From<&RunReport> for LastRun {
+    fn from(report: &RunReport) -> Self {
+        Self {
+            run: report.run,
+            run_id: report.run_id,
+            exit_code: report.exit_code,
+            verdict: report.verdict.clone(),
+            events: report.events,
+            duration_s: report.duration_s,
+            problems: report.problems.clone(),
+            remarks: report.remarks.clone(),
+            annotation: report.annotation.clone(),
+            begin: report.begin,
+            end: report.end,
+            wall_clock: report.wall_clock,
+        }
+    }
+}
