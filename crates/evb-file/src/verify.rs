@@ -42,7 +42,7 @@ use tally::Tally;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -151,6 +151,18 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
 }
 
 /// A file that cannot be opened, and the reason.
+///
+/// ```
+/// use evb_file::UnreadFile;
+///
+/// fn tell((path, error): &UnreadFile) -> String {
+///     format!("{}: {error}", path.display())
+/// }
+///
+/// let error = evb_file::EventFile::open("/no/such/file").err().ok_or("it exists")?;
+/// assert!(tell(&("run".into(), error)).starts_with("run: cannot open /no/such/file"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type UnreadFile = (PathBuf, ReadError);
 
 /// Returns the runs of the files at the given paths, and the files that cannot be opened. Of the

@@ -183,7 +183,7 @@ fn hostile_number(bytes: &mut [u8], rng: &mut Rng) {
     field.copy_from_slice(&new.to_le_bytes()[..size]);
 }
 
-/// Corrects the tags and checksums of the file header, the payloads, the record heads and the index,
+/// Corrects the tags and checksums of the file header, the payloads, the record heads, the index
 /// and the copy of the header, as far as they can be found (`docs/reference/file-format.md`). Returns
 /// `None` if the bytes are too short for a file header.
 pub fn mend(bytes: &mut [u8]) -> Option<()> {
@@ -211,7 +211,7 @@ pub fn mend(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// What differs between the versions of the format.
+/// Marks and offsets of one version of the format.
 #[derive(Clone, Copy)]
 struct Layout {
     record: [u8; 4],
