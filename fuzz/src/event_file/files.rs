@@ -184,8 +184,8 @@ fn hostile_number(bytes: &mut [u8], rng: &mut Rng) {
 }
 
 /// Corrects the tags and checksums of the file header, the payloads, the record heads, the index
-/// and the copy of the header, as far as they can be found (`docs/reference/file-format.md`). Returns
-/// `None` if the bytes are too short for a file header.
+/// and the copy of the header, as far as they can be found
+/// (`docs/reference/file-format.md`). Returns `None` if the bytes are too short for a file header.
 pub fn mend(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
     let layout = if number(bytes, 8, 2)? == 1 { LAYOUT_1 } else { LAYOUT_2 };
