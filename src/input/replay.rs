@@ -166,7 +166,8 @@ impl Replay {
     }
 
     /// Plays one source of event files; `path` is a file, or a directory, of whose files the
-    /// selection must leave those of one run. The recorded events are played in the order of their ids, the first as event 1.
+    /// selection must leave those of one run. The recorded events are played in the order of their
+    /// ids, the first as event 1.
     ///
     /// # Errors
     /// [`ReplayError`]: there are no event files, they are of several runs, they are damaged, or

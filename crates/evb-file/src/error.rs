@@ -47,12 +47,12 @@ impl FileError {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # writer.close()?;
 /// // The run was written to this directory before.
-/// # let (epoch, sources) = (Epoch::new(2), vec![]);
-/// let again = FileIdentity { run, epoch, builder, sources, ..FileIdentity::default() };
+/// # let epoch = Epoch::new(2);
+/// let again = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// match EventFileWriter::create(dir.path(), again, WriterOptions::default()) {
 ///     Err(CreateError::Exists { path, .. }) => assert!(path.ends_with("run000007_b01_0000.evb")),
 ///     other => panic!("{other:?}"),
@@ -92,7 +92,7 @@ pub enum CreateError {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// let foreign = Event::empty(EventId::new(3), RunNumber::new(8), epoch, builder);
 /// let error = writer.append(&foreign).err().ok_or("it was accepted")?;
@@ -152,7 +152,7 @@ impl WriteError {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// let event = Event::empty(EventId::FIRST, run, epoch, BuilderId::new(2));
 /// match writer.append(&event) {
@@ -206,7 +206,7 @@ pub enum EventRefusal {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());

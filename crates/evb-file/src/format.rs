@@ -152,7 +152,7 @@ impl core::str::FromStr for FormatVersion {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -211,7 +211,7 @@ pub enum Flaw {
     Padding,
 }
 
-/// What ties the records and the index to their file: the checksum of the file header. In version
+/// The checksum of the file header, which ties the records and the index to their file. In version
 /// 2, heads have it as a field, and in version 1, stored checksums are XORed with it. So neither a
 /// stale disk block nor an event file inside a payload is ever taken for a record of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

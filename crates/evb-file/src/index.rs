@@ -32,7 +32,7 @@ const TRAILER: u64 = 24;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -76,8 +76,8 @@ impl IndexEntry {
     }
 }
 
-/// Returns the size of a closing block with this number of index entries and a copy of the header of
-/// this length, in bytes.
+/// Returns the size of a closing block with this number of index entries and a copy of a header
+/// of this length, in bytes.
 pub(crate) const fn closing_size(records: usize, copy: usize) -> u64 {
     HEAD + ENTRY * records as u64 + copy as u64 + TRAILER
 }
@@ -106,7 +106,7 @@ impl ClosingBlock<'_> {
         offset: u64,
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The stable sort is fast here, because events are written almost in the order of their ids.
+        // The stable sort is fast, because events are written almost in the order of their ids.
         entries.sort();
         let mut checksum = RunningChecksum::default();
         let mut piece = Vec::with_capacity(PIECE);
@@ -210,7 +210,7 @@ const PIECE: usize = 64 * 1024;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());

@@ -21,7 +21,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let dir = tempfile::tempdir()?;
 //! let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-//! let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+//! let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 //!
 //! let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 //! let mut event = Event::empty(EventId::FIRST, run, epoch, builder);

@@ -34,7 +34,7 @@ use input::{EventCopy, Input};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -70,16 +70,18 @@ pub struct MergeReport {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # writer.close()?;
-/// # let (run, sources) = (RunNumber::new(8), vec![]);
-/// # let identity = FileIdentity { run, epoch, builder, sources, ..FileIdentity::default() };
+/// # let run = RunNumber::new(8);
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
 /// // The directory has files of the runs 7 and 8.
 /// let to = dir.path().join("merged");
 /// match merge(&[dir.path().to_owned()], &Selection::default(), to, WriterOptions::default()) {
-///     Err(MergeError::Runs(RunsError::Several { runs })) => assert_eq!(runs[1].run, RunNumber::new(8)),
+///     Err(MergeError::Runs(RunsError::Several { runs })) => {
+///         assert_eq!(runs[1].run, RunNumber::new(8));
+///     }
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,7 +166,7 @@ pub fn merge_watched(
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -204,8 +206,8 @@ impl Merge {
         Ok(Self { queue: queue.map(Reverse).collect(), inputs, identity, selection, last: None, report })
     }
 
-    /// Returns the run, the highest epoch of its files, and the sources and names of all files. The builder
-    /// has no meaning, because the events of all builders are merged.
+    /// Returns the run, the highest epoch of its files, and the sources and names of all files. The
+    /// builder has no meaning, because the events of all builders are merged.
     pub const fn identity(&self) -> &FileIdentity {
         &self.identity
     }

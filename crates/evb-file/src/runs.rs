@@ -24,7 +24,8 @@ use crate::{
 /// use evb_file::{ParseChoiceError, RunChoice};
 ///
 /// let id = RunId::new(0x5eed_cafe << 96);
-/// let is_chosen = |text: &str| text.parse::<RunChoice>().map(|choice| choice.fits(RunNumber::new(7), id));
+/// let run = RunNumber::new(7);
+/// let is_chosen = |text: &str| text.parse::<RunChoice>().map(|choice| choice.fits(run, id));
 /// assert_eq!(is_chosen("7"), Ok(true));
 /// assert_eq!(is_chosen("5EED"), Ok(true));
 /// assert_eq!(is_chosen("5eee"), Ok(false));
@@ -164,7 +165,8 @@ impl Selection {
 /// use evb_core::{id::*, time::Utc};
 /// use evb_file::FoundRun;
 ///
-/// let mut found = FoundRun { run: RunNumber::new(7), epoch: Epoch::new(3), ..FoundRun::default() };
+/// let (run, epoch) = (RunNumber::new(7), Epoch::new(3));
+/// let mut found = FoundRun { run, epoch, ..FoundRun::default() };
 /// assert_eq!(found.to_string(), "run 7 (id unknown, epoch 3, 0 files)");
 /// (found.run_id, found.begun) = (RunId::new(0x5eed_cafe << 96), Utc::from_nanos(1));
 /// found.files = vec!["run000007_b01_0000.evb".into()];

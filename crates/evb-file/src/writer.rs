@@ -50,7 +50,8 @@ use output::OutputFile;
 /// let writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// assert!(writer.path().ends_with("run000007_b02_0000.evb"));
 /// let header = EventFile::open(writer.path())?.header().clone();
-/// assert_eq!((header.run_id.short().to_string(), header.kind), ("5eedcafe".into(), "cosmics".into()));
+/// assert_eq!(header.run_id.short().to_string(), "5eedcafe");
+/// assert_eq!(header.kind, "cosmics");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,8 +66,8 @@ pub struct FileIdentity {
     pub builder: BuilderId,
     /// The time at which the run was begun, on the supervisor's wall clock.
     pub begun: Utc,
-    /// What the kernel of the supervisor's host said of its clock then: true if it was
-    /// synchronised. `None` if that is unknown.
+    /// Word of the kernel of the supervisor's host on its clock then: true if it was synchronised.
+    /// `None` if that is unknown.
     pub clock_synchronised: Option<bool>,
     /// The kind of the run, in the words of its configuration.
     pub kind: String,
@@ -107,7 +108,7 @@ pub enum FsyncPolicy {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// let options = WriterOptions { rotate_at: Bytes::new(300), ..WriterOptions::default() };
 /// let mut writer = EventFileWriter::create(dir.path(), identity, options)?;
 /// for id in (1..=4).map(EventId::new) {
@@ -143,7 +144,7 @@ impl Default for WriterOptions {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// writer.append(&Event::empty(EventId::FIRST, run, epoch, builder))?;
 /// assert_eq!(writer.written().events, 0, "it is not committed yet");
@@ -178,7 +179,7 @@ pub struct Written {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// for id in (1..=3).map(EventId::new) {
 ///     let mut event = Event::empty(id, run, epoch, builder);
@@ -260,8 +261,8 @@ impl EventFileWriter {
         output.append(event, size).map_err(|file| self.failed(file, Some(event.id)))
     }
 
-    /// Appends a copy of a record of version 2 of the same run: `bytes` are all bytes of the record,
-    /// whose payloads were verified. What this version of evb does not know is kept.
+    /// Appends a copy of a record of version 2 of the same run: `bytes` are all bytes of the
+    /// record, whose payloads were verified. What this version of evb does not know is kept.
     pub(crate) fn append_copy(&mut self, record: &Record, bytes: &mut [u8]) -> Result<(), WriteError> {
         let refused = |why| WriteError::Refused { event: record.event, path: self.path(), why };
         self.admit_run(record.run, record.run_id).map_err(refused)?;

@@ -183,9 +183,9 @@ fn hostile_number(bytes: &mut [u8], rng: &mut Rng) {
     field.copy_from_slice(&new.to_le_bytes()[..size]);
 }
 
-/// Corrects the tags and checksums of the file header, the payloads, the record heads and the index,
-/// and the copy of the header, as far as they can be found (`docs/reference/file-format.md`). Returns
-/// `None` if the bytes are too short for a file header.
+/// Corrects the tags and checksums of the file header, the payloads, the record heads, the index
+/// and the copy of the header, as far as they can be found
+/// (`docs/reference/file-format.md`). Returns `None` if the bytes are too short for a file header.
 pub fn mend(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
     let layout = if number(bytes, 8, 2)? == 1 { LAYOUT_1 } else { LAYOUT_2 };
@@ -211,7 +211,7 @@ pub fn mend(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// What differs between the versions of the format.
+/// Marks and offsets of one version of the format.
 #[derive(Clone, Copy)]
 struct Layout {
     record: [u8; 4],

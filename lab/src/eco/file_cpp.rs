@@ -32,8 +32,8 @@ pub(crate) struct FileCppArgs {
     /// Seed of the files; by default, it follows from the time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the golden files of the present version and their listing again, with the writer of this
-    /// source tree.
+    /// Write the golden files of the present version and their listing again, with the writer of
+    /// this source tree.
     #[arg(long)]
     golden: bool,
     /// Instead of comparing, measure the speed of the C++ reader with a file of this many MB.

@@ -56,8 +56,8 @@ pub struct FileHeader {
     pub created_unix_ns: u64,
     /// The time at which the run was begun, on the supervisor's wall clock.
     pub begun: Utc,
-    /// What the kernel of the supervisor's host said of its clock then: true if it was
-    /// synchronised. `None` if that is unknown.
+    /// Word of the kernel of the supervisor's host on its clock then: true if it was synchronised.
+    /// `None` if that is unknown.
     pub clock_synchronised: Option<bool>,
     /// The kind of the run, in the words of its configuration.
     pub kind: String,

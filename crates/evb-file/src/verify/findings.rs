@@ -22,7 +22,7 @@ use super::json;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// event.missing.push(MissingSource::new(SourceId::new(3), Cause::Down));
@@ -74,7 +74,7 @@ pub struct Gap {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -187,7 +187,7 @@ pub struct TornTail {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -222,7 +222,7 @@ pub struct Foreign {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());

@@ -66,7 +66,7 @@ impl<T> Listed<T> {
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)], ..FileIdentity::default() };
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
 /// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
 /// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
 /// # event.add(SourceId::new(1), Default::default(), "data".into());
@@ -105,9 +105,10 @@ impl VerifyReport {
 /// use evb_file::*;
 ///
 /// # let dir = tempfile::tempdir()?;
-/// for builder in [1, 2] {
-///     let (run, run_id) = (RunNumber::new(7), RunId::new(u128::from(builder) << 96));
-///     let identity = FileIdentity { run, run_id, builder: BuilderId::new(builder), ..Default::default() };
+/// for builder in [1, 2].map(BuilderId::new) {
+///     let run = RunNumber::new(7);
+///     let run_id = RunId::new(u128::from(builder.number()) << 96);
+///     let identity = FileIdentity { run, run_id, builder, ..FileIdentity::default() };
 ///     EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
 /// }
 /// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;

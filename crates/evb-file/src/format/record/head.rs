@@ -44,7 +44,7 @@ impl Prefix {
         }
         let prefix = Self::numbers(fields, tag.version).ok_or(Flaw::PastEnd)?;
         prefix.check(available, tag.version)?;
-        // The tag is compared before the head is read, so that a file within a payload costs little.
+        // The tag is compared before the head is read, so a file within a payload costs little.
         if tag.version == FormatVersion::Two && tag_at(bytes) != Some(tag.checksum) {
             return Err(Flaw::Tag);
         }
