@@ -1,4 +1,4 @@
-//! Many starts of runs by two supervisors' hosts on four builders' disks, with clocks that are wrong,
+//! Many starts of runs by two supervisors on the disks of four builders, with wrong clocks,
 //! directories that are deleted or copied, and numbers that are given or not: no two runs have one
 //! id, no number is given twice while a builder that takes part knows it, and no event is lost.
 #![allow(clippy::unwrap_used)] // an error here is a failed test

@@ -1,6 +1,8 @@
 //! The leader's task: it takes requests and events of a run, and changes state only by the table of
 //! [`evb_core::run_control`].
 
+// tidy: long because the state of the leader has one owner, and its table has many commands.
+
 mod words;
 mod changes;
 mod looks;

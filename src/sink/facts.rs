@@ -48,7 +48,7 @@ pub struct RunFacts {
     pub sources: Vec<SourceId>,
     /// Time at which the run began, by the supervisor's wall clock.
     pub begun: Utc,
-    /// Whether that clock was synchronised, as the kernel says.
+    /// State of that clock, as the kernel says.
     pub wall_clock: ClockState,
     /// Kind of the run, as the operator gave it; may be empty.
     pub kind: String,

@@ -20,14 +20,8 @@ use evb_net::{
 };
 
 use super::{
-    commands::Commands,
-    journal::keeper::{Done, Keeper},
-    links::Links,
-    onlookers::Onlookers,
-    registrations::Registrations,
-    state::StateKeeper,
-    trigger_port::TriggerPort,
-    wall_clock::WallClockReader,
+    commands::Commands, journal::keeper::Keeper, links::Links, onlookers::Onlookers,
+    registrations::Registrations, state::StateKeeper, trigger_port::TriggerPort, wall_clock::WallClockReader,
 };
 
 /// The supervisor's state machine and its connections, journal and timer.
@@ -94,7 +88,7 @@ impl Driver {
             let due = [self.role.next_timeout(), self.links.next_timeout(), journal];
             self.timer.arm(due.into_iter().flatten().min());
             more |= self.role.next_timeout().is_some_and(|due| due <= now);
-            more |= self.poll_journal(cx, now);
+            more |= Keeper::feed(&mut self.journal, cx, &mut self.role, now);
             if more {
                 cx.waker().wake_by_ref(); // The runtime looks for other readable connections.
                 return Poll::Pending;
@@ -161,9 +155,8 @@ impl Driver {
                     }
                 }
                 SupervisorOutput::Begun(result) => {
-                    if let (Ok(()), Some(state)) = (&result, &self.state) {
-                        state.note_begin(&self.role.core().begun());
-                    }
+                    let state = self.state.iter().filter(|_| result.is_ok());
+                    state.for_each(|state| state.note_begin(&self.role.core().begun()));
                     self.commands.answer_begin(&result);
                 }
                 SupervisorOutput::Confirmed(number) => self.commands.confirm(number),
@@ -178,30 +171,12 @@ impl Driver {
                 }
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(Keeper::abandon),
                 SupervisorOutput::Ended(report) => {
-                    if let Some(state) = self.state.as_ref().filter(|_| self.role.core().has_begun()) {
-                        state.note_end(&report);
-                    }
+                    let state = self.state.iter().filter(|_| self.role.core().has_begun());
+                    state.for_each(|state| state.note_end(&report));
                     self.report = Some(report);
                 }
             }
         }
-    }
-
-    /// Processes the results of the journal's writes. Returns true if there was a result.
-    fn poll_journal(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let mut any = false;
-        while let Some(Poll::Ready(done)) = self.journal.as_mut().map(|journal| journal.poll(cx, now)) {
-            match done {
-                Done::Written { .. } => self.role.handle_journal_written(),
-                Done::Failed(error) => self.role.handle_journal_failure(error.to_string(), now),
-                Done::Abandoned(removed) => {
-                    self.journal = None;
-                    self.role.handle_journal_abandoned(removed.map_err(|error| error.to_string()));
-                }
-            }
-            any = true;
-        }
-        any
     }
 
     /// Tells the state machine which peers are gone. Returns true if any peer is gone.

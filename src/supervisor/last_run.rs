@@ -41,7 +41,7 @@ pub struct LastRun {
     pub begin: Utc,
     /// End of the run, on the scale that began with [`Self::begin`].
     pub end: Utc,
-    /// Whether the supervisor's wall clock was synchronised at the start of the run.
+    /// State of the supervisor's wall clock at the start of the run.
     pub wall_clock: ClockState,
 }
 

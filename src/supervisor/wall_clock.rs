@@ -8,8 +8,8 @@ use evb_net::clock;
 /// Time between two readings.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Reads the wall clock about once a second. No timer is necessary for that, because heartbeats wake
-/// the supervisor's task.
+/// Reads the wall clock about once a second. No timer is necessary for that, because heartbeats
+/// wake the supervisor's task.
 #[derive(Debug, Default)]
 pub(super) struct WallClockReader {
     due: Instant,

@@ -64,8 +64,8 @@ pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     }
 }
 
-/// Returns the plan with long timeouts: if a compiler runs on the same machine, roles may get no CPU
-/// time for seconds, and must not count as down.
+/// Returns the plan with long timeouts: if a compiler runs on the same machine, roles may get no
+/// CPU time for seconds, and must not count as down.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn patient(plan: RunPlan) -> RunPlan {
     let patience = Duration::from_secs(30);

@@ -359,8 +359,7 @@ pub struct RunReport {
     pub begin: Utc,
     /// Time at which the last event was settled, on the scale that began with [`Self::begin`].
     pub end: Utc,
-    /// Whether the supervisor's wall clock was synchronised at the start of the run, as its kernel
-    /// says.
+    /// State of the supervisor's wall clock at the start of the run, as its kernel says.
     pub wall_clock: ClockState,
     /// Time from the first possible trigger until the last event was settled.
     pub duration_s: f64,

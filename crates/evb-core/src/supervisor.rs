@@ -15,11 +15,11 @@
 mod words;
 mod plan;
 mod change;
-mod output;
 mod builders;
 mod journal;
 mod nonsense;
 mod phase;
+mod output;
 mod pulse;
 mod intake;
 mod outstanding;
@@ -57,14 +57,16 @@ mod stall_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod pause_tests;
+#[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
 mod fault_model;
 
 use crate::{
-    id::{EventId, Peer, RunId, RunNumber},
+    id::{EventId, Peer, RunId},
     ledger::Annotation,
-    time::{Instant, Utc, WallClock, earlier},
+    time::{Instant, WallClock, earlier},
     units::Frequency,
     wire::{
         control::{Begin, Control, Message},
@@ -81,7 +83,7 @@ pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;
-use beginning::{Beginning, choose_number};
+use beginning::Beginning;
 use books::Books;
 use dispatch::{Dispatch, batch_time, counts_triggers, has_slots_to_give, takes_triggers};
 use due::Due;
@@ -173,36 +175,9 @@ impl SupervisorCore {
         Membership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
     }
 
-    /// Returns the parts of the supervisor that change when a run begins.
+    /// Returns the part of the supervisor that begins a run.
     fn beginning(&mut self) -> Beginning<'_> {
-        let Self {
-            plan,
-            phase,
-            pulse,
-            intake,
-            roster,
-            assigner,
-            books,
-            outbox,
-            due,
-            wall,
-            annotation,
-            begun,
-        } = self;
-        Beginning {
-            plan,
-            phase,
-            pulse,
-            intake,
-            roster,
-            assigner,
-            books,
-            outbox,
-            due,
-            wall,
-            annotation,
-            begun,
-        }
+        Beginning { core: self }
     }
 
     /// Returns true if the run has taken triggers, or could.
@@ -213,14 +188,6 @@ impl SupervisorCore {
     /// Returns the message that tells the peers of the run about its beginning.
     pub fn begun(&self) -> Begin {
         begin_of(&self.plan, self.begun.as_ref())
-    }
-
-    /// Returns the number that the run has if it begins now, for people.
-    fn provisional_number(&self) -> RunNumber {
-        match self.phase {
-            Phase::Gathering { .. } => choose_number(&self.plan, &self.roster).unwrap_or(self.plan.run),
-            _ => self.plan.run,
-        }
     }
 
     /// Handles a message from a registered peer (docs/reference/protocol.md CTRL-4).
@@ -256,7 +223,7 @@ impl SupervisorCore {
             }
             // A held run has not begun. A peer that asks to stop leaves the run alone; the other
             // peers stay.
-            (_, Message::Stop(_)) if self.plan.hold => self.let_go(seat),
+            (_, Message::Stop(_)) if self.plan.hold => self.membership().let_go(seat),
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
             (_, other) => {
@@ -266,8 +233,8 @@ impl SupervisorCore {
         }
     }
 
-    /// Compares a reading of the wall clock at `now` with the run's scale of UTC. The scale of a run
-    /// begins with the last reading before its start; the driver reads the clock about once a
+    /// Compares a reading of the wall clock at `now` with the run's scale of UTC. The scale of a
+    /// run begins with the last reading before its start; the driver reads the clock about once a
     /// second.
     pub fn handle_wall_clock(&mut self, reading: WallClock, now: Instant) {
         let begin = self.begun.as_ref().filter(|_| self.books.is_started());
@@ -472,31 +439,14 @@ impl SupervisorCore {
 
     /// Returns a short summary of the run, which costs little to compute.
     pub fn progress(&self) -> Progress {
-        Progress {
-            run: self.provisional_number(),
-            run_id: self.plan.run_id,
-            state: match self.phase {
-                Phase::Gathering { .. } | Phase::Beginning { .. } => RunState::Configured,
-                Phase::Running { .. } if self.intake.is_paused() => RunState::Paused,
-                Phase::Running { .. } => RunState::Running,
-                Phase::Recovering { .. } => RunState::Recovering,
-                Phase::Draining { .. } | Phase::Reporting { .. } => RunState::Stopping,
-                Phase::Ended => RunState::Ended,
-            },
-            events: self.books.counts(),
-            outstanding: self.assigner.outstanding(),
-            begin: if self.books.is_started() { self.begun().began().utc } else { Utc::UNKNOWN },
-            sources_up: self.roster.up().len() as u32,
-            builders_up: self.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
-            ready: self.roster.is_ready(),
-        }
+        Progress { run: beginning::provisional_number(self), ..Progress::of(self) }
     }
 
     /// Returns the state of all peers, which costs more to compute than
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         let survey = survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now);
-        Survey { run: self.provisional_number().number(), ..survey }
+        Survey { run: beginning::provisional_number(self).number(), ..survey }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -124,8 +124,8 @@ pub fn ipv6() -> Result<(), Missing> {
     bound.map(drop).map_err(|error| Missing::new("IPv6").because(error))
 }
 
-/// Checks that this machine knows the address of `localhost`. A system without `/etc/hosts`, such as
-/// a fresh container, may not.
+/// Checks that this machine knows the address of `localhost`. A system without `/etc/hosts`, such
+/// as a fresh container, may not.
 ///
 /// # Errors
 /// The name, with the error of the resolver.

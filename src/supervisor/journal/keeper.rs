@@ -12,7 +12,7 @@ use std::{
 };
 
 use evb_core::{
-    supervisor::{JOURNAL_RETRY, JOURNAL_STALL},
+    supervisor::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorRole},
     time::{Instant, earlier},
     wire::journal::Entry,
 };
@@ -103,6 +103,29 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
+    /// Tells the state machine the results of the journal's writes, if a journal is kept. Returns
+    /// true if there was a result. A journal that was given up is no longer kept.
+    pub(crate) fn feed(
+        journal: &mut Option<Self>,
+        cx: &mut Context<'_>,
+        role: &mut SupervisorRole,
+        now: Instant,
+    ) -> bool {
+        let mut any = false;
+        while let Some(Poll::Ready(done)) = journal.as_mut().map(|journal| journal.poll(cx, now)) {
+            match done {
+                Done::Written { .. } => role.handle_journal_written(),
+                Done::Failed(error) => role.handle_journal_failure(error.to_string(), now),
+                Done::Abandoned(removed) => {
+                    *journal = None;
+                    role.handle_journal_abandoned(removed.map_err(|error| error.to_string()));
+                }
+            }
+            any = true;
+        }
+        any
+    }
+
     /// Starts the journal's thread.
     pub(crate) fn new(store: Box<dyn Store>) -> io::Result<Self> {
         let path = store.path().to_owned();

@@ -29,7 +29,8 @@ pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// a lane.
 pub const LANE_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
-/// The rule for opening a lane at a builder: only sources of the builder's run may open one, and only to the builder's present incarnation.
+/// The rule for opening a lane at a builder: only sources of the builder's run may open one, and
+/// only to the builder's present incarnation.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// Id of the builder.

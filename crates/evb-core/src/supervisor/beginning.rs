@@ -7,17 +7,9 @@ mod tests;
 use core::time::Duration;
 
 use super::{
-    NotReady, Output, Phase, Recipients, RunPlan,
-    assigner::Assigner,
-    books::Books,
-    due::Due,
-    intake::Intake,
+    NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
-    membership::{Membership, begin_of},
-    outbox::Outbox,
-    pulse::Pulse,
     roster::{Roster, Seat},
-    scale::WallWatch,
     words::reason_of,
 };
 use crate::{
@@ -33,55 +25,37 @@ use crate::{
 /// Time within which all peers must have prepared for the first event.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The parts of the supervisor that change when a run begins. The error of a method is the reason
-/// for which the run cannot begin.
+/// The supervisor while a run begins. The error of a method is the reason for which the run cannot
+/// begin.
 #[derive(Debug)]
 pub(super) struct Beginning<'a> {
-    pub(super) plan: &'a mut RunPlan,
-    pub(super) phase: &'a mut Phase,
-    pub(super) pulse: &'a mut Pulse,
-    pub(super) intake: &'a mut Intake,
-    pub(super) roster: &'a mut Roster,
-    pub(super) assigner: &'a mut Assigner,
-    pub(super) books: &'a mut Books,
-    pub(super) outbox: &'a mut Outbox,
-    pub(super) due: &'a mut Due,
-    pub(super) wall: &'a mut WallWatch,
-    pub(super) annotation: &'a mut Annotation,
-    /// Message that told peers about the beginning of the run; `None` before that.
-    pub(super) begun: &'a mut Option<Begin>,
+    pub(super) core: &'a mut SupervisorCore,
 }
 
 impl Beginning<'_> {
-    /// Returns the parts of the supervisor that change when a peer joins or leaves.
-    fn membership(&mut self) -> Membership<'_> {
-        let Self { plan, phase, pulse, roster, assigner, books, outbox, due, begun, .. } = self;
-        Membership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
-    }
-
     /// Begins a run that waits for an operator.
     pub(super) fn begin(&mut self, annotation: &Annotation, now: Instant) -> Result<(), NotReady> {
-        match self.phase {
+        match self.core.phase {
             Phase::Beginning { .. } => return Ok(()),
             Phase::Gathering { .. } => {}
             _ => return Err(NotReady::Begun),
         }
         self.find_absent()?;
-        let waiting = self.roster.unconnected();
+        let waiting = self.core.roster.unconnected();
         if !waiting.is_empty() {
             return Err(NotReady::Unconnected(waiting));
         }
-        self.annotation.clone_from(annotation);
+        self.core.annotation.clone_from(annotation);
         self.call(now)
     }
 
     /// Begins a run that waits for nobody, as soon as every peer is ready; and starts a run that
     /// begins, as soon as every peer has prepared for it.
     pub(super) fn advance(&mut self, now: Instant) -> Result<(), NotReady> {
-        if self.roster.is_ready() {
-            match self.phase {
-                Phase::Gathering { .. } if !self.plan.hold => self.call(now)?,
-                Phase::Beginning { .. } if self.roster.waits_for_begun().is_empty() => self.start(now),
+        if self.core.roster.is_ready() {
+            match self.core.phase {
+                Phase::Gathering { .. } if !self.core.plan.hold => self.call(now)?,
+                Phase::Beginning { .. } if self.core.roster.waits_for_begun().is_empty() => self.start(now),
                 _ => {}
             }
         }
@@ -90,23 +64,23 @@ impl Beginning<'_> {
 
     /// Gives the run its number, and asks all peers to prepare for it.
     fn call(&mut self, now: Instant) -> Result<(), NotReady> {
-        self.plan.run = choose_number(self.plan, self.roster)?;
-        self.membership().publish(now);
-        let wall = self.wall.begin(now);
+        self.core.plan.run = choose_number(&self.core.plan, &self.core.roster)?;
+        self.core.membership().publish(now);
+        let wall = self.core.wall.begin(now);
         let begin = Begin {
             begun_utc_ns: wall.utc.as_nanos(),
             begun_ns: now.as_nanos(),
             clock_state: wall.state.code().into(),
-            kind: self.annotation.kind.clone(),
-            comment: self.annotation.comment.clone(),
-            ..begin_of(self.plan, self.begun.as_ref())
+            kind: self.core.annotation.kind.clone(),
+            comment: self.core.annotation.comment.clone(),
+            ..self.core.begun()
         };
-        tracing::info!(run = %self.plan.run, id = %self.plan.run_id, "the run begins");
-        self.outbox.journal(What::Begin(begin.clone()), now);
-        *self.begun = Some(begin.clone());
-        self.roster.forget_begun();
-        self.outbox.send(Recipients::Everyone, Message::Begin(begin));
-        *self.phase = Phase::Beginning { until: now + BEGIN_TIMEOUT };
+        tracing::info!(run = %self.core.plan.run, id = %self.core.plan.run_id, "the run begins");
+        self.core.outbox.journal(What::Begin(begin.clone()), now);
+        self.core.begun = Some(begin.clone());
+        self.core.roster.forget_begun();
+        self.core.outbox.send(Recipients::Everyone, Message::Begin(begin));
+        self.core.phase = Phase::Beginning { until: now + BEGIN_TIMEOUT };
         Ok(())
     }
 
@@ -119,17 +93,17 @@ impl Beginning<'_> {
         now: Instant,
     ) -> Result<(), NotReady> {
         if begun.refusal.is_empty() {
-            self.roster.set_begun(seat);
+            self.core.roster.set_begun(seat);
             self.advance(now)?;
-            if let (Seat::Builder(index), true) = (seat, self.phase.is_settling()) {
-                self.membership().offer_slots(index, now);
+            if let (Seat::Builder(index), true) = (seat, self.core.phase.is_settling()) {
+                self.core.membership().offer_slots(index, now);
             }
             return Ok(());
         }
-        self.roster.note_highest(seat, begun.highest_run);
+        self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
-        tracing::warn!(%peer, run = %self.plan.run, reason, "a peer cannot take part in the run");
-        match self.phase {
+        tracing::warn!(%peer, run = %self.core.plan.run, reason, "a peer cannot take part in the run");
+        match self.core.phase {
             Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
             Phase::Gathering { .. } | Phase::Ended => {}
@@ -140,52 +114,52 @@ impl Beginning<'_> {
 
     /// Dismisses a peer that cannot take part in the run that is under way.
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
-        let verdict = format!("{peer} cannot take part in run {}: {reason}", self.plan.run);
-        self.books.remark(verdict.clone(), self.outbox, now);
-        let to = self.roster.recipient(seat);
-        self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));
-        self.roster.note_parting(seat, reason);
+        let verdict = format!("{peer} cannot take part in run {}: {reason}", self.core.plan.run);
+        self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
+        let to = self.core.roster.recipient(seat);
+        self.core.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));
+        self.core.roster.note_parting(seat, reason);
     }
 
     /// Returns an error that names the peers that are absent, or else those that have not answered.
     pub(super) fn find_silent(&self) -> Result<(), NotReady> {
         self.find_absent()?;
-        Err(NotReady::Silent(self.roster.waits_for_begun()))
+        Err(NotReady::Silent(self.core.roster.waits_for_begun()))
     }
 
     /// Returns an error if peers are absent, with the reasons.
     fn find_absent(&self) -> Result<(), NotReady> {
-        let absent = self.roster.absent();
+        let absent = self.core.roster.absent();
         if absent.is_empty() {
             return Ok(());
         }
-        let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
+        let reasons = absent.into_iter().map(|peer| (peer, self.core.roster.parting(peer).to_owned()));
         Err(NotReady::Missing(reasons.collect()))
     }
 
     /// Lets the run take triggers.
     fn start(&mut self, now: Instant) {
-        self.membership().publish(now);
-        let (sources, builders) = (self.roster.sources().len(), self.roster.builders().len());
-        let (run, id) = (self.plan.run, self.plan.run_id);
+        self.core.membership().publish(now);
+        let (sources, builders) = (self.core.roster.sources().len(), self.core.roster.builders().len());
+        let (run, id) = (self.core.plan.run, self.core.plan.run_id);
         tracing::info!(%run, %id, sources, builders, "running");
-        self.plan.hold = false;
-        *self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
-        self.books.start(now);
-        self.outbox.set_scale(begin_of(self.plan, self.begun.as_ref()).utc_zero_ns());
-        self.outbox.journal(What::Started(Started {}), now);
-        for builder in self.roster.unheard() {
+        self.core.plan.hold = false;
+        self.core.phase = Phase::Running { until: self.core.plan.duration.map(|duration| now + duration) };
+        self.core.books.start(now);
+        self.core.outbox.set_scale(self.core.begun().utc_zero_ns());
+        self.core.outbox.journal(What::Started(Started {}), now);
+        for builder in self.core.roster.unheard() {
             let remark = format!(
                 "{builder} could not say in time which runs its storage knows; it may know another run {run}"
             );
             tracing::warn!("{remark}");
-            self.books.remark(remark, self.outbox, now);
+            self.core.books.remark(remark, &mut self.core.outbox, now);
         }
-        self.roster.hear_everybody(now);
-        self.intake.start(now);
-        self.assigner.open();
-        self.membership().offer_all_slots(now);
-        self.outbox.push(Output::Begun(Ok(())));
+        self.core.roster.hear_everybody(now);
+        self.core.intake.start(now);
+        self.core.assigner.open();
+        self.core.membership().offer_all_slots(now);
+        self.core.outbox.push(Output::Begun(Ok(())));
     }
 }
 
@@ -194,7 +168,7 @@ impl Beginning<'_> {
 ///
 /// # Errors
 /// Returns [`NotReady::NoNumber`] if a builder knows the highest possible number.
-pub(super) fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady> {
+fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady> {
     let mut number = plan.run;
     if plan.fixed_number {
         return Ok(number);
@@ -205,4 +179,12 @@ pub(super) fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber
         number = number.max(next.ok_or(NotReady::NoNumber(Peer::Builder(seat.id)))?);
     }
     Ok(number)
+}
+
+/// Returns the number that the run has if it begins now, for people.
+pub(super) fn provisional_number(core: &SupervisorCore) -> RunNumber {
+    match core.phase {
+        Phase::Gathering { .. } => choose_number(&core.plan, &core.roster).unwrap_or(core.plan.run),
+        _ => core.plan.run,
+    }
 }

@@ -15,7 +15,7 @@ use super::{
     pulse::Pulse,
     roster::{Roster, Seat},
     seats::{BuilderSeat, Connection, Leaving},
-    words::short,
+    words::{names, reason_of, short, with_reasons},
 };
 use crate::{
     id::{BuilderId, Peer},
@@ -23,7 +23,9 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, RunEnd, Stop, Welcome},
+        control::{
+            Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, Reason, Refusal, RunEnd, Stop, Welcome,
+        },
         journal::{Change, Membership as Entry},
     },
 };
@@ -220,6 +222,58 @@ impl Membership<'_> {
         if awaited {
             self.due.holdings.insert(index.get());
         }
+    }
+
+    /// Tells one peer that the run has ended for it, so that the peer closes its connection.
+    pub(super) fn let_go(&mut self, seat: Seat) {
+        let verdict = "the peer left before the run began".to_owned();
+        let to = self.roster.recipient(seat);
+        self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
+    }
+
+    /// Returns the refusal of a peer that says that it cannot take part.
+    pub(super) fn refuse(&mut self, peer: Peer, seat: Seat, unable: &str) -> Refusal {
+        let reason = reason_of(unable);
+        tracing::warn!(%peer, reason, "a peer cannot take part in the run");
+        self.roster.note_parting(seat, reason.clone());
+        Refusal::because(Reason::Configuration, format!("{peer} cannot take part: {reason}"))
+    }
+
+    /// Returns the reason why the run has not started in time.
+    pub(super) fn not_started(&self) -> String {
+        let limit = self.plan.start_timeout.as_secs_f64();
+        let absent = self.roster.absent();
+        if absent.is_empty() {
+            let waiting = names(&self.roster.unconnected());
+            return format!("after {limit} s, these sources had not connected to all builders: {waiting}");
+        }
+        let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
+        let reasons = with_reasons(&reasons.collect::<Vec<_>>());
+        format!("after {limit} s, these peers had not registered: {reasons}")
+    }
+
+    /// Goes on without the peers that are not connected after a restart of the supervisor.
+    pub(super) fn leave_absent(&mut self, cause: &str, now: Instant) {
+        for index in self.roster.sources().positions() {
+            if self.roster.source(index).connection.is_none() {
+                self.lower(index, cause, now);
+            }
+        }
+        if self.roster.up().is_empty() && !undo::is_undone(Fix::C33dca9c) {
+            self.pulse.lose_sources(now, self.plan.absence_limit(true));
+        }
+        for index in self.roster.builders().positions() {
+            let seat = self.roster.builder(index);
+            if seat.is_alive() && seat.connection.is_none() {
+                self.end_incarnation(index, cause, now);
+            }
+        }
+        self.roster.hear_everybody(now);
+        if self.roster.lacks_builders() {
+            // It is unknown whether the builders have died or only the network has failed.
+            self.pulse.lose_builders(now + self.plan.absence_limit(true));
+        }
+        self.offer_all_slots(now);
     }
 
     /// Marks a source as down: events do not wait for its fragments from the next roster version on

@@ -1,6 +1,6 @@
 //! [`Output`] and [`Progress`]: the outputs of the supervisor's state machine.
 
-use super::NotReady;
+use super::{NotReady, Phase, SupervisorCore};
 use crate::{
     id::{BuilderId, Peer, RunId, RunNumber, SourceId},
     ledger::{EventCounts, RunReport},
@@ -116,4 +116,28 @@ pub struct Progress {
     pub ready: bool,
     /// Start of the run; unknown before.
     pub begin: Utc,
+}
+
+impl Progress {
+    /// Returns the summary of a supervisor's run; the number is that of its plan.
+    pub(super) fn of(core: &SupervisorCore) -> Self {
+        Self {
+            run: core.plan.run,
+            run_id: core.plan.run_id,
+            state: match core.phase {
+                Phase::Gathering { .. } | Phase::Beginning { .. } => RunState::Configured,
+                Phase::Running { .. } if core.intake.is_paused() => RunState::Paused,
+                Phase::Running { .. } => RunState::Running,
+                Phase::Recovering { .. } => RunState::Recovering,
+                Phase::Draining { .. } | Phase::Reporting { .. } => RunState::Stopping,
+                Phase::Ended => RunState::Ended,
+            },
+            events: core.books.counts(),
+            outstanding: core.assigner.outstanding(),
+            begin: if core.has_begun() { core.begun().began().utc } else { Utc::UNKNOWN },
+            sources_up: core.roster.up().len() as u32,
+            builders_up: core.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
+            ready: core.roster.is_ready(),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
     index::{BuilderIndex, SourceIndex},
     ledger::Annotation,
     time::Instant,
-    wire::control::{Begun, Hello, Message, Reason, Refusal, Report, RunEnd, Welcome},
+    wire::control::{Begun, Hello, Refusal, Report, Welcome},
 };
 
 impl SupervisorCore {
@@ -23,11 +23,7 @@ impl SupervisorCore {
         let (plan, roster, phase, started) = (&self.plan, &self.roster, self.phase, self.books.is_started());
         let (peer, seat) = Admission { plan, roster, phase, started }.check(hello, now)?;
         if !hello.unable.is_empty() {
-            let reason = reason_of(&hello.unable);
-            tracing::warn!(%peer, reason, "a peer cannot take part in the run");
-            self.roster.note_parting(seat, reason.clone());
-            let detail = format!("{peer} cannot take part: {reason}");
-            return Err(Refusal::because(Reason::Configuration, detail));
+            return Err(self.membership().refuse(peer, seat, &hello.unable));
         }
         let welcome = self.membership().enter(peer, seat, hello, now);
         self.check_recovered(now);
@@ -141,13 +137,6 @@ impl SupervisorCore {
         if self.phase.is_reporting() && self.roster.has_reported(self.plan.two_leases(), now) {
             self.close_ledger(now);
         }
-    }
-
-    /// Tells one peer that the run has ended for it, so that the peer closes its connection.
-    pub(super) fn let_go(&mut self, seat: Seat) {
-        let verdict = "the peer left before the run began".to_owned();
-        let to = self.roster.recipient(seat);
-        self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }
 
     /// Begins a run that waits for an operator to begin it

@@ -1,13 +1,7 @@
 //! Transitions between the phases of a run: it begins, continues after a restart of the supervisor,
 //! drains, waits for reports, and ends.
 
-use super::{
-    Output, Phase, Recipients, SupervisorCore,
-    dispatch::Taken,
-    journal::What,
-    summary::Summary,
-    words::{names, with_reasons},
-};
+use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
 use crate::{
     time::Instant,
     undo::{self, Fix},
@@ -16,18 +10,7 @@ use crate::{
 
 impl SupervisorCore {
     pub(super) fn fail_to_start(&mut self, now: Instant) {
-        let absent = self.roster.absent();
-        let limit = self.plan.start_timeout.as_secs_f64();
-        let problem = if absent.is_empty() {
-            let waiting = names(&self.roster.unconnected());
-            format!("after {limit} s, these sources had not connected to all builders: {waiting}")
-        } else {
-            let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
-            format!(
-                "after {limit} s, these peers had not registered: {}",
-                with_reasons(&reasons.collect::<Vec<_>>())
-            )
-        };
+        let problem = self.membership().not_started();
         self.begin_draining(&problem, now);
         self.failure(problem, now);
     }
@@ -140,26 +123,7 @@ impl SupervisorCore {
         self.outbox.close_batches();
         let stopped = self.books.times().last_trigger_possible;
         self.phase = Phase::Running { until: None };
-        for index in self.roster.sources().positions() {
-            if self.roster.source(index).connection.is_none() {
-                self.membership().lower(index, CAUSE, now);
-            }
-        }
-        if self.roster.up().is_empty() && !undo::is_undone(Fix::C33dca9c) {
-            self.pulse.lose_sources(now, self.plan.absence_limit(true));
-        }
-        for index in self.roster.builders().positions() {
-            let seat = self.roster.builder(index);
-            if seat.is_alive() && seat.connection.is_none() {
-                self.membership().end_incarnation(index, CAUSE, now);
-            }
-        }
-        self.roster.hear_everybody(now);
-        if self.roster.lacks_builders() {
-            // It is unknown whether the builders have died or only the network has failed.
-            self.pulse.lose_builders(now + self.plan.absence_limit(true));
-        }
-        self.membership().offer_all_slots(now);
+        self.membership().leave_absent(CAUSE, now);
         self.intake.restart(self.books.triggered(), now);
         tracing::info!(run = %self.plan.run, outstanding = self.assigner.outstanding(), "the recovered run goes on");
         if stopped.is_some() {

@@ -26,9 +26,9 @@ pub(super) struct WallWatch {
 }
 
 impl WallWatch {
-    /// Compares a reading of the wall clock at `now` with the scale of a run that has begun. Returns
-    /// a remark if the difference has changed, which happens when the wall clock is set, or when a
-    /// supervisor on another host continues the run.
+    /// Compares a reading of the wall clock at `now` with the scale of a run that has begun.
+    /// Returns a remark if the difference has changed, which happens when the wall clock is set, or
+    /// when a supervisor on another host continues the run.
     pub(super) fn compare(
         &mut self,
         reading: WallClock,
@@ -52,8 +52,8 @@ impl WallWatch {
         ))
     }
 
-    /// Returns the time of the wall clock at `now`, from its last reading. A run that begins has this
-    /// time, and its differences from the wall clock count anew.
+    /// Returns the time of the wall clock at `now`, from its last reading. A run that begins has
+    /// this time, and its differences from the wall clock are counted from there.
     pub(super) fn begin(&mut self, now: Instant) -> WallClock {
         self.remarked = 0;
         let Some((reading, then)) = self.latest else {

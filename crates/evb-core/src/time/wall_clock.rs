@@ -1,5 +1,5 @@
-//! [`WallClock`]: a reading of a host's wall clock, and [`Utc`], the times that it gives. This crate
-//! never reads a clock; drivers pass readings to the machines.
+//! [`WallClock`]: a reading of a host's wall clock, and [`Utc`], the times that it gives. This
+//! crate never reads a clock; drivers pass readings to the machines.
 
 #[cfg(test)]
 mod tests;
@@ -55,7 +55,7 @@ pub enum ClockState {
 pub struct WallClock {
     /// The time that the clock shows.
     pub utc: Utc,
-    /// Whether the clock is synchronised.
+    /// State of the clock.
     pub state: ClockState,
 }
 
@@ -83,8 +83,8 @@ impl Utc {
 const DECIMALS: usize = 9;
 
 impl fmt::Display for Utc {
-    /// Writes the time as in RFC 3339, with nanoseconds or with as many decimals as the precision of
-    /// the format says: `{:.0}` writes whole seconds.
+    /// Writes the time as in RFC 3339, with nanoseconds or with as many decimals as the precision
+    /// of the format says: `{:.0}` writes whole seconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
         let (year, month, day) = date(seconds / 86_400);

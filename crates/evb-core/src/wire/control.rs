@@ -349,7 +349,8 @@ impl Begin {
         utc_at(self.utc_zero_ns(), at.as_nanos())
     }
 
-    /// Returns the beginning of the run by the supervisor's wall clock, and the state of that clock.
+    /// Returns the beginning of the run by the supervisor's wall clock, and the state of that
+    /// clock.
     pub fn began(&self) -> WallClock {
         let state = ClockState::from_code(u8::try_from(self.clock_state).unwrap_or(0));
         WallClock { utc: Utc::from_nanos(self.begun_utc_ns), state }

@@ -112,7 +112,8 @@ impl System for FromFile {
     }
 
     fn admit_builder(&mut self, id: BuilderId) -> Result<(), SystemError> {
-        // The file may have been changed since `configure`, and processes of builders read it again.
+        // The file may have been changed since `configure`, and processes of builders read it
+        // again.
         let admitted = check::admit(&self.path, machine_memory());
         let admitted = admitted.map_err(|error| refused(&error, "fix the file, then add the builder"))?;
         if admitted.config.builders.iter().any(|entry| entry.id == id) {

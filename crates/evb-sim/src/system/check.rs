@@ -195,8 +195,8 @@ impl OfRun<'_> {
     }
 }
 
-/// Checks that the copies of an event have the same time, not before `latest`, the time of the event
-/// before. Returns the event's time.
+/// Checks that the copies of an event have the same time, not before `latest`, the time of the
+/// event before. Returns the event's time.
 fn check_times(event: EventId, records: &[EventRecord], latest: Utc) -> Result<Utc, Failure> {
     let fail = |what| Err(Failure::new(Check::Time, what));
     let Some(first) = records.first() else { return Ok(latest) };

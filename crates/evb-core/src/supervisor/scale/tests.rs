@@ -50,8 +50,7 @@ fn a_supervisor_on_another_host_remarks_its_own_wall_clock() {
     let (_, begin) = begun();
     // The clock of the new host shows 7 s when that of the old one showed 150 s; its wall clock is
     // an hour behind.
-    let shifted =
-        Begin { begun_ns: begin.begun_ns.wrapping_add(7_000_000_000 - 150_000_000_000), ..begin.clone() };
+    let shifted = Begin { begun_ns: begin.begun_ns.wrapping_sub(143_000_000_000), ..begin.clone() };
     assert_eq!(shifted.utc(at(8)), begin.utc(at(151)));
     let remark =
         WallWatch::default().compare(reading(50 - 3600), at(7), Some(&shifted)).expect("an hour behind");
