@@ -2,7 +2,7 @@ use evb_core::{
     event::{Cause, Event, MissingSource},
     id::{BuilderId, RunId, RunNumber},
 };
-use evb_file::{EventFileWriter, FileIdentity, WriterOptions, files_at};
+use evb_file::{EventFileWriter, FileIdentity, WriterOptions};
 
 use super::*;
 

@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use crate::{
-    ledger::Annotation,
+    ledger::{Annotation, DeadTimeCause},
     supervisor::{
-        ChangeError, NotReady, Presence, RunPlan, RunState,
+        ChangeError, Presence, RunPlan, RunState,
         tests::{EVERYBODY, Stage, both, builder, complete, plan, source, to},
     },
     trigger::TriggerKind,
+    units::Frequency,
     wire::control::{Message, Ready, Verdict},
 };
 

@@ -1,14 +1,11 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::{
-    ChangeError, NotReady, Output, Presence, Recipients, RecoverError, Recovery, RunPlan, RunState,
-    SupervisorCore,
-};
+use super::{NotReady, Output, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore};
 use crate::{
     event::Cause,
     id::{BuilderId, Epoch, EventId, Peer, RunId, RunNumber, SourceId},
-    ledger::{Annotation, DeadTimeCause, RunReport},
+    ledger::RunReport,
     set::SourceSet,
     time::Instant,
     trigger::TriggerKind,
