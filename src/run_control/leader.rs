@@ -149,7 +149,7 @@ impl<S: System> Leader<S> {
                 },
                 event = next(&mut self.run) => self.hear(event).await,
                 () = until(self.start.as_ref().map(|(until, _)| *until)), if self.beginning.is_none() => {
-                    self.try_start(true).await;
+                    self.try_start(true);
                 }
                 result = begun(&mut self.beginning) => self.handle_begun(result),
                 _ = glances.tick() => self.glance().await,
@@ -165,8 +165,8 @@ impl<S: System> Leader<S> {
     async fn take(&mut self, ask: Ask) {
         // The caller may be gone, so failures to answer are ignored.
         match ask {
-            Ask::Command(Command::Start, answer) => self.start(Annotation::default(), answer).await,
-            Ask::Start(annotation, answer) => self.start(annotation, answer).await,
+            Ask::Command(Command::Start, answer) => self.start(Annotation::default(), answer),
+            Ask::Start(annotation, answer) => self.start(annotation, answer),
             Ask::History(after, answer) => drop(answer.send(self.history.after(after))),
             Ask::Command(command, answer) => {
                 let outcome = self.command(command).await;
@@ -232,7 +232,7 @@ impl<S: System> Leader<S> {
     }
 
     /// Starts the run. The answer follows when the run has begun, or when it cannot begin.
-    async fn start(&mut self, annotation: Annotation, answer: Answer<Result<State, Refusal>>) {
+    fn start(&mut self, annotation: Annotation, answer: Answer<Result<State, Refusal>>) {
         if !annotation.fits() {
             return drop(answer.send(Err(too_long())));
         }
@@ -253,11 +253,11 @@ impl<S: System> Leader<S> {
         }
         self.annotation = annotation;
         self.start = Some((Instant::now() + START_PATIENCE, Some(answer)));
-        self.try_start(false).await;
+        self.try_start(false);
     }
 
     /// Begins the run if all peers are ready; else, with `now_or_never`, the start fails.
-    async fn try_start(&mut self, now_or_never: bool) {
+    fn try_start(&mut self, now_or_never: bool) {
         let (Some(run), Some(_)) = (&self.run, &self.start) else {
             self.start = None;
             return;
@@ -304,8 +304,8 @@ impl<S: System> Leader<S> {
 
     async fn hear(&mut self, event: RunEvent) {
         match event {
-            RunEvent::Progress(progress) => self.follow(progress).await,
-            RunEvent::Hosting => self.try_start(false).await,
+            RunEvent::Progress(progress) => self.follow(progress),
+            RunEvent::Hosting => self.try_start(false),
             // A recovered run goes on without the roles that this process cannot start.
             RunEvent::NotJoined(error) if self.is_under_way() => {
                 tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start");
@@ -326,11 +326,11 @@ impl<S: System> Leader<S> {
         matches!(self.state, State::Running | State::Paused | State::Stopping)
     }
 
-    async fn follow(&mut self, progress: Progress) {
+    fn follow(&mut self, progress: Progress) {
         match (progress.state, self.state) {
             (RunState::Configured, State::Configured) if progress.ready => {
                 self.enter(self.state.occur(Occurrence::PeersReady));
-                self.try_start(false).await;
+                self.try_start(false);
             }
             // The leader goes on with a recovered run, which needs no second start.
             (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured)

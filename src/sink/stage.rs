@@ -74,6 +74,7 @@ impl Stage {
     }
 
     /// Passes an event to filter and sink.
+    #[expect(clippy::result_large_err, reason = "only a gone stage returns an event")]
     pub(crate) fn submit(&mut self, event: Event) -> Result<(), Event> {
         self.events.try_send(event).map_err(TrySendError::into_inner)
     }

@@ -42,7 +42,7 @@ pub(crate) fn is_synchronised() -> Option<bool> {
     // SAFETY: `read_only` is valid and exclusively borrowed for the length of the call; its `modes`
     // are zero, so the call reads and sets nothing.
     let state = unsafe { libc::adjtimex(&raw mut read_only) };
-    (state >= 0).then(|| state != libc::TIME_ERROR && read_only.status & libc::STA_UNSYNC == 0)
+    (state >= 0).then_some(state != libc::TIME_ERROR && read_only.status & libc::STA_UNSYNC == 0)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -77,7 +77,7 @@ fn files_without_such_timeslices_are_refused() {
     record(dir.path(), 1, 1, &[(1, Some("first"))]);
     let missing = dir.path().join("nothing");
     assert!(matches!(Replay::km3net(&missing, 0), Err(ReplayError::Unreadable { .. })));
-    let events = files_at(dir.path()).unwrap();
+    let events = evb_file::files_at(dir.path()).unwrap();
     assert!(matches!(Replay::km3net(&events[0], 0), Err(ReplayError::Km3net { .. })));
     let km3net = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/km3net_l1_timeslices.dat");
     let error = Replay::km3net(&km3net, 15).unwrap_err().to_string();

@@ -88,7 +88,7 @@ pub(super) fn state_dir(config: &Config, hosted: &[Peer]) -> Option<StateDir> {
         let listed = env::var_os("STATE_DIRECTORY").filter(|listed| !listed.is_empty())?;
         env::split_paths(&listed).next()
     };
-    let beside = |path: &Path| path.parent().unwrap_or(Path::new("")).join(STATE);
+    let beside = |path: &Path| path.parent().unwrap_or_else(|| Path::new("")).join(STATE);
     let by_journal = || config.supervisor.journal.as_deref().map(beside);
     let by_files = || {
         let mut builders = config.builders.iter().filter(|entry| hosted.contains(&Peer::Builder(entry.id)));
