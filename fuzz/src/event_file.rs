@@ -81,7 +81,8 @@ fn walk(file: &EventFile, length: usize) {
         let _ = file.event(entry.event);
         let _ = file.event_in_epoch(entry.event, entry.epoch);
     }
-    dump::list(file, dump::ListOptions { fragments: true, epochs: None }, &mut std::io::sink()).expect("a file in memory");
+    dump::list(file, dump::ListOptions { fragments: true, epochs: None }, &mut std::io::sink())
+        .expect("a file in memory");
 }
 
 /// Reads the file in batches, from memory, by reading and on two threads, and compares with the

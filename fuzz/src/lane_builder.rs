@@ -385,7 +385,7 @@ impl Bench {
         for fragment in event.fragments() {
             assert_eq!(Checksum::of(fragment.payload), fragment.checksum);
             let lane = usize::from(fragment.source.number()) - 1;
-            assert!(!event.missing.contains(&fragment.source));
+            assert!(!event.is_missing(fragment.source));
             let written = payload(LaneIndex::new(lane), event.id, fragment.payload.len());
             assert!(self.lanes[lane].garbled || fragment.payload == written, "bytes of another fragment");
         }

@@ -9,7 +9,9 @@ use evb_core::{
     supervisor::{Output, RunPlan, SupervisorCore},
     time::Instant,
     trigger::TriggerKind,
-    wire::control::{Begun, Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers},
+    wire::control::{
+        Begun, Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers,
+    },
 };
 
 use crate::{

@@ -12,8 +12,8 @@ use std::{
 
 use evb_rs::{
     event::Event,
-    id::RunNumber,
     file::{FsyncPolicy, WriterOptions},
+    id::RunNumber,
     sink::{FileSink, RunFacts, Sink, SinkError, SinkSpace},
     units::Bytes,
 };

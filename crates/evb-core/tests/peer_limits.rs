@@ -28,10 +28,12 @@ use evb_core::{
 fn a_welcome_is_checked_before_anything_is_set_up() {
     let parameters =
         RunParameters { slots: 16, heartbeat_ns: 250_000_000, decided: 5, ..RunParameters::default() };
-    let with = |parameters| Welcome { epoch: 9, run: 1, parameters, ..Welcome::default() };
+    let with =
+        |parameters| Welcome { epoch: 9, run: 1, run_id: RunId::new(3), parameters, ..Welcome::default() };
     assert_eq!(with(Some(parameters)).checked_parameters(), Ok(parameters));
     assert!(with(None).checked_parameters().is_err());
     assert!(Welcome { epoch: 0, ..with(Some(parameters)) }.checked_parameters().is_err());
+    assert!(Welcome { run_id: RunId::UNKNOWN, ..with(Some(parameters)) }.checked_parameters().is_err());
     let wrong = [
         RunParameters { slots: 0, ..parameters },
         RunParameters { slots: MAX_SLOTS + 1, ..parameters },

@@ -81,6 +81,17 @@ pub(crate) fn without_excluded(id: u64) -> Event {
     event
 }
 
+/// Moves files into a directory as somebody does who copies the files of several places together: a
+/// writer refuses to write two runs of one number into one directory.
+pub(crate) fn together(dir: &Path, write: impl FnOnce(&Path)) {
+    let place = tempfile::tempdir().unwrap();
+    write(place.path());
+    std::fs::create_dir_all(dir).unwrap();
+    for file in crate::files_at(place.path()).unwrap() {
+        std::fs::copy(&file, dir.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
 /// Writes the events to files of one builder, closes the files, and returns their paths.
 pub(crate) fn write(dir: &Path, builder: BuilderId, rotate_at: u64, events: &[Event]) -> Vec<PathBuf> {
     let mut writer = EventFileWriter::create(dir, identity(builder), options(rotate_at)).unwrap();

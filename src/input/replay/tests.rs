@@ -65,7 +65,10 @@ fn files_that_cannot_be_played_are_refused() {
     // Another run under the same number.
     let (run, run_id, builder) = (RunNumber::new(1), RunId::new(7), BuilderId::new(3));
     let identity = FileIdentity { run, run_id, builder, ..FileIdentity::default() };
-    EventFileWriter::create(dir.path(), identity, WriterOptions::default()).unwrap().close().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    EventFileWriter::create(other.path(), identity, WriterOptions::default()).unwrap().close().unwrap();
+    let path = evb_file::files_at(other.path()).unwrap().remove(0);
+    std::fs::copy(&path, dir.path().join(path.file_name().unwrap())).unwrap();
     let error = Replay::recorded(dir.path(), SourceId::new(1), &Selection::default()).unwrap_err();
     assert!(error.to_string().contains("the files are of 2 runs"), "{error}");
 }

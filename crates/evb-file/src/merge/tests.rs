@@ -17,7 +17,7 @@ use crate::{
     existing_files,
     samples::{
         BUILDER, EPOCH, RUN, RUN_ID, event_of, identity, in_version_1, incomplete, options, options_1,
-        without_excluded, write,
+        together, without_excluded, write,
     },
     verify,
 };
@@ -261,11 +261,13 @@ fn of_two_runs_under_one_number_each_can_be_merged() {
     for (builder_id, id) in [(1_u16, 5_u128), (2, 6)] {
         let (by, run_id) = (builder(builder_id), RunId::new(id << 96));
         let identity = FileIdentity { run_id, epoch: Epoch::new(id as u64), ..identity(by) };
-        let mut writer = EventFileWriter::create(&input, identity, options(u64::MAX)).unwrap();
-        let mut event = event_of(1, 5, Epoch::new(id as u64), by);
-        event.run_id = run_id;
-        writer.append(&event).unwrap();
-        writer.close().unwrap();
+        together(&input, |dir| {
+            let mut writer = EventFileWriter::create(dir, identity, options(u64::MAX)).unwrap();
+            let mut event = event_of(1, 5, Epoch::new(id as u64), by);
+            event.run_id = run_id;
+            writer.append(&event).unwrap();
+            writer.close().unwrap();
+        });
     }
     let inputs = std::slice::from_ref(&input);
     let refused = merge(inputs, &all(), dir.path().join("out"), options(u64::MAX)).unwrap_err();
@@ -285,9 +287,11 @@ fn only_the_selected_epochs_of_old_files_are_merged() {
     let input = dir.path().join("in");
     for (number, epoch) in [(1, 100), (2, 200)] {
         let identity = FileIdentity { epoch: Epoch::new(epoch), ..identity(builder(number)) };
-        let mut writer = EventFileWriter::create(&input, identity, options_1(u64::MAX)).unwrap();
-        writer.append(&event_of(1, 5, Epoch::new(epoch), builder(number))).unwrap();
-        writer.close().unwrap();
+        together(&input, |dir| {
+            let mut writer = EventFileWriter::create(dir, identity, options_1(u64::MAX)).unwrap();
+            writer.append(&event_of(1, 5, Epoch::new(epoch), builder(number))).unwrap();
+            writer.close().unwrap();
+        });
     }
     for (range, of) in [("100..199", 1), ("200..", 2)] {
         let (out, epochs) = (dir.path().join(range), range.parse().ok());

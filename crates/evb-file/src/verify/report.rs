@@ -105,13 +105,13 @@ impl VerifyReport {
 /// use evb_file::*;
 ///
 /// # let dir = tempfile::tempdir()?;
-/// for builder in [1, 2].map(BuilderId::new) {
-///     let run = RunNumber::new(7);
-///     let run_id = RunId::new(u128::from(builder.number()) << 96);
-///     let identity = FileIdentity { run, run_id, builder, ..FileIdentity::default() };
-///     EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
+/// let places = [dir.path().join("daq1"), dir.path().join("daq2")];
+/// for (place, id) in places.iter().zip([1, 2]) {
+///     let (run, run_id) = (RunNumber::new(7), RunId::new(id << 96));
+///     let identity = FileIdentity { run, run_id, ..FileIdentity::default() };
+///     EventFileWriter::create(place, identity, WriterOptions::default())?.close()?;
 /// }
-/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// let report = verify(&places, &VerifyOptions::default())?;
 /// assert!(!report.is_clean() && report.shared_numbers[0].runs.len() == 2, "{report}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -15,7 +15,8 @@ use crate::{
     EventFile, EventFileWriter, FileIdentity, Selection, WithoutSource,
     format::{encode_head, record_size},
     samples::{
-        BUILDER, EPOCH, RUN_ID, event, event_of, identity, incomplete, options, without_excluded, write,
+        BUILDER, EPOCH, RUN_ID, event, event_of, identity, incomplete, options, together, without_excluded,
+        write,
     },
 };
 
@@ -138,13 +139,15 @@ fn several_runs_under_one_number_are_a_defect_and_not_superseded() {
     for (builder, id) in [(1_u16, 5_u128), (2, 6)] {
         let (builder, run_id) = (BuilderId::new(builder), RunId::new(id << 96));
         let identity = FileIdentity { run_id, epoch: Epoch::new(id as u64), ..identity(builder) };
-        let mut writer = EventFileWriter::create(dir.path(), identity, options(u64::MAX)).unwrap();
-        for number in 1..=3 {
-            let mut event = event_of(number, 5, Epoch::new(id as u64), builder);
-            event.run_id = run_id;
-            writer.append(&event).unwrap();
-        }
-        writer.close().unwrap();
+        together(dir.path(), |dir| {
+            let mut writer = EventFileWriter::create(dir, identity, options(u64::MAX)).unwrap();
+            for number in 1..=3 {
+                let mut event = event_of(number, 5, Epoch::new(id as u64), builder);
+                event.run_id = run_id;
+                writer.append(&event).unwrap();
+            }
+            writer.close().unwrap();
+        });
     }
     let both = report(dir.path());
     assert!(!both.is_clean());

@@ -15,14 +15,14 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Begun, Message},
+        control::Message,
         record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
     },
 };
 use evb_shaper::{Policy, ShapedBuilder};
 
 use crate::{
-    host::{LaneEnd, Spinning, control, lanes},
+    host::{LaneEnd, Spinning, lanes},
     ledger::Ledger,
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
@@ -137,10 +137,6 @@ impl BuilderHost {
                     self.core.handle_accounted(&accounted).map_err(|error| error.to_string())?;
                 }
                 Message::Heartbeat(heartbeat) => self.core.handle_heartbeat(&heartbeat, now),
-                Message::Begin(_) => {
-                    write_control(&control(Message::Begun(Begun::default())), network.outgoing(self.control));
-                    network.flush(self.control);
-                }
                 Message::Finish(_) => finish = true,
                 Message::Stop(_) | Message::RunEnd(_) => {}
                 other => return Err(format!("a builder was sent {other:?}")),

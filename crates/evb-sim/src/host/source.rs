@@ -13,7 +13,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Begun, Message, Ready},
+        control::{Message, Ready},
         record::{COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range},
     },
 };
@@ -118,10 +118,6 @@ impl SourceHost {
                 Message::Roster(_) if !self.ready => {
                     self.ready = true;
                     write_control(&control(Message::Ready(Ready {})), network.outgoing(self.control));
-                    network.flush(self.control);
-                }
-                Message::Begin(_) => {
-                    write_control(&control(Message::Begun(Begun::default())), network.outgoing(self.control));
                     network.flush(self.control);
                 }
                 Message::Finish(_) => self.core.core_mut().handle_finish(now),

@@ -6,6 +6,7 @@ use evb_core::{
     id::Peer,
     ledger::RunReport,
     supervisor::{Output, Recipients, SupervisorCore},
+    wire::control::{Begun, Control, Message},
 };
 
 use crate::{
@@ -46,6 +47,12 @@ impl SupervisorHost {
         let mut written = BTreeSet::new();
         while let Some(output) = self.core.poll(now) {
             match output {
+                // All peers are prepared, so that the first event comes as soon as the lanes exist.
+                Output::Send { message: Control { message: Some(Message::Begin(_)) }, .. } => {
+                    for (peer, _) in &self.peers {
+                        self.core.handle_message(*peer, control(Message::Begun(Begun::default())), now);
+                    }
+                }
                 Output::Send { to, message } => {
                     for place in self.recipients(to) {
                         write_control(&message, network.outgoing(self.peers[place].1));
