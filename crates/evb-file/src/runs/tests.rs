@@ -7,7 +7,7 @@ use evb_core::{
 
 use super::{RunChoice, Runs, RunsError, Selection};
 use crate::{
-    EventFileWriter, FileIdentity, VerifyOptions, WriterOptions, files_at, merge,
+    CreateError, EventFileWriter, FileIdentity, VerifyOptions, WriterOptions, files_at, merge,
     samples::{event_of, identity, in_version_1, options, options_1, together},
     verify,
 };
@@ -16,15 +16,20 @@ use crate::{
 fn file(dir: &Path, options: WriterOptions, builder: u16, id: RunId, epoch: u64, records: &[u64]) {
     let builder = BuilderId::new(builder);
     let identity = FileIdentity { run_id: id, epoch: Epoch::new(epoch), ..identity(builder) };
-    together(dir, |dir| {
-        let mut writer = EventFileWriter::create(dir, identity, options).unwrap();
+    let write = |dir: &Path| {
+        let mut writer = EventFileWriter::create(dir, identity.clone(), options)?;
         for (number, epoch) in records.iter().enumerate() {
             let mut event = event_of(number as u64 + 1, 5, Epoch::new(*epoch), builder);
             event.run_id = id;
             writer.append(&event).unwrap();
         }
         writer.close().unwrap();
-    });
+        Ok::<(), CreateError>(())
+    };
+    // A directory with another run of this number gets the file from elsewhere.
+    if write(dir).is_err() {
+        together(dir, |dir| write(dir).unwrap());
+    }
 }
 
 fn old(dir: &Path, builder: u16, epoch: u64, records: &[u64]) {

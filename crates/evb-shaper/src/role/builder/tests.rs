@@ -200,7 +200,8 @@ fn lanes_of_sources_that_are_down_are_dropped() {
     let mut other = roster(3, &[8], &[(2, 1)]);
     other.sources = vec![3, 9];
     role.handle_supervisor(said(Message::Roster(other)), at(7));
-    assert_eq!(told(&mut role, at(7)), "ended", "the sources of a run do not change");
+    let cause = "the supervisor broke the protocol: the sources of the run have changed";
+    assert_eq!(told(&mut role, at(7)), format!("leaving: {cause}, ended"));
 }
 
 #[test]

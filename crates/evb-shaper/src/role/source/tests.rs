@@ -132,7 +132,12 @@ fn a_lane_is_tried_again_and_the_source_is_ready_once_it_stands() {
 fn a_builder_of_another_run_is_dropped_and_tried_again() {
     let mut role = role();
     assert_eq!(told(&mut role, at(0)), "dial 0");
-    role.handle_lane_up(LaneIndex::new(0), &Welcome { epoch: 5, ..let_in() }, None, at(1));
+    role.handle_lane_up(
+        LaneIndex::new(0),
+        &Welcome { run_id: evb_core::id::RunId::new(5), ..let_in() },
+        None,
+        at(1),
+    );
     assert_eq!(told(&mut role, at(1)), "close 0");
     assert_eq!(told(&mut role, at(51)), "dial 0");
     let beyond = LaneState { received: 100, announced: 100, committed: 0 };
