@@ -185,7 +185,7 @@ fn files_of_the_run_are_not_overwritten() {
     assert_eq!(fleet.wait("supervisor", LIMIT), Some(1), "{}", fleet.log("supervisor"));
     let said = problems(&fleet.summary("supervisor"));
     assert!(said.contains("builder 1") || said.contains("builder 2"), "{said}");
-    assert!(said.contains("run 1 has files already") && said.contains("leave it out"), "{said}");
+    assert!(said.contains("run 1 was written here before") && said.contains("another run number"), "{said}");
     assert_eq!(files(&fleet.out()), before);
 }
 
