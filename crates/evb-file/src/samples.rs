@@ -81,7 +81,7 @@ pub(crate) fn without_excluded(id: u64) -> Event {
     event
 }
 
-/// Moves files into a directory as somebody does who copies the files of several places together: a
+/// Copies files into a directory as an operator does who collects them from several places: a
 /// writer refuses to write two runs of one number into one directory.
 pub(crate) fn together(dir: &Path, write: impl FnOnce(&Path)) {
     let place = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ impl Beginning<'_> {
         self.call(now)
     }
 
-    /// Begins a run that waits for nobody, as soon as every peer is ready; and starts a run that
+    /// Begins a run without an operator as soon as every peer is ready; and starts a run that
     /// begins, as soon as every peer has prepared for it.
     pub(super) fn advance(&mut self, now: Instant) -> Result<(), NotReady> {
         if self.core.roster.is_ready() {
