@@ -221,7 +221,7 @@ impl Builder {
                 let access = Access { bind: None, class: config.control, security: config.security.clone() };
                 if !unable.is_empty() {
                     // The supervisor learns the reason; its answer does not matter.
-                    let _ = tokio::time::timeout(PREPARATION, Entry::join(member, access)).await;
+                    let _ = tokio::time::timeout(FAREWELL, Entry::join(member, access)).await;
                     return Err(bound.err().unwrap_or(RoleError::Sink(unable)));
                 }
                 let (listener, address) = bound?;
@@ -269,6 +269,8 @@ impl Builder {
 
 /// Time for which a builder waits for its sink to say which runs its storage knows.
 const PREPARATION: Duration = Duration::from_secs(5);
+/// Time for which a builder that cannot take part tries to tell the supervisor why.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Binds the configured address. Retries for a moment an address that is still in use, for example
 /// by this process in the previous run.

@@ -2822,7 +2822,8 @@ class Tally {
 
     /// Fills in the parts of the report that need the records of all files of the run.
     void finish(RunReport& report) {
-        std::sort(copies_.begin(), copies_.end());
+        // Equal copies stay in the order of the files, so that every reader counts the same one.
+        std::stable_sort(copies_.begin(), copies_.end());
         counts_.assign(lists_.size(), 0);
         for (std::size_t begin = 0; begin < copies_.size();) {
             std::size_t end = begin + 1;

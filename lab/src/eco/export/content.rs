@@ -17,21 +17,26 @@ use crate::{
 /// The size beyond which offsets of 32 bits do not reach, in bytes.
 const BEYOND: u64 = 1 << 32;
 /// The datasets of an HDF5 export, with the types that h5dump prints.
-const DATASETS: [(&str, &str); 14] = [
+const DATASETS: [(&str, &str); 19] = [
+    ("absent", "H5T_STD_U16LE"),
+    ("absent_cause", "H5T_STD_U8LE"),
     ("builder", "H5T_STD_U16LE"),
     ("checksum", "H5T_STD_U64LE"),
     ("data", "H5T_STD_U8LE"),
     ("epoch", "H5T_STD_U64LE"),
     ("event", "H5T_STD_U64LE"),
     ("event_row", "H5T_STD_U64LE"),
+    ("first_absent", "H5T_STD_U64LE"),
     ("first_fragment", "H5T_STD_U64LE"),
     ("first_missing", "H5T_STD_U64LE"),
     ("length", "H5T_STD_U32LE"),
     ("missing", "H5T_STD_U16LE"),
+    ("missing_cause", "H5T_STD_U8LE"),
     ("offset", "H5T_STD_U64LE"),
     ("source", "H5T_STD_U16LE"),
     ("timestamp", "H5T_STD_U64LE"),
     ("triggered_ns", "H5T_STD_U64LE"),
+    ("utc_ns", "H5T_STD_U64LE"),
 ];
 
 /// Exports a run in both formats, reads the exports with h5py and pyarrow, and compares.
