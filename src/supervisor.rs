@@ -10,7 +10,7 @@ mod wall_clock;
 mod last_run;
 mod state;
 mod driver;
-mod closing;
+pub(crate) mod closing;
 mod handle;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -14,7 +14,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::{Joining, Role, SystemError};
 use crate::{
     role::{RoleError, RunOutcome},
-    supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle},
+    supervisor::{
+        RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle, closing::refuse_late,
+    },
     watch::Watch,
 };
 
@@ -31,6 +33,10 @@ pub(super) struct OpenRun {
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
     /// Sources and builders that this process hosts.
     hosted: BTreeSet<Peer>,
+    /// Configuration of the supervisor and its listener, for connections that come after its end.
+    at_the_end: Option<(tokio::net::TcpListener, SupervisorConfig)>,
+    /// Task that refuses connections after the supervisor's end.
+    late: JoinSet<()>,
 }
 
 /// A change in the state of an open run or of its roles.
@@ -58,8 +64,10 @@ impl OpenRun {
         config: SupervisorConfig,
         join: impl FnOnce(SocketAddr, &RunPlan) -> Vec<Joining>,
     ) -> Result<Self, SupervisorError> {
+        let late = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
         let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
         let plan = config.plan.clone();
+        let at_the_end = Some((late, config.clone()));
         let supervisor = Supervisor::on(listener, config).await?;
         let (handle, address) = (supervisor.handle(), supervisor.address());
         let mut joining = JoinSet::new();
@@ -76,6 +84,8 @@ impl OpenRun {
             joining,
             roles: JoinSet::new(),
             hosted: BTreeSet::new(),
+            at_the_end,
+            late: JoinSet::new(),
         })
     }
 
@@ -114,6 +124,9 @@ impl OpenRun {
                             // The run has ended, so roles that are still joining are given up.
                             self.joining.abort_all();
                             self.report = Some(report);
+                            if let Some((listener, config)) = self.at_the_end.take() {
+                                self.late.spawn(async move { refuse_late(listener, &config).await });
+                            }
                         }
                         Err(reason) => return RunEvent::Broken(reason),
                     }

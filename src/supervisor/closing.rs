@@ -6,11 +6,14 @@ use std::{
     time::Duration,
 };
 
-use evb_core::ledger::RunReport;
+use evb_core::{
+    ledger::RunReport,
+    wire::control::{Reason, Refusal},
+};
 use evb_net::clock;
-use tokio::task::coop::unconstrained;
+use tokio::{net::TcpListener, task::coop::unconstrained};
 
-use super::driver::Driver;
+use super::{SupervisorConfig, driver::Driver, registrations::Registrations};
 
 /// Time that peers have to read their last message and close the connection.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
@@ -20,6 +23,7 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     // A limit on the connections that are read in a turn would make silent peers of the others.
     let mut report = unconstrained(poll_fn(|cx| driver.poll_turn(cx))).await;
     report.security.add(&driver.registrations.refusals());
+    report.kept_in = driver.state.as_ref().map(|state| state.path().display().to_string());
     driver.timer.arm(Some(clock::now() + CLOSING_TIME));
     poll_fn(|cx| poll_closed(&mut driver, cx)).await;
     if let Some(journal) = driver.journal.take() {
@@ -35,6 +39,7 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
 /// Waits until all peers have read the last message and closed their connections: if the supervisor
 /// closed first, the kernel would discard what a peer has not read.
 fn poll_closed(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
+    poll_late(&mut driver.registrations, cx);
     loop {
         driver.links.poll_flush(cx);
         let more = driver.links.poll_received(cx, clock::now(), |_, _| {});
@@ -44,6 +49,28 @@ fn poll_closed(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
         }
         if !more {
             return Poll::Pending;
+        }
+    }
+}
+
+/// Tells members of the run who connect that the run is over, so that roles which lost their
+/// connection just before the end do not wait for a supervisor until their patience ends.
+pub(crate) async fn refuse_late(listener: TcpListener, config: &SupervisorConfig) {
+    let peers = config.plan.sources.len() + config.plan.builders.len();
+    let mut late = Registrations::new(listener, peers, config.control, config.security.clone());
+    poll_fn(|cx| {
+        poll_late(&mut late, cx);
+        Poll::Pending
+    })
+    .await
+}
+
+/// Refuses members of the run. Others want to join the next run: they try again when their
+/// connection is closed.
+fn poll_late(registrations: &mut Registrations, cx: &mut Context<'_>) {
+    while let Poll::Ready(incoming) = registrations.poll(cx, clock::now()) {
+        if incoming.hello.known_run().is_some() {
+            registrations.refuse(incoming, Refusal::because(Reason::RunOver, "the run is over"));
         }
     }
 }

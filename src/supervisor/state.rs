@@ -125,6 +125,7 @@ fn parse(name: &str) -> Option<(RunNumber, ShortRunId)> {
 /// not delay the run.
 #[derive(Debug)]
 pub(super) struct StateKeeper {
+    path: PathBuf,
     runs: mpsc::SyncSender<LastRun>,
     ended: oneshot::Receiver<()>,
 }
@@ -134,6 +135,7 @@ impl StateKeeper {
     pub(super) fn new(state: StateDir) -> io::Result<Self> {
         let (runs, to_keep) = mpsc::sync_channel::<LastRun>(WAITING);
         let (ends, ended) = oneshot::channel();
+        let path = state.path().to_owned();
         std::thread::Builder::new().name("state".to_owned()).spawn(move || {
             for run in to_keep {
                 if let Err(error) = state.keep(&name(run.run, run.run_id), &run) {
@@ -143,7 +145,12 @@ impl StateKeeper {
             }
             drop(ends);
         })?;
-        Ok(Self { runs, ended })
+        Ok(Self { path, runs, ended })
+    }
+
+    /// Returns the path of the directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Notes that a run has begun.

@@ -350,6 +350,8 @@ pub struct RunReport {
     pub annotation: Annotation,
     /// The epoch of the run.
     pub epoch: u64,
+    /// Path of the state directory that keeps number and outcome of the run; `None` if none does.
+    pub kept_in: Option<String>,
     /// 0: every event is accounted for and complete. 1: some events are incomplete or lost, or the
     /// run failed.
     pub exit_code: u8,

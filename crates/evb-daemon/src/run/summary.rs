@@ -177,8 +177,14 @@ fn table(report: &RunReport) -> String {
     for remark in &report.remarks {
         row("remark", remark.clone());
     }
+    if report.kept_in.is_none() {
+        row("remark", NOT_KEPT.to_owned());
+    }
     format!("run {} (id {}): {}\n{text}", report.run, report.run_id.short(), report.verdict)
 }
+
+/// Remark on a run whose supervisor has no state directory.
+const NOT_KEPT: &str = "no state directory keeps this run: only its builders know its number; set `supervisor.state` on the supervisor's host";
 
 /// Describes the stages of the time from a grant to its data, as far as they were measured.
 fn grant_path(report: &RunReport) -> Option<String> {

@@ -8,9 +8,15 @@ use super::*;
 /// Starts a relay to a UDP and TCP port of this host, and returns its address and both sockets of
 /// the port.
 fn relayed(percent: f64) -> (SocketAddr, UdpSocket, TcpListener) {
-    let builder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // The same port is free for both protocols, but perhaps not at the first attempt.
+    let (builder, listener) = (0..100)
+        .find_map(|_| {
+            let builder = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let listener = TcpListener::bind(builder.local_addr().unwrap()).ok()?;
+            Some((builder, listener))
+        })
+        .unwrap();
     let to = builder.local_addr().unwrap();
-    let listener = TcpListener::bind(to).unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     thread::spawn(move || relay(free, to, percent));
     builder.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

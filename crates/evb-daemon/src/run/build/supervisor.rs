@@ -27,9 +27,6 @@ pub(in crate::run) fn supervisor(
 ) -> Result<SupervisorConfig, RunError> {
     let state = number::state_dir(config, hosted);
     let Numbered { run, is_fixed } = number::next_number(config, state.as_ref(), last)?;
-    if state.is_none() {
-        tracing::info!("no `supervisor.state` is configured: only builders know the numbers of earlier runs");
-    }
     let mut sources: Vec<_> = config.sources.iter().map(|source| source.id).collect();
     let mut builders: Vec<_> = config.builders.iter().map(|builder| builder.id).collect();
     sources.sort_unstable();
