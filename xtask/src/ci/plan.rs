@@ -26,7 +26,7 @@ const BINDINGS: &str = "bindings/c/Cargo.toml";
 const PYTHON: &str = "bindings/python/Cargo.toml";
 const EXPORTS: &str = "exports/Cargo.toml";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
-const FUZZ_SECONDS: u64 = 10;
+const FUZZ_SECONDS: u64 = 6;
 
 /// Returns all steps in their order: first the commands of the README, then cheap steps, then the
 /// steps that need a release build.
@@ -66,7 +66,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
     );
     // The time limit is generous, because the first build takes minutes.
-    steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
+    steps.push(Step::xtask("seeds", 900, "seeds --count 100"));
     steps.extend(clippy_outside(&root));
     steps.extend(forms(&root));
     // The next three steps run together to keep all cores busy, because each builds in a folder of
