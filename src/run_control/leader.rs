@@ -358,8 +358,9 @@ impl<S: System> Leader<S> {
 
     /// Logs the failure of a source or builder of this process; all other roles go on.
     fn report_failed(&mut self, peer: Peer, error: &dyn Display) {
-        self.last_error = Some(format!("{peer}: {error}"));
-        tracing::warn!(%peer, %error, "a source or builder of this process ended before its run");
+        let named = self.run.as_ref().map_or_else(|| peer.to_string(), |run| run.plan.named(peer));
+        self.last_error = Some(format!("{named}: {error}"));
+        tracing::warn!(peer = named, %error, "a source or builder of this process ended before its run");
     }
 
     async fn settle(&mut self, report: RunReport) {

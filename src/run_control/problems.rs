@@ -102,15 +102,14 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
 
 /// Finds the sources and builders that left before the run, or cannot take part.
 fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
-    let sources = survey.sources.iter().map(|seat| ("source", seat.id, seat.presence, &seat.parting));
-    let builders = survey.builders.iter().map(|seat| ("builder", seat.id, seat.presence, &seat.parting));
+    let sources = survey.sources.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
+    let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
     let remedy = "remove the cause; its log has the details";
-    for (role, id, _, reason) in sources
+    for (subject, _, reason) in sources
         .chain(builders)
-        .filter(|(.., presence, reason)| *presence == Presence::Absent && !reason.is_empty())
+        .filter(|(_, presence, reason)| *presence == Presence::Absent && !reason.is_empty())
     {
-        let (subject, text) = (format!("{role} {id}"), format!("absent: {reason}"));
-        found.push(Problem::new(Severity::Warning, subject, text, remedy));
+        found.push(Problem::new(Severity::Warning, subject, format!("absent: {reason}"), remedy));
     }
 }
 
@@ -120,7 +119,7 @@ fn absent(reason: &str) -> String {
 }
 
 fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
-    let subject = format!("source {}", source.id);
+    let subject = source.named();
     match source.presence {
         Presence::Absent => found.push(Problem::new(
             Severity::Bad,
@@ -151,7 +150,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
 }
 
 fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
-    let subject = format!("builder {}", builder.id);
+    let subject = builder.named();
     match builder.presence {
         Presence::Absent if builder.incarnation == 0 && builder.parting.is_empty() => {
             found.push(Problem::new(

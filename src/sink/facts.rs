@@ -1,10 +1,13 @@
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use evb_core::{
     builder::BuilderCoreConfig,
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     time::{ClockState, Utc},
-    wire::control::{Begin, Name},
+    wire::control::{Begin, Name, is_name},
 };
 
 /// Facts about a run, for the sink.
@@ -80,9 +83,9 @@ impl RunFacts {
     }
 }
 
-/// Returns the names in a message by their ids. An id that is too large belongs to no source or
-/// builder of this version of evb.
+/// Returns the names in a message by their ids, without names that are too long or have control
+/// characters. An id that is too large belongs to no source or builder of this version of evb.
 fn names<Id: Ord>(names: &[Name], id: impl Fn(u16) -> Id) -> BTreeMap<Id, String> {
-    let named = names.iter().filter_map(|name| Some((id(u16::try_from(name.id).ok()?), name.name.clone())));
-    named.collect()
+    let allowed = names.iter().filter(|name| is_name(&name.name));
+    allowed.filter_map(|name| Some((id(u16::try_from(name.id).ok()?), name.name.clone()))).collect()
 }

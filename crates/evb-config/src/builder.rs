@@ -8,13 +8,15 @@ use evb_core::{
 };
 use evb_shaper::BudgetGroup;
 
-use super::{endpoint::Endpoint, input::path, section::Section, source::cpu};
+use super::{endpoint::Endpoint, input::path, name, section::Section, source::cpu};
 
 /// The configuration of one event builder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuilderEntry {
     /// Id of the builder.
     pub id: BuilderId,
+    /// Name of the builder, for people; `None`: it has none.
+    pub name: Option<String>,
     /// Address at which the builder listens for sources.
     pub listen: Endpoint,
     /// Destination of the events that the builder has built.
@@ -100,6 +102,7 @@ const ROTATE: Bytes = Bytes::mib(1024);
 const LEAST_ROTATE: Bytes = Bytes::kib(4);
 
 pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
+    let name = name::read(&mut section);
     let listen = section.peer_endpoint("listen");
     let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7101\"");
     let given = section.kinded("sink");
@@ -120,6 +123,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
     let (listen, sink, filter) = (listen?, sink?, filter?);
     Some(BuilderEntry {
         id: BuilderId::new(id),
+        name,
         listen,
         sink,
         filter,

@@ -24,6 +24,7 @@ mod control;
 mod entries;
 mod input;
 mod security;
+mod name;
 mod source;
 mod builder;
 mod supervisor;
@@ -301,6 +302,20 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
         entries::read(&mut root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
     let builders = entries::read(&mut root, "builder", MAX_BUILDERS, builder::read);
     root.finish();
+    name::refuse_equal(
+        notes,
+        "source.name",
+        sources
+            .iter()
+            .map(|Placed { entry, .. }| (Peer::Source(entry.id), entry.id.number(), entry.name.as_ref())),
+    );
+    name::refuse_equal(
+        notes,
+        "builder.name",
+        builders
+            .iter()
+            .map(|Placed { entry, .. }| (Peer::Builder(entry.id), entry.id.number(), entry.name.as_ref())),
+    );
     refuse_shared_addresses(notes, (supervisor.as_ref(), control.as_ref()), &sources, &builders);
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();

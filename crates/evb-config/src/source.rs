@@ -9,6 +9,7 @@ use evb_core::{
 use super::{
     endpoint::is_unspecified,
     input::{self, FragmentSize, Input},
+    name,
     section::Section,
     trigger::MulticastGroup,
 };
@@ -18,6 +19,8 @@ use super::{
 pub struct SourceEntry {
     /// Id of the source.
     pub id: SourceId,
+    /// Name of the source, for people; `None`: it has none.
+    pub name: Option<String>,
     /// Local address from which the source sends; `None`: the kernel's routes determine it.
     pub bind: Option<String>,
     /// Host that runs the source, by name or address, if no other address of the source identifies
@@ -58,6 +61,7 @@ const BACKLOG: Bytes = Bytes::mib(256);
 const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
+    let name = name::read(&mut section);
     let bind = section.local_address("bind");
     let host = host(&mut section, bind.as_deref());
     let link_rate = section.rate("link_rate");
@@ -91,7 +95,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     ["bind", "host", "input", "link_rate"].iter().for_each(|key| section.keep_place(key));
     section.finish();
     let (id, input) = (SourceId::new(id), input?);
-    Some(SourceEntry { id, bind, host, link_rate, input, max_fragment, backlog, cpu })
+    Some(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu })
 }
 
 /// Reads the host that runs the source; refuses it if the address from which the source sends

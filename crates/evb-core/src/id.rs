@@ -272,6 +272,21 @@ pub enum Peer {
     Builder(BuilderId),
 }
 
+impl Peer {
+    /// Returns the peer with its name in parentheses; without them if the name is empty.
+    ///
+    /// ```
+    /// use evb_core::id::{Peer, SourceId};
+    ///
+    /// let peer = Peer::Source(SourceId::new(3));
+    /// assert_eq!(peer.named("TPC crate 1"), "source 3 (TPC crate 1)");
+    /// assert_eq!(peer.named(""), "source 3");
+    /// ```
+    pub fn named(self, name: &str) -> String {
+        if name.is_empty() { self.to_string() } else { format!("{self} ({name})") }
+    }
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     event::Cause,
-    id::RunId,
+    id::{Peer, RunId, SourceId},
     time::{ClockState, Utc},
     wire::control::SourceReport,
 };
@@ -130,6 +130,8 @@ pub struct Rates {
 pub struct SourceSummary {
     /// Id of the source.
     pub id: u16,
+    /// Name of the source; empty if it has none, or if this process does not know it.
+    pub name: String,
     /// True if the source's final report arrived.
     pub reported: bool,
     /// Fragments that readout pushed to the source.
@@ -187,6 +189,13 @@ pub struct SourceSummary {
     pub grant_path_us: AnswerPath,
     /// Total time for which the source was down.
     pub down_s: f64,
+}
+
+impl SourceSummary {
+    /// Returns the source with its name, if it has one: `source 3 (TPC crate 1)`.
+    pub fn named(&self) -> String {
+        Peer::Source(SourceId::new(self.id)).named(&self.name)
+    }
 }
 
 /// The accuracy with which a source kept the rates of its lanes.
@@ -251,6 +260,8 @@ impl PacingSummary {
 pub struct BuilderSummary {
     /// Id of the builder.
     pub id: u16,
+    /// Name of the builder; empty if it has none, or if this process does not know it.
+    pub name: String,
     /// True if the builder's final report arrived.
     pub reported: bool,
     /// Events assigned to the builder.

@@ -13,9 +13,9 @@ use evb_core::{
         control::{
             Assignments, Begin, BuilderAddress, BuilderReport, Completions, Control, DatagramReport,
             DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH,
-            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_OUTSTANDING,
-            MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster,
-            SourceReport, TrainReport,
+            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_NAME,
+            MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report,
+            RoleReport, Roster, SourceReport, TrainReport,
         },
         encoding::Encoding as _,
     },
@@ -185,9 +185,9 @@ fn roster() -> Roster {
     }
 }
 
-/// Returns the beginning of a run with a name of 100 bytes for each source and builder.
+/// Returns the beginning of a run with the longest name for each source and builder.
 fn begin() -> Begin {
-    let names = |count| vec![Name { id: ID, name: "n".repeat(100) }; count];
+    let names = |count| vec![Name { id: ID, name: "n".repeat(MAX_NAME) }; count];
     Begin {
         run: u32::MAX,
         run_id: RunId::new(u128::MAX),

@@ -77,9 +77,8 @@ pub(super) fn too_long() -> Refusal {
 /// Returns the names of missing peers or, if all peers are present, of those whose lanes are not
 /// connected.
 pub(super) fn waiting_for(survey: &Survey) -> Vec<String> {
-    let sources = survey.sources.iter().map(|source| (source.presence, format!("source {}", source.id)));
-    let builders =
-        survey.builders.iter().map(|builder| (builder.presence, format!("builder {}", builder.id)));
+    let sources = survey.sources.iter().map(|source| (source.presence, source.named()));
+    let builders = survey.builders.iter().map(|builder| (builder.presence, builder.named()));
     let peers: Vec<(Presence, String)> = sources.chain(builders).collect();
     let of = |wanted: fn(Presence) -> bool| -> Vec<String> {
         peers.iter().filter(|(presence, _)| wanted(*presence)).map(|(_, name)| name.clone()).collect()

@@ -10,6 +10,7 @@ fn source(id: u16, presence: Presence) -> SourceSurvey {
     SourceSurvey {
         parting: String::new(),
         id,
+        name: String::new(),
         presence,
         incarnation: 1,
         missing: 3,
@@ -24,6 +25,7 @@ fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSur
     BuilderSurvey {
         parting: String::new(),
         id,
+        name: String::new(),
         presence,
         incarnation: 1,
         listen: String::new(),
@@ -75,6 +77,9 @@ fn a_source_that_refuses_fragments_is_named() {
     let source = SourceSurvey { live, ..source(3, Presence::Up) };
     let survey = Survey { running_s: 1.0, sources: vec![source], ..Survey::default() };
     assert_eq!(words(&survey), ["source 3: refused 4 fragments of its readout"]);
+    let mut survey = survey;
+    survey.sources[0].name = "TPC crate 1".to_owned();
+    assert_eq!(words(&survey), ["source 3 (TPC crate 1): refused 4 fragments of its readout"]);
 }
 
 #[test]

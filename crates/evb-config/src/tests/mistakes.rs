@@ -112,6 +112,20 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         3,
         &["`daq1` is not an IP address", "to send from"],
     ),
+    ("[[source]]\nid = 1\nname = 7\n", 3, &["is a whole number, not text", "TPC crate 1"]),
+    ("[[source]]\nid = 1\nname = \" \"\n", 3, &["the name is empty", "remove the key", "source.name"]),
+    ("[[source]]\nid = 1\nname = \"two\\nlines\"\n", 3, &["control character", "on one line"]),
+    (
+        "[[builder]]\nid = 1\nname = \"a name of a builder that is, with its explanation, longer than 64 bytes\"\n",
+        3,
+        &["the name has 71 bytes", "at most 64 bytes", "builder.name"],
+    ),
+    (
+        "[[source]]\nid = 1\nname = \"veto\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[source]]\nid = 2\nname = \"veto\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        7,
+        &["source 1 and source 2 both have the name `veto`", "crate {id}"],
+    ),
     ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control and supervisor both listen at"]),
 ];
 
@@ -144,6 +158,14 @@ fn all_mistakes_are_reported_at_once() {
 fn one_mistake_in_many_entries_is_one_message() {
     let problems = bad("[[source]]\nids = \"1-20\"\ninput = { kind = \"generator\", size = 1 }\n");
     assert_eq!(problems.iter().count(), 1, "{problems}");
+}
+
+#[test]
+fn a_name_for_many_ids_needs_the_id() {
+    let input = "input = { kind = \"generator\", size = \"1 kB\" }\n";
+    let problems = bad(&format!("[[source]]\nids = \"1-4\"\nname = \"crate\"\n{input}"));
+    assert_eq!(problems.iter().map(|problem| problems.line_of(problem)).collect::<Vec<_>>(), [3]);
+    assert!(problems.to_string().contains("source 1 and source 2 both have the name `crate`"), "{problems}");
 }
 
 #[test]

@@ -33,6 +33,18 @@ fn defaults_are_the_documented_ones() {
 }
 
 #[test]
+fn sources_and_builders_may_have_names() {
+    let config = good(
+        "[[source]]\nids = \"1-2\"\nname = \"crate {id+10}\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[builder]]\nid = 1\nname = \"crate 11\"\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n",
+    );
+    let names: Vec<_> = config.sources.iter().map(|source| source.name.as_deref()).collect();
+    assert_eq!(names, [Some("crate 11"), Some("crate 12")]);
+    assert_eq!(config.builders[0].name.as_deref(), Some("crate 11"), "a builder may have a source's name");
+    assert_eq!(good("").sources[0].name, None);
+}
+
+#[test]
 fn run_and_triggers() {
     let config = good("[run]\nnumber = 12\nevents = 100_000\nduration = \"10 s\"\nseed = 0\n");
     let run = RunConfig {

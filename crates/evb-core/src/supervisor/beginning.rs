@@ -102,7 +102,8 @@ impl Beginning<'_> {
         }
         self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
-        tracing::warn!(%peer, run = %self.core.plan.run, reason, "a peer cannot take part in the run");
+        let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
+        tracing::warn!(peer = named, %run, reason, "a peer cannot take part in the run");
         match self.core.phase {
             Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
@@ -114,7 +115,8 @@ impl Beginning<'_> {
 
     /// Dismisses a peer that cannot take part in the run that is under way.
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
-        let verdict = format!("{peer} cannot take part in run {}: {reason}", self.core.plan.run);
+        let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
+        let verdict = format!("{named} cannot take part in run {run}: {reason}");
         self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
         let to = self.core.roster.recipient(seat);
         self.core.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));

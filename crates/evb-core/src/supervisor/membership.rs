@@ -24,7 +24,8 @@ use crate::{
     undo::{self, Fix},
     wire::{
         control::{
-            Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, Reason, Refusal, RunEnd, Stop, Welcome,
+            Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, Name, Reason, Refusal, RunEnd, Stop,
+            Welcome,
         },
         journal::{Change, Membership as Entry},
     },
@@ -35,9 +36,17 @@ use crate::{
 const CONNECTING: Duration = Duration::from_secs(1);
 
 /// Returns the message that tells the peers of a run about its beginning. A journal of evb 0.1 does
-/// not tell when the run began.
+/// not tell when the run began. The names are those of the plan, also in a recovered run.
 pub(super) fn begin_of(plan: &RunPlan, begun: Option<&Begin>) -> Begin {
-    Begin { run: plan.run.number(), run_id: plan.run_id, ..begun.cloned().unwrap_or_default() }
+    let name = |id: u16, name: &String| Name { id: id.into(), name: name.clone() };
+    let builders = plan.builder_names.iter().take(MAX_BUILDERS);
+    Begin {
+        run: plan.run.number(),
+        run_id: plan.run_id,
+        sources: plan.source_names.iter().map(|(id, text)| name(id.number(), text)).collect(),
+        builders: builders.map(|(id, text)| name(id.number(), text)).collect(),
+        ..begun.cloned().unwrap_or_default()
+    }
 }
 
 /// The parts of the supervisor that change when a peer joins or leaves. Methods here may extend the
@@ -202,7 +211,8 @@ impl Membership<'_> {
         let falls_silent = watch && silence >= self.plan.down_after && !seat.suspended;
         self.outbox.send_ahead(Recipients::Builder(id), connection.heartbeat(now));
         if falls_silent {
-            tracing::warn!(builder = %id, "builder sends no heartbeat: it gets no more events");
+            let named = self.plan.named(Peer::Builder(id));
+            tracing::warn!(builder = %id, "{named} sends no heartbeat: it gets no more events");
             self.roster.suspend(index);
             self.offer_slots(index, now);
         }
@@ -234,9 +244,10 @@ impl Membership<'_> {
     /// Returns the refusal of a peer that says that it cannot take part.
     pub(super) fn refuse(&mut self, peer: Peer, seat: Seat, unable: &str) -> Refusal {
         let reason = reason_of(unable);
-        tracing::warn!(%peer, reason, "a peer cannot take part in the run");
+        let named = self.plan.named(peer);
+        tracing::warn!(peer = named, reason, "a peer cannot take part in the run");
         self.roster.note_parting(seat, reason.clone());
-        Refusal::because(Reason::Configuration, format!("{peer} cannot take part: {reason}"))
+        Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
     }
 
     /// Returns the reason why the run has not started in time.
@@ -289,7 +300,7 @@ impl Membership<'_> {
         let is_awaited = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
         self.roster.note_absence(index, is_awaited, now);
         let seat = self.roster.source(index);
-        tracing::warn!(source = %seat.id, cause, "source is down");
+        tracing::warn!(source = %seat.id, cause, "{} is down", self.plan.named(Peer::Source(seat.id)));
         if self.roster.up().is_empty() {
             let limit = self.plan.absence_limit(seat.connection.is_some());
             self.pulse.lose_sources(now, limit);
@@ -315,13 +326,14 @@ impl Membership<'_> {
         self.outbox.journal(What::Over(id.number().into()), now);
         self.outbox.raise_epoch(now);
         self.books.take_away(index, moved);
-        tracing::warn!(builder = %id, cause, moved, "builder's incarnation is over: other builders get its events");
+        let named = self.plan.named(Peer::Builder(id));
+        tracing::warn!(builder = %id, cause, moved, "the incarnation of {named} is over: other builders get its events");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
             let remark = format!(
-                "builder {id} left the run: {cause}; its {moved} outstanding events were given to other builders"
+                "{named} left the run: {cause}; its {moved} outstanding events were given to other builders"
             );
             self.books.remark(remark, self.outbox, now);
         }

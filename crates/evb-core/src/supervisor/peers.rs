@@ -54,13 +54,13 @@ impl SupervisorCore {
             // (docs/reference/protocol.md RUN-22).
             Seat::Builder(index) => self.membership().offer_slots(index, now),
         }
-        tracing::warn!(%peer, cause, "lost the connection to a peer");
+        tracing::warn!(peer = self.plan.named(peer), cause, "lost the connection to a peer");
         self.close_if_all_reported(now);
     }
 
     /// Closes the connection of a peer that breaks the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
-        self.problem(format!("{peer} was dropped: {reason}"), now);
+        self.problem(format!("{} was dropped: {reason}", self.plan.named(peer)), now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
             self.roster.bar(index);
         }

@@ -1,14 +1,18 @@
 //! [`RunPlan`]: the configuration of a run.
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use crate::{
-    id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, Peer, RunId, RunNumber, SourceId},
     live::FEW_HEARTBEATS,
     set::MAX_SOURCES,
     trigger::TriggerKind,
     units::{Bytes, Frequency},
-    wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome},
+    wire::control::{MAX_BUILDERS, MAX_NAME, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome, is_name},
 };
 
 /// Rule by which the builder of the next event is chosen.
@@ -81,6 +85,11 @@ pub struct RunPlan {
     pub sources: Vec<SourceId>,
     /// Builders that must register; ascending.
     pub builders: Vec<BuilderId>,
+    /// Names of the sources that have one: at most [`MAX_NAME`] bytes each, without control
+    /// characters. Names appear with the ids in logs, reports and event files.
+    pub source_names: BTreeMap<SourceId, String>,
+    /// Names of the builders that have one, within the same limits; a builder may join later.
+    pub builder_names: BTreeMap<BuilderId, String>,
     /// Kind of trigger.
     pub trigger: TriggerKind,
     /// Rule by which the builder of the next event is chosen.
@@ -190,6 +199,16 @@ pub enum PlanError {
         /// First id that is out of order.
         id: u16,
     },
+    /// A name is empty, is too long, has control characters, or belongs to no source of the run.
+    #[error(
+        "the name of {role} {id} is not possible: it needs 1 to {MAX_NAME} bytes without control characters, and a source must be in the run"
+    )]
+    Name {
+        /// Name of the role: source or builder.
+        role: &'static str,
+        /// Id of the source or builder.
+        id: u16,
+    },
     /// A value is zero that must be above zero.
     #[error("`{key}` must be above zero")]
     Zero {
@@ -210,6 +229,8 @@ impl RunPlan {
             boot_id: String::new(),
             sources,
             builders,
+            source_names: BTreeMap::new(),
+            builder_names: BTreeMap::new(),
             trigger: TriggerKind::AsFastAsPossible,
             policy: AssignmentPolicy::RoundRobin,
             run_length: 1,
@@ -281,6 +302,7 @@ impl RunPlan {
         if let Some([_, id]) = self.builders.array_windows().find(|[a, b]| a >= b) {
             return Err(PlanError::Order { role: "builder", id: id.number() });
         }
+        self.check_names()?;
         let zeros = [
             ("slots", self.slots == 0),
             ("run_length", self.run_length == 0),
@@ -289,6 +311,34 @@ impl RunPlan {
             ("lease", self.lease.is_zero()),
         ];
         zeros.into_iter().find(|(_, zero)| *zero).map_or(Ok(()), |(key, _)| Err(PlanError::Zero { key }))
+    }
+}
+
+impl RunPlan {
+    fn check_names(&self) -> Result<(), PlanError> {
+        let sources = self.source_names.iter().map(|(id, name)| {
+            (self.sources.binary_search(id).is_ok() && is_name(name), "source", id.number())
+        });
+        let builders = self.builder_names.iter().map(|(id, name)| (is_name(name), "builder", id.number()));
+        match sources.chain(builders).find(|(is_allowed, ..)| !is_allowed) {
+            Some((_, role, id)) => Err(PlanError::Name { role, id }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the name of a peer; empty if it has none.
+    pub(super) fn name_of(&self, peer: Peer) -> &str {
+        let name = match peer {
+            Peer::Supervisor => None,
+            Peer::Source(id) => self.source_names.get(&id),
+            Peer::Builder(id) => self.builder_names.get(&id),
+        };
+        name.map_or("", String::as_str)
+    }
+
+    /// Returns a peer with its name, if it has one: `source 3 (TPC crate 1)`.
+    pub fn named(&self, peer: Peer) -> String {
+        peer.named(self.name_of(peer))
     }
 }
 

@@ -245,7 +245,7 @@ impl SupervisorRole {
                 }
                 Output::Send { to, message } => self.held.push(SupervisorOutput::Send { to, message }),
                 Output::Drop { peer, reason } => {
-                    tracing::warn!(%peer, %reason, "connection closed");
+                    tracing::warn!(peer = self.core.plan.named(peer), %reason, "connection closed");
                     self.held.drop_peer(peer);
                     return Some(SupervisorOutput::Drop { peer, reason });
                 }

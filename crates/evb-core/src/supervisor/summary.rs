@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally, words::ranges};
 use crate::{
     event::Cause,
-    id::BuilderId,
+    id::{BuilderId, Peer},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{
         AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, LEDGER_OPEN,
@@ -156,6 +156,7 @@ impl<'a> Summary<'a> {
         let trains = own.trains.unwrap_or_default();
         SourceSummary {
             id: seat.id.number(),
+            name: self.plan.name_of(Peer::Source(seat.id)).to_owned(),
             reported: seat.report.is_some(),
             pushed: own.pushed,
             pushed_bytes: own.pushed_bytes,
@@ -224,6 +225,7 @@ impl<'a> Summary<'a> {
         let payload_bytes = own.map_or(0, |report| report.payload_bytes);
         BuilderSummary {
             id: seat.id.number(),
+            name: self.plan.name_of(Peer::Builder(seat.id)).to_owned(),
             reported: own.is_some(),
             assigned: tally.assigned,
             complete: tally.complete,
@@ -251,15 +253,15 @@ impl<'a> Summary<'a> {
         problems.extend(of_sources(&report.sources, self.books.is_started()));
         for index in self.roster.builders().positions() {
             let seat = self.roster.builder(index);
-            let (id, faults) = (seat.id, self.books.total(index).faults);
+            let (named, faults) = (self.plan.named(Peer::Builder(seat.id)), self.books.total(index).faults);
             if faults > 0 {
-                problems.push(format!("builder {id} settled {faults} events {NOT_ASSIGNED}"));
+                problems.push(format!("{named} settled {faults} events {NOT_ASSIGNED}"));
             }
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}
                 None if !seat.is_member() || seat.over => {}
-                None => problems.push(format!("builder {id} gave no final report")),
-                Some(report) => problems.extend(mismatch(seat.id, self.books.present(index), report)),
+                None => problems.push(format!("{named} gave no final report")),
+                Some(report) => problems.extend(mismatch(&named, self.books.present(index), report)),
             }
         }
         problems
@@ -324,12 +326,12 @@ const KINDS: [Kind; 3] = [
     ),
     (
         |source| source.crc_errors,
-        |source| format!("{} fragments of source {} were damaged", source.crc_errors, source.id),
+        |source| format!("{} fragments of {} were damaged", source.crc_errors, source.named()),
         |count, most| format!("up to {most} fragments of each of {count} more sources were damaged"),
     ),
     (
         |source| source.refused,
-        |source| format!("source {} refused {} fragments of its readout", source.id, source.refused),
+        |source| format!("{} refused {} fragments of its readout", source.named(), source.refused),
         |count, most| format!("{count} more sources refused up to {most} fragments of their readout each"),
     ),
 ];
@@ -346,7 +348,7 @@ fn of_sources(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
             problems.extend(named.contains(&source.id).then(|| say(source)));
         }
         if silent.len() <= NAMED && silent.contains(&source.id) {
-            problems.push(format!("source {} gave no final report", source.id));
+            problems.push(format!("{} gave no final report", source.named()));
         }
     }
     for ((.., say), (_, rest)) in KINDS.iter().zip(&named) {
@@ -359,22 +361,22 @@ fn of_sources(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
 }
 
 fn is_missing(source: &SourceSummary) -> String {
-    let SourceSummary { id, missing, missing_by_cause, down_s, .. } = source;
+    let SourceSummary { missing, missing_by_cause, down_s, .. } = source;
     let causes: Vec<String> =
         missing_by_cause.iter().map(|(cause, events)| format!("{events} {cause}")).collect();
     let down = match *down_s > 0.0 {
         true => format!("; it was down for {down_s:.3} s"),
         false => String::new(),
     };
-    format!("source {id} is missing in {missing} events ({}){down}", causes.join(", "))
+    format!("{} is missing in {missing} events ({}){down}", source.named(), causes.join(", "))
 }
 
 fn was_down(source: &SourceSummary) -> String {
-    let SourceSummary { id, down_s, .. } = source;
-    format!("source {id} was down for {down_s:.3} s; no event lacks its fragment for that reason")
+    let (named, down_s) = (source.named(), source.down_s);
+    format!("{named} was down for {down_s:.3} s; no event lacks its fragment for that reason")
 }
 
-fn mismatch(id: BuilderId, tally: &BuilderTally, report: &BuilderReport) -> Option<String> {
+fn mismatch(builder: &str, tally: &BuilderTally, report: &BuilderReport) -> Option<String> {
     let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, tally.accepted()];
     let theirs = [report.complete, report.incomplete, report.rejected, report.lost, report.written];
     let names = ["complete", "incomplete", "rejected", "lost", "written"];
@@ -384,7 +386,7 @@ fn mismatch(id: BuilderId, tally: &BuilderTally, report: &BuilderReport) -> Opti
         .filter(|(_, (ours, theirs))| *ours != theirs)
         .map(|(name, (ours, theirs))| format!("{theirs} {name} where the supervisor counted {ours}"))
         .collect();
-    (!differences.is_empty()).then(|| format!("builder {id} reports {}", differences.join(", ")))
+    (!differences.is_empty()).then(|| format!("{builder} reports {}", differences.join(", ")))
 }
 
 fn verdict(report: &RunReport) -> String {

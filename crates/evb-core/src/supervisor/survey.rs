@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     event::Cause,
-    id::RunId,
+    id::{BuilderId, Peer, RunId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
@@ -114,6 +114,8 @@ pub enum Presence {
 pub struct SourceSurvey {
     /// Id of the source.
     pub id: u16,
+    /// Name of the source; empty if it has none.
+    pub name: String,
     /// Presence of the source.
     pub presence: Presence,
     /// Reason why the source is absent; empty if not known.
@@ -150,6 +152,8 @@ pub struct SourceSurvey {
 pub struct BuilderSurvey {
     /// Id of the builder.
     pub id: u16,
+    /// Name of the builder; empty if it has none.
+    pub name: String,
     /// Presence of the builder.
     pub presence: Presence,
     /// Reason why the builder is absent; empty if not known.
@@ -174,6 +178,20 @@ pub struct BuilderSurvey {
     pub live: Option<BuilderLive>,
 }
 
+impl SourceSurvey {
+    /// Returns the source with its name, if it has one: `source 3 (TPC crate 1)`.
+    pub fn named(&self) -> String {
+        Peer::Source(SourceId::new(self.id)).named(&self.name)
+    }
+}
+
+impl BuilderSurvey {
+    /// Returns the builder with its name, if it has one: `builder 2 (left rack)`.
+    pub fn named(&self) -> String {
+        Peer::Builder(BuilderId::new(self.id)).named(&self.name)
+    }
+}
+
 /// Returns the state of the run and of all its peers.
 pub(super) fn survey(
     plan: &RunPlan,
@@ -188,6 +206,7 @@ pub(super) fn survey(
         let (seat, Lateness { last, last_by_ns }) = (roster.source(index), lateness[index]);
         SourceSurvey {
             id: seat.id.number(),
+            name: plan.name_of(Peer::Source(seat.id)).to_owned(),
             presence: match seat.connection {
                 None => Presence::Absent,
                 Some(_) if !seat.ready => Presence::Connecting,
@@ -236,6 +255,7 @@ fn builder(
     let (seat, total) = (roster.builder(index), books.total(index));
     BuilderSurvey {
         id: seat.id.number(),
+        name: plan.name_of(Peer::Builder(seat.id)).to_owned(),
         presence: match seat.connection {
             None => Presence::Absent,
             Some(_) if seat.suspended => Presence::Silent,

@@ -37,6 +37,15 @@ pub const MAX_CAUSE: usize = 200;
 /// Length of the longest reason for which a peer refuses or leaves, in characters.
 pub const MAX_REASON: usize = 500;
 
+/// Length of the longest name of a source or builder, in bytes (docs/reference/protocol.md RUN-43).
+pub const MAX_NAME: usize = 64;
+
+/// Returns true if a source or builder may have that name: 1 to [`MAX_NAME`] bytes without control
+/// characters.
+pub fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len()) && !text.contains(char::is_control)
+}
+
 /// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
 pub const MAX_PATHS: usize = 10;
 

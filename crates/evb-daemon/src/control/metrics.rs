@@ -275,8 +275,16 @@ const BUILDER_GAUGES: [Gauge<BuilderSurvey>; 7] = [
     ("builder_report_age_seconds", "Age of its last report.", |of| Some(of.live.as_ref()?.age_s)),
 ];
 
+/// Returns the labels of a peer's name, which only information metrics have: other metrics keep
+/// their series when a name changes.
+fn info(role: &'static str, id: u16, name: &str) -> Option<(Labels, f64)> {
+    (!name.is_empty()).then(|| (vec![(role, id.to_string()), ("name", name.to_owned())], 1.0))
+}
+
 fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Result {
     let label = |of: &SourceSurvey| vec![("source", of.id.to_string())];
+    let infos = sources.iter().filter_map(|of| info("source", of.id, &of.name));
+    families.gauges("source_info", "The name of a source that has one.", infos)?;
     for (name, help, value) in SOURCE_COUNTERS {
         families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
@@ -300,6 +308,8 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
 
 fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
     let label = |of: &BuilderSurvey| vec![("builder", of.id.to_string())];
+    let infos = builders.iter().filter_map(|of| info("builder", of.id, &of.name));
+    families.gauges("builder_info", "The name of a builder that has one.", infos)?;
     for (name, help, value) in BUILDER_COUNTERS {
         families.counters(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }

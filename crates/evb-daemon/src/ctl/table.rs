@@ -1,5 +1,8 @@
 //! Formats the daemon's answers as text for people.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -114,17 +117,18 @@ fn peers(text: &mut String, survey: &Value) {
     if builders.is_empty() {
         return;
     }
+    let width = builders.iter().map(|builder| named(builder).chars().count()).fold(12, usize::max);
     let _ = writeln!(
         text,
-        "\n  {:<12} {:<11} {:>7} {:>12} {:>10} {:>6}",
+        "\n  {:<width$} {:<11} {:>7} {:>12} {:>10} {:>6}",
         "builder", "is", "slots", "complete", "incompl.", "lost"
     );
     for builder in builders {
         let slots = format!("{}/{}", builder["outstanding"], builder["slots"]);
         let _ = writeln!(
             text,
-            "  {:<12} {:<11} {slots:>7} {:>12} {:>10} {:>6}",
-            builder["id"].to_string(),
+            "  {:<width$} {:<11} {slots:>7} {:>12} {:>10} {:>6}",
+            named(builder),
             words(&builder["presence"]),
             builder["complete"].to_string(),
             builder["incomplete"].to_string(),
@@ -138,11 +142,19 @@ fn peers(text: &mut String, survey: &Value) {
         let _ = writeln!(
             text,
             "  source {} is {}, missing in {} events{}",
-            source["id"],
+            named(source),
             words(&source["presence"]),
             source["missing"],
             causes(&source["missing_by_cause"])
         );
+    }
+}
+
+/// Returns the id of a source or builder, with its name if it has one: `3 (TPC crate 1)`.
+fn named(peer: &Value) -> String {
+    match peer["name"].as_str().unwrap_or_default() {
+        "" => peer["id"].to_string(),
+        name => format!("{} ({})", peer["id"], name.replace(char::is_control, " ")),
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 };
 
 use evb_core::{
+    id::{BuilderId, Peer, SourceId},
     ledger::{EventCounts, Latency, PacingSummary, PathSummary, RunReport},
     units::{Bytes, Rate},
 };
@@ -164,7 +165,7 @@ fn table(report: &RunReport) -> String {
             network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
         ),
     );
-    report.paths.iter().for_each(|worst| row("path", path(worst)));
+    report.paths.iter().for_each(|worst| row("path", path(report, worst)));
     if let Some(pacing) = pacing(report) {
         row("pacing", pacing);
     }
@@ -206,12 +207,16 @@ fn grant_path(report: &RunReport) -> Option<String> {
 }
 
 /// Describes how often one of the worst paths sent bytes again.
-fn path(path: &PathSummary) -> String {
+fn path(report: &RunReport, path: &PathSummary) -> String {
     let PathSummary { source, builder, tcp_retransmits, resends } = path;
     let segments = (*tcp_retransmits > 0).then(|| format!("{tcp_retransmits} TCP retransmits"));
     let ranges = (*resends > 0).then(|| format!("{resends} ranges sent again"));
     let repeated: Vec<_> = segments.into_iter().chain(ranges).collect();
-    format!("source {source} to builder {builder}: {}", repeated.join(", "))
+    let from = report.sources.iter().find(|of| of.id == *source).map_or("", |of| &of.name);
+    let to = report.builders.iter().find(|of| of.id == *builder).map_or("", |of| &of.name);
+    let from = Peer::Source(SourceId::new(*source)).named(from);
+    let to = Peer::Builder(BuilderId::new(*builder)).named(to);
+    format!("{from} to {to}: {}", repeated.join(", "))
 }
 
 /// Describes how precisely rates were kept, if any rates were kept.
@@ -230,7 +235,7 @@ fn last_source(report: &RunReport) -> Option<String> {
     let last = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)?;
     let share = 100.0 * last.last as f64 / report.events.complete.max(1) as f64;
     let by = micros(last.last_by_mean_us);
-    Some(format!("source {} completed {share:.1} % of the events, by {by} on average", last.id))
+    Some(format!("{} completed {share:.1} % of the events, by {by} on average", last.named()))
 }
 
 fn micros(micros: impl Into<f64>) -> String {

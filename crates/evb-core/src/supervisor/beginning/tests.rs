@@ -2,14 +2,14 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     supervisor::{
         RunPlan, RunState,
         tests::{EVERYBODY, Stage, builder, hello, plan, recovered, source},
     },
     time::{ClockState, Utc, WallClock},
     trigger::TriggerKind,
-    wire::control::{Hello, Leaving, Ready, Reason},
+    wire::control::{Hello, Leaving, Name, Ready, Reason},
 };
 
 /// Returns a run whose peers are ready, and whose builders know runs up to `highest`.
@@ -205,4 +205,46 @@ fn the_number_and_the_beginning_survive_the_supervisor() {
     assert_eq!((next.begun(), next.progress().state), (killed, RunState::Recovering));
     let again = recovered(&held(), &stage.core.snapshot(stage.now), stage.now).unwrap();
     assert_eq!(again.begun(), next.begun());
+}
+
+/// Returns a plan whose source 5 and builder 1 have names.
+fn named(journal: bool) -> RunPlan {
+    let mut plan = RunPlan { journal, ..held() };
+    plan.source_names.insert(SourceId::new(5), "TPC crate 1".to_owned());
+    plan.builder_names.insert(BuilderId::new(1), "left rack".to_owned());
+    plan
+}
+
+#[test]
+fn peers_are_told_the_names_also_by_a_later_supervisor() {
+    let mut stage = ready(named(true), [0, 0]);
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll_once();
+    let name = |id, name: &str| Name { id, name: name.to_owned() };
+    let begin = &stage.begins[0].1;
+    assert_eq!(
+        (&begin.sources, &begin.builders),
+        (&vec![name(5, "TPC crate 1")], &vec![name(1, "left rack")])
+    );
+    let next = recovered(&named(true), &stage.journal, stage.now + Duration::from_secs(1)).unwrap();
+    assert_eq!(next.begun(), stage.core.begun());
+    let survey = next.survey(stage.now);
+    let names: Vec<_> = survey.sources.iter().map(|source| (source.id, source.name.as_str())).collect();
+    assert_eq!(names, [(3, ""), (5, "TPC crate 1")]);
+    assert_eq!(survey.builders[0].name, "left rack");
+}
+
+#[test]
+fn the_report_has_the_names() {
+    let mut stage = Stage::running(RunPlan { hold: false, ..named(false) });
+    stage.core.stop("enough", stage.now);
+    stage.pass(Duration::from_secs(60), &[]);
+    let report = stage.report.expect("the run is over");
+    assert_eq!(
+        (report.sources[1].name.as_str(), report.builders[0].name.as_str()),
+        ("TPC crate 1", "left rack")
+    );
+    let says = |text: &str| report.problems.iter().any(|problem| problem == text);
+    assert!(says("source 5 (TPC crate 1) gave no final report"), "{:?}", report.problems);
+    assert!(says("source 3 gave no final report"), "{:?}", report.problems);
 }

@@ -13,6 +13,7 @@ fn status() -> Status {
     let builder = BuilderSurvey {
         parting: String::new(),
         id: 3,
+        name: String::new(),
         presence: Presence::Up,
         incarnation: 1,
         listen: String::new(),
@@ -33,6 +34,7 @@ fn status() -> Status {
     let source = SourceSurvey {
         parting: String::new(),
         id: 7,
+        name: "TPC \"1\"".to_owned(),
         presence: Presence::Silent,
         incarnation: 1,
         missing: 4,
@@ -78,6 +80,7 @@ fn counters_gauges_and_histograms_are_there() {
         "evb_problems{severity=\"bad\",subject=\"source 7\"} 2.0",
         "evb_problems{severity=\"warning\",subject=\"source 7\"} 1.0",
         "evb_peer_up{role=\"source\",id=\"7\"} 0.0",
+        "evb_source_info{source=\"7\",name=\"TPC \\\"1\\\"\"} 1.0",
         "evb_source_last_events_total{source=\"7\"} 3",
         "evb_source_missing_events_total{source=\"7\"} 4",
         "evb_source_missing_by_cause_events_total{source=\"7\",cause=\"down\"} 3",
@@ -87,6 +90,7 @@ fn counters_gauges_and_histograms_are_there() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
+    assert!(!text.contains("evb_builder_info{"), "builder 3 has no name");
     assert!(text.ends_with("# EOF\n"));
 }
 

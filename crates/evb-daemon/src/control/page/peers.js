@@ -42,6 +42,8 @@ function ranked(items, score, before) {
   return list;
 }
 
+const named = (peer) => (peer.name ? `${peer.id} (${peer.name})` : peer.id);
+
 function presence(cell, peer) {
   if (!cell.firstChild) cell.append(document.createElement("span"));
   name(cell.firstChild, { silent: "flag bad", absent: "flag warning", connecting: "flag warning" }[peer.presence] ?? "");
@@ -88,7 +90,7 @@ class Builders extends Table {
   cells = cells("", "", "", "n", "n", "n wide", "n wide", "n");
 
   fill([id, state, slots, events, throughput, p99, harm, disk], b) {
-    text(id, b.id);
+    text(id, named(b));
     if (b.presence) presence(state, b);
     if (!slots.firstChild) gauge(slots, "building", "sink");
     const [bar, number] = slots.firstChild.children;
@@ -112,7 +114,7 @@ class Sources extends Table {
   cells = cells("", "", "", "n wide", "n", "n", "n wide", "n", "n wide");
 
   fill([id, state, last, behind, adds, missing, backlog, throughput, resent], s) {
-    text(id, s.id);
+    text(id, named(s));
     if (s.presence) presence(state, s);
     if (s.share !== undefined) {
       if (!last.firstChild) gauge(last, "building");

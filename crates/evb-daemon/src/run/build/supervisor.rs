@@ -39,6 +39,16 @@ pub(in crate::run) fn supervisor(
     let give_up = may_fail.map(|builder| builder.give_up).max().unwrap_or_default();
     let plan = RunPlan {
         fixed_number: is_fixed,
+        source_names: config
+            .sources
+            .iter()
+            .filter_map(|entry| Some((entry.id, entry.name.clone()?)))
+            .collect(),
+        builder_names: config
+            .builders
+            .iter()
+            .filter_map(|entry| Some((entry.id, entry.name.clone()?)))
+            .collect(),
         trigger,
         drain_grace: usual.drain_grace + give_up,
         policy: match config.supervisor.policy {

@@ -1,0 +1,18 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn names_stand_with_the_ids() {
+    let builder = |id: u16, name: &str| {
+        json!({"id": id, "name": name, "presence": "up", "slots": 16, "outstanding": 2, "complete": 9,
+               "incomplete": 0, "lost": 0})
+    };
+    let source = json!({"id": 3, "name": "TPC crate 1", "presence": "silent", "missing": 4});
+    let survey = json!({"sources": [source], "builders": [builder(1, ""), builder(2, "left rack, top")]});
+    let table = status(&json!({"state": "Running", "survey": survey}));
+    assert!(table.contains("  source 3 (TPC crate 1) is silent, missing in 4 events\n"), "{table}");
+    let rows: Vec<_> = table.lines().filter(|line| line.contains(" 2/16 ")).collect();
+    assert!(rows[0].starts_with("  1  ") && rows[1].starts_with("  2 (left rack, top) up "), "{table}");
+    assert_eq!(rows[0].find("up"), rows[1].find("up"), "columns are aligned:\n{table}");
+}
