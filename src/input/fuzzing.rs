@@ -9,7 +9,7 @@ use evb_core::{fragment::Fragment, units::Bytes};
 use tokio::io::AsyncRead;
 
 use super::{front_end::receive, taker::Taker};
-use crate::source::PushError;
+use crate::source::{BeforeStart, FrontEnds, PushError};
 
 /// Returns all fragments of one front end's connection, and the outcome: the number of fragments,
 /// or the reason for which the connection is closed.
@@ -18,7 +18,7 @@ pub async fn front_end(
     max_fragment: Bytes,
 ) -> (Vec<Fragment>, Result<u64, String>) {
     let heap = Heap::default();
-    let ended = receive(stream, max_fragment, &heap).await;
+    let ended = receive(stream, max_fragment, &heap, &FrontEnds::new(BeforeStart::Keep)).await;
     let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
     (taken, ended.map_err(|error| error.to_string()))
 }
