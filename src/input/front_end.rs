@@ -192,7 +192,8 @@ impl FrontEndListener {
         while connections.set.try_join_next().is_some() {}
         match accepted {
             Ok((_, peer)) if connections.set.len() >= CONNECTIONS => {
-                tracing::warn!(%peer, "refused a front end: {CONNECTIONS} are connected already");
+                let source = taker.source().number();
+                tracing::warn!(source, %peer, "refused a front end: {CONNECTIONS} are connected already");
             }
             Ok((stream, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
@@ -202,7 +203,8 @@ impl FrontEndListener {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept the connection of a front end");
+                let source = taker.source().number();
+                tracing::warn!(source, %error, "cannot accept the connection of a front end");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -273,11 +275,12 @@ async fn connection(
     taker: &impl Taker,
     front_ends: &FrontEnds,
 ) {
-    tracing::debug!(%peer, "a front end has connected");
+    let source = taker.source().number();
+    tracing::info!(source, %peer, "a front end has connected");
     match receive(arrivals, limit, taker, front_ends).await {
-        Ok(fragments) => tracing::debug!(%peer, fragments, "a front end has closed its connection"),
+        Ok(fragments) => tracing::info!(source, %peer, fragments, "a front end has closed its connection"),
         Err(FrontEndError::Push(PushError::Ended)) => {}
-        Err(reason) => tracing::warn!(%peer, %reason, "closed the connection of a front end"),
+        Err(reason) => tracing::warn!(source, %peer, %reason, "closed the connection of a front end"),
     }
 }
 

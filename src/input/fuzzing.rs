@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use evb_core::{fragment::Fragment, units::Bytes};
+use evb_core::{fragment::Fragment, id::SourceId, units::Bytes};
 use tokio::io::AsyncRead;
 
 use super::{front_end::receive, taker::Taker};
@@ -27,6 +27,10 @@ pub async fn front_end(
 struct Heap(Arc<Mutex<Vec<Fragment>>>);
 
 impl Taker for Heap {
+    fn source(&self) -> SourceId {
+        SourceId::new(1)
+    }
+
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fragment);
         ready(Ok(()))

@@ -123,3 +123,28 @@ fn what_is_kept_on_request_is_a_remark() {
     let remark = "source 1 kept 10 fragments that arrived before the start (before_start)";
     assert!(summary["remarks"].as_array().unwrap().iter().any(|said| said == remark), "{summary:#}");
 }
+
+#[test]
+fn the_log_names_the_source_of_each_front_end() {
+    let system = System::start("");
+    system.wait_until_ready(0);
+    drop((system.connect(1), system.connect(2)));
+    system.connect(2).send(&u32::MAX.to_le_bytes().repeat(5));
+    let has = |words: &str, source: &str| {
+        let log = system.log();
+        log.lines().any(|line| line.contains(words) && line.contains(source))
+    };
+    for (words, source) in [
+        ("front_end: a front end has connected", "source=1"),
+        ("front_end: a front end has connected", "source=2"),
+        ("front_end: a front end has closed its connection", "source=1"),
+        ("front_end: a front end has closed its connection", "source=2"),
+        ("front_end: closed the connection of a front end", "source=2"),
+    ] {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !has(words, source) {
+            assert!(Instant::now() < until, "{words}: {}", system.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -64,7 +64,7 @@ sink = {{ kind = "file", path = "{folder}/out" }}
         fs::write(dir.path().join("evb.toml"), text).unwrap();
         let mut command = Command::new(EVBD);
         command.arg("run").arg(dir.path().join("evb.toml")).arg("--quiet").arg("--summary");
-        command.arg(dir.path().join("summary-{run}.json")).stdout(Stdio::null());
+        command.arg(dir.path().join("summary-{run}.json")).stdout(Stdio::null()).env("EVBD_LOG", "info");
         let log = fs::File::create(dir.path().join("log")).unwrap();
         Self { port: ports[2], evbd: command.stderr(log).spawn().unwrap(), dir }
     }
