@@ -4,6 +4,7 @@ mod push_error;
 mod input;
 mod blocking;
 mod pacing;
+mod front_ends;
 mod config;
 mod end;
 mod dialing;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use evb_core::{
     fragment::Fragment,
-    id::{EventId, Peer},
+    id::{EventId, Peer, SourceId},
     session::Member,
     units::Bytes,
     wire::control::Hello,
@@ -26,7 +27,8 @@ use evb_net::host;
 use crate::role::{self, Access, Entry, Place, RoleError, RoleHandle, RunOutcome};
 pub use blocking::BlockingSource;
 pub use config::SourceConfig;
-pub use evb_core::source::PushError as Refused;
+pub use evb_core::source::{BeforeStart, PushError as Refused};
+pub use front_ends::FrontEnds;
 pub use input::Permit;
 pub use pacing::PacingConfig;
 pub use push_error::{PushError, TryPushError};
@@ -94,6 +96,7 @@ pub trait Readout: Send + 'static {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Source {
+    id: SourceId,
     intake: Intake,
     first: EventId,
     role: RoleHandle,
@@ -131,7 +134,8 @@ impl Source {
         let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
         let member = Member { supervisor, hello, start_timeout };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
-        let name = format!("source {}", config.id);
+        let id = config.id;
+        let name = format!("source {id}");
         let place = config.cpu.map_or(Place::Any, |core| Place::Own(Some(core)));
         let (first, role) = RoleHandle::start(name, place, |mut joined, run_ends| async move {
             let security = config.security.clone();
@@ -146,7 +150,7 @@ impl Source {
             turn_counters.count(name, begin::run(config, entry, outlet, readout, run_ends)).await
         })
         .await?;
-        Ok(Self { intake, first, role })
+        Ok(Self { id, intake, first, role })
     }
 
     /// Pushes a fragment into the source; waits while the backlog is full. This wait is the
@@ -208,6 +212,11 @@ impl Source {
     /// [`PushError`]: `size` exceeds `max_fragment`, or the run is over.
     pub async fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
         self.intake.reserve(size).await
+    }
+
+    /// Returns the source's id.
+    pub fn id(&self) -> SourceId {
+        self.id
     }
 
     /// Returns the first event that this source has a part in: event 1 in a new run; in a run that

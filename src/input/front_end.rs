@@ -1,13 +1,14 @@
 //! Front-end processes that send fragments to a source over TCP or a Unix socket;
 //! `docs/reference/front-end.md` specifies the format.
 
+mod arrivals;
 #[cfg(test)]
 mod tests;
 
 use std::{
     fmt, fs, io,
     net::SocketAddr,
-    os::unix::fs::FileTypeExt as _,
+    os::{fd::AsFd as _, unix::fs::FileTypeExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,13 +20,15 @@ use evb_core::{
     units::Bytes,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, BufReader},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, BufReader},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     task::JoinSet,
+    time::timeout,
 };
 
 use super::taker::Taker;
-use crate::source::{PushError, Source};
+use crate::source::{BeforeStart, FrontEnds, PushError, Source};
+use arrivals::{Requests, Stream, is_readable};
 
 /// Length of a fragment's header: length, event id, timestamp.
 const HEAD: usize = 20;
@@ -84,6 +87,7 @@ pub(super) enum FrontEndError {
 pub struct FrontEndListener {
     listener: Listener,
     max_fragment: Bytes,
+    front_ends: FrontEnds,
 }
 
 #[derive(Debug)]
@@ -108,7 +112,7 @@ impl FrontEndListener {
     /// # Errors
     /// The operating system's error: the address is not local, or it is taken.
     pub async fn tcp(addresses: &[SocketAddr], max_fragment: Bytes) -> io::Result<Self> {
-        Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
+        Ok(Self::new(Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment))
     }
 
     /// Listens at a Unix socket, in a directory that is created if necessary. A socket that a dead
@@ -127,7 +131,17 @@ impl FrontEndListener {
             fs::remove_file(&path)?;
         }
         let listener = UnixListener::bind(&path)?;
-        Ok(Self { listener: Listener::Unix { listener, _file: SocketFile(path) }, max_fragment })
+        Ok(Self::new(Listener::Unix { listener, _file: SocketFile(path) }, max_fragment))
+    }
+
+    fn new(listener: Listener, max_fragment: Bytes) -> Self {
+        Self { listener, max_fragment, front_ends: FrontEnds::new(BeforeStart::Keep) }
+    }
+
+    /// Shares the state of these front ends with a source: see [`FrontEnds`].
+    #[must_use]
+    pub fn with_front_ends(self, front_ends: FrontEnds) -> Self {
+        Self { front_ends, ..self }
     }
 
     /// Returns the TCP address at which this listener accepts connections; `None` for a Unix
@@ -148,28 +162,77 @@ impl FrontEndListener {
     }
 
     async fn serve_to(self, taker: impl Taker) {
-        let mut connections = JoinSet::new();
+        let mut connections = Connections { set: JoinSet::new(), requests: Requests::new() };
+        let mut asked = self.front_ends.requests();
         loop {
-            while connections.try_join_next().is_some() {}
-            let accepted = match &self.listener {
-                Listener::Tcp(listener) => listener.accept().await.map(Stream::of_tcp),
-                Listener::Unix { listener, .. } => listener.accept().await.map(Stream::of_unix),
-            };
-            match accepted {
-                Ok((_, peer)) if connections.len() >= CONNECTIONS => {
-                    tracing::warn!(%peer, "refused a front end: {CONNECTIONS} are connected already");
-                }
-                Ok((stream, peer)) => {
-                    let (taker, limit) = (taker.clone(), self.max_fragment);
-                    connections.spawn(async move { connection(stream, peer, limit, taker).await });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept the connection of a front end");
-                    tokio::time::sleep(PAUSE).await;
+            tokio::select! {
+                accepted = self.accept() => self.admit(accepted, &mut connections, &taker).await,
+                Ok(()) = asked.changed() => {
+                    let request = *asked.borrow_and_update();
+                    self.read_out(&mut connections, &taker).await;
+                    self.front_ends.note_read_out(request);
                 }
             }
         }
     }
+
+    async fn accept(&self) -> io::Result<(Stream, FrontEnd)> {
+        match &self.listener {
+            Listener::Tcp(listener) => listener.accept().await.map(of_tcp),
+            Listener::Unix { listener, .. } => listener.accept().await.map(of_unix),
+        }
+    }
+
+    async fn admit(
+        &self,
+        accepted: io::Result<(Stream, FrontEnd)>,
+        connections: &mut Connections,
+        taker: &impl Taker,
+    ) {
+        while connections.set.try_join_next().is_some() {}
+        match accepted {
+            Ok((_, peer)) if connections.set.len() >= CONNECTIONS => {
+                let source = taker.source().number();
+                tracing::warn!(source, %peer, "refused a front end: {CONNECTIONS} are connected already");
+            }
+            Ok((stream, peer)) => {
+                let arrivals = connections.requests.arrivals(stream);
+                let (taker, limit, front_ends) = (taker.clone(), self.max_fragment, self.front_ends.clone());
+                connections.set.spawn(async move {
+                    connection(arrivals, peer, limit, &taker, &front_ends).await;
+                });
+            }
+            Err(error) => {
+                let source = taker.source().number();
+                tracing::warn!(source, %error, "cannot accept the connection of a front end");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Pushes all that has arrived, also on connections that wait to be accepted. A fragment of
+    /// which only a part has arrived is not waited for.
+    async fn read_out(&self, connections: &mut Connections, taker: &impl Taker) {
+        for _ in 0..CONNECTIONS {
+            let waits = match &self.listener {
+                Listener::Tcp(listener) => is_readable(listener.as_fd()),
+                Listener::Unix { listener, .. } => is_readable(listener.as_fd()),
+            };
+            if !waits {
+                break;
+            }
+            // The runtime learns of the connection soon, unless the connection is gone again.
+            let Ok(Ok(accepted)) = timeout(PAUSE, self.accept()).await else { break };
+            self.admit(Ok(accepted), connections, taker).await;
+        }
+        connections.requests.read_out().await;
+    }
+}
+
+/// The connections of a listener.
+struct Connections {
+    set: JoinSet<()>,
+    requests: Requests,
 }
 
 /// Returns true if the path is a socket on which no process listens.
@@ -179,20 +242,13 @@ fn is_dead_socket(path: &Path) -> bool {
     is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+fn of_tcp((stream, peer): (TcpStream, SocketAddr)) -> (Stream, FrontEnd) {
+    (Stream::Tcp(stream), FrontEnd::Address(peer))
 }
 
-impl Stream {
-    fn of_tcp((stream, peer): (TcpStream, SocketAddr)) -> (Self, FrontEnd) {
-        (Self::Tcp(stream), FrontEnd::Address(peer))
-    }
-
-    fn of_unix((stream, _): (UnixStream, tokio::net::unix::SocketAddr)) -> (Self, FrontEnd) {
-        let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
-        (Self::Unix(stream), FrontEnd::Process(process))
-    }
+fn of_unix((stream, _): (UnixStream, tokio::net::unix::SocketAddr)) -> (Stream, FrontEnd) {
+    let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    (Stream::Unix(stream), FrontEnd::Process(process))
 }
 
 /// Name of a connected front end in the log: its address or its process.
@@ -212,16 +268,19 @@ impl fmt::Display for FrontEnd {
     }
 }
 
-async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Taker) {
-    tracing::debug!(%peer, "a front end has connected");
-    let ended = match stream {
-        Stream::Tcp(stream) => receive(stream, limit, &taker).await,
-        Stream::Unix(stream) => receive(stream, limit, &taker).await,
-    };
-    match ended {
-        Ok(fragments) => tracing::debug!(%peer, fragments, "a front end has closed its connection"),
+async fn connection(
+    arrivals: impl AsyncRead + Unpin + Send,
+    peer: FrontEnd,
+    limit: Bytes,
+    taker: &impl Taker,
+    front_ends: &FrontEnds,
+) {
+    let source = taker.source().number();
+    tracing::info!(source, %peer, "a front end has connected");
+    match receive(arrivals, limit, taker, front_ends).await {
+        Ok(fragments) => tracing::info!(source, %peer, fragments, "a front end has closed its connection"),
         Err(FrontEndError::Push(PushError::Ended)) => {}
-        Err(reason) => tracing::warn!(%peer, %reason, "closed the connection of a front end"),
+        Err(reason) => tracing::warn!(source, %peer, %reason, "closed the connection of a front end"),
     }
 }
 
@@ -230,11 +289,14 @@ pub(super) async fn receive(
     stream: impl AsyncRead + Unpin + Send,
     limit: Bytes,
     taker: &impl Taker,
+    front_ends: &FrontEnds,
 ) -> Result<u64, FrontEndError> {
     let mut stream = BufReader::with_capacity(READ, stream);
     let mut count = 0;
     let mut head = BytesMut::with_capacity(HEAD);
-    while read(&mut stream, &mut head, HEAD).await? {
+    while !stream.fill_buf().await?.is_empty() {
+        let starts = front_ends.starts();
+        read(&mut stream, &mut head, HEAD).await?;
         let length = head.get_u32_le();
         let event = EventId::new(head.get_u64_le());
         let timestamp = Timestamp::new(head.get_u64_le());
@@ -242,29 +304,34 @@ pub(super) async fn receive(
             return Err(FrontEndError::Length { length, limit });
         }
         let mut payload = BytesMut::with_capacity(length as usize);
-        if !read(&mut stream, &mut payload, length as usize).await? {
-            return Err(FrontEndError::CutShort);
+        read(&mut stream, &mut payload, length as usize).await?;
+        if front_ends.starts() == starts {
+            match taker.take(Fragment::new(event, timestamp, payload)).await {
+                // The ids of an earlier run may be far from those of the next one.
+                Err(PushError::Refused(_)) if front_ends.is_discarding() => front_ends.count_discarded(),
+                taken => taken?,
+            }
+        } else {
+            front_ends.count_discarded();
         }
-        taker.take(Fragment::new(event, timestamp, payload)).await?;
         count += 1;
     }
     Ok(count)
 }
 
-/// Reads exactly `length` bytes into `into`; returns `false` if the stream ends before the first of
-/// these bytes.
+/// Reads exactly `length` bytes into `into`.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin + Send),
     into: &mut BytesMut,
     length: usize,
-) -> Result<bool, FrontEndError> {
+) -> Result<(), FrontEndError> {
     into.clear();
     into.reserve(length);
     while into.len() < length {
         let missing = (length - into.len()) as u64;
         if (&mut *stream).take(missing).read_buf(into).await? == 0 {
-            return if into.is_empty() { Ok(false) } else { Err(FrontEndError::CutShort) };
+            return Err(FrontEndError::CutShort);
         }
     }
-    Ok(true)
+    Ok(())
 }

@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use evb_core::{fragment::Fragment, units::Bytes};
+use evb_core::{fragment::Fragment, id::SourceId, units::Bytes};
 use tokio::io::AsyncRead;
 
 use super::{front_end::receive, taker::Taker};
-use crate::source::PushError;
+use crate::source::{BeforeStart, FrontEnds, PushError};
 
 /// Returns all fragments of one front end's connection, and the outcome: the number of fragments,
 /// or the reason for which the connection is closed.
@@ -18,7 +18,7 @@ pub async fn front_end(
     max_fragment: Bytes,
 ) -> (Vec<Fragment>, Result<u64, String>) {
     let heap = Heap::default();
-    let ended = receive(stream, max_fragment, &heap).await;
+    let ended = receive(stream, max_fragment, &heap, &FrontEnds::new(BeforeStart::Keep)).await;
     let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
     (taken, ended.map_err(|error| error.to_string()))
 }
@@ -27,6 +27,10 @@ pub async fn front_end(
 struct Heap(Arc<Mutex<Vec<Fragment>>>);
 
 impl Taker for Heap {
+    fn source(&self) -> SourceId {
+        SourceId::new(1)
+    }
+
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fragment);
         ready(Ok(()))

@@ -6,17 +6,24 @@ pub(super) mod tests;
 
 use std::future::Future;
 
-use evb_core::fragment::Fragment;
+use evb_core::{fragment::Fragment, id::SourceId};
 
 use crate::source::{PushError, Source};
 
 /// A destination that accepts fragments.
 pub(super) trait Taker: Clone + Send + Sync + 'static {
+    /// Returns the id of the source, for the log.
+    fn source(&self) -> SourceId;
+
     /// Accepts a fragment; waits while the source's backlog is full.
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send;
 }
 
 impl Taker for Source {
+    fn source(&self) -> SourceId {
+        self.id()
+    }
+
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send {
         self.push(fragment)
     }

@@ -30,8 +30,9 @@ pub(super) async fn run(
         paces: config.pacing.paces(config.shaping.pace(), config.cost()),
     };
     let now = clock::now();
-    let role = SourceRole::new(of_role, &start, now)?;
-    let mut driver = Driver::new(&config, role, link, Feed::new(outlet, readout), stop, now)?;
+    let mut role = SourceRole::new(of_role, &start, now)?;
+    let feed = Feed::new(outlet, readout, config.front_ends.clone(), &mut role);
+    let mut driver = Driver::new(&config, role, link, feed, stop, now)?;
     let _awake = role::keep_awake(config.keep_awake, config.queue_delay);
     poll_fn(|cx| driver.poll_turn(cx)).await
 }

@@ -9,7 +9,7 @@ use evb_shaper::{
     cost::{CELL, PacketCost},
 };
 
-use super::PacingConfig;
+use super::{FrontEnds, PacingConfig};
 use crate::role::{self, TurnCounters};
 
 /// A source's configuration; the supervisor provides all other settings.
@@ -71,6 +71,9 @@ pub struct SourceConfig {
     pub security: Security,
     /// Counter of the turns of the source's event loop.
     pub turn_counters: TurnCounters,
+    /// The front ends that feed the source, shared with their listener; `None`: the program pushes
+    /// fragments itself.
+    pub front_ends: Option<FrontEnds>,
     /// CPU core on which the source's thread runs; `None`: any core.
     pub cpu: Option<usize>,
 }
@@ -98,6 +101,7 @@ impl SourceConfig {
             control: TrafficClass::default(),
             security: Security::None,
             turn_counters: TurnCounters::default(),
+            front_ends: None,
             cpu: None,
         }
     }

@@ -142,9 +142,15 @@ impl Driver {
                     let all = tcp_retransmits.iter().sum();
                     let host = HostFacts { tcp_retransmits: all, ..role::facts::of_process() };
                     let trains = Some(trains);
-                    let facts = ReportFacts { host, tcp_retransmits, trains, ..ReportFacts::default() };
+                    let discarded = self.feed.discarded();
+                    let facts =
+                        ReportFacts { host, tcp_retransmits, trains, discarded, ..ReportFacts::default() };
                     self.role.complete(&mut message, facts);
                     self.link.send(&message);
+                }
+                SourceOutput::Begin => {
+                    self.feed.begin();
+                    more = true;
                 }
                 SourceOutput::Ended(ended) => self.ended = Some(*ended),
             }

@@ -1,12 +1,16 @@
 //! [`Feed`]: the origin of a source's fragments, which readout pushes or makes on demand.
 
-use std::task::{Context, Poll};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use evb_core::time::Instant;
 use evb_shaper::role::SourceRole;
 
 use super::{
-    Readout,
+    FrontEnds, Readout,
     input::{Outlet, Pushed},
 };
 
@@ -25,29 +29,70 @@ pub(super) struct Feed {
     outlet: Outlet,
     pushed: Vec<Pushed>,
     readout: Option<Box<dyn Readout>>,
+    front_ends: Option<FrontEnds>,
+    /// The wait for all that had arrived from front ends when the run began.
+    read_out: Option<ReadOut>,
 }
 
+/// The wait for a listener that pushes all that has arrived.
+type ReadOut = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Feed {
-    pub(super) fn new(outlet: Outlet, readout: Option<Box<dyn Readout>>) -> Self {
-        Self { outlet, pushed: Vec::with_capacity(BATCH), readout }
+    pub(super) fn new(
+        outlet: Outlet,
+        readout: Option<Box<dyn Readout>>,
+        front_ends: Option<FrontEnds>,
+        role: &mut SourceRole,
+    ) -> Self {
+        if let Some(front_ends) = &front_ends {
+            role.set_before_start(front_ends.before_start());
+            if role.is_under_way() {
+                front_ends.join();
+            }
+        }
+        Self { outlet, pushed: Vec::with_capacity(BATCH), readout, front_ends, read_out: None }
+    }
+
+    /// Asks the front ends' listener for all that has arrived.
+    pub(super) fn begin(&mut self) {
+        self.read_out = self.front_ends.as_ref().map(|front_ends| Box::pin(front_ends.ask()) as ReadOut);
+    }
+
+    /// Returns the number of fragments from before the start that the front ends' listener
+    /// discarded itself.
+    pub(super) fn discarded(&self) -> u64 {
+        self.front_ends.as_ref().map_or(0, FrontEnds::discarded)
     }
 
     /// Takes the fragments that readout pushes. Returns true if more fragments may be waiting.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) -> bool {
+        if self.read_out.as_mut().is_some_and(|wait| wait.as_mut().poll(cx).is_ready()) {
+            self.read_out = None;
+            // What is pushed already is from the time before the start.
+            while let Ok(pushed) = self.outlet.fragments.try_recv() {
+                self.push(pushed, role, now);
+            }
+            self.front_ends.iter().for_each(FrontEnds::start);
+            role.handle_read_out();
+        }
         let mut count = 0;
         if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
             count = received;
         }
-        for pushed in self.pushed.drain(..) {
-            for fragment in self.outlet.take(pushed) {
-                // `push` has checked its fragment, but a permit has not. The source's state machine
-                // counts the fragments that it refuses.
-                if let Err(error) = role.push(fragment, now) {
-                    tracing::error!(%error, "the source refused a fragment of its readout");
-                }
+        let mut pushed = std::mem::take(&mut self.pushed);
+        pushed.drain(..).for_each(|pushed| self.push(pushed, role, now));
+        self.pushed = pushed;
+        count == BATCH
+    }
+
+    fn push(&mut self, pushed: Pushed, role: &mut SourceRole, now: Instant) {
+        for fragment in self.outlet.take(pushed) {
+            // `push` has checked its fragment, but a permit has not. The source's state machine
+            // counts the fragments that it refuses.
+            if let Err(error) = role.push(fragment, now) {
+                tracing::error!(%error, "the source refused a fragment of its readout");
             }
         }
-        count == BATCH
     }
 
     /// Lets readout make one turn's share of the wanted fragments. Returns true if readout made a

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use evb::file::RunChoice;
+use evb::{file::RunChoice, source::BeforeStart};
 use evb_core::{id::SourceId, units::Bytes};
 
 use super::{
@@ -36,11 +36,16 @@ pub enum Input {
     Tcp {
         /// Address at which the source listens for front ends.
         listen: Endpoint,
+        /// Treatment of fragments that arrive before the run has started; `None`: discarded under
+        /// run control, and else kept.
+        before_start: Option<BeforeStart>,
     },
     /// Fragments that front-end processes send over a Unix socket, in the format of [`Input::Tcp`].
     Unix {
         /// Path of the socket.
         path: PathBuf,
+        /// As in [`Input::Tcp`].
+        before_start: Option<BeforeStart>,
     },
 }
 
@@ -150,6 +155,9 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
 
+const BEFORE_START: [(&str, BeforeStart); 2] =
+    [("keep", BeforeStart::Keep), ("discard", BeforeStart::Discard)];
+
 /// Reads the input of source `id`; `group` is the multicast group of the supervisor's trigger, if
 /// the trigger is of this kind.
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
@@ -160,11 +168,15 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         Kind::Replay => replay(&mut section, id, group),
         Kind::Tcp => {
             let listen = section.endpoint("listen");
-            section
-                .need("listen", listen, "for example listen = \"127.0.0.1:7201\"")
-                .map(|listen| Input::Tcp { listen })
+            let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7201\"");
+            let before_start = section.choice("before_start", &BEFORE_START);
+            listen.map(|listen| Input::Tcp { listen, before_start })
         }
-        Kind::Unix => socket_path(&mut section).map(|path| Input::Unix { path }),
+        Kind::Unix => {
+            let path = socket_path(&mut section);
+            let before_start = section.choice("before_start", &BEFORE_START);
+            path.map(|path| Input::Unix { path, before_start })
+        }
     };
     section.finish();
     input

@@ -354,7 +354,7 @@ fn refuse_shared_addresses(
         take(&control.listen, &"run control", span, "control.listen");
     }
     for placed in sources {
-        if let Input::Tcp { listen } = &placed.entry.input {
+        if let Input::Tcp { listen, .. } = &placed.entry.input {
             take(listen, &Peer::Source(placed.entry.id), placed.span.clone(), "source.input.listen");
         }
     }

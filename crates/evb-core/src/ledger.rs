@@ -159,6 +159,10 @@ pub struct SourceSummary {
     /// Fragments that the source refused from readout, because they were too large or too far ahead
     /// of the run.
     pub refused: u64,
+    /// Fragments of front ends that arrived before the start of the run, and were kept.
+    pub kept_before_start: u64,
+    /// Fragments of front ends that arrived before the start of the run, and were discarded.
+    pub discarded_before_start: u64,
     /// Fragments of the source with a wrong checksum.
     pub crc_errors: u64,
     /// Events to which the source contributed the last fragment.

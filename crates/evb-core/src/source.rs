@@ -22,7 +22,7 @@ mod tests;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-pub use push_error::{MAX_AHEAD, PushError};
+pub use push_error::{BeforeStart, MAX_AHEAD, PushError};
 
 use backlog::{Backlog, Placed};
 use lane::{LaneTimes, SourceLane};
@@ -119,6 +119,8 @@ pub struct SourceCore {
     next_heartbeat: Instant,
     reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
+    /// True while fragments from readout are discarded, because the run has not started.
+    is_discarding: bool,
     /// Latest time of the final report, while the run is ending.
     finish: Option<Instant>,
     counters: SourceReport,
@@ -145,6 +147,7 @@ impl SourceCore {
             next_heartbeat: now,
             reports: ReportTimer::new(config.report_period, config.id.number(), now),
             last_heard: None,
+            is_discarding: false,
             finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
@@ -155,6 +158,10 @@ impl SourceCore {
     /// Accepts a fragment from readout. Fragments that no builder needs are dropped and counted by
     /// cause; refused fragments are counted, too.
     pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
+        if self.is_discarding {
+            self.counters.discarded_before_start += 1;
+            return Ok(());
+        }
         let taken = self.take_in(fragment, now);
         self.counters.refused += u64::from(taken.is_err());
         taken
@@ -178,6 +185,23 @@ impl SourceCore {
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         self.place(placed);
         Ok(())
+    }
+
+    /// Discards and counts all fragments that wait for a decision, and those that readout pushes
+    /// from now on, until [`Self::keep`]. No decision may have arrived.
+    pub fn discard(&mut self) {
+        self.counters.discarded_before_start += self.backlog.clear();
+        self.is_discarding = true;
+    }
+
+    /// Keeps the fragments that readout pushes from now on.
+    pub fn keep(&mut self) {
+        self.is_discarding = false;
+    }
+
+    /// Counts the fragments that wait for a decision as having come before the start of the run.
+    pub fn count_kept(&mut self) {
+        self.counters.kept_before_start = self.backlog.held() as u64;
     }
 
     /// Handles decisions of the supervisor.

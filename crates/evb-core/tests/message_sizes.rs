@@ -86,6 +86,8 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         stages,
         refused: MOST,
         paths: Vec::new(),
+        kept_before_start: MOST,
+        discarded_before_start: MOST,
     }
 }
 

@@ -6,7 +6,7 @@ use evb::{
     file::Selection,
     input::{self, FrontEndListener, Generator, Replay, ReplayError, push_at_triggers},
     role::RoleError,
-    source::{Readout, Source, SourceConfig},
+    source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
 use evb_config::{ContentCheck, Input, MadeOn, ReplayFormat, SourceEntry};
@@ -60,9 +60,11 @@ pub(crate) enum InputError {
 }
 
 /// Starts a source with the configured input. The task that feeds the source ends with the run.
+/// `before_start` is the usual treatment of fragments from before the start.
 pub(crate) async fn start_source(
     entry: &SourceEntry,
     seed: u64,
+    before_start: BeforeStart,
     config: SourceConfig,
 ) -> Result<Source, InputError> {
     match &entry.input {
@@ -74,24 +76,36 @@ pub(crate) async fn start_source(
             let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
             start_readout(config, replay, on).await
         }
-        Input::Tcp { listen } => {
+        Input::Tcp { listen, before_start: own } => {
             let (address, limit) = (listen.to_string(), entry.max_fragment);
             let addresses = resolve(&address).await?;
             let open = async move || {
                 let listener = FrontEndListener::tcp(&addresses, limit).await;
                 listener.map_err(|reason| InputError::Listen { address, reason })
             };
-            start_fed(config, open, FrontEndListener::serve).await
+            start_listening(config, own.unwrap_or(before_start), open).await
         }
-        Input::Unix { path } => {
+        Input::Unix { path, before_start: own } => {
             let (path, limit) = (path.clone(), entry.max_fragment);
             let open = async move || {
                 let address = path.display().to_string();
                 FrontEndListener::unix(path, limit).map_err(|reason| InputError::Listen { address, reason })
             };
-            start_fed(config, open, FrontEndListener::serve).await
+            start_listening(config, own.unwrap_or(before_start), open).await
         }
     }
+}
+
+/// Starts a source with front ends.
+async fn start_listening(
+    config: SourceConfig,
+    before_start: BeforeStart,
+    open: impl AsyncFnOnce() -> Result<FrontEndListener, InputError> + Send + 'static,
+) -> Result<Source, InputError> {
+    let front_ends = FrontEnds::new(before_start);
+    let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
+    let open = async move || Ok(open().await?.with_front_ends(front_ends));
+    start_fed(config, open, FrontEndListener::serve).await
 }
 
 async fn start_readout(

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use evb_core::{fragment::Fragment, source::PushError as Refused};
+use evb_core::{fragment::Fragment, id::SourceId, source::PushError as Refused};
 use tokio::sync::mpsc;
 
 use super::Taker;
@@ -15,6 +15,10 @@ use crate::source::PushError;
 pub(in crate::input) struct Channel(pub(in crate::input) mpsc::Sender<Fragment>);
 
 impl Taker for Channel {
+    fn source(&self) -> SourceId {
+        SourceId::new(1)
+    }
+
     async fn take(&self, fragment: Fragment) -> Result<(), PushError> {
         if fragment.event.number() == 0 {
             return Err(Refused::EventZero.into());
@@ -34,6 +38,10 @@ impl Heap {
 }
 
 impl Taker for Heap {
+    fn source(&self) -> SourceId {
+        SourceId::new(1)
+    }
+
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send {
         self.0.lock().unwrap().push(fragment);
         ready(Ok(()))

@@ -12,6 +12,8 @@ pub struct ReportFacts {
     pub host: HostFacts,
     /// Number of TCP segments that a source's kernel sent again on each lane.
     pub tcp_retransmits: Vec<u64>,
+    /// Fragments from before the start of the run that a source's input discarded itself.
+    pub discarded: u64,
     /// Counts of the trains of datagrams that a source sent.
     pub trains: Option<TrainReport>,
     /// Counts of the UDP socket that a builder's lanes share.
@@ -26,6 +28,9 @@ impl ReportFacts {
     pub fn complete(self, message: &mut Control) -> Option<Report> {
         complete_live(message, || self.host);
         let Some(Message::Report(report)) = &mut message.message else { return None };
+        if let Some(RoleReport::Source(source)) = &mut report.report {
+            source.discarded_before_start += self.discarded;
+        }
         if report.live.is_some() {
             return None;
         }

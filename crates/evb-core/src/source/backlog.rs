@@ -218,6 +218,15 @@ impl Backlog {
         closed
     }
 
+    /// Forgets all fragments, as if none had come; before the first decision. Returns the number of
+    /// dropped fragments.
+    pub(super) fn clear(&mut self) -> u64 {
+        self.waiting.clear();
+        self.entries.clear();
+        (self.first, self.bytes) = (self.undecided, 0);
+        core::mem::take(&mut self.held) as u64
+    }
+
     /// Restarts the time for which fragments wait for decisions, because the supervisor was away
     /// and could not decide.
     pub(super) fn wait_anew(&mut self, now: Instant) {

@@ -34,6 +34,10 @@ pub struct SourceLive {
     /// Fragments that the source refused from readout: too large, too far ahead of the run, or with
     /// event id 0.
     pub refused: u64,
+    /// Fragments of front ends that arrived before the start of the run, and were kept.
+    pub kept_before_start: u64,
+    /// Fragments of front ends that arrived before the start of the run, and were discarded.
+    pub discarded_before_start: u64,
     /// Lane bytes that the source sent, including repetitions.
     pub sent_bytes: u64,
     /// Payload bytes of fragments whose events are not decided yet.
@@ -133,6 +137,8 @@ impl Latest<SourceReport> {
             pushed: own.pushed,
             pushed_bytes: own.pushed_bytes,
             refused: own.refused,
+            kept_before_start: own.kept_before_start,
+            discarded_before_start: own.discarded_before_start,
             sent_bytes: own.sent_bytes,
             backlog_bytes: live.backlog_bytes,
             backlog_peak_bytes: own.backlog_peak_bytes,

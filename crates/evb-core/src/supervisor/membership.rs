@@ -95,7 +95,8 @@ impl Membership<'_> {
             self.due.roster = true;
         }
         self.due.newcomers.push(seat);
-        self.plan.welcome(heartbeat, incarnation, self.outbox.decided(), shared_clock)
+        let under_way = !self.phase.is_gathering();
+        self.plan.welcome(heartbeat, incarnation, self.outbox.decided(), shared_clock, under_way)
     }
 
     /// Offers the free slots of a builder for assignment, or none if the builder may not get events

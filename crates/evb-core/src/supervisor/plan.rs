@@ -434,6 +434,7 @@ impl RunPlan {
         incarnation: u32,
         decided: u64,
         shared_clock: bool,
+        under_way: bool,
     ) -> Welcome {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let of_source = self.heartbeat_of_source();
@@ -449,6 +450,7 @@ impl RunPlan {
             lease_ns: nanos(self.lease),
             patience_ns: nanos(self.patience),
             report_ns: nanos(report),
+            under_way,
         };
         Welcome {
             epoch: self.epoch.number(),

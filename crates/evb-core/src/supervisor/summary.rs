@@ -170,6 +170,8 @@ impl<'a> Summary<'a> {
             duplicate: lanes.duplicate.saturating_add(own.duplicate),
             unexpected: lanes.unexpected.saturating_add(own.unexpected),
             refused: own.refused,
+            kept_before_start: own.kept_before_start,
+            discarded_before_start: own.discarded_before_start,
             crc_errors: lanes.crc_errors,
             last: lanes.last,
             last_by_mean_us: fraction(lanes.last_by_ns as f64 / 1e3, lanes.last as f64),
@@ -275,7 +277,16 @@ impl<'a> Summary<'a> {
         let (away, rest) = worst(&report.sources, |source| if was_away(source) { amount(source) } else { 0 });
         let rest = rest.map(|(count, _)| format!("{count} more sources were down for a shorter time"));
         let sources = report.sources.iter().filter(|source| away.contains(&source.id)).map(was_down);
-        self.books.findings().remarks().iter().cloned().chain(sources).chain(rest).collect()
+        let (early, more) = worst(&report.sources, |source| source.kept_before_start);
+        let more = more.map(|(count, most)| {
+            format!("{count} more sources kept up to {most} fragments each that arrived before the start")
+        });
+        let kept = report.sources.iter().filter(|source| early.contains(&source.id)).map(|source| {
+            let (id, count) = (source.id, source.kept_before_start);
+            format!("source {id} kept {count} fragments that arrived before the start (before_start)")
+        });
+        let of_sources = sources.chain(rest).chain(kept).chain(more);
+        self.books.findings().remarks().iter().cloned().chain(of_sources).collect()
     }
 }
 

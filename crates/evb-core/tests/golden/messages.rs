@@ -67,6 +67,7 @@ fn handshakes() -> Vec<Example> {
         lease_ns: 1_000_000_000,
         patience_ns: 15_000_000_000,
         report_ns: 1_000_000_000,
+        under_way: true,
     };
     let lane = LaneState { received: 120, announced: 200, committed: 100 };
     let welcome = Welcome {
@@ -206,6 +207,8 @@ fn source() -> SourceReport {
         stages: Some(stages()),
         refused: 22,
         paths: vec![PathReport { builder: 2, tcp_retransmits: 3, resends: 4 }],
+        kept_before_start: 24,
+        discarded_before_start: 25,
     }
 }
 

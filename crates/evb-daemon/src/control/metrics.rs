@@ -295,6 +295,12 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     });
     let help = "Incomplete events without its fragment, by the cause for which it is missing.";
     families.counters("source_missing_by_cause_events", help, missing)?;
+    let early = sources.iter().filter_map(|of| Some((of.id, of.live.as_ref()?))).flat_map(|(id, live)| {
+        [("kept", live.kept_before_start), ("discarded", live.discarded_before_start)]
+            .map(|(what, count)| (vec![("source", id.to_string()), ("what", what.to_owned())], count))
+    });
+    let help = "Fragments of front ends from before the start of the run.";
+    families.counters("source_before_start", help, early)?;
     // Total lateness is rounded to whole nanoseconds. Otherwise a rounding error of the mean could
     // make the value fall, which would look like a counter that was reset.
     let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;

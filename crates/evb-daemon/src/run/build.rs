@@ -14,7 +14,7 @@ use evb::{
     input::CheckContent,
     role::TurnCounters,
     run_control::Role,
-    source::SourceConfig,
+    source::{BeforeStart, SourceConfig},
 };
 use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
 use evb_core::{id::Peer, units::Rate};
@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) busy_poll: Option<Duration>,
     /// Counters of the turns of the roles' event loops, for the watchdog.
     pub(super) turn_counters: TurnCounters,
+    /// True under run control, where fragments from before the start of a run are discarded.
+    pub(super) is_controlled: bool,
 }
 
 impl Shared {
@@ -46,7 +48,8 @@ impl Shared {
     ) -> Result<Self, RunError> {
         let executor = pacing::executor(config, hosted)?.map(Arc::new);
         let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
-        Ok(Self { executor, busy_poll: pacing::busy_poll(config.shaping.busy_poll, threads)?, turn_counters })
+        let busy_poll = pacing::busy_poll(config.shaping.busy_poll, threads)?;
+        Ok(Self { executor, busy_poll, turn_counters, is_controlled: false })
     }
 }
 
@@ -63,7 +66,8 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
                 busy_poll: shared.busy_poll,
                 ..source_config(config, executor, entry)?
             };
-            let source = inputs::start_source(entry, config.run.seed, role).await;
+            let before_start = if shared.is_controlled { BeforeStart::Discard } else { BeforeStart::Keep };
+            let source = inputs::start_source(entry, config.run.seed, before_start, role).await;
             source
                 .map(|source| Role::Source(id, source))
                 .map_err(|error| RunError::Input { id, reason: error.to_string() })

@@ -40,7 +40,7 @@ impl Part {
         arguments: &RunArguments,
     ) -> Result<Self, RunError> {
         let hosted = roles::hosted(&arguments.hosting(), &config, &origin)?;
-        let shared = Shared::prove(&config, &hosted, turn_counters)?;
+        let shared = Shared { is_controlled: true, ..Shared::prove(&config, &hosted, turn_counters)? };
         let mut config = config;
         Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
         Ok(Self { config, hosted, shared })

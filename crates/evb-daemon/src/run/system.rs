@@ -89,6 +89,7 @@ impl System for FromFile {
         let fault = |error: RunError| refused(&error, remedy);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
         let shared = Shared::prove(&config, &hosted, self.shared.turn_counters.clone()).map_err(fault)?;
+        let shared = Shared { is_controlled: true, ..shared };
         if let Some(choice) = &shared.executor {
             tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "chose the executor of departure times");
         }

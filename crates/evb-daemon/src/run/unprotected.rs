@@ -25,7 +25,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         said.push(format!("any program that reaches {listen} can send triggers: no key protects that port"));
     }
     for source in &config.sources {
-        if let Input::Tcp { listen } = &source.input
+        if let Input::Tcp { listen, .. } = &source.input
             && is_open(listen)
         {
             let id = source.id;

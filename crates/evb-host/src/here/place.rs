@@ -55,7 +55,7 @@ fn source(entry: &SourceEntry) -> Place<'_> {
         return Place { role, key: SOURCE_HOST, host: Some(host) };
     }
     match &entry.input {
-        Input::Tcp { listen } if !is_unspecified(&listen.host) && !is_loopback(&listen.host) => {
+        Input::Tcp { listen, .. } if !is_unspecified(&listen.host) && !is_loopback(&listen.host) => {
             Place { role, key: SOURCE_INPUT, host: Some(&listen.host) }
         }
         _ => Place { role, key: SOURCE_HOST, host: None },

@@ -17,7 +17,7 @@ use evb_core::{
         Attendance, AttendanceOutput, Dial, Heard, MembershipEvent, Registered, ReportFacts, RoleFault,
         RunOutcome, Start, Target,
     },
-    source::{Output, PushError, SourceCore},
+    source::{BeforeStart, Output, PushError, SourceCore},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
@@ -80,6 +80,9 @@ pub enum SourceOutput {
     /// This lane has announcements to send: call [`SourceRole::announce`], or over datagrams
     /// [`SourceRole::write_datagram`].
     Announce(LaneIndex),
+    /// The run begins, and fragments of the time before are discarded: read all that has arrived
+    /// from readout and push it, then call [`SourceRole::handle_read_out`].
+    Begin,
     /// The source's part in the run is over, with this result; no further output follows.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
@@ -100,6 +103,12 @@ pub struct SourceRole {
     wanted: VecDeque<EventId>,
     /// True if the supervisor was told that the source is connected to all builders of the roster.
     is_ready: bool,
+    /// Treatment of fragments from the time before the start; `None` if they are the run's own.
+    before_start: Option<BeforeStart>,
+    /// True if triggers may have been taken, so that no fragment is from the time before the start.
+    is_under_way: bool,
+    /// True if the run begins, and the driver has to be told.
+    begins: bool,
     /// True if the run is ending, so that lost lanes are expected and not logged.
     is_ending: bool,
 }
@@ -117,6 +126,9 @@ impl SourceRole {
             lanes: Lanes::default(),
             wanted: VecDeque::new(),
             is_ready: false,
+            before_start: None,
+            is_under_way: start.registered.parameters.under_way,
+            begins: false,
             is_ending: false,
             config,
         };
@@ -179,6 +191,27 @@ impl SourceRole {
         self.paced.core_mut().push(fragment, now)
     }
 
+    /// Sets what becomes of fragments that arrive before the run has started. A source that joins a
+    /// run that is under way keeps them all.
+    pub fn set_before_start(&mut self, before_start: BeforeStart) {
+        self.before_start = Some(before_start);
+        if before_start == BeforeStart::Discard && !self.is_under_way {
+            self.paced.core_mut().discard();
+        }
+    }
+
+    /// Returns true if triggers may have been taken.
+    pub fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+
+    /// Notes that the driver has pushed all fragments that had arrived when the run began: from now
+    /// on, fragments are kept, and the supervisor is told.
+    pub fn handle_read_out(&mut self) {
+        self.paced.core_mut().keep();
+        self.attendance.send(Message::Begun(Begun::default()));
+    }
+
     /// Asks the supervisor to end the run.
     pub fn request_run_end(&mut self, cause: String) {
         self.attendance.request_run_end(cause);
@@ -219,6 +252,9 @@ impl SourceRole {
         }
         if self.attendance.is_over() {
             return None;
+        }
+        if core::mem::take(&mut self.begins) {
+            return Some(SourceOutput::Begin);
         }
         if let Some(lane) = self.lanes.take_closing() {
             return Some(SourceOutput::Close(Target::Lane(lane)));
@@ -326,11 +362,12 @@ impl SourceRole {
             Some(Message::Decisions(decisions)) => {
                 core.check_wanted(self.wanted.len())?;
                 core.handle_decisions(&decisions)?;
+                self.is_under_way = true;
                 self.attendance.go_on(now);
             }
             Some(Message::Begin(begin)) => {
                 self.attendance.begin(&begin)?;
-                self.attendance.send(Message::Begun(Begun::default()));
+                self.begin();
             }
             Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
             Some(Message::Finish(_)) => {
@@ -350,9 +387,26 @@ impl SourceRole {
         Ok(())
     }
 
+    /// Prepares for the first event. The beginning of a run may be given up and come again, so
+    /// fragments that came in between are from the time before the start, too.
+    fn begin(&mut self) {
+        let core = self.paced.core_mut();
+        match self.before_start.filter(|_| !self.is_under_way) {
+            Some(BeforeStart::Discard) => {
+                core.discard();
+                self.begins = true;
+                return;
+            }
+            Some(BeforeStart::Keep) => core.count_kept(),
+            None => {}
+        }
+        self.handle_read_out();
+    }
+
     /// Continues after the source has registered again. After a registration, the supervisor sends
     /// a roster, and the decisions on all events that the source may have missed.
     fn go_on(&mut self, registered: &Registered, now: Instant) {
+        self.is_under_way |= registered.parameters.under_way;
         if registered.incarnation != self.attendance.incarnation() {
             self.attendance.renumber(registered.incarnation);
             self.paced.core_mut().begin_anew();

@@ -47,6 +47,7 @@ messages! {
     pub struct RunParameters {
         slots: u32 = 1, deadline_ns: u64 = 2, orphan_timeout_ns: u64 = 3, heartbeat_ns: u64 = 4, decided: u64 = 5,
         shared_clock: bool = 6, lease_ns: u64 = 7, patience_ns: u64 = 8, report_ns: u64 = 9,
+        under_way: bool = 10,
     }
     /// The builder's state of a lane, from which the source continues.
     #[derive(Copy)]
@@ -128,7 +129,8 @@ messages! {
         tcp_retransmits: u64 = 11, backlog_peak_bytes: u64 = 12, reconnects: u64 = 13, resends: u64 = 14,
         departures: u64 = 15, late_p50_ns: u64 = 16, late_p99_ns: u64 = 17, late_max_ns: u64 = 18,
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
-        refused: u64 = 22, paths: Vec<PathReport> = 23,
+        refused: u64 = 22, paths: Vec<PathReport> = 23, kept_before_start: u64 = 24,
+        discarded_before_start: u64 = 25,
     }
     /// Number of TCP segments and of ranges that a source's lane to one builder sent again.
     #[derive(Copy)]

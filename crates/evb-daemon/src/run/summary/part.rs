@@ -111,6 +111,8 @@ fn source(id: u16, own: &SourceReport) -> SourceSummary {
         duplicate: own.duplicate,
         unexpected: own.unexpected,
         refused: own.refused,
+        kept_before_start: own.kept_before_start,
+        discarded_before_start: own.discarded_before_start,
         inhibited: own.inhibited,
         closed: own.closed,
         uncommitted: own.uncommitted,

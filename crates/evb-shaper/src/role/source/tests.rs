@@ -59,6 +59,7 @@ fn told(role: &mut SourceRole, now: Instant) -> String {
         },
         SourceOutput::Report(_) => Some("report".to_owned()),
         SourceOutput::Announce(lane) => Some(format!("announce {lane}")),
+        SourceOutput::Begin => Some("begin".to_owned()),
         SourceOutput::Ended(_) => Some("ended".to_owned()),
     };
     outputs(role, now).into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
@@ -311,4 +312,61 @@ fn a_source_is_prepared_for_a_run_at_once() {
     assert_eq!(told(&mut role, at(2)), "begun");
     role.handle_supervisor(said(Message::Begin(Begin::default())), at(3));
     assert_eq!(told(&mut role, at(3)), "leaving, ended", "another run");
+}
+
+fn begin(role: &mut SourceRole, now: Instant) {
+    role.handle_supervisor(said(Message::Begin(Begin { run: 7, run_id: RUN, ..Begin::default() })), now);
+}
+
+#[test]
+fn what_came_before_the_start_is_discarded_also_if_a_beginning_was_given_up() {
+    let mut role = ready();
+    role.set_before_start(BeforeStart::Discard);
+    push(&mut role, 1, at(2));
+    begin(&mut role, at(3));
+    assert_eq!(told(&mut role, at(3)), "begin");
+    push(&mut role, 2, at(4));
+    role.handle_read_out();
+    assert_eq!(told(&mut role, at(4)), "begun");
+    // The supervisor gives this beginning up without a message, and another one follows.
+    push(&mut role, 3, at(5));
+    begin(&mut role, at(6));
+    assert_eq!(told(&mut role, at(6)), "begin");
+    role.handle_read_out();
+    assert_eq!((told(&mut role, at(7)).as_str(), role.core().backlog_fragments()), ("begun", 0));
+    push(&mut role, 3, at(8));
+    decide(&mut role, 1, BUILDER, at(9));
+    // From the first decision on, the run is under way, and nothing is discarded any more.
+    begin(&mut role, at(10));
+    push(&mut role, 4, at(10));
+    assert_eq!((told(&mut role, at(10)).as_str(), role.core().backlog_fragments()), ("begun", 2));
+}
+
+#[test]
+fn kept_fragments_from_before_the_start_are_counted() {
+    let mut role = ready();
+    role.set_before_start(BeforeStart::Keep);
+    push(&mut role, 1, at(2));
+    push(&mut role, 2, at(2));
+    begin(&mut role, at(3));
+    assert_eq!(told(&mut role, at(3)), "begun");
+    push(&mut role, 3, at(4));
+    let report = role.records().report(0, None);
+    let Some(Message::Report(report)) = report.message else { panic!() };
+    let Some(RoleReport::Source(own)) = report.report else { panic!() };
+    assert_eq!((own.kept_before_start, own.discarded_before_start, own.pushed), (2, 0, 3));
+}
+
+#[test]
+fn a_source_that_joins_a_run_under_way_keeps_everything() {
+    let peer = evb_core::id::Peer::Source(SOURCE);
+    let mut start = start(peer, roster(1, &UP, &[(2, 1)]));
+    start.registered.parameters.under_way = true;
+    let mut role = SourceRole::new(role().config, &start, at(0)).unwrap();
+    role.set_before_start(BeforeStart::Discard);
+    push(&mut role, 1, at(1));
+    begin(&mut role, at(2));
+    assert!(role.is_under_way());
+    assert_eq!(role.core().backlog_fragments(), 1);
+    assert_eq!(told(&mut role, at(2)), "begun, dial 0");
 }

@@ -46,6 +46,7 @@ impl Running {
                         self.send(&message, around);
                     }
                     SourceOutput::Announce(lane) => self.announce(lane, around),
+                    SourceOutput::Begin => self.role.handle_read_out(),
                     SourceOutput::Ended(ended) => {
                         self.line.close(around);
                         return exit(*ended).map(Some);

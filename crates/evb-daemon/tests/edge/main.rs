@@ -1,0 +1,10 @@
+//! Sloppy and hostile front ends at the real `evbd`, over TCP and Unix sockets. Every payload
+//! carries its own run and event.
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
+#[path = "../ports/mod.rs"]
+mod ports;
+#[path = "../signals/mod.rs"]
+mod signals;
+mod boundary;
+mod system;

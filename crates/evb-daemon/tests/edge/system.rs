@@ -1,0 +1,215 @@
+//! The system of the tests, and the front ends at its sources.
+
+use std::{
+    fs,
+    io::{self, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use evb_core::event::Event;
+use evb_file::{EventFile, files_at};
+use serde_json::Value;
+
+use crate::{ports::free_ports, signals};
+
+const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
+
+/// Number of events of each run.
+pub(crate) const EVENTS: u64 = 60;
+
+/// An evbd under run control with a source for TCP (1) and one for a Unix socket (2), and a
+/// builder.
+pub(crate) struct System {
+    dir: tempfile::TempDir,
+    port: u16,
+    evbd: Child,
+}
+
+impl System {
+    /// Starts a system; `keys` are further keys of both inputs.
+    pub(crate) fn start(keys: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = free_ports(4);
+        let folder = dir.path().display();
+        let text = format!(
+            r#"
+[run]
+events = {EVENTS}
+[supervisor]
+listen = "127.0.0.1:{}"
+trigger = {{ kind = "periodic", rate = "500 Hz" }}
+deadline = "20 s"
+slots = 256
+orphan_timeout = "20 s"
+[control]
+listen = "127.0.0.1:{}"
+[[source]]
+id = 1
+input = {{ kind = "tcp", listen = "127.0.0.1:{}"{keys} }}
+[[source]]
+id = 2
+input = {{ kind = "unix", path = "{folder}/two.sock"{keys} }}
+[[builder]]
+id = 1
+listen = "127.0.0.1:{}"
+sink = {{ kind = "file", path = "{folder}/out" }}
+"#,
+            ports[0], ports[1], ports[2], ports[3],
+        );
+        fs::write(dir.path().join("evb.toml"), text).unwrap();
+        let mut command = Command::new(EVBD);
+        command.arg("run").arg(dir.path().join("evb.toml")).arg("--quiet").arg("--summary");
+        command.arg(dir.path().join("summary-{run}.json")).stdout(Stdio::null()).env("EVBD_LOG", "info");
+        let log = fs::File::create(dir.path().join("log")).unwrap();
+        Self { port: ports[2], evbd: command.stderr(log).spawn().unwrap(), dir }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn ctl(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(EVBD);
+        command.arg("ctl").arg("--config").arg(self.dir.path().join("evb.toml")).args(words);
+        command.output().unwrap()
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_slice(&self.ctl(&["status", "--json"]).stdout).unwrap_or_default()
+    }
+
+    /// Waits for a status.
+    pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.status();
+            if is(&status) {
+                return status;
+            }
+            assert!(Instant::now() < until, "never {what}: {status:#}\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until all roles of the next run have registered.
+    pub(crate) fn wait_until_ready(&self, over: u64) {
+        self.wait_for("ready", |status| {
+            status["runs"] == over && status["state"] == "Configured" && status["ready"] == true
+        });
+    }
+
+    /// Starts a run.
+    pub(crate) fn begin(&self) {
+        let output = self.ctl(&["start"]);
+        assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), self.log());
+    }
+
+    /// Stops evbd for the moment.
+    pub(crate) fn freeze(&self) {
+        signals::send("STOP", [&self.evbd]);
+    }
+
+    /// Starts a run with evbd frozen, so that the command waits beside all that front ends sent.
+    pub(crate) fn begin_from_frozen(&self) {
+        thread::scope(|scope| {
+            let begun = scope.spawn(|| self.begin());
+            thread::sleep(Duration::from_millis(100));
+            signals::send("CONT", [&self.evbd]);
+            begun.join().unwrap();
+        });
+    }
+
+    /// Waits for the end of a run; returns its summary.
+    pub(crate) fn end(&self, run: u64) -> Value {
+        self.wait_for("over", |status| status["runs"] == run);
+        let path = self.dir.path().join(format!("summary-{run}.json"));
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    }
+
+    /// Returns the events of a run.
+    pub(crate) fn events(&self, run: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        for path in files_at(&self.dir.path().join("out")).unwrap_or_default() {
+            let file = EventFile::open(path).unwrap();
+            if u64::from(file.header().run.number()) == run {
+                events.extend(file.events().map(Result::unwrap));
+            }
+        }
+        events
+    }
+
+    /// Connects to a source as its front end; waits until the source listens.
+    pub(crate) fn connect(&self, source: u16) -> FrontEnd {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            match self.try_connect(source) {
+                Ok(stream) => return FrontEnd { stream, source },
+                Err(error) => assert!(Instant::now() < until, "{error}\n{}", self.log()),
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn try_connect(&self, source: u16) -> io::Result<Box<dyn Write + Send>> {
+        Ok(match source {
+            1 => Box::new(TcpStream::connect(("127.0.0.1", self.port))?),
+            _ => Box::new(UnixStream::connect(self.socket())?),
+        })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("two.sock")
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        // An error means that the process has ended already.
+        let _ = self.evbd.kill();
+        let _ = self.evbd.wait();
+    }
+}
+
+/// The connection of a front end.
+pub(crate) struct FrontEnd {
+    stream: Box<dyn Write + Send>,
+    source: u16,
+}
+
+impl FrontEnd {
+    /// Sends bytes.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Sends all fragments of a run.
+    pub(crate) fn send_run(&mut self, run: u64) {
+        (1..=EVENTS).for_each(|event| self.stream.write_all(&fragment(self.source, run, event)).unwrap());
+    }
+}
+
+/// Returns a fragment as a front end sends it; its payload says source, run and event.
+pub(crate) fn fragment(source: u16, run: u64, event: u64) -> Vec<u8> {
+    let mut payload = [u64::from(source).to_le_bytes(), run.to_le_bytes(), event.to_le_bytes()].concat();
+    payload.resize(24 + (event * 37 % 3000) as usize, run as u8);
+    let length = payload.len() as u32;
+    [&length.to_le_bytes()[..], &event.to_le_bytes(), &(run * 1_000_000 + event).to_le_bytes(), &payload]
+        .concat()
+}
+
+/// Returns the number of fragments in the events that are of another run.
+pub(crate) fn foreign(events: &[Event], run: u64) -> usize {
+    let number = |payload: &[u8], at: usize| u64::from_le_bytes(payload[at * 8..][..8].try_into().unwrap());
+    let all = events.iter().flat_map(|event| event.fragments().map(move |fragment| (event.id, fragment)));
+    all.filter(|(event, fragment)| {
+        assert_eq!(number(fragment.payload, 0), u64::from(fragment.source.number()));
+        assert_eq!(number(fragment.payload, 2), event.number());
+        number(fragment.payload, 1) != run
+    })
+    .count()
+}
