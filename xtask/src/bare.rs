@@ -12,9 +12,10 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Args;
 
 use self::programs::TestProgram;
@@ -83,7 +84,7 @@ fn lacks() -> Option<String> {
     (!missing.is_empty()).then(|| format!("there is no {}", missing.join(", ")))
 }
 
-/// Makes the place, and runs this program again there.
+/// Runs the test programs in two places at a time, and returns the exit code.
 fn enter(args: &BareArgs) -> Result<u8> {
     let root = repo::root();
     let own = env::current_exe()?;
@@ -92,9 +93,30 @@ fn enter(args: &BareArgs) -> Result<u8> {
     all.retain(|program| program.name.contains(&args.only) && (args.all || !program.is_pure()));
     ensure!(!all.is_empty(), "there is no such test program");
     let folder = own.ancestors().nth(2).context("this program is in no target folder")?.join("bare");
+    // Most tests wait more than they compute. Each place has a network of its own, so that tests do
+    // not take each other's ports.
+    let halves: [Vec<_>; 2] = [0, 1].map(|half| all.iter().skip(half).step_by(2).collect());
+    let codes = thread::scope(|scope| {
+        let places = halves.iter().enumerate().filter(|(_, half)| !half.is_empty());
+        let places: Vec<_> = places
+            .map(|(number, half)| {
+                let folder = folder.join(format!("{number}"));
+                let (root, own) = (&root, &own);
+                scope.spawn(move || enter_one(&folder, half, root, own))
+            })
+            .collect();
+        let panicked = |_| Err(anyhow!("a thread has panicked"));
+        let codes = places.into_iter().map(|place| place.join().unwrap_or_else(panicked));
+        codes.collect::<Result<Vec<u8>>>()
+    })?;
+    Ok(codes.into_iter().max().unwrap_or_default())
+}
+
+/// Makes one place, and runs this program again there, which runs these test programs.
+fn enter_one(folder: &Path, programs: &[&TestProgram], root: &Path, own: &Path) -> Result<u8> {
     fs::create_dir_all(folder.join("base"))?;
     let list = folder.join("programs.json");
-    fs::write(&list, serde_json::to_vec(&all)?)?;
+    fs::write(&list, serde_json::to_vec(programs)?)?;
     let sysroot = repo::said("rustc", &["--print", "sysroot"]).context("rustc does not run")?;
     let sysroot = Path::new(sysroot.trim());
     let cargo_home = match env::var_os("CARGO_HOME") {
@@ -105,7 +127,7 @@ fn enter(args: &BareArgs) -> Result<u8> {
     let path = format!("{}:/usr/sbin:/sbin", env::var("PATH")?);
     let status = Command::new("unshare")
         .args(["--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"])
-        .args([&folder.join("base"), &root])
+        .args([&folder.join("base"), root])
         .args([sysroot, &cargo_home])
         .args(environment(sysroot, &cargo_home))
         .args([own.as_os_str(), "bare".as_ref(), "--list".as_ref(), list.as_os_str()])

@@ -1,24 +1,19 @@
-//! Runs test programs in the bare place, two at a time because most wait more than they compute,
-//! and counts what they say.
+//! Runs test programs in the bare place, one after the other as cargo does, and counts what they
+//! say.
 
 use std::{
     fs::File,
     io::{Read as _, Seek as _},
     process::{Command, ExitStatus},
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
     time::Instant,
 };
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 
 use super::programs::TestProgram;
 
 /// Time for one program, in seconds.
 const LIMIT: &str = "600";
-
-/// Number of programs that run at a time.
-const TOGETHER: usize = 2;
 
 /// Numbers of tests, as the harness reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,50 +27,25 @@ struct Counts {
 
 /// Runs all programs, even after a failure. Returns true if all tests passed.
 pub(super) fn run(all: &[TestProgram]) -> Result<bool> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut outcomes = Vec::new();
-        while let Some(program) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            outcomes.push(show(program)?);
+    let mut sum = Counts::default();
+    let mut broken = Vec::new();
+    for program in all {
+        let began = Instant::now();
+        let (status, said) = execute(program)?;
+        let counts = Counts::of(&said);
+        println!("{:<28} {counts}, {:.1} s", program.name, began.elapsed().as_secs_f64());
+        skips(&said).for_each(|line| println!("    {line}"));
+        if !status.success() {
+            println!("{}\n{}: {status}", failures(&said), program.name);
+            broken.push(program.name.as_str());
         }
-        Ok(outcomes)
-    };
-    let outcomes: Vec<Result<Vec<Outcome<'_>>>> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(work)).collect();
-        let panicked = |_| Err(anyhow!("a thread has panicked"));
-        workers.into_iter().map(|worker| worker.join().unwrap_or_else(panicked)).collect()
-    });
-    let outcomes: Vec<Outcome<'_>> =
-        outcomes.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    let sum = outcomes.iter().fold(Counts::default(), |sum, outcome| sum.plus(outcome.counts));
+        sum = sum.plus(counts);
+    }
     println!("in the bare place: {sum} in {} programs", all.len());
-    let broken: Vec<&str> =
-        outcomes.iter().filter(|outcome| outcome.is_broken).map(|outcome| outcome.name).collect();
     if !broken.is_empty() {
         println!("FAIL: {}", broken.join(", "));
     }
     Ok(broken.is_empty())
-}
-
-/// The outcome of a program.
-struct Outcome<'a> {
-    name: &'a str,
-    counts: Counts,
-    is_broken: bool,
-}
-
-/// Runs a program, and prints its outcome in one piece.
-fn show(program: &TestProgram) -> Result<Outcome<'_>> {
-    let began = Instant::now();
-    let (status, said) = execute(program)?;
-    let counts = Counts::of(&said);
-    let mut text = format!("{:<28} {counts}, {:.1} s\n", program.name, began.elapsed().as_secs_f64());
-    skips(&said).for_each(|line| text.extend(["    ", line, "\n"]));
-    if !status.success() {
-        text.push_str(&format!("{}\n{}: {status}\n", failures(&said), program.name));
-    }
-    print!("{text}");
-    Ok(Outcome { name: &program.name, counts, is_broken: !status.success() })
 }
 
 /// Runs a program, and returns its result and its output.
@@ -87,7 +57,7 @@ fn execute(program: &TestProgram) -> Result<(ExitStatus, String)> {
         .write(true)
         .create(true)
         .truncate(true)
-        .open(std::env::temp_dir().join(format!("output of {}", program.name.replace('/', " "))))?;
+        .open(std::env::temp_dir().join("output"))?;
     let status = Command::new("timeout")
         .args(["--kill-after=5", LIMIT])
         .arg(&program.path)
