@@ -10,7 +10,7 @@ mod wall_clock;
 mod last_run;
 mod state;
 mod driver;
-pub(crate) mod closing;
+mod closing;
 mod handle;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -34,11 +34,12 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
 };
 
+pub(crate) use closing::refuse_late;
 use commands::Commands;
 use driver::Driver;
 use journal::{Journal, keeper::Keeper};
 use onlookers::Onlookers;
-use registrations::Registrations;
+pub(crate) use registrations::Registrations;
 use state::StateKeeper;
 use trigger_port::TriggerPort;
 
@@ -340,16 +341,21 @@ impl Supervisor {
     /// # Errors
     /// [`SupervisorError::Aborted`]. Failures of the run itself appear in the report.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
+        self.lead().await.map(|(report, _)| report)
+    }
+
+    /// Does as [`Self::run`], and also returns the port at which peers register.
+    pub(crate) async fn lead(self) -> Result<(RunReport, Registrations), SupervisorError> {
         let Self { driver, handle, ended, turn_counters } = self;
         let aborted = Arc::clone(&handle.abort);
         drop(handle);
-        let report = tokio::select! {
+        let (report, registrations) = tokio::select! {
             biased;
-            report = turn_counters.count("supervisor".to_owned(), closing::lead(driver)) => report,
+            led = turn_counters.count("supervisor".to_owned(), closing::lead(driver)) => led,
             () = aborted.notified() => return Err(SupervisorError::Aborted),
         };
         ended.send_replace(Some(Arc::from(report.clone())));
-        Ok(*report)
+        Ok((*report, registrations))
     }
 }
 

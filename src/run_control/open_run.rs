@@ -15,7 +15,7 @@ use super::{Joining, Role, SystemError};
 use crate::{
     role::{RoleError, RunOutcome},
     supervisor::{
-        RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle, closing::refuse_late,
+        Registrations, RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle, refuse_late,
     },
     watch::Watch,
 };
@@ -27,17 +27,19 @@ pub(super) struct OpenRun {
     pub(super) plan: RunPlan,
     progress: Watch<Progress>,
     /// Task of the supervisor; `None` when the task has ended.
-    supervisor: Option<JoinHandle<Result<RunReport, SupervisorError>>>,
+    supervisor: Option<Leading>,
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
     /// Sources and builders that this process hosts.
     hosted: BTreeSet<Peer>,
-    /// Configuration of the supervisor and its listener, for connections that come after its end.
-    at_the_end: Option<(tokio::net::TcpListener, SupervisorConfig)>,
     /// Task that refuses connections after the supervisor's end.
     late: JoinSet<()>,
 }
+
+/// The task of a supervisor. Its result is the report, and the port for connections that come after
+/// its end.
+type Leading = JoinHandle<Result<(RunReport, Registrations), SupervisorError>>;
 
 /// A change in the state of an open run or of its roles.
 pub(super) enum RunEvent {
@@ -64,10 +66,8 @@ impl OpenRun {
         config: SupervisorConfig,
         join: impl FnOnce(SocketAddr, &RunPlan) -> Vec<Joining>,
     ) -> Result<Self, SupervisorError> {
-        let late = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
         let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
         let plan = config.plan.clone();
-        let at_the_end = Some((late, config.clone()));
         let supervisor = Supervisor::on(listener, config).await?;
         let (handle, address) = (supervisor.handle(), supervisor.address());
         let mut joining = JoinSet::new();
@@ -79,12 +79,11 @@ impl OpenRun {
             handle,
             address,
             plan,
-            supervisor: Some(tokio::spawn(supervisor.run())),
+            supervisor: Some(tokio::spawn(supervisor.lead())),
             report: None,
             joining,
             roles: JoinSet::new(),
             hosted: BTreeSet::new(),
-            at_the_end,
             late: JoinSet::new(),
         })
     }
@@ -120,13 +119,11 @@ impl OpenRun {
                 ended = ended(&mut self.supervisor) => {
                     self.supervisor = None;
                     match ended {
-                        Ok(report) => {
+                        Ok((report, registrations)) => {
                             // The run has ended, so roles that are still joining are given up.
                             self.joining.abort_all();
                             self.report = Some(report);
-                            if let Some((listener, config)) = self.at_the_end.take() {
-                                self.late.spawn(async move { refuse_late(listener, &config).await });
-                            }
+                            self.late.spawn(refuse_late(registrations));
                         }
                         Err(reason) => return RunEvent::Broken(reason),
                     }
@@ -170,12 +167,10 @@ impl OpenRun {
     }
 }
 
-async fn ended(
-    supervisor: &mut Option<JoinHandle<Result<RunReport, SupervisorError>>>,
-) -> Result<RunReport, String> {
+async fn ended(supervisor: &mut Option<Leading>) -> Result<(RunReport, Registrations), String> {
     match supervisor {
         Some(run) => match run.await {
-            Ok(Ok(report)) => Ok(report),
+            Ok(Ok(led)) => Ok(led),
             Ok(Err(error)) => Err(error.to_string()),
             Err(error) => Err(error.to_string()),
         },

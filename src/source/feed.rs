@@ -70,7 +70,7 @@ impl Feed {
             self.read_out = None;
             // What is pushed already is from the time before the start.
             while let Ok(pushed) = self.outlet.fragments.try_recv() {
-                self.push(pushed, role, now);
+                push(&mut self.outlet, pushed, role, now);
             }
             self.front_ends.iter().for_each(FrontEnds::start);
             role.handle_read_out();
@@ -79,20 +79,10 @@ impl Feed {
         if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
             count = received;
         }
-        let mut pushed = std::mem::take(&mut self.pushed);
-        pushed.drain(..).for_each(|pushed| self.push(pushed, role, now));
-        self.pushed = pushed;
-        count == BATCH
-    }
-
-    fn push(&mut self, pushed: Pushed, role: &mut SourceRole, now: Instant) {
-        for fragment in self.outlet.take(pushed) {
-            // `push` has checked its fragment, but a permit has not. The source's state machine
-            // counts the fragments that it refuses.
-            if let Err(error) = role.push(fragment, now) {
-                tracing::error!(%error, "the source refused a fragment of its readout");
-            }
+        for pushed in self.pushed.drain(..) {
+            push(&mut self.outlet, pushed, role, now);
         }
+        count == BATCH
     }
 
     /// Lets readout make one turn's share of the wanted fragments. Returns true if readout made a
@@ -116,5 +106,16 @@ impl Feed {
     pub(super) fn update(&mut self, role: &SourceRole) {
         let core = role.core();
         self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());
+    }
+}
+
+/// Passes pushed fragments on to the source's state machine.
+fn push(outlet: &mut Outlet, pushed: Pushed, role: &mut SourceRole, now: Instant) {
+    for fragment in outlet.take(pushed) {
+        // `Source::push` has checked its fragment, but a permit has not. The state machine counts
+        // the fragments that it refuses.
+        if let Err(error) = role.push(fragment, now) {
+            tracing::error!(%error, "the source refused a fragment of its readout");
+        }
     }
 }

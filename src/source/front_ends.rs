@@ -1,4 +1,4 @@
-//! [`FrontEnds`]: what a source and the listener of its front ends know of each other.
+//! [`FrontEnds`]: the state that a source shares with the listener of its front ends.
 
 use std::{
     future::Future,

@@ -11,15 +11,16 @@ use evb_core::{
     wire::control::{Reason, Refusal},
 };
 use evb_net::clock;
-use tokio::{net::TcpListener, task::coop::unconstrained};
+use tokio::task::coop::unconstrained;
 
-use super::{SupervisorConfig, driver::Driver, registrations::Registrations};
+use super::{driver::Driver, registrations::Registrations};
 
 /// Time that peers have to read their last message and close the connection.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 
-/// Leads the run to its end, and ensures that all peers are informed of it.
-pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
+/// Leads the run to its end, and ensures that all peers are informed of it. Also returns the port,
+/// for [`refuse_late`].
+pub(super) async fn lead(mut driver: Driver) -> (Box<RunReport>, Registrations) {
     // A limit on the connections that are read in a turn would make silent peers of the others.
     let mut report = unconstrained(poll_fn(|cx| driver.poll_turn(cx))).await;
     report.security.add(&driver.registrations.refusals());
@@ -33,7 +34,7 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
         // A disk that does not respond must not delay the end of the run.
         let _ = tokio::time::timeout(CLOSING_TIME, state.close()).await;
     }
-    report
+    (report, driver.registrations)
 }
 
 /// Waits until all peers have read the last message and closed their connections: if the supervisor
@@ -55,11 +56,9 @@ fn poll_closed(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
 
 /// Tells members of the run who connect that the run is over, so that roles which lost their
 /// connection just before the end do not wait for a supervisor until their patience ends.
-pub(crate) async fn refuse_late(listener: TcpListener, config: &SupervisorConfig) {
-    let peers = config.plan.sources.len() + config.plan.builders.len();
-    let mut late = Registrations::new(listener, peers, config.control, config.security.clone());
+pub(crate) async fn refuse_late(mut registrations: Registrations) {
     poll_fn(|cx| {
-        poll_late(&mut late, cx);
+        poll_late(&mut registrations, cx);
         Poll::Pending
     })
     .await

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::role::{self, Greetings};
 
 /// The listener and its handshakes under way.
-pub(super) struct Registrations {
+pub(crate) struct Registrations {
     greetings: Greetings<Incoming>,
     class: TrafficClass,
 }

@@ -25,7 +25,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Supervisor, SupervisorConfig, SupervisorHandle, TriggerInput};
+use super::{Supervisor, SupervisorConfig, SupervisorHandle, TriggerInput, refuse_late};
 use crate::trigger_feed::TriggerFeed;
 
 fn plan(sources: u16, builders: u16, trigger: TriggerKind) -> RunPlan {
@@ -253,6 +253,34 @@ async fn who_may_not_take_part_is_told_why() {
     triggered(&running.handle, 3).await;
     running.handle.request_run_end("enough").await.unwrap();
     assert_eq!(running.run.await.unwrap().exit_code, 0, "the others were not disturbed");
+}
+
+/// Run control keeps the port for the next run. A role that lost its connection at the end of this
+/// one must not wait there until its patience ends.
+#[tokio::test]
+async fn who_comes_after_the_end_is_told_that_the_run_is_over() {
+    let config = SupervisorConfig::new("127.0.0.1:0", plan(1, 1, TriggerKind::External));
+    let supervisor = Supervisor::bind(config).await.unwrap();
+    let (address, handle) = (supervisor.address().to_string(), supervisor.handle());
+    let led = tokio::spawn(supervisor.lead());
+    handle.request_run_end("enough").await.unwrap();
+    let (report, registrations) = led.await.unwrap().unwrap();
+    let _late = tokio::spawn(refuse_late(registrations));
+    let newcomer = hello(Peer::Source(SourceId::new(1)));
+    let member = Hello { run_id: report.run_id, ..newcomer.clone() };
+    let connecting = |hello: Hello| {
+        let address = address.clone();
+        async move {
+            let answer = connect(&address, None, &hello);
+            tokio::time::timeout(Duration::from_secs(5), answer).await.expect("an answer").unwrap_err()
+        }
+    };
+    match connecting(member).await {
+        ConnectError::Refused { refusal, .. } => assert_eq!(refusal.reason, Reason::RunOver),
+        other => panic!("{other:?}"),
+    }
+    let closed = connecting(newcomer).await;
+    assert!(!matches!(closed, ConnectError::Refused { .. }), "the next run may take it: {closed:?}");
 }
 
 #[tokio::test]

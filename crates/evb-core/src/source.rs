@@ -9,6 +9,7 @@
 //! ```
 
 mod push_error;
+mod before_start;
 mod backlog;
 mod parking;
 mod seats;
@@ -22,7 +23,8 @@ mod tests;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-pub use push_error::{BeforeStart, MAX_AHEAD, PushError};
+pub use before_start::BeforeStart;
+pub use push_error::{MAX_AHEAD, PushError};
 
 use backlog::{Backlog, Placed};
 use lane::{LaneTimes, SourceLane};

@@ -1,26 +1,9 @@
-//! [`PushError`]: the reasons for which a source refuses a fragment; and [`BeforeStart`].
+//! [`PushError`]: the reasons for which a source refuses a fragment.
 
 use crate::{id::EventId, units::Bytes};
 
 /// Most events by which a fragment may be ahead of the first event that has not ended.
 pub const MAX_AHEAD: u64 = 1 << 20;
-
-/// Treatment of fragments that arrive before the run has started.
-///
-/// ```
-/// use evb_core::source::BeforeStart;
-///
-/// // A board still holds fragments of the last run, which must not get into the next one.
-/// let before_start = BeforeStart::Discard;
-/// assert_ne!(before_start, BeforeStart::Keep);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BeforeStart {
-    /// They belong to the run.
-    Keep,
-    /// They are discarded and counted.
-    Discard,
-}
 
 /// Reason for which a source refuses a fragment. The caller made a mistake.
 ///

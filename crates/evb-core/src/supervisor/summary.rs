@@ -271,21 +271,7 @@ impl<'a> Summary<'a> {
 
     /// Returns the incidents of the run that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
-        let is_missing = |source: &SourceSummary| source.missing_by_cause.contains_key(&Cause::Down);
-        let was_away = |source: &SourceSummary| source.down_s > 0.0 && !is_missing(source);
-        let amount = |source: &SourceSummary| ((source.down_s * 1e6) as u64).max(1);
-        let (away, rest) = worst(&report.sources, |source| if was_away(source) { amount(source) } else { 0 });
-        let rest = rest.map(|(count, _)| format!("{count} more sources were down for a shorter time"));
-        let sources = report.sources.iter().filter(|source| away.contains(&source.id)).map(was_down);
-        let (early, more) = worst(&report.sources, |source| source.kept_before_start);
-        let more = more.map(|(count, most)| {
-            format!("{count} more sources kept up to {most} fragments each that arrived before the start")
-        });
-        let kept = report.sources.iter().filter(|source| early.contains(&source.id)).map(|source| {
-            let (id, count) = (source.id, source.kept_before_start);
-            format!("source {id} kept {count} fragments that arrived before the start (before_start)")
-        });
-        let of_sources = sources.chain(rest).chain(kept).chain(more);
+        let of_sources = REMARKS.iter().flat_map(|kind| sentences(&report.sources, kind));
         self.books.findings().remarks().iter().cloned().chain(of_sources).collect()
     }
 }
@@ -325,11 +311,11 @@ fn worst(
     (named, rest)
 }
 
-/// A kind of problem of a source: the amount by which sources are compared, the sentence about one
-/// source, and the sentence about a number of others, whose largest amount is given.
+/// A kind of finding about a source: the amount by which sources are compared, the sentence about
+/// one source, and the sentence about a number of others, whose largest amount is given.
 type Kind = (fn(&SourceSummary) -> u64, fn(&SourceSummary) -> String, fn(usize, u64) -> String);
 
-const KINDS: [Kind; 3] = [
+const PROBLEMS: [Kind; 3] = [
     (
         |source| source.missing,
         is_missing,
@@ -347,22 +333,44 @@ const KINDS: [Kind; 3] = [
     ),
 ];
 
+const REMARKS: [Kind; 2] = [
+    (harmless_absence, was_down, |count, _| format!("{count} more sources were down for a shorter time")),
+    (
+        |source| source.kept_before_start,
+        |source| {
+            let (named, count) = (source.named(), source.kept_before_start);
+            format!("{named} kept {count} fragments that arrived before the start (before_start)")
+        },
+        |count, most| {
+            format!("{count} more sources kept up to {most} fragments each that arrived before the start")
+        },
+    ),
+];
+
+/// Returns the sentences about one kind of finding: those about the worst sources, then the one
+/// about the others.
+fn sentences(sources: &[SourceSummary], (amount, say, say_rest): &Kind) -> Vec<String> {
+    let (named, rest) = worst(sources, amount);
+    let each = sources.iter().filter(|source| named.contains(&source.id)).map(say);
+    each.chain(rest.map(|(count, most)| say_rest(count, most))).collect()
+}
+
 /// Returns the problems of the sources: for each kind, those of the worst sources, and the number
 /// of the others. A run that has not started expects no reports.
 fn of_sources(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
-    let named = KINDS.map(|(amount, ..)| worst(sources, amount));
+    let named = PROBLEMS.map(|(amount, ..)| worst(sources, amount));
     let silent: Vec<u16> =
         sources.iter().filter(|source| is_started && !source.reported).map(|source| source.id).collect();
     let mut problems = Vec::new();
     for source in sources {
-        for ((_, say, _), (named, _)) in KINDS.iter().zip(&named) {
+        for ((_, say, _), (named, _)) in PROBLEMS.iter().zip(&named) {
             problems.extend(named.contains(&source.id).then(|| say(source)));
         }
         if silent.len() <= NAMED && silent.contains(&source.id) {
             problems.push(format!("{} gave no final report", source.named()));
         }
     }
-    for ((.., say), (_, rest)) in KINDS.iter().zip(&named) {
+    for ((.., say), (_, rest)) in PROBLEMS.iter().zip(&named) {
         problems.extend(rest.map(|(count, most)| say(count, most)));
     }
     if silent.len() > NAMED {
@@ -380,6 +388,16 @@ fn is_missing(source: &SourceSummary) -> String {
         false => String::new(),
     };
     format!("{} is missing in {missing} events ({}){down}", source.named(), causes.join(", "))
+}
+
+/// Returns for how long the source was down, in microseconds and at least 1, if no event lacks its
+/// fragment for that reason; else 0.
+fn harmless_absence(source: &SourceSummary) -> u64 {
+    if source.down_s > 0.0 && !source.missing_by_cause.contains_key(&Cause::Down) {
+        ((source.down_s * 1e6) as u64).max(1)
+    } else {
+        0
+    }
 }
 
 fn was_down(source: &SourceSummary) -> String {

@@ -1,4 +1,4 @@
-//! What a front end still holds of one run does not get into the next one.
+//! Fragments that a front end still holds when its run ends stay out of the next run.
 
 use std::time::{Duration, Instant};
 
