@@ -221,17 +221,17 @@ impl Builder {
                 let access = Access { bind: None, class: config.control, security: config.security.clone() };
                 if !unable.is_empty() {
                     // The supervisor learns the reason; its answer does not matter.
-                    let _ = tokio::time::timeout(FAREWELL, Entry::join(member, access)).await;
+                    let _ = tokio::time::timeout(FAREWELL, Entry::join(member, access, run_ends)).await;
                     return Err(bound.err().unwrap_or(RoleError::Sink(unable)));
                 }
                 let (listener, address) = bound?;
                 let (entry, _) = tokio::select! {
-                    entered = Entry::join(member, access) => entered?,
+                    entered = Entry::join(member, access, run_ends) => entered?,
                     () = joined.closed() => return Err(RoleError::Unwanted),
                 };
                 role::hand_over(joined, address).await?;
                 let (turn_counters, name) = (config.turn_counters.clone(), format!("builder {}", config.id));
-                let run = begin::run(config, listener, entry, stage, run_ends);
+                let run = begin::run(config, listener, entry, stage);
                 turn_counters.count(name, run).await
             })
             .await?;

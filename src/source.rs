@@ -141,13 +141,13 @@ impl Source {
             let security = config.security.clone();
             let access = Access { bind: config.bind, class: config.control, security };
             let (entry, first) = tokio::select! {
-                entered = Entry::join(member, access) => entered?,
+                entered = Entry::join(member, access, run_ends) => entered?,
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
             outlet.begin(first);
             role::hand_over(joined, first).await?;
             let (turn_counters, name) = (config.turn_counters.clone(), format!("source {}", config.id));
-            turn_counters.count(name, begin::run(config, entry, outlet, readout, run_ends)).await
+            turn_counters.count(name, begin::run(config, entry, outlet, readout)).await
         })
         .await?;
         Ok(Self { id, intake, first, role })

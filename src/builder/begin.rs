@@ -8,7 +8,7 @@ use evb_core::{
 };
 use evb_net::{clock, host, pacing::Transport};
 use evb_shaper::role::{BuilderPlan, BuilderRole, BuilderRoleConfig};
-use tokio::{net::TcpListener, sync::mpsc};
+use tokio::net::TcpListener;
 
 use super::{BuilderConfig, driver::Driver, ends, lanes::Lanes};
 use crate::{
@@ -22,10 +22,9 @@ pub(super) async fn run(
     listener: TcpListener,
     entry: Entry,
     stage: Stage,
-    stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
-    let (start, mut link) = match entry.begin().await? {
-        Beginning::Start(start, link) => (start, link),
+    let (start, mut link, run_ends) = match entry.begin().await? {
+        Beginning::Start(start, link, run_ends) => (start, link, run_ends),
         Beginning::Over(outcome) => return Ok(*outcome),
     };
     let (role, lanes) = match role_of(&config, listener, &start) {
@@ -37,7 +36,7 @@ pub(super) async fn run(
             return Err(error);
         }
     };
-    let mut driver = Driver::new(&config, role, link, lanes, stage, stop, clock::now())?;
+    let mut driver = Driver::new(&config, role, link, lanes, stage, run_ends, clock::now())?;
     // The sink's thread runs already, so it does not inherit the precedence of this thread.
     if config.is_urgent() {
         match host::take_precedence() {

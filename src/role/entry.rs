@@ -1,12 +1,13 @@
 //! [`Entry`]: a role that is joining a run.
 
-use std::future::poll_fn;
+use std::{future::poll_fn, task::Poll};
 
 use evb_core::{
     id::EventId,
-    session::{Joining, JoiningOutput, Member, RunOutcome, Start},
+    session::{Heard, Joining, JoiningOutput, Member, RunOutcome, Start},
 };
 use evb_net::clock;
+use tokio::sync::mpsc;
 
 use super::{Access, RoleError, SupervisorLink};
 
@@ -14,24 +15,39 @@ use super::{Access, RoleError, SupervisorLink};
 pub(crate) struct Entry {
     joining: Joining,
     link: SupervisorLink,
+    /// Requests to end the run.
+    run_ends: mpsc::Receiver<String>,
 }
 
 /// The outcome of a role's attempt to join.
 pub(crate) enum Beginning {
-    /// The role joined, with a roster and the connection to the supervisor.
-    Start(Box<Start>, SupervisorLink),
+    /// The role joined, with a roster, the connection to the supervisor, and the requests to end
+    /// the run.
+    Start(Box<Start>, SupervisorLink, mpsc::Receiver<String>),
     /// The role did not join, because the run is over.
     Over(Box<RunOutcome>),
 }
 
+/// An input of a role that is joining.
+enum Input {
+    Heard(Heard),
+    /// A request to end the run, with its cause.
+    RunEnd(String),
+}
+
 impl Entry {
     /// Joins a run with a role. Also returns the first event that the role has a part in.
+    /// `run_ends` are the requests to end the run.
     ///
     /// # Errors
     /// The reason for which the role could not join.
-    pub(crate) async fn join(member: Member, access: Access) -> Result<(Self, EventId), RoleError> {
+    pub(crate) async fn join(
+        member: Member,
+        access: Access,
+        run_ends: mpsc::Receiver<String>,
+    ) -> Result<(Self, EventId), RoleError> {
         let joining = Joining::new(member, clock::now());
-        let mut new = Self { joining, link: SupervisorLink::new(access) };
+        let mut new = Self { joining, link: SupervisorLink::new(access), run_ends };
         loop {
             match new.next().await {
                 JoiningOutput::Joined(first) => return Ok((new, first)),
@@ -39,7 +55,10 @@ impl Entry {
                     ended.map_err(|fault| new.link.error(fault))?;
                     return Err(RoleError::Vanished);
                 }
-                JoiningOutput::Dial(_) | JoiningOutput::Close | JoiningOutput::Begin(_) => {}
+                JoiningOutput::Dial(_)
+                | JoiningOutput::Close
+                | JoiningOutput::Send(_)
+                | JoiningOutput::Begin(_) => {}
             }
         }
     }
@@ -51,12 +70,17 @@ impl Entry {
     pub(crate) async fn begin(mut self) -> Result<Beginning, RoleError> {
         loop {
             match self.next().await {
-                JoiningOutput::Begin(start) => return Ok(Beginning::Start(start, self.link)),
+                JoiningOutput::Begin(start) => {
+                    return Ok(Beginning::Start(start, self.link, self.run_ends));
+                }
                 JoiningOutput::Ended(ended) => {
                     let outcome = ended.map_err(|fault| self.link.error(fault))?;
                     return Ok(Beginning::Over(Box::new(outcome)));
                 }
-                JoiningOutput::Dial(_) | JoiningOutput::Close | JoiningOutput::Joined(_) => {}
+                JoiningOutput::Dial(_)
+                | JoiningOutput::Close
+                | JoiningOutput::Send(_)
+                | JoiningOutput::Joined(_) => {}
             }
         }
     }
@@ -70,21 +94,27 @@ impl Entry {
                 match output {
                     JoiningOutput::Dial(dial) => self.link.dial(dial),
                     JoiningOutput::Close => self.link.close(),
+                    JoiningOutput::Send(message) => self.link.send(&message),
                     output => return output,
                 }
             }
-            let link = &mut self.link;
-            let heard = poll_fn(|cx| {
+            let (link, run_ends) = (&mut self.link, &mut self.run_ends);
+            let input = poll_fn(|cx| {
                 // The handshake's last bytes may still be queued.
                 link.poll_flush(cx);
-                link.poll(cx)
+                match run_ends.poll_recv(cx) {
+                    Poll::Ready(Some(cause)) => Poll::Ready(Input::RunEnd(cause)),
+                    _ => link.poll(cx).map(Input::Heard),
+                }
             });
-            let heard = match self.joining.next_timeout() {
-                Some(at) => tokio::time::timeout(at.since(now), heard).await.ok(),
-                None => Some(heard.await),
+            let input = match self.joining.next_timeout() {
+                Some(at) => tokio::time::timeout(at.since(now), input).await.ok(),
+                None => Some(input.await),
             };
-            if let Some(heard) = heard {
-                self.joining.handle_supervisor(heard, clock::now());
+            match input {
+                Some(Input::Heard(heard)) => self.joining.handle_supervisor(heard, clock::now()),
+                Some(Input::RunEnd(cause)) => self.joining.request_run_end(cause),
+                None => {}
             }
         }
     }

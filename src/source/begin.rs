@@ -4,7 +4,6 @@ use std::future::poll_fn;
 
 use evb_net::{clock, pacing::Transport};
 use evb_shaper::role::{SourceRole, SourceRoleConfig};
-use tokio::sync::mpsc;
 
 use super::{Readout, SourceConfig, driver::Driver, feed::Feed, input::Outlet};
 use crate::role::{self, Beginning, Entry, RoleError, RunOutcome};
@@ -15,10 +14,9 @@ pub(super) async fn run(
     entry: Entry,
     outlet: Outlet,
     readout: Option<Box<dyn Readout>>,
-    stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
-    let (start, link) = match entry.begin().await? {
-        Beginning::Start(start, link) => (start, link),
+    let (start, link, run_ends) = match entry.begin().await? {
+        Beginning::Start(start, link, run_ends) => (start, link, run_ends),
         Beginning::Over(outcome) => return Ok(*outcome),
     };
     let of_role = SourceRoleConfig {
@@ -32,7 +30,7 @@ pub(super) async fn run(
     let now = clock::now();
     let mut role = SourceRole::new(of_role, &start, now)?;
     let feed = Feed::new(outlet, readout, config.front_ends.clone(), &mut role);
-    let mut driver = Driver::new(&config, role, link, feed, stop, now)?;
+    let mut driver = Driver::new(&config, role, link, feed, run_ends, now)?;
     let _awake = role::keep_awake(config.keep_awake, config.queue_delay);
     poll_fn(|cx| driver.poll_turn(cx)).await
 }

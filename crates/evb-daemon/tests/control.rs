@@ -217,6 +217,21 @@ fn roles_on_other_hosts_join_run_after_run() {
 }
 
 #[test]
+fn a_host_that_waits_for_the_others_ends_at_once() {
+    let mut system = System::new("");
+    system.launch("supervisor", &["supervisor"]);
+    for (role, others) in [
+        ("builder:1", ["source 1", "source 2", "builder 2"]),
+        ("source:2", ["source 1", "builder 1", "builder 2"]),
+    ] {
+        system.launch("waiting", &[role]);
+        system.wait_for("registered", |status| status["waiting_for"] == json!(others));
+        assert_eq!(system.end("waiting"), Some(0), "{role}");
+    }
+    assert_eq!(system.end("supervisor"), Some(0));
+}
+
+#[test]
 fn all_hosts_end_at_once_between_runs_without_an_error() {
     for _ in 0..8 {
         let mut system = System::new("");

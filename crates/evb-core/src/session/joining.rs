@@ -21,6 +21,8 @@ pub enum JoiningOutput {
     Dial(Dial),
     /// Close the connection to the supervisor, or stop the attempt to connect.
     Close,
+    /// Send this message to the supervisor.
+    Send(Control),
     /// The supervisor admitted the role. The role's part in the run begins with the given event id,
     /// which the driver may pass on to the user.
     Joined(EventId),
@@ -51,6 +53,8 @@ pub struct Start {
 pub struct Joining {
     membership: Membership,
     registered: Option<Registered>,
+    /// A message to the supervisor that is to be sent.
+    message: Option<Control>,
     joined: Option<EventId>,
     start: Option<Box<Start>>,
     ended: Option<Result<RunOutcome, RoleFault>>,
@@ -60,13 +64,19 @@ impl Joining {
     /// Creates a role that tries to join from `now` on.
     pub fn new(member: Member, now: Instant) -> Self {
         let membership = Membership::new(member, now);
-        Self { membership, registered: None, joined: None, start: None, ended: None }
+        Self { membership, registered: None, message: None, joined: None, start: None, ended: None }
     }
 
     /// Handles an event of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
         let event = self.membership.handle(heard, now);
         self.take(event, now);
+    }
+
+    /// Requests the end of the run from the supervisor, and repeats the request on each new
+    /// connection, also after joining.
+    pub fn request_run_end(&mut self, cause: String) {
+        self.message = self.membership.request_run_end(cause);
     }
 
     /// Handles the passage of time.
@@ -85,6 +95,9 @@ impl Joining {
     pub fn poll(&mut self, now: Instant) -> Option<JoiningOutput> {
         if let Some(first) = self.joined.take() {
             return Some(JoiningOutput::Joined(first));
+        }
+        if let Some(message) = self.message.take() {
+            return Some(JoiningOutput::Send(message));
         }
         if let Some(start) = self.start.take() {
             return Some(JoiningOutput::Begin(start));
@@ -105,6 +118,7 @@ impl Joining {
                     self.joined = Some(EventId::new(registered.parameters.decided.saturating_add(1)));
                 }
                 self.registered = Some(registered);
+                self.message = self.membership.stop_message();
             }
             Ok(Some(MembershipEvent::Message(message))) => self.handle_message(message, now),
             Ok(Some(MembershipEvent::Lost) | None) => {}

@@ -71,6 +71,27 @@ fn a_role_is_let_in_and_begins_with_the_first_roster() {
 }
 
 #[test]
+fn a_request_for_the_end_reaches_the_supervisor_before_there_is_a_roster() {
+    let mut joining = joining();
+    let_in(&mut joining, 1, at(0));
+    let is_stop = |outputs: &[JoiningOutput]| {
+        let [JoiningOutput::Send(Control { message: Some(Message::Stop(stop)) })] = outputs else {
+            return false;
+        };
+        stop.cause == "end of shift"
+    };
+    joining.request_run_end("end of shift".to_owned());
+    assert!(is_stop(&outputs(&mut joining, at(5))));
+    joining.handle_supervisor(Heard::Closed("reset".to_owned()), at(10));
+    assert!(is_stop(&let_in(&mut joining, 2, at(10))), "the old connection may not have delivered it");
+    joining.handle_supervisor(message(Message::Roster(Roster::default())), at(20));
+    match outputs(&mut joining, at(20)).as_slice() {
+        [JoiningOutput::Begin(start)] => assert!(start.membership.stop_message().is_some()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_run_that_ends_before_it_has_a_roster_ends_for_the_role() {
     let mut joining = joining();
     let_in(&mut joining, 1, at(0));

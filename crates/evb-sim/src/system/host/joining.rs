@@ -42,6 +42,7 @@ impl Applicant {
                 match output {
                     JoiningOutput::Dial(dial) => self.line.dial(dial, around),
                     JoiningOutput::Close => self.line.close(around),
+                    JoiningOutput::Send(message) => drop(self.line.send(&message, around)),
                     JoiningOutput::Joined(_) => around.records.counts.registrations += 1,
                     JoiningOutput::Begin(start) => return Ok(Some(Joined::Begin(start))),
                     JoiningOutput::Ended(ended) => return exit(*ended).map(|exit| Some(Joined::Exit(exit))),
