@@ -57,8 +57,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     ];
     steps.extend(quickstart(&root)?);
     let pages = if required { "tutorial --require" } else { "tutorial" };
-    // pip builds the Python package of a page; without optimisation, that takes half the time.
-    steps.push(Step::xtask("tutorials", 900, pages).environment("MATURIN_PEP517_ARGS", "--profile dev"));
+    steps.push(Step::xtask("tutorials", 900, pages));
     steps.extend(networks(lab));
     steps.extend(beside_others(required, lab));
     steps.push(studies(required, lab));

@@ -133,7 +133,7 @@ fn a_plan_for_thousands_fits_on_one_screen() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(50))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Whatever the numbers of the plan: if the links carry the load, admission control accepts the
     /// printed configuration.
