@@ -16,6 +16,7 @@ use crate::{
 
 /// An action that a joining role requests from the driver.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum JoiningOutput {
     /// Connect to the supervisor and send it the role's greeting.
     Dial(Dial),
