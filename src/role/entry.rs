@@ -29,6 +29,7 @@ pub(crate) enum Beginning {
 }
 
 /// An input of a role that is joining.
+#[expect(clippy::large_enum_variant, reason = "it is handled at once, and never kept")]
 enum Input {
     Heard(Heard),
     /// A request to end the run, with its cause.

@@ -32,7 +32,7 @@ pub(crate) struct CiArgs {
     #[arg(long)]
     lab: Option<PathBuf>,
     /// Time budget for all steps together, in minutes.
-    #[arg(long, default_value_t = 70)]
+    #[arg(long, default_value_t = 90)]
     budget: u64,
 }
 

@@ -73,8 +73,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     // its own and often waits for a single crate. The results of these steps do not depend on time.
     steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
     steps.push(fuzz(&root).beside());
-    let [tests, compared] = peers(&root);
-    steps.extend([tests.beside(), compared]);
+    steps.push(peers(&root).beside());
     Ok(steps)
 }
 
@@ -247,20 +246,13 @@ fn fuzz(root: &Path) -> Step {
         .unless(skip.or_else(fuzz::lacks))
 }
 
-/// Returns steps that test `benches/peers` and compare evb with its programs; skipped without a C++
-/// compiler. A failure of the comparison does not make CI fail, because its rates are only for
-/// information.
-fn peers(root: &Path) -> [Step; 2] {
+/// Returns a step that tests `benches/peers`; skipped without a C++ compiler. The comparison of evb
+/// with these programs is a command of its own, because its rates mean nothing here.
+fn peers(root: &Path) -> Step {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
     let skip = absent(root, PEERS).or(compiler);
-    let compare = "-- compare --repeats 1 --seconds 2 --evbd target/release/evbd";
-    let step = |name, seconds, line: String| Step::new(name, seconds, &line).unless(skip.clone());
-    [
-        step("peers tests", 900, format!("cargo test --release --manifest-path {PEERS}")),
-        step("peers compared", 300, format!("cargo run --release --manifest-path {PEERS} {compare}"))
-            .informative(),
-    ]
+    Step::new("peers tests", 900, &format!("cargo test --manifest-path {PEERS}")).unless(skip)
 }
 
 /// Returns the reason to skip a step that needs that command of cargo, if it is not installed.

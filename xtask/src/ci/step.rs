@@ -26,8 +26,6 @@ pub(crate) enum Ended {
     InPart,
     Failed(String),
     Skipped(String),
-    /// The step failed, but is only for information.
-    Reported(String),
 }
 
 impl fmt::Display for Ended {
@@ -37,7 +35,6 @@ impl fmt::Display for Ended {
             Self::InPart => f.write_str("pass in part: it says above what this machine did not let it judge"),
             Self::Failed(reason) => write!(f, "FAIL: {reason}"),
             Self::Skipped(reason) => write!(f, "SKIP: {reason}"),
-            Self::Reported(reason) => write!(f, "not available (for information only): {reason}"),
         }
     }
 }
@@ -52,8 +49,6 @@ pub(crate) struct Step {
     environment: Vec<(&'static str, &'static str)>,
     /// Reason why the step cannot run on this machine; `None` if it can.
     skip: Option<String>,
-    /// True if a failure of the step is shown but does not make CI fail.
-    informative: bool,
     /// True if CI fails when the step is skipped.
     required: bool,
     /// True if the step starts together with the previous step.
@@ -71,7 +66,6 @@ impl Step {
             arguments: words.collect(),
             environment: Vec::new(),
             skip: None,
-            informative: false,
             required: false,
             beside: false,
         }
@@ -99,10 +93,6 @@ impl Step {
     pub(crate) fn unless(mut self, reason: Option<String>) -> Self {
         self.skip = self.skip.or(reason);
         self
-    }
-
-    pub(crate) fn informative(self) -> Self {
-        Self { informative: true, ..self }
     }
 
     /// Makes CI fail if the step is skipped, because its requirements have been installed.
@@ -166,7 +156,6 @@ impl Step {
             Ok(0) => Ended::Passed,
             Ok(IN_PART) => Ended::InPart,
             Ok(_) => Ended::Skipped("it says why above".into()),
-            Err(reason) if self.informative => Ended::Reported(reason),
             Err(reason) => Ended::Failed(reason),
         }
     }
