@@ -161,6 +161,7 @@ pub fn messages() -> Vec<Control> {
         up: vec![3],
         builders: vec![BuilderAddress { id: 1, listen: "127.0.0.1:7101".to_owned(), incarnation: 1 }],
         max_fragment: vec![1000, 2000],
+        quiet: vec![3],
         ..Roster::default()
     };
     let builder = BuilderReport {

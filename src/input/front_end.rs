@@ -135,7 +135,7 @@ impl FrontEndListener {
     }
 
     fn new(listener: Listener, max_fragment: Bytes) -> Self {
-        Self { listener, max_fragment, front_ends: FrontEnds::new(BeforeStart::Keep) }
+        Self { listener, max_fragment, front_ends: FrontEnds::new(BeforeStart::Keep, 0) }
     }
 
     /// Shares the state of these front ends with a source: see [`FrontEnds`].
@@ -198,7 +198,9 @@ impl FrontEndListener {
             Ok((stream, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
                 let (taker, limit, front_ends) = (taker.clone(), self.max_fragment, self.front_ends.clone());
+                let connected = self.front_ends.connect();
                 connections.set.spawn(async move {
+                    let _connected = connected;
                     connection(arrivals, peer, limit, &taker, &front_ends).await;
                 });
             }

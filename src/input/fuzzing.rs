@@ -18,7 +18,7 @@ pub async fn front_end(
     max_fragment: Bytes,
 ) -> (Vec<Fragment>, Result<u64, String>) {
     let heap = Heap::default();
-    let ended = receive(stream, max_fragment, &heap, &FrontEnds::new(BeforeStart::Keep)).await;
+    let ended = receive(stream, max_fragment, &heap, &FrontEnds::new(BeforeStart::Keep, 0)).await;
     let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
     (taken, ended.map_err(|error| error.to_string()))
 }

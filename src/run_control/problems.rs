@@ -139,6 +139,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
             "not connected to all builders",
             "its log says which builder it does not reach",
         )),
+        Presence::NoReadout => found.push(no_readout(source)),
         Presence::Up => {}
     }
     if let Some(live) = &source.live
@@ -147,6 +148,28 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         let text = format!("refused {} fragments of its readout", live.refused);
         found.push(Problem::new(Severity::Bad, &subject, text, "its log names their events, with the cause"));
     }
+}
+
+/// Returns the problem of a source whose readout is silent or gone.
+fn no_readout(source: &SourceSurvey) -> Problem {
+    let age = source.live.as_ref().and_then(|live| live.last_fragment_age_s);
+    let since =
+        age.map_or_else(|| "no fragment yet".to_owned(), |age| format!("last fragment {age:.0} s ago"));
+    let (connected, remedy) = match source.front_ends {
+        Some(front_ends) if front_ends.connected == 0 => (
+            "no front end is connected, ".to_owned(),
+            "start its front end again; if it runs, check the address to which it connects",
+        ),
+        Some(front_ends) => (
+            format!("front ends connected: {front_ends}, "),
+            "check that its front end runs and gets triggers; evb waits for its next fragment",
+        ),
+        None => {
+            (String::new(), "check that its readout runs and gets triggers; evb waits for its next fragment")
+        }
+    };
+    let text = format!("no readout: {connected}{since}; {} events lack it", source.missing);
+    Problem::new(Severity::Bad, source.named(), text, remedy)
 }
 
 fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
@@ -172,7 +195,8 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
             "silent; it gets no new events",
             "check that its process and its host are running",
         )),
-        Presence::Connecting | Presence::Up => {}
+        // Only a source has a readout.
+        Presence::Connecting | Presence::Up | Presence::NoReadout => {}
     }
     let Some(live) = &builder.live else { return };
     if builder.presence == Presence::Up && live.age_s > OLD_REPORT {

@@ -94,7 +94,7 @@ impl Driver {
             if let Some(ended) = self.ended.take() {
                 return Poll::Ready(ended.map_err(|fault| self.link.error(fault)));
             }
-            self.feed.update(&self.role);
+            self.feed.update(&mut self.role);
             if !more && self.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }

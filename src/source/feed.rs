@@ -8,6 +8,7 @@ use std::{
 
 use evb_core::time::Instant;
 use evb_shaper::role::SourceRole;
+use tokio::sync::watch;
 
 use super::{
     FrontEnds, Readout,
@@ -32,10 +33,19 @@ pub(super) struct Feed {
     front_ends: Option<FrontEnds>,
     /// The wait for all that had arrived from front ends when the run began.
     read_out: Option<ReadOut>,
+    /// The wait for a front end that connects or closes its connection.
+    connections: Option<Connections>,
 }
 
 /// The wait for a listener that pushes all that has arrived.
 type ReadOut = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The wait for the next number of connected front ends; `None` if there will be none.
+type Connections = Pin<Box<dyn Future<Output = Option<watch::Receiver<u32>>> + Send>>;
+
+fn next_connections(mut connected: watch::Receiver<u32>) -> Connections {
+    Box::pin(async move { connected.changed().await.is_ok().then_some(connected) })
+}
 
 impl Feed {
     pub(super) fn new(
@@ -50,7 +60,8 @@ impl Feed {
                 front_ends.join();
             }
         }
-        Self { outlet, pushed: Vec::with_capacity(BATCH), readout, front_ends, read_out: None }
+        let connections = front_ends.as_ref().map(|front_ends| next_connections(front_ends.connected()));
+        Self { outlet, pushed: Vec::with_capacity(BATCH), readout, front_ends, read_out: None, connections }
     }
 
     /// Asks the front ends' listener for all that has arrived.
@@ -82,7 +93,24 @@ impl Feed {
         for pushed in self.pushed.drain(..) {
             push(&mut self.outlet, pushed, role, now);
         }
+        // A closed connection counts when all that came on it is taken.
+        if count < BATCH {
+            self.poll_connections(cx, role);
+        }
         count == BATCH
+    }
+
+    /// Tells the role how many front ends are connected.
+    fn poll_connections(&mut self, cx: &mut Context<'_>, role: &mut SourceRole) {
+        while let Some(wait) = &mut self.connections
+            && let Poll::Ready(changed) = wait.as_mut().poll(cx)
+        {
+            self.connections = changed.map(|mut connected| {
+                let expected = self.front_ends.as_ref().map_or(0, FrontEnds::expected);
+                role.handle_front_ends(expected, *connected.borrow_and_update());
+                next_connections(connected)
+            });
+        }
     }
 
     /// Lets readout make one turn's share of the wanted fragments. Returns true if readout made a
@@ -103,9 +131,10 @@ impl Feed {
     }
 
     /// Tells the callers of `push` which events are decided, and how much room the backlog has.
-    pub(super) fn update(&mut self, role: &SourceRole) {
+    pub(super) fn update(&mut self, role: &mut SourceRole) {
         let core = role.core();
         self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());
+        role.set_full(self.outlet.is_full());
     }
 }
 

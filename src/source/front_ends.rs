@@ -24,7 +24,7 @@ use tokio::sync::watch;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // The run begins when all that has arrived by then is read and discarded.
-/// let front_ends = FrontEnds::new(BeforeStart::Discard);
+/// let front_ends = FrontEnds::new(BeforeStart::Discard, 1);
 /// let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse()?], Bytes::mib(1)).await?;
 /// let listener = listener.with_front_ends(front_ends.clone());
 /// let mut config = SourceConfig::new(SourceId::new(1), "daq0:7000");
@@ -40,6 +40,10 @@ pub struct FrontEnds(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     before_start: BeforeStart,
+    /// Number of front ends that should be connected; 0 if they may come and go.
+    expected: u32,
+    /// Number of front ends that are connected.
+    connected: watch::Sender<u32>,
     /// Number of times that the source has asked for all that has arrived.
     asked: watch::Sender<u64>,
     /// The latest of these times for which the listener has pushed all.
@@ -54,16 +58,38 @@ struct Shared {
 
 impl FrontEnds {
     /// Creates the state of front ends that have sent nothing. `before_start` is what becomes of
-    /// fragments that arrive before the run has started.
-    pub fn new(before_start: BeforeStart) -> Self {
+    /// fragments that arrive before the run has started. `expected` is the number of front ends
+    /// that should be connected: a source with fewer says so, and the readout of a source with none
+    /// counts as gone. With 0, front ends may come and go.
+    pub fn new(before_start: BeforeStart, expected: u32) -> Self {
         Self(Arc::new(Shared {
             before_start,
+            expected,
+            connected: watch::Sender::new(0),
             asked: watch::Sender::new(0),
             read_out: watch::Sender::new(0),
             starts: AtomicU64::new(0),
             is_discarding: AtomicBool::new(before_start == BeforeStart::Discard),
             discarded: AtomicU64::new(0),
         }))
+    }
+
+    /// Returns the number of front ends that should be connected; 0 if they may come and go.
+    pub(super) fn expected(&self) -> u32 {
+        self.0.expected
+    }
+
+    /// Returns the number of front ends that are connected, and its changes.
+    pub(super) fn connected(&self) -> watch::Receiver<u32> {
+        let mut connected = self.0.connected.subscribe();
+        connected.mark_changed();
+        connected
+    }
+
+    /// Counts a front end as connected until the returned value is dropped.
+    pub(crate) fn connect(&self) -> Connected {
+        self.0.connected.send_modify(|count| *count += 1);
+        Connected(self.clone())
     }
 
     pub(super) fn before_start(&self) -> BeforeStart {
@@ -123,5 +149,15 @@ impl FrontEnds {
     /// after the start, or that the source refuses.
     pub(crate) fn count_discarded(&self) {
         self.0.discarded.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A connected front end.
+#[derive(Debug)]
+pub(crate) struct Connected(FrontEnds);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.0.connected.send_modify(|count| *count -= 1);
     }
 }

@@ -259,6 +259,11 @@ impl Outlet {
         self.charged -= free;
         self.permits.add_permits(free as usize);
     }
+
+    /// Returns true if the backlog has no room, so that readout may have to wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub enum Input {
         /// Treatment of fragments that arrive before the run has started; `None`: discarded under
         /// run control, and else kept.
         before_start: Option<BeforeStart>,
+        /// Number of front ends that should be connected; 0 if they may come and go.
+        front_ends: u32,
     },
     /// Fragments that front-end processes send over a Unix socket, in the format of [`Input::Tcp`].
     Unix {
@@ -46,6 +48,8 @@ pub enum Input {
         path: PathBuf,
         /// As in [`Input::Tcp`].
         before_start: Option<BeforeStart>,
+        /// As in [`Input::Tcp`].
+        front_ends: u32,
     },
 }
 
@@ -155,6 +159,9 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
 
+/// Largest number of front ends that a source accepts (docs/reference/front-end.md FE-3).
+const MOST_FRONT_ENDS: u64 = 256;
+
 const BEFORE_START: [(&str, BeforeStart); 2] =
     [("keep", BeforeStart::Keep), ("discard", BeforeStart::Discard)];
 
@@ -169,17 +176,24 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         Kind::Tcp => {
             let listen = section.endpoint("listen");
             let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7201\"");
-            let before_start = section.choice("before_start", &BEFORE_START);
-            listen.map(|listen| Input::Tcp { listen, before_start })
+            let (before_start, front_ends) = front_ends(&mut section);
+            listen.map(|listen| Input::Tcp { listen, before_start, front_ends })
         }
         Kind::Unix => {
             let path = socket_path(&mut section);
-            let before_start = section.choice("before_start", &BEFORE_START);
-            path.map(|path| Input::Unix { path, before_start })
+            let (before_start, front_ends) = front_ends(&mut section);
+            path.map(|path| Input::Unix { path, before_start, front_ends })
         }
     };
     section.finish();
     input
+}
+
+/// Reads the keys of all inputs with front ends.
+fn front_ends(section: &mut Section<'_>) -> (Option<BeforeStart>, u32) {
+    let before_start = section.choice("before_start", &BEFORE_START);
+    let front_ends = section.whole("front_ends", 0..=MOST_FRONT_ENDS).unwrap_or(1);
+    (before_start, front_ends as u32)
 }
 
 /// Reads the path of a Unix socket. The kernel limits the path to 108 bytes, of which the last is 0

@@ -109,4 +109,10 @@ impl Live {
         let used = self.processor_ns.saturating_sub(before.processor_ns) as f64;
         if apart.is_zero() { 0.0 } else { used / apart.as_nanos() as f64 }
     }
+
+    /// Returns the time since the source's last fragment, in seconds, if the report is that old;
+    /// `None` if there was no fragment.
+    pub(crate) fn fragment_age(&self, report_age: f64) -> Option<f64> {
+        self.since_fragment_ns.checked_sub(1).map(|nanos| nanos as f64 / 1e9 + report_age)
+    }
 }

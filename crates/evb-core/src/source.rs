@@ -12,6 +12,7 @@ mod push_error;
 mod before_start;
 mod backlog;
 mod parking;
+mod readout;
 mod seats;
 mod lane;
 mod lanes;
@@ -29,6 +30,7 @@ pub use push_error::{MAX_AHEAD, PushError};
 use backlog::{Backlog, Placed};
 use lane::{LaneTimes, SourceLane};
 use parking::Parking;
+use readout::ReadoutWatch;
 use seats::Seats;
 
 use crate::{
@@ -106,6 +108,9 @@ pub struct SourceCore {
     config: SourceCoreConfig,
     backlog: Backlog,
     parking: Parking,
+    readout: ReadoutWatch,
+    /// True while readout cannot push, because the backlog is full.
+    is_full: bool,
     seats: Seats,
     /// Lanes in the order of their builders in [`Seats`].
     lanes: Vec<SourceLane>,
@@ -139,6 +144,8 @@ impl SourceCore {
         Self {
             backlog: Backlog::new(config.decided, config.orphan_timeout, config.on_demand),
             parking: Parking::default(),
+            readout: ReadoutWatch::new(config.deadline),
+            is_full: false,
             seats: Seats::new(&config.builders),
             lanes: config.builders.iter().map(|_| SourceLane::new(&times)).collect(),
             times,
@@ -182,6 +189,7 @@ impl SourceCore {
             Some(None) => Placed::Parked(fragment),
             None => self.backlog.push(fragment, now)?,
         };
+        self.readout.handle_delivered(event, now);
         self.counters.pushed += 1;
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
@@ -199,6 +207,22 @@ impl SourceCore {
     /// Keeps the fragments that readout pushes from now on.
     pub fn keep(&mut self) {
         self.is_discarding = false;
+    }
+
+    /// Notes that the run begins. What readout did or did not before says nothing about the run.
+    pub fn begin(&mut self) {
+        self.readout.begin();
+    }
+
+    /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
+    /// number that are.
+    pub fn handle_front_ends(&mut self, expected: u32, connected: u32) {
+        self.readout.handle_front_ends(expected, connected);
+    }
+
+    /// Notes whether readout cannot push at present, because the backlog is full.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     /// Counts the fragments that wait for a decision as having come before the start of the run.
@@ -220,8 +244,12 @@ impl SourceCore {
             for step in 0..u64::from(count) {
                 let event = EventId::new(first.number() + step);
                 let placed = self.backlog.decide(event, verdict, lane);
-                if matches!(placed, Placed::Waiting) && lane.is_some() && self.config.on_demand {
-                    self.wanted.push_back(event);
+                if lane.is_some() {
+                    let lacks = matches!(placed, Placed::Waiting);
+                    if self.config.on_demand && lacks {
+                        self.wanted.push_back(event);
+                    }
+                    self.readout.handle_assigned(event, lacks && !self.config.on_demand);
                 }
                 self.place(placed);
             }
@@ -250,6 +278,7 @@ impl SourceCore {
     pub fn handle_registered(&mut self, now: Instant) {
         self.is_supervised = true;
         self.next_heartbeat = now;
+        self.readout.forget_told();
         self.backlog.wait_anew(now);
     }
 
@@ -261,6 +290,7 @@ impl SourceCore {
     /// Drops fragments that have waited too long for a decision, and handles the timers of the
     /// lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.readout.handle_timeout(self.is_full || !self.is_supervised, now);
         if self.is_supervised {
             self.counters.unexpected += self.backlog.expire(now);
         }
@@ -277,11 +307,13 @@ impl SourceCore {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
         let supervised = earlier(spoken, self.backlog.next_expiry());
         let lanes = self.lanes.iter().map(SourceLane::next_timeout);
-        lanes.fold(supervised.filter(|_| self.is_supervised), earlier)
+        let own = earlier(supervised.filter(|_| self.is_supervised), self.readout.next_timeout());
+        lanes.fold(own, earlier)
     }
 
     /// Returns the next action. Granted data is not an action: get it from the lanes by `take`.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
+        self.readout.settle(now);
         if let Some(event) = self.wanted.pop_front() {
             return Some(Output::Wanted(event));
         }
@@ -293,11 +325,14 @@ impl SourceCore {
         if !self.is_supervised {
             return None;
         }
+        if let Some(status) = self.readout.take_news(self.backlog.held() > 0) {
+            return Some(Output::Supervisor(Control { message: Some(Message::Readout(status)) }));
+        }
         if self.next_heartbeat > now {
             return self
                 .reports
                 .ring(self.next_heartbeat, now)
-                .then(|| Output::Supervisor(self.report_so_far()));
+                .then(|| Output::Supervisor(self.report_so_far(now)));
         }
         let heartbeat = self.config.heartbeat;
         self.next_heartbeat = if heartbeat < RARE { now + heartbeat } else { on_grid(now, heartbeat) };
@@ -386,11 +421,13 @@ impl SourceCore {
     }
 
     /// Returns a message with a periodic report, which has no histograms.
-    fn report_so_far(&self) -> Control {
+    fn report_so_far(&self, now: Instant) -> Control {
         let counters = self.counters();
         let live = Live {
             backlog_bytes: self.backlog.bytes().count(),
             backlog_fragments: self.backlog.held() as u64,
+            // 1 more than the time, because 0 says that there was no fragment.
+            since_fragment_ns: self.readout.delivered().map_or(0, |at| 1 + now.since(at).as_nanos() as u64),
             ..Live::default()
         };
         let report = Report { report: Some(RoleReport::Source(counters)), live: Some(live) };

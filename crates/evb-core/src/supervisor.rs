@@ -80,7 +80,7 @@ pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE, SourceLoss};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
-pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
+pub use survey::{BuilderSurvey, FrontEndSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;
 use beginning::Beginning;
@@ -213,6 +213,7 @@ impl SupervisorCore {
                 }
             }
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
+            (Seat::Source(index), Message::Readout(told)) => self.membership().handle_readout(index, told),
             (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
             (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
@@ -221,8 +222,7 @@ impl SupervisorCore {
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
             }
-            // A held run has not begun. A peer that asks to stop leaves the run alone; the other
-            // peers stay.
+            // A held run has not begun: a peer that asks to stop leaves alone.
             (_, Message::Stop(_)) if self.plan.hold => self.membership().let_go(seat),
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
@@ -320,7 +320,7 @@ impl SupervisorCore {
         let has_slot = takes_triggers(self.phase, &self.intake) && has_slots;
         let batch = batch_time(&self.plan, &self.roster);
         // Where each free slot is a trigger, it is due at once.
-        let is_free = self.intake.is_free() && has_slot && !batch.is_zero() && !self.roster.up().is_empty();
+        let is_free = self.intake.is_free() && has_slot && !batch.is_zero() && !self.roster.is_idle();
         let due = if is_free { Some(Instant::ZERO) } else { self.own_trigger_due() };
         self.intake.next_decision(due, has_slot, batch)
     }

@@ -58,6 +58,7 @@ fn live() -> Live {
         disk_bytes: MOST,
         processor_ns: MOST,
         memory_bytes: MOST,
+        since_fragment_ns: MOST,
     }
 }
 
@@ -184,6 +185,7 @@ fn roster() -> Roster {
         incarnations: vec![u32::MAX; MAX_SOURCES],
         // A source is either up or awaited.
         awaited: Vec::new(),
+        quiet: vec![ID; MAX_SOURCES],
     }
 }
 

@@ -76,22 +76,24 @@ pub(crate) async fn start_source(
             let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
             start_readout(config, replay, on).await
         }
-        Input::Tcp { listen, before_start: own } => {
+        Input::Tcp { listen, before_start: own, front_ends } => {
             let (address, limit) = (listen.to_string(), entry.max_fragment);
             let addresses = resolve(&address).await?;
             let open = async move || {
                 let listener = FrontEndListener::tcp(&addresses, limit).await;
                 listener.map_err(|reason| InputError::Listen { address, reason })
             };
-            start_listening(config, own.unwrap_or(before_start), open).await
+            let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
+            start_listening(config, front_ends, open).await
         }
-        Input::Unix { path, before_start: own } => {
+        Input::Unix { path, before_start: own, front_ends } => {
             let (path, limit) = (path.clone(), entry.max_fragment);
             let open = async move || {
                 let address = path.display().to_string();
                 FrontEndListener::unix(path, limit).map_err(|reason| InputError::Listen { address, reason })
             };
-            start_listening(config, own.unwrap_or(before_start), open).await
+            let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
+            start_listening(config, front_ends, open).await
         }
     }
 }
@@ -99,10 +101,9 @@ pub(crate) async fn start_source(
 /// Starts a source with front ends.
 async fn start_listening(
     config: SourceConfig,
-    before_start: BeforeStart,
+    front_ends: FrontEnds,
     open: impl AsyncFnOnce() -> Result<FrontEndListener, InputError> + Send + 'static,
 ) -> Result<Source, InputError> {
-    let front_ends = FrontEnds::new(before_start);
     let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
     let open = async move || Ok(open().await?.with_front_ends(front_ends));
     start_fed(config, open, FrontEndListener::serve).await

@@ -19,7 +19,7 @@ fn record(event: u64, timestamp: u64, payload: &[u8]) -> Vec<u8> {
 
 async fn received(bytes: &[u8]) -> (Vec<Fragment>, Result<u64, FrontEndError>) {
     let heap = Heap::default();
-    let result = receive(bytes, LIMIT, &heap, &FrontEnds::new(BeforeStart::Keep)).await;
+    let result = receive(bytes, LIMIT, &heap, &FrontEnds::new(BeforeStart::Keep, 0)).await;
     (heap.taken(), result)
 }
 
@@ -57,7 +57,7 @@ async fn while_the_source_is_full_nothing_is_read() {
     let (mut front_end, stream) = duplex(1000);
     let (sender, mut fragments) = mpsc::channel(1);
     let reading = tokio::spawn(async move {
-        receive(stream, LIMIT, &Channel(sender), &FrontEnds::new(BeforeStart::Keep)).await
+        receive(stream, LIMIT, &Channel(sender), &FrontEnds::new(BeforeStart::Keep, 0)).await
     });
     let record = record(1, 0, &[1; 1000]);
     let mut sent = 0;

@@ -1,7 +1,7 @@
 use evb_core::{
     event::Cause,
     ledger::EventCounts,
-    supervisor::{BuilderLive, SourceLive},
+    supervisor::{BuilderLive, FrontEndSurvey, SourceLive},
 };
 
 use super::*;
@@ -9,6 +9,7 @@ use super::*;
 fn source(id: u16, presence: Presence) -> SourceSurvey {
     SourceSurvey {
         parting: String::new(),
+        front_ends: None,
         id,
         name: String::new(),
         presence,
@@ -42,6 +43,22 @@ fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSur
 fn words(survey: &Survey) -> Vec<String> {
     let of = |problem: &Problem| format!("{}: {}", problem.subject, problem.text);
     problems(survey, None).iter().map(of).collect()
+}
+
+#[test]
+fn a_source_without_readout_is_named_with_its_connections_and_its_last_fragment() {
+    let live = Some(SourceLive { last_fragment_age_s: Some(7.3), ..SourceLive::default() });
+    let of = |front_ends, live| SourceSurvey { front_ends, live, ..source(2, Presence::NoReadout) };
+    let front_ends = |expected, connected| Some(FrontEndSurvey { expected, connected });
+    let sources = vec![of(front_ends(1, 0), None), of(front_ends(4, 3), live.clone()), of(None, live)];
+    assert_eq!(
+        words(&Survey { running_s: 3.0, sources, ..Survey::default() }),
+        [
+            "source 2: no readout: no front end is connected, no fragment yet; 3 events lack it",
+            "source 2: no readout: front ends connected: 3 of 4, last fragment 7 s ago; 3 events lack it",
+            "source 2: no readout: last fragment 7 s ago; 3 events lack it",
+        ]
+    );
 }
 
 #[test]

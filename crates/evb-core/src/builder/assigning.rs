@@ -1,7 +1,7 @@
 //! Messages from the supervisor to a builder: assignments, rosters, and the number of completions
 //! in the supervisor's ledger.
 
-use super::{BuilderCore, RosterError, assembly::Assigned};
+use super::{BuilderCore, RosterError, assembly::Assigned, roster::Expected};
 use crate::{
     event::Event,
     grant::GrantPolicy,
@@ -26,7 +26,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         let is_named = assignments.roster_version == 0;
         let expected = match is_named {
-            true => self.named(&assignments.expected)?,
+            true => self.named(&assignments.expected)?.into(),
             false => self.slots.rosters().expected(assignments.roster_version)?.clone(),
         };
         let epoch = match assignments.epoch {
@@ -47,6 +47,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
             self.accepted = Some(assignments.answer);
         }
         Ok(())
+    }
+
+    /// Sets the sources whose readout is silent or gone, for the next roster version. Events of
+    /// that version do not wait for them, and name this as the cause.
+    pub fn set_quiet(&mut self, quiet: SourceSet) {
+        self.slots.set_quiet(quiet);
     }
 
     /// Applies a new roster version with the sources that are `up` and those that are `awaited`.
@@ -89,7 +95,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.next_heartbeat = now;
     }
 
-    fn assign(&mut self, event: EventId, assigned: Assigned, expected: &SourceSet, now: Instant) {
+    fn assign(&mut self, event: EventId, assigned: Assigned, expected: &Expected, now: Instant) {
         self.slots.make_room(event, |evicted| self.lanes.note_eviction(evicted));
         if !self.slots.assign(event, assigned, expected, now, |ended| self.lanes.note_end(ended)) {
             self.counters.lost += 1;

@@ -49,9 +49,25 @@ pub enum RosterError {
 #[derive(Debug)]
 pub(super) struct Rosters {
     /// The expected sources of each remembered version.
-    versions: VecDeque<(u32, SourceSet)>,
+    versions: VecDeque<(u32, Expected)>,
     up: SourceSet,
     awaited: SourceSet,
+    /// Sources whose readout is silent or gone, in the next and the latest roster.
+    quiet: SourceSet,
+}
+
+/// The sources that events wait for under a version of the roster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Expected {
+    pub(super) sources: SourceSet,
+    /// Sources that are not expected, because their readout is silent or gone.
+    pub(super) quiet: SourceSet,
+}
+
+impl From<SourceSet> for Expected {
+    fn from(sources: SourceSet) -> Self {
+        Self { sources, quiet: SourceSet::default() }
+    }
 }
 
 /// Change of the expected and awaited sources by a new roster.
@@ -66,23 +82,41 @@ pub(super) struct Change {
 
 impl Rosters {
     pub(super) fn new(sources: usize) -> Self {
-        Self { versions: VecDeque::new(), up: SourceSet::first(sources), awaited: SourceSet::default() }
+        Self {
+            versions: VecDeque::new(),
+            up: SourceSet::first(sources),
+            awaited: SourceSet::default(),
+            quiet: SourceSet::default(),
+        }
+    }
+
+    /// Sets the sources whose readout is silent or gone, for the next roster version.
+    pub(super) fn set_quiet(&mut self, quiet: SourceSet) {
+        self.quiet = quiet;
     }
 
     /// Stores a new roster version. Returns what changed for the sources.
     pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> Change {
         let expected = up.union(&awaited);
-        let gone = self.expected_now().without(&expected);
+        // Events that wait for a source whose readout falls silent go on until their deadline: the
+        // fragment may be on its way.
+        let gone = self.expected_now().without(&expected).without(&self.quiet);
         let back = self.awaited.without(&awaited);
         (self.up, self.awaited) = (up, awaited);
         if self.versions.len() == REMEMBERED {
             self.versions.pop_front();
         }
-        self.versions.push_back((version, expected));
+        let quiet = self.quiet.without(&expected);
+        self.versions.push_back((version, Expected { sources: expected, quiet }));
         Change { gone, back }
     }
 
-    /// Returns the sources that are up or awaited by the latest roster.
+    /// Returns the sources whose fragments may arrive, by the latest roster.
+    pub(super) fn reachable(&self) -> SourceSet {
+        self.expected_now().union(&self.quiet)
+    }
+
+    /// Returns the sources that are up or awaited by the latest roster, and not quiet.
     pub(super) fn expected_now(&self) -> SourceSet {
         self.up.union(&self.awaited)
     }
@@ -93,7 +127,7 @@ impl Rosters {
     }
 
     /// Returns the sources that events assigned under that roster version wait for.
-    pub(super) fn expected(&self, version: u32) -> Result<&SourceSet, RosterError> {
+    pub(super) fn expected(&self, version: u32) -> Result<&Expected, RosterError> {
         let found = self.versions.iter().rev().find(|(known, _)| *known == version);
         found.map(|(_, expected)| expected).ok_or(RosterError::UnknownVersion(version))
     }

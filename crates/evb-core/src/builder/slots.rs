@@ -13,7 +13,7 @@ use super::{
     load::load,
     pool::Pool,
     refusals::Refusals,
-    roster::Rosters,
+    roster::{Expected, Rosters},
     table::EventTable,
     unaccounted::NOWHERE,
 };
@@ -208,17 +208,26 @@ impl Slots {
         &mut self,
         event: EventId,
         assigned: Assigned,
-        expected: &SourceSet,
+        expected: &Expected,
         now: Instant,
         mut ended: impl FnMut(&Assembly),
     ) -> bool {
         self.highest = self.highest.max(event);
         let Some(slot) = self.table.slot(event).or_else(|| self.open(event, now)) else { return false };
-        if self.assemblies[slot.get()].assign(assigned, expected, &self.rosters.expected_now()) {
+        let assembly = &mut self.assemblies[slot.get()];
+        if !expected.quiet.is_empty() && assembly.assigned().is_none() {
+            assembly.give_up(&expected.quiet, Cause::NoReadout);
+        }
+        if assembly.assign(assigned, &expected.sources, &self.rosters.reachable()) {
             self.put_off(slot, now);
             self.end_if_over(slot, now, &mut ended);
         }
         true
+    }
+
+    /// Sets the sources whose readout is silent or gone, for the next roster version.
+    pub(super) fn set_quiet(&mut self, quiet: SourceSet) {
+        self.rosters.set_quiet(quiet);
     }
 
     /// Applies a new roster version. Returns the sources that are no longer expected.
@@ -280,7 +289,7 @@ impl Slots {
     /// fragments that have not arrived and whose events still wait for them.
     pub(super) fn withdraw(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
         self.refusals.forget(source);
-        let is_expected = self.rosters.expected_now().contains(source);
+        let is_expected = self.rosters.reachable().contains(source);
         for slot in self.all() {
             let assembly = &mut self.assemblies[slot.get()];
             if !assembly.withdraw(source, NOWHERE, &mut self.pool) || assembly.assigned().is_none() {

@@ -23,6 +23,8 @@ pub(super) enum Cause {
     Journal,
     /// No source was up.
     NoSource,
+    /// No source had a readout that was connected.
+    NoReadout,
     /// No builder was active.
     NoBuilder,
     /// Complete events occupy the slots and wait for this builder's sink.
@@ -129,6 +131,7 @@ impl Cause {
             Self::Sink(id) => (5, id.number()),
             Self::Source(id) => (6, id.number()),
             Self::Journal => (7, 0),
+            Self::NoReadout => (8, 0),
         };
         Blame { cause, id: id.into(), inhibited }
     }
@@ -143,6 +146,7 @@ impl Cause {
             5 => Self::Sink(BuilderId::new(id)),
             6 => Self::Source(SourceId::new(id)),
             7 => Self::Journal,
+            8 => Self::NoReadout,
             _ => Self::Busy,
         }
     }
@@ -153,6 +157,7 @@ impl Cause {
             Self::Supervisor => "supervisor recovering".to_owned(),
             Self::Journal => "the journal's disk".to_owned(),
             Self::NoSource => "no source is up".to_owned(),
+            Self::NoReadout => "no readout".to_owned(),
             Self::NoBuilder => "no builder is up".to_owned(),
             Self::Sink(id) => format!("sink of builder {id}"),
             Self::Source(id) => format!("source {id}"),

@@ -106,7 +106,7 @@ impl Dispatch<'_> {
 
     /// Assigns events to all free slots in a run whose trigger is a free slot.
     pub(super) fn assign_freely(&mut self, now: Instant) -> Taken {
-        if !self.intake.is_free() || self.roster.up().is_empty() || !takes_triggers(self.phase, self.intake) {
+        if !self.intake.is_free() || self.roster.is_idle() || !takes_triggers(self.phase, self.intake) {
             return Continue(());
         }
         if self.waits(now) {
@@ -162,7 +162,7 @@ impl Dispatch<'_> {
         self.outbox.make_room();
         self.intake.note_decided(now);
         self.books.note_trigger(triggered);
-        let is_wanted = !self.roster.up().is_empty() && has_slot(self.assigner, self.outbox);
+        let is_wanted = !self.roster.is_deserted() && has_slot(self.assigner, self.outbox);
         let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
             self.inhibit(1, now);
             return Continue(());
@@ -198,6 +198,7 @@ impl Dispatch<'_> {
             _ if self.outbox.is_stalled() => Cause::Journal,
             Phase::Recovering { .. } => Cause::Supervisor,
             _ if self.roster.up().is_empty() => Cause::NoSource,
+            _ if self.roster.is_deserted() => Cause::NoReadout,
             _ if !self.roster.has_active_builder() => Cause::NoBuilder,
             _ => Cause::Busy,
         }

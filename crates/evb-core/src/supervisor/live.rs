@@ -40,6 +40,8 @@ pub struct SourceLive {
     pub discarded_before_start: u64,
     /// Lane bytes that the source sent, including repetitions.
     pub sent_bytes: u64,
+    /// Time since the source's last fragment of the run, in seconds; `None` if there was none.
+    pub last_fragment_age_s: Option<f64>,
     /// Payload bytes of fragments whose events are not decided yet.
     pub backlog_bytes: u64,
     /// Highest value of `backlog_bytes` so far.
@@ -140,6 +142,7 @@ impl Latest<SourceReport> {
             kept_before_start: own.kept_before_start,
             discarded_before_start: own.discarded_before_start,
             sent_bytes: own.sent_bytes,
+            last_fragment_age_s: live.fragment_age(self.age(now)),
             backlog_bytes: live.backlog_bytes,
             backlog_peak_bytes: own.backlog_peak_bytes,
             backlog_fragments: live.backlog_fragments,

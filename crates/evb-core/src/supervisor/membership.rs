@@ -1,6 +1,8 @@
 //! [`Membership`]: handles peers that register, fall silent, return and leave, and tells the other
 //! peers.
 
+mod readout;
+
 use core::time::Duration;
 
 use super::{

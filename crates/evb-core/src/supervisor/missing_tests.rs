@@ -5,9 +5,12 @@ use core::time::Duration;
 use crate::{
     event::Cause,
     ledger::DeadTimeCause,
-    supervisor::tests::{Stage, builder, complete, plan, source},
+    supervisor::{
+        FrontEndSurvey, Presence, RunPlan, SourceLoss,
+        tests::{Stage, both, builder, complete, plan, source, to},
+    },
     trigger::TriggerKind,
-    wire::control::{Completions, Exception, Message, Outcome, Ready},
+    wire::control::{Completions, Exception, Message, Outcome, ReadoutState, ReadoutStatus, Ready, Roster},
 };
 
 #[test]
@@ -41,6 +44,94 @@ fn free_slots_wait_while_no_source_is_up() {
     stage.register(source(3));
     stage.says(source(3), Message::Ready(Ready {}));
     assert_eq!(stage.core.progress().events.assigned, 5, "a source is up again");
+}
+
+fn readout(state: ReadoutState) -> Message {
+    Message::Readout(ReadoutStatus { state, expected: 1, connected: u32::from(state != ReadoutState::Gone) })
+}
+
+fn latest_roster(stage: &mut Stage) -> Roster {
+    stage.rosters().pop().unwrap()
+}
+
+fn presences(stage: &Stage) -> Vec<Presence> {
+    stage.core.survey(stage.now).sources.iter().map(|source| source.presence).collect()
+}
+
+/// Events do not wait for a source whose readout is silent or gone, but the source gets decisions.
+#[test]
+fn a_source_without_readout_is_expected_by_no_event_until_it_delivers_again() {
+    for state in [ReadoutState::Silent, ReadoutState::Gone] {
+        let mut stage = Stage::running(plan(TriggerKind::External));
+        stage.says(source(3), readout(state));
+        stage.trigger(1);
+        assert_eq!(stage.verdicts().last(), Some(&(both(), vec![(1, 1, to(1))])), "it gets every decision");
+        let roster = latest_roster(&mut stage);
+        assert_eq!((roster.up, roster.quiet, roster.awaited), (vec![3, 5], vec![3], vec![]));
+        assert_eq!(presences(&stage), [Presence::NoReadout, Presence::Up]);
+        stage.says(source(3), readout(ReadoutState::Present));
+        stage.trigger(1);
+        assert!(latest_roster(&mut stage).quiet.is_empty());
+        assert_eq!(presences(&stage), [Presence::Up, Presence::Up]);
+        stage.core.invariants();
+    }
+}
+
+#[test]
+fn events_wait_for_a_source_without_readout_if_the_run_waits_for_every_source() {
+    let on_source_loss = SourceLoss::Wait;
+    let mut stage = Stage::running(RunPlan { on_source_loss, ..plan(TriggerKind::External) });
+    stage.says(source(3), readout(ReadoutState::Gone));
+    stage.trigger(1);
+    let roster = latest_roster(&mut stage);
+    assert_eq!((roster.quiet, roster.awaited), (vec![3], vec![3]));
+    stage.says(source(3), readout(ReadoutState::Present));
+    stage.trigger(1);
+    let roster = latest_roster(&mut stage);
+    assert!(roster.quiet.is_empty() && roster.awaited.is_empty());
+}
+
+#[test]
+fn without_any_readout_triggers_are_inhibited_and_the_run_goes_on() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.says(source(3), readout(ReadoutState::Gone));
+    stage.says(source(5), readout(ReadoutState::Silent));
+    stage.trigger(1);
+    assert_eq!(stage.core.progress().events.assigned, 1, "a silent readout may speak again");
+    stage.says(source(5), readout(ReadoutState::Gone));
+    stage.trigger(3);
+    let causes = stage.core.survey(stage.now).dead_time;
+    assert_eq!(causes, [DeadTimeCause { cause: "no readout".to_owned(), inhibited: 3 }]);
+    let all = [source(3), source(5), builder(1), builder(2)];
+    stage.pass(Duration::from_secs(30), &all);
+    assert!(stage.report.is_none(), "the processes are up");
+    stage.says(source(5), readout(ReadoutState::Silent));
+    stage.trigger(1);
+    assert_eq!(stage.core.progress().events.assigned, 2);
+}
+
+#[test]
+fn free_slots_wait_while_no_source_has_a_readout() {
+    let mut stage = Stage::running(plan(TriggerKind::AsFastAsPossible));
+    stage.pass(Duration::from_millis(100), &[source(3), source(5), builder(1), builder(2)]);
+    let before = stage.core.progress().events.assigned;
+    stage.says(source(3), readout(ReadoutState::Silent));
+    stage.says(source(5), readout(ReadoutState::Silent));
+    stage.excepts(builder(1), 1, Outcome::Incomplete, &[3, 5]);
+    assert_eq!(stage.core.progress().events.assigned, before);
+    stage.says(source(5), readout(ReadoutState::Present));
+    assert_eq!(stage.core.progress().events.assigned, before + 1);
+}
+
+/// A readout may come and go before the run has begun.
+#[test]
+fn before_the_run_a_readout_may_come_and_go() {
+    let mut stage = Stage::new(plan(TriggerKind::External));
+    stage.register(source(3));
+    stage.says(source(3), readout(ReadoutState::Gone));
+    let survey = stage.core.survey(stage.now);
+    assert_eq!(survey.sources[0].presence, Presence::Connecting);
+    assert_eq!(survey.sources[0].front_ends, Some(FrontEndSurvey { expected: 1, connected: 0 }));
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Inputs from peers: they register, become ready, report and disconnect, or send nothing.
 
 use super::{
-    ChangeError, NotReady, Output, Phase, Recipients, SupervisorCore, admission::Admission, roster::Seat,
-    seats::Leaving, words::reason_of,
+    ChangeError, NotReady, Output, Phase, Recipients, SupervisorCore,
+    admission::Admission,
+    roster::{Seat, keep_report},
+    seats::Leaving,
+    words::reason_of,
 };
 use crate::{
     id::{BuilderId, Peer},
@@ -122,7 +125,7 @@ impl SupervisorCore {
         if is_final && !self.phase.is_reporting() && leaving.is_none() {
             return self.expel(peer, "it sent its final report before it was asked to", now);
         }
-        if let Err(reason) = self.roster.keep_report(seat, report, now) {
+        if let Err(reason) = keep_report(&mut self.roster, seat, report, now) {
             return self.expel(peer, reason, now);
         }
         if let Some(index) = leaving.filter(|_| is_final && self.phase.is_under_way()) {

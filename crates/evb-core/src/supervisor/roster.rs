@@ -2,18 +2,20 @@
 
 mod lookup;
 mod presence;
+mod readouts;
 mod recall;
+mod reports;
 #[cfg(test)]
 pub(super) mod tests;
 
 use std::collections::BTreeMap;
 
 use lookup::Lookup;
+use readouts::Readouts;
+pub(super) use reports::keep_report;
 
 use super::{
     Recipients, RunPlan,
-    lanes::PackedLanes,
-    live::Latest,
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
@@ -22,7 +24,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{Hello, MAX_CHANGED, Report, RoleReport},
+        control::{Hello, ReadoutStatus},
         journal::Registered,
     },
 };
@@ -35,8 +37,9 @@ pub(super) struct Roster {
     lookup: Lookup,
     /// Sources that are connected and not silent.
     up: SourceSet,
-    /// Sources that are down and for which events wait.
+    /// Sources for which events wait although they are down, or their readout is quiet.
     awaited: SourceSet,
+    readouts: Readouts,
     version: u32,
     /// For each roster version under which outstanding events were assigned, the sources that these
     /// events expect.
@@ -77,6 +80,7 @@ impl Roster {
             lookup: Lookup::default(),
             up: SourceSet::default(),
             awaited: SourceSet::default(),
+            readouts: Readouts::default(),
             version: 0,
             expected: BTreeMap::new(),
         };
@@ -148,9 +152,24 @@ impl Roster {
         self.up.contains(index.get())
     }
 
-    /// Returns the sources that are down and for which events wait.
+    /// Returns the sources for which events wait although they are down, or their readout is quiet.
     pub(super) fn awaited(&self) -> &SourceSet {
         &self.awaited
+    }
+
+    pub(super) fn readouts(&self) -> &Readouts {
+        &self.readouts
+    }
+
+    /// Returns true if events expect no source.
+    pub(super) fn is_idle(&self) -> bool {
+        self.readouts.are_quiet(&self.up)
+    }
+
+    /// Returns true if no source can deliver: none is up, or the readout of each is gone.
+    #[inline]
+    pub(super) fn is_deserted(&self) -> bool {
+        self.readouts.are_gone(&self.up)
     }
 
     /// Returns the sources that outstanding events expect, by roster version.
@@ -233,6 +252,7 @@ impl Roster {
         decided: u64,
     ) {
         self.sources[index].connect(hello, connection, decided);
+        self.set_readout(index, ReadoutStatus::default(), false);
     }
 
     /// Notes that a builder has connected; returns false if it is another process than before.
@@ -347,48 +367,6 @@ impl Roster {
         self.builders[index].suspended = true;
     }
 
-    /// Stores a peer's interim or final report (docs/reference/protocol.md RUN-37).
-    ///
-    /// # Errors
-    /// Returns the reason why the report is invalid for that peer.
-    pub(super) fn keep_report(
-        &mut self,
-        seat: Seat,
-        report: Report,
-        now: Instant,
-    ) -> Result<(), &'static str> {
-        match (seat, report.report, report.live) {
-            (Seat::Source(index), Some(RoleReport::Source(own)), live) => {
-                let seat = &mut self.sources[index];
-                match live {
-                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
-                    None => seat.report = Some(own),
-                }
-            }
-            (Seat::Builder(_), Some(RoleReport::Builder(own)), Some(_))
-                if own.lanes.len() > self.sources.len() =>
-            {
-                return Err("it reports more lanes than there are sources");
-            }
-            (Seat::Builder(_), Some(RoleReport::Builder(own)), Some(_)) if own.lanes.len() > MAX_CHANGED => {
-                return Err("it reports more changed lanes than an interim report may have");
-            }
-            (Seat::Builder(index), Some(RoleReport::Builder(own)), Some(live)) => {
-                let before = self.builders[index].latest.take();
-                let latest = Latest::merge(before, own, live, now, |id| self.source_numbered(id));
-                self.builders[index].latest = Some(latest);
-            }
-            (Seat::Builder(index), Some(RoleReport::Builder(mut own)), None) => {
-                let lanes = PackedLanes::of(core::mem::take(&mut own.lanes));
-                let seat = &mut self.builders[index];
-                (seat.report, seat.lanes) = (Some(own), Some(lanes));
-            }
-            (_, _, Some(_)) => return Err("it sent the report of another role"),
-            (_, _, None) => return Err("it sent the final report of another role"),
-        }
-        Ok(())
-    }
-
     /// Returns true if all peers have reported that still can report. A peer that lost its
     /// connection less than `patience` ago may still return and report.
     pub(super) fn has_reported(&self, patience: core::time::Duration, now: Instant) -> bool {
@@ -417,6 +395,7 @@ impl Roster {
     pub(super) fn invariants(&self) {
         let all = SourceSet::first(self.sources.len());
         assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
+        self.readouts.invariants(&all);
         assert!(self.lookup.agrees(&self.builders), "{:?}", self.lookup);
         for seat in self.builders.iter() {
             assert!(

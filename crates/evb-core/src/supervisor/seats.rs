@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{BuilderReport, Heartbeat, Hello, Load, Message, Role, SourceReport},
+        control::{BuilderReport, Heartbeat, Hello, Load, Message, ReadoutStatus, Role, SourceReport},
         journal::Registered,
     },
 };
@@ -66,6 +66,8 @@ pub(super) struct SourceSeat {
     /// Time since which the source is down; `None` while it is up.
     pub(super) down: Option<Instant>,
     pub(super) down_time: Duration,
+    /// State of the readout, as the source's present process reported it.
+    pub(super) readout: ReadoutStatus,
     pub(super) shared_clock: bool,
     pub(super) report: Option<SourceReport>,
     pub(super) latest: Option<Latest<SourceReport>>,
@@ -151,6 +153,7 @@ impl SourceSeat {
             told: 0,
             down: None,
             down_time: Duration::ZERO,
+            readout: ReadoutStatus::default(),
             shared_clock: false,
             report: None,
             latest: None,

@@ -20,6 +20,7 @@ use crate::{
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
     time::Instant,
+    wire::control::ReadoutStatus,
 };
 
 /// State of a run and of all its peers.
@@ -78,7 +79,7 @@ pub struct Survey {
 ///     match presence {
 ///         Presence::Up => "green",
 ///         Presence::Connecting => "yellow",
-///         Presence::Absent | Presence::Silent => "red",
+///         Presence::Absent | Presence::Silent | Presence::NoReadout => "red",
 ///     }
 /// }
 ///
@@ -95,6 +96,10 @@ pub enum Presence {
     Up,
     /// The peer is registered, but sends no messages.
     Silent,
+    /// The source takes part in the run, but its readout is silent or gone: events do not expect
+    /// its fragments, unless the run waits for every source.
+    #[serde(rename = "no readout")]
+    NoReadout,
 }
 
 /// State of a source of the run.
@@ -120,6 +125,8 @@ pub struct SourceSurvey {
     pub presence: Presence,
     /// Reason why the source is absent; empty if not known.
     pub parting: String,
+    /// Connections of the source's front ends; `None` if it has none.
+    pub front_ends: Option<FrontEndSurvey>,
     /// Incarnation of the source's process, from 1; 0 if the source has never registered.
     pub incarnation: u32,
     /// Incomplete events without a fragment of the source.
@@ -132,6 +139,38 @@ pub struct SourceSurvey {
     pub last_by_us: f64,
     /// Latest interim report of the source.
     pub live: Option<SourceLive>,
+}
+
+/// Number of front ends that are connected to a source.
+///
+/// ```
+/// use evb_core::supervisor::FrontEndSurvey;
+///
+/// let front_ends = FrontEndSurvey { expected: 4, connected: 3 };
+/// assert_eq!(front_ends.to_string(), "3 of 4");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FrontEndSurvey {
+    /// Number of front ends that should be connected; 0 if they may come and go.
+    pub expected: u32,
+    /// Number of front ends that are connected.
+    pub connected: u32,
+}
+
+impl FrontEndSurvey {
+    fn of(status: ReadoutStatus) -> Option<Self> {
+        let ReadoutStatus { expected, connected, .. } = status;
+        (expected > 0 || connected > 0).then_some(Self { expected, connected })
+    }
+}
+
+impl core::fmt::Display for FrontEndSurvey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.expected {
+            0 => write!(f, "{}", self.connected),
+            expected => write!(f, "{} of {expected}", self.connected),
+        }
+    }
 }
 
 /// State of a builder of the run.
@@ -211,9 +250,11 @@ pub(super) fn survey(
                 None => Presence::Absent,
                 Some(_) if !seat.ready => Presence::Connecting,
                 Some(_) if seat.down.is_some() || !roster.is_up(index) => Presence::Silent,
+                Some(_) if roster.readouts().is_quiet(index) => Presence::NoReadout,
                 Some(_) => Presence::Up,
             },
             parting: seat.parting.clone(),
+            front_ends: FrontEndSurvey::of(seat.readout),
             incarnation: seat.incarnation,
             missing: books.missing(index),
             missing_by_cause: books.missing_by_cause(index).clone(),

@@ -110,5 +110,6 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Begin(_) => "a begin message",
         Message::Begun(_) => "a begun message",
         Message::Leaving(_) => "a leaving message",
+        Message::Readout(_) => "the state of a readout",
     }
 }

@@ -42,7 +42,7 @@ messages! {
     /// unchanged if the boot id is the same; otherwise they are shifted so that the last entry
     /// happens now.
     pub struct Resumed { boot_id: String = 1 }
-    pub struct RosterChange { version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3 }
+    pub struct RosterChange { version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3, quiet: Vec<u32> = 4 }
     pub struct Decided {
         decisions: Option<control::Decisions> = 1, roster_version: u32 = 2, triggered_ns: Vec<u64> = 3,
         blames: Vec<Blame> = 4,

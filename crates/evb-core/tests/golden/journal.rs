@@ -71,7 +71,10 @@ fn changes() -> Vec<(&'static str, What)> {
         ("epoch", What::Epoch(1_763_731_564_000_001)),
         ("registered", What::Registered(registered)),
         ("started", What::Started(Started::default())),
-        ("roster", What::Roster(RosterChange { version: 5, up: vec![0, 1], awaited: vec![2] })),
+        (
+            "roster",
+            What::Roster(RosterChange { version: 5, up: vec![0, 1], awaited: vec![2], quiet: vec![1] }),
+        ),
         ("decided", What::Decided(decided)),
         ("reassigned", What::Reassigned(Reassigned { builder: 2, events: vec![42, 1] })),
         ("accounted", What::Accounted(Accounted { builder: 2, completions: Some(completions) })),

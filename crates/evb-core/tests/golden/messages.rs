@@ -9,8 +9,9 @@ use evb_core::{
             Accepted, Accounted, Assignments, Begin, Begun, BuilderAddress, BuilderReport, Completions,
             Control, DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat,
             Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Leaving, Live, Load, Message, Name,
-            Outcome, PathReport, Ready, Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport,
-            Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport, Triggers, Welcome,
+            Outcome, PathReport, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
+            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport,
+            Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -113,6 +114,7 @@ fn control() -> Vec<Example> {
         max_fragment: vec![1000, 2000, 3000],
         incarnations: vec![1, 2, 0],
         awaited: vec![4000],
+        quiet: vec![3],
     };
     let assignments = Assignments {
         roster_version: 5,
@@ -144,6 +146,10 @@ fn control() -> Vec<Example> {
         ("begin", Message::Begin(begin())),
         ("begun", Message::Begun(Begun { refusal: "run 7 has files already".to_owned(), highest_run: 8 })),
         ("leaving", Message::Leaving(Leaving { reason: "the sink panicked".to_owned() })),
+        (
+            "readout",
+            Message::Readout(ReadoutStatus { state: ReadoutState::Silent, expected: 2, connected: 1 }),
+        ),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),
         ("finish", Message::Finish(Finish {})),
         ("run-end", Message::RunEnd(run_end)),
@@ -169,6 +175,7 @@ fn reports() -> Vec<Example> {
         disk_bytes: 9,
         processor_ns: 10,
         memory_bytes: 11,
+        since_fragment_ns: 12,
     };
     let (source, builder) = (RoleReport::Source(source()), RoleReport::Builder(builder()));
     let report = |report, live| {

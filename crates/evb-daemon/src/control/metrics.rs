@@ -199,7 +199,8 @@ fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result
 
 fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     let label = |role: &str, id: u16| vec![("role", role.to_owned()), ("id", id.to_string())];
-    let up = |presence: Presence| f64::from(u8::from(presence == Presence::Up));
+    let takes_part = |presence: Presence| matches!(presence, Presence::Up | Presence::NoReadout);
+    let up = |presence: Presence| f64::from(u8::from(takes_part(presence)));
     let peers = || {
         let sources =
             survey.sources.iter().map(|peer| (label("source", peer.id), peer.presence, peer.incarnation));
@@ -232,7 +233,19 @@ const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
     ("source_reconnects", "Lanes that were connected again.", |of| Some(of.live.as_ref()?.reconnects)),
 ];
 
-const SOURCE_GAUGES: [Gauge<SourceSurvey>; 5] = [
+const SOURCE_GAUGES: [Gauge<SourceSurvey>; 9] = [
+    ("source_has_readout", "0 where a source takes part whose readout is silent or gone, else 1.", |of| {
+        Some(f64::from(u8::from(of.presence != Presence::NoReadout)))
+    }),
+    ("source_front_ends_connected", "Front ends that are connected.", |of| {
+        Some(f64::from(of.front_ends?.connected))
+    }),
+    ("source_front_ends_expected", "Front ends that should be connected; 0: any number.", |of| {
+        Some(f64::from(of.front_ends?.expected))
+    }),
+    ("source_last_fragment_age_seconds", "Time since its last fragment in the run.", |of| {
+        of.live.as_ref()?.last_fragment_age_s
+    }),
     ("source_backlog_bytes", "Payload that waits for a decision.", |of| {
         Some(of.live.as_ref()?.backlog_bytes as f64)
     }),

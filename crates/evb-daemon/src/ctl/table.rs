@@ -143,10 +143,22 @@ fn peers(text: &mut String, survey: &Value) {
             text,
             "  source {} is {}, missing in {} events{}",
             named(source),
-            words(&source["presence"]),
+            presence(source),
             source["missing"],
             causes(&source["missing_by_cause"])
         );
+    }
+}
+
+/// Returns the presence of a source; of one without a readout, with the number of its front ends.
+fn presence(source: &Value) -> String {
+    let presence = words(&source["presence"]);
+    match (source["presence"].as_str(), &source["front_ends"]) {
+        (Some("no readout"), Value::Object(front_ends)) => {
+            format!("up with {presence} ({} front ends connected)", front_ends["connected"])
+        }
+        (Some("no readout"), _) => format!("up with {presence}"),
+        _ => presence.to_owned(),
     }
 }
 

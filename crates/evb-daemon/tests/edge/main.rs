@@ -7,4 +7,5 @@ mod ports;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod boundary;
+mod readouts;
 mod system;

@@ -33,19 +33,35 @@ pub(crate) struct System {
 impl System {
     /// Starts a system; `keys` are further keys of both inputs.
     pub(crate) fn start(keys: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let ports = free_ports(4);
-        let folder = dir.path().display();
-        let text = format!(
-            r#"
+        Self::launch(
+            &format!(
+                r#"
 [run]
 events = {EVENTS}
 [supervisor]
-listen = "127.0.0.1:{}"
 trigger = {{ kind = "periodic", rate = "500 Hz" }}
 deadline = "20 s"
 slots = 256
 orphan_timeout = "20 s"
+"#
+            ),
+            keys,
+        )
+    }
+
+    /// Starts a system whose triggers come every 10 ms; `keys` are further keys of the supervisor.
+    pub(crate) fn at_100_hz(keys: &str) -> Self {
+        let trigger = r#"{ kind = "periodic", rate = "100 Hz" }"#;
+        Self::launch(&format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"1 s\"\n{keys}\n"), "")
+    }
+
+    /// Starts a system; `head` ends with the section of the supervisor.
+    fn launch(head: &str, keys: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = free_ports(4);
+        let folder = dir.path().display();
+        let text = format!(
+            r#"{head}listen = "127.0.0.1:{}"
 [control]
 listen = "127.0.0.1:{}"
 [[source]]

@@ -200,6 +200,17 @@ impl SourceRole {
         }
     }
 
+    /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
+    /// number that are.
+    pub fn handle_front_ends(&mut self, expected: u32, connected: u32) {
+        self.paced.core_mut().handle_front_ends(expected, connected);
+    }
+
+    /// Notes whether readout cannot push at present, because the backlog is full.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.paced.core_mut().set_full(is_full);
+    }
+
     /// Returns true if triggers may have been taken.
     pub fn is_under_way(&self) -> bool {
         self.is_under_way
@@ -367,6 +378,9 @@ impl SourceRole {
             }
             Some(Message::Begin(begin)) => {
                 self.attendance.begin(&begin)?;
+                if !self.is_under_way {
+                    core.begin();
+                }
                 self.begin();
             }
             Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),

@@ -131,7 +131,10 @@ impl BuilderHost {
                 }
                 Message::Roster(roster) => {
                     let (up, awaited) = (self.indices(&roster.up), self.indices(&roster.awaited));
-                    self.core.handle_roster(roster.version, up, awaited, now);
+                    let quiet = self.indices(&roster.quiet);
+                    let expected = up.without(&quiet);
+                    self.core.set_quiet(quiet);
+                    self.core.handle_roster(roster.version, expected, awaited, now);
                 }
                 Message::Accounted(accounted) => {
                     self.core.handle_accounted(&accounted).map_err(|error| error.to_string())?;

@@ -151,6 +151,36 @@ fn an_assignment_that_is_said_again_in_a_later_epoch_is_of_that() {
     assert_eq!(bench.events[0].epoch, Epoch::new(5));
 }
 
+/// A fragment of a quiet source is used if it comes in time (docs/reference/protocol.md RUN-45).
+#[test]
+fn events_do_not_wait_for_a_quiet_source_but_use_its_fragment() {
+    let mut bench = Bench::new(2, 4);
+    let assign = |bench: &mut Bench, roster_version, event| {
+        let mut assignments = Assignments { roster_version, ..Assignments::default() };
+        assignments.add(&mut (EventId::default(), 0), EventId::new(event), 0);
+        bench.core.handle_assignments(&assignments, at(event)).unwrap();
+    };
+    assign(&mut bench, 1, 1);
+    bench.core.set_quiet(set(&[1]));
+    bench.core.handle_roster(2, set(&[0]), set(&[]), at(1));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
+    assert!(bench.events.is_empty(), "the fragment of an earlier event may be on its way");
+    bench.send(LaneIndex::new(1), 1, b"on its way", at(1));
+    assert!(bench.events[0].is_complete());
+    assign(&mut bench, 2, 2);
+    bench.send(LaneIndex::new(0), 2, b"here", at(2));
+    assert_eq!(bench.events[1].missing, [MissingSource::new(SourceId::new(2), Cause::NoReadout)]);
+    assign(&mut bench, 2, 3);
+    bench.send(LaneIndex::new(1), 3, b"in time", at(3));
+    bench.send(LaneIndex::new(0), 3, b"here", at(3));
+    assert!(bench.events[2].is_complete());
+    bench.core.set_quiet(set(&[]));
+    bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(3));
+    assign(&mut bench, 3, 4);
+    bench.send(LaneIndex::new(0), 4, b"here", at(4));
+    assert_eq!(bench.events.len(), 3, "the source is expected again");
+}
+
 /// The deadline of an event does not run while the event waits for an awaited source, and begins
 /// again when the source is up (docs/reference/protocol.md RUN-36).
 #[test]

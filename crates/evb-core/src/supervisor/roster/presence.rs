@@ -10,7 +10,7 @@ use crate::{
     supervisor::{Recipients, journal::What, outbox::Outbox, seats::BuilderSeat, words::short},
     time::Instant,
     wire::{
-        control::{BuilderAddress, Decisions, Load, MAX_BATCH, Message, Verdict},
+        control::{BuilderAddress, Decisions, Load, MAX_BATCH, Message, ReadoutStatus, Verdict},
         journal::RosterChange,
     },
 };
@@ -135,6 +135,26 @@ impl Roster {
         self.sources[index].down = Some(now);
     }
 
+    /// Stores the state of a source's readout: see [`Readouts::note`](super::Readouts::note).
+    pub(in crate::supervisor) fn set_readout(
+        &mut self,
+        index: SourceIndex,
+        status: ReadoutStatus,
+        counts: bool,
+    ) -> bool {
+        self.sources[index].readout = status;
+        self.readouts.note(index, status, counts)
+    }
+
+    /// Notes whether events wait for a source that is up and whose readout is quiet.
+    pub(in crate::supervisor) fn await_readout(&mut self, index: SourceIndex, is_awaited: bool) {
+        if is_awaited {
+            self.awaited.insert(index.get());
+        } else {
+            self.awaited.remove(index.get());
+        }
+    }
+
     /// Ends the absence of all sources at the end of the run.
     pub(in crate::supervisor) fn end_absences(&mut self, at: Instant) {
         self.sources.iter_mut().for_each(|seat| seat.end_absence(at));
@@ -169,8 +189,9 @@ impl Roster {
         self.remember_expected(used);
         outbox.address(self.up.clone(), self.version);
         let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
-        let (up, awaited) = (positions(&self.up), positions(&self.awaited));
-        outbox.journal(What::Roster(RosterChange { version: self.version, up, awaited }), now);
+        let (up, awaited, quiet) =
+            (positions(&self.up), positions(&self.awaited), positions(self.readouts.quiet()));
+        outbox.journal(What::Roster(RosterChange { version: self.version, up, awaited, quiet }), now);
         let is_in = |seat: &&BuilderSeat| if gathering { seat.connection.is_some() } else { seat.is_alive() };
         let address = |seat: &BuilderSeat| BuilderAddress {
             id: seat.id.number().into(),
@@ -185,6 +206,7 @@ impl Roster {
             max_fragment: self.sources.iter().map(|seat| seat.max_fragment).collect(),
             incarnations: self.sources.iter().map(|seat| seat.incarnation).collect(),
             awaited: self.numbers(&self.awaited),
+            quiet: self.numbers(self.readouts.quiet()),
         };
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
@@ -193,6 +215,6 @@ impl Roster {
     /// version.
     pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
         self.expected.retain(|version, _| used.contains(version));
-        self.expected.insert(self.version, self.up.union(&self.awaited));
+        self.expected.insert(self.version, self.up.without(self.readouts.quiet()).union(&self.awaited));
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{Roster, Seat};
+use super::{Readouts, Roster, Seat};
 use crate::{
     id::SourceId,
     index::{BuilderIndex, SourceIndex},
@@ -92,6 +92,7 @@ impl Roster {
             return nonsense("the roster version is not higher than the last one");
         }
         let awaited = self.recalled_sources(&change.awaited)?;
+        self.readouts = Readouts::quiet_at(self.recalled_sources(&change.quiet)?);
         for (index, seat) in self.sources.iter_mut().enumerate() {
             match (up.contains(index), seat.down) {
                 (false, None) if is_started => seat.down = Some(at),

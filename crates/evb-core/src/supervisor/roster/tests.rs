@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     id::{Epoch, RunNumber},
     supervisor::{Output, outbox::Outbox},
-    wire::control::{BuilderReport, Message, SourceReport},
+    wire::control::{BuilderReport, Message, Report, RoleReport, SourceReport},
 };
 
 const NOW: Instant = Instant::from_nanos(3_000_000);
@@ -109,9 +109,9 @@ fn reports_are_waited_for_while_they_may_come() {
     let patience = Duration::from_secs(2);
     let of_builder = Report { report: Some(RoleReport::Builder(BuilderReport::default())), live: None };
     let of_source = Report { report: Some(RoleReport::Source(SourceReport::default())), live: None };
-    assert!(roster.keep_report(Seat::Source(source(0)), of_builder.clone(), NOW).is_err());
-    assert!(roster.keep_report(Seat::Builder(builder(0)), of_builder, NOW).is_ok());
-    assert!(roster.keep_report(Seat::Source(source(0)), of_source, NOW).is_ok());
+    assert!(keep_report(&mut roster, Seat::Source(source(0)), of_builder.clone(), NOW).is_err());
+    assert!(keep_report(&mut roster, Seat::Builder(builder(0)), of_builder, NOW).is_ok());
+    assert!(keep_report(&mut roster, Seat::Source(source(0)), of_source, NOW).is_ok());
     roster.disconnect(Seat::Source(source(1)), "cut");
     assert!(!roster.has_reported(patience, NOW + Duration::from_secs(1)));
     assert!(roster.has_reported(patience, NOW + patience));

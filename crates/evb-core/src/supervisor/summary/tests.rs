@@ -3,7 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
-    supervisor::{RunPlan, roster::Seat},
+    supervisor::{
+        RunPlan,
+        roster::{Seat, keep_report},
+    },
     wire::control::{Begin, PathReport, Report, RoleReport, SourceReport},
 };
 
@@ -62,7 +65,7 @@ fn the_worst_ten_paths_of_all_sources_are_named() {
         let paths = [1, 4, 7, 9, 77, 70_000].map(path).into();
         let own = RoleReport::Source(SourceReport { paths, ..SourceReport::default() });
         let seat = Seat::Source(SourceIndex::new(source as usize));
-        roster.keep_report(seat, Report { report: Some(own), live: None }, Instant::ZERO).unwrap();
+        keep_report(&mut roster, seat, Report { report: Some(own), live: None }, Instant::ZERO).unwrap();
     }
     let (assigner, books) = (Assigner::new(&plan), Books::new(3, 9));
     let summary = Summary {
@@ -102,7 +105,7 @@ proptest! {
             let own = BuilderReport { lanes: lanes.clone(), ..BuilderReport::default() };
             let report = Report { report: Some(RoleReport::Builder(own)), live: None };
             let seat = Seat::Builder(BuilderIndex::new(index));
-            prop_assert!(roster.keep_report(seat, report, Instant::ZERO).is_ok());
+            prop_assert!(keep_report(&mut roster, seat, report, Instant::ZERO).is_ok());
         }
         let sums = lane_sums(&roster);
         for (index, id) in sources.into_iter().enumerate() {

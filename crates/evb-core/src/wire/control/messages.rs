@@ -13,6 +13,7 @@ enumerations! {
         Unspecified = 0, ProtocolVersion = 1, Incarnation = 2, Run = 3, UnknownPeer = 4, DuplicateId = 5, WrongRole = 6,
         WrongId = 7, Malformed = 8, RunOver = 9, Configuration = 10,
     }
+    pub enum ReadoutState { Unspecified = 0, Present = 1, Silent = 2, Gone = 3 }
     pub enum Outcome { Unspecified = 0, Incomplete = 1, Rejected = 2, Lost = 3 }
 }
 
@@ -24,6 +25,7 @@ choices! {
         Heartbeat(Heartbeat) = 5, Stop(Stop) = 6, Finish(Finish) = 7, Report(Report) = 8, RunEnd(RunEnd) = 9,
         Triggers(Triggers) = 10, Ready(Ready) = 11, Accounted(Accounted) = 12, Accepted(Accepted) = 13,
         Holdings(Holdings) = 14, Begin(Begin) = 15, Begun(Begun) = 16, Leaving(Leaving) = 17,
+        Readout(ReadoutStatus) = 18,
     }
     pub enum RoleReport { Source(SourceReport) = 1, Builder(BuilderReport) = 2 }
 }
@@ -60,6 +62,7 @@ messages! {
     pub struct Roster {
         version: u32 = 1, sources: Vec<u32> = 2, up: Vec<u32> = 3, builders: Vec<BuilderAddress> = 4,
         max_fragment: Vec<u64> = 5, incarnations: Vec<u32> = 6, awaited: Vec<u32> = 7,
+        quiet: Vec<u32> = 8,
     }
     pub struct BuilderAddress { id: u32 = 1, listen: String = 2, incarnation: u32 = 3 }
     /// Decisions for all event ids from `first` on, run-length coded.
@@ -105,6 +108,10 @@ messages! {
     pub struct Begun { refusal: String = 1, highest_run: u64 = 2 }
     /// The reason for which a peer ends its part in the run before the run is over.
     pub struct Leaving { reason: String = 1 }
+    /// The state of a source's readout, and the number of front ends that should be connected and
+    /// that are. A source sends it when something changes, and on every new connection.
+    #[derive(Copy)]
+    pub struct ReadoutStatus { state: ReadoutState = 1, expected: u32 = 2, connected: u32 = 3 }
     pub struct Stop { cause: String = 1 }
     #[derive(Copy)]
     pub struct Finish {}
@@ -121,7 +128,7 @@ messages! {
     pub struct Live {
         backlog_bytes: u64 = 1, backlog_fragments: u64 = 2, building: u32 = 3, at_sink: u32 = 4,
         since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
-        processor_ns: u64 = 9, memory_bytes: u64 = 10,
+        processor_ns: u64 = 9, memory_bytes: u64 = 10, since_fragment_ns: u64 = 11,
     }
     pub struct SourceReport {
         pushed: u64 = 1, pushed_bytes: u64 = 2, announced: u64 = 3, sent_bytes: u64 = 4, committed: u64 = 5,

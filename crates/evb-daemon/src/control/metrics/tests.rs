@@ -33,6 +33,7 @@ fn status() -> Status {
     };
     let source = SourceSurvey {
         parting: String::new(),
+        front_ends: None,
         id: 7,
         name: "TPC \"1\"".to_owned(),
         presence: Presence::Silent,

@@ -46,7 +46,7 @@ const named = (peer) => (peer.name ? `${peer.id} (${peer.name})` : peer.id);
 
 function presence(cell, peer) {
   if (!cell.firstChild) cell.append(document.createElement("span"));
-  name(cell.firstChild, { silent: "flag bad", absent: "flag warning", connecting: "flag warning" }[peer.presence] ?? "");
+  name(cell.firstChild, { silent: "flag bad", "no readout": "flag bad", absent: "flag warning", connecting: "flag warning" }[peer.presence] ?? "");
   text(cell.firstChild, peer.presence === "up" && peer.live?.age_s > 5 ? `up, ${peer.live.age_s.toFixed(0)} s ago` : peer.presence);
 }
 

@@ -1,0 +1,145 @@
+use super::*;
+
+const DEADLINE: Duration = Duration::from_millis(200);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+/// A readout and its watch, with the time in milliseconds.
+struct Bench {
+    watch: ReadoutWatch,
+    millis: u64,
+    event: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut watch = ReadoutWatch::new(DEADLINE);
+        watch.handle_front_ends(1, 1);
+        Self { watch, millis: 0, event: 0 }
+    }
+
+    /// Assigns an event every 10 ms for that time; readout delivers if `delivers`.
+    fn run(&mut self, millis: u64, delivers: bool) {
+        let end = self.millis + millis;
+        while self.millis < end {
+            self.millis += 10;
+            self.event += 1;
+            let (event, now) = (EventId::new(self.event), at(self.millis));
+            self.watch.handle_assigned(event, !delivers);
+            if delivers {
+                self.watch.handle_delivered(event, now);
+            }
+            self.watch.settle(now);
+            self.watch.handle_timeout(false, now);
+        }
+    }
+
+    fn assign(&mut self, event: u64, now: Instant) {
+        self.watch.handle_assigned(EventId::new(event), true);
+        self.watch.settle(now);
+    }
+
+    fn deliver(&mut self, event: u64) {
+        self.watch.handle_delivered(EventId::new(event), at(self.millis));
+    }
+
+    fn state(&self) -> ReadoutState {
+        self.watch.status(false).state
+    }
+}
+
+#[test]
+fn a_readout_that_stops_is_silent_after_a_second_and_back_with_its_next_fragment() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.state(), ReadoutState::Present);
+    bench.run(500, true);
+    assert_eq!(bench.state(), ReadoutState::Present);
+    bench.run(950, false);
+    assert_eq!(bench.state(), ReadoutState::Present);
+    bench.run(150, false);
+    assert_eq!(bench.state(), ReadoutState::Silent);
+    bench.deliver(60);
+    assert_eq!(bench.state(), ReadoutState::Silent, "a fragment of a backlog does not count");
+    bench.deliver(bench.event - 5);
+    assert_eq!(bench.state(), ReadoutState::Present);
+}
+
+#[test]
+fn the_deadline_counts_if_it_is_longer_than_a_second() {
+    let mut bench = Bench { watch: ReadoutWatch::new(Duration::from_secs(4)), ..Bench::new() };
+    bench.run(3900, false);
+    assert_eq!(bench.state(), ReadoutState::Present);
+    bench.run(400, false);
+    assert_eq!(bench.state(), ReadoutState::Silent);
+}
+
+#[test]
+fn a_single_event_is_enough_to_notice_and_slow_triggers_are_no_silence() {
+    let mut bench = Bench::new();
+    for event in 1..=4 {
+        bench.assign(event, at(5000 * event));
+        bench.watch.handle_timeout(false, at(5000 * event + 100));
+        bench.watch.handle_delivered(EventId::new(event), at(5000 * event + 150));
+        assert_eq!(bench.watch.next_timeout(), None, "nothing is lacking");
+    }
+    bench.assign(5, at(30_000));
+    while let Some(due) = bench.watch.next_timeout() {
+        assert!(due <= at(31_100));
+        bench.watch.handle_timeout(false, due);
+    }
+    assert_eq!(bench.state(), ReadoutState::Silent);
+}
+
+#[test]
+fn neither_a_full_backlog_nor_a_standstill_is_silence() {
+    let mut bench = Bench::new();
+    bench.assign(1, at(0));
+    for millis in 1..50 {
+        bench.watch.handle_timeout(true, at(millis * 100));
+    }
+    assert_eq!(bench.state(), ReadoutState::Present, "evb took nothing");
+    bench.watch.handle_timeout(false, at(20_000));
+    assert_eq!(bench.state(), ReadoutState::Present, "the process stood still");
+}
+
+#[test]
+fn a_closed_connection_counts_at_once_unless_fragments_are_left() {
+    let mut bench = Bench::new();
+    bench.run(100, true);
+    bench.watch.handle_front_ends(1, 0);
+    assert_eq!(bench.watch.status(true).state, ReadoutState::Present);
+    assert_eq!(bench.state(), ReadoutState::Gone);
+    bench.watch.handle_front_ends(1, 1);
+    assert_eq!(bench.state(), ReadoutState::Silent, "a connection is not a fragment");
+    bench.deliver(bench.event + 1);
+    assert_eq!(bench.state(), ReadoutState::Present);
+    bench.watch.handle_front_ends(0, 0);
+    assert_eq!(bench.state(), ReadoutState::Present, "front ends that may come and go");
+}
+
+#[test]
+fn an_unsteady_readout_stays_silent_for_half_a_minute() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        bench.run(1200, false);
+        assert_eq!(bench.state(), ReadoutState::Silent);
+        bench.run(50, true);
+    }
+    assert_eq!(bench.state(), ReadoutState::Silent);
+    bench.run(28_000, true);
+    assert_eq!(bench.state(), ReadoutState::Silent);
+    bench.run(2000, true);
+    assert_eq!(bench.state(), ReadoutState::Present);
+}
+
+#[test]
+fn the_supervisor_is_told_once_and_again_on_a_new_connection() {
+    let mut bench = Bench::new();
+    let status = bench.watch.take_news(false);
+    assert_eq!(status.map(|status| (status.state, status.connected)), Some((ReadoutState::Present, 1)));
+    assert_eq!(bench.watch.take_news(false), None);
+    bench.watch.forget_told();
+    assert_eq!(bench.watch.take_news(false), status);
+}
