@@ -17,6 +17,7 @@ use bytes::{Buf, BytesMut};
 use evb_core::{
     fragment::{Fragment, Timestamp},
     id::EventId,
+    source::MAX_FRONT_ENDS,
     units::Bytes,
 };
 use tokio::{
@@ -32,8 +33,6 @@ use arrivals::{Requests, Stream, is_readable};
 
 /// Length of a fragment's header: length, event id, timestamp.
 const HEAD: usize = 20;
-/// Limit of the number of front ends that may be connected to one source.
-const CONNECTIONS: usize = 256;
 /// Number of bytes that one read asks of the operating system.
 const READ: usize = 64 * 1024;
 /// Pause after the operating system refused to accept a connection, for example for lack of file
@@ -191,9 +190,9 @@ impl FrontEndListener {
     ) {
         while connections.set.try_join_next().is_some() {}
         match accepted {
-            Ok((_, peer)) if connections.set.len() >= CONNECTIONS => {
+            Ok((_, peer)) if connections.set.len() >= MAX_FRONT_ENDS as usize => {
                 let source = taker.source().number();
-                tracing::warn!(source, %peer, "refused a front end: {CONNECTIONS} are connected already");
+                tracing::warn!(source, %peer, "refused a front end: {MAX_FRONT_ENDS} are connected already");
             }
             Ok((stream, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
@@ -215,7 +214,7 @@ impl FrontEndListener {
     /// Pushes all that has arrived, also on connections that wait to be accepted. A fragment of
     /// which only a part has arrived is not waited for.
     async fn read_out(&self, connections: &mut Connections, taker: &impl Taker) {
-        for _ in 0..CONNECTIONS {
+        for _ in 0..MAX_FRONT_ENDS {
             let waits = match &self.listener {
                 Listener::Tcp(listener) => is_readable(listener.as_fd()),
                 Listener::Unix { listener, .. } => is_readable(listener.as_fd()),

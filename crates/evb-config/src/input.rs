@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use evb::{file::RunChoice, source::BeforeStart};
-use evb_core::{id::SourceId, units::Bytes};
+use evb_core::{id::SourceId, source::MAX_FRONT_ENDS, units::Bytes};
 
 use super::{
     endpoint::Endpoint,
@@ -159,9 +159,6 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
 
-/// Largest number of front ends that a source accepts (docs/reference/front-end.md FE-3).
-const MOST_FRONT_ENDS: u64 = 256;
-
 const BEFORE_START: [(&str, BeforeStart); 2] =
     [("keep", BeforeStart::Keep), ("discard", BeforeStart::Discard)];
 
@@ -192,7 +189,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
 /// Reads the keys of all inputs with front ends.
 fn front_ends(section: &mut Section<'_>) -> (Option<BeforeStart>, u32) {
     let before_start = section.choice("before_start", &BEFORE_START);
-    let front_ends = section.whole("front_ends", 0..=MOST_FRONT_ENDS).unwrap_or(1);
+    let front_ends = section.whole("front_ends", 0..=u64::from(MAX_FRONT_ENDS)).unwrap_or(1);
     (before_start, front_ends as u32)
 }
 

@@ -49,7 +49,7 @@ use crate::{
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::{LaneIndex, SlotIndex},
     lane::StageTimes,
-    live::{FEW_HEARTBEATS, ReportTimer, on_grid},
+    live::{FEW_HEARTBEATS, ReportTimer, nanos_since, on_grid},
     set::SourceSet,
     time::{Instant, earlier},
     undo::{self, Fix},
@@ -353,11 +353,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let sum = Some(Box::new(self.lanes.sum_so_far()));
         let counters = BuilderReport { lanes, sum, ..self.counters_so_far() };
         let load = self.load();
-        let since_commit = self.last_commit.map_or(0, |last| now.since(last).as_nanos().max(1));
         let live = Live {
             building: load.building,
             at_sink: load.at_sink,
-            since_commit_ns: u64::try_from(since_commit).unwrap_or(u64::MAX),
+            since_commit_ns: nanos_since(self.last_commit, now),
             latency: self.slots.latency().coarse().pairs(),
             ..Live::default()
         };

@@ -109,10 +109,17 @@ impl Live {
         let used = self.processor_ns.saturating_sub(before.processor_ns) as f64;
         if apart.is_zero() { 0.0 } else { used / apart.as_nanos() as f64 }
     }
+}
 
-    /// Returns the time since the source's last fragment, in seconds, if the report is that old;
-    /// `None` if there was no fragment.
-    pub(crate) fn fragment_age(&self, report_age: f64) -> Option<f64> {
-        self.since_fragment_ns.checked_sub(1).map(|nanos| nanos as f64 / 1e9 + report_age)
-    }
+/// Returns how long ago something happened last, for an interim report: at least 1 ns, and 0 if it
+/// never happened.
+pub(crate) fn nanos_since(last: Option<Instant>, now: Instant) -> u64 {
+    let nanos = last.map_or(0, |last| now.since(last).as_nanos().max(1));
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+/// Returns how long ago it happened, in seconds, if the report with [`nanos_since`] is that old;
+/// `None` if it never happened.
+pub(crate) fn seconds_since(nanos: u64, report_age: f64) -> Option<f64> {
+    (nanos > 0).then(|| Duration::from_nanos(nanos).as_secs_f64() + report_age)
 }

@@ -24,7 +24,7 @@ mod tests;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-pub use before_start::BeforeStart;
+pub use before_start::{BeforeStart, MAX_FRONT_ENDS};
 pub use push_error::{MAX_AHEAD, PushError};
 
 use backlog::{Backlog, Placed};
@@ -38,7 +38,7 @@ use crate::{
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
     lane::StageTimes,
-    live::{RARE, ReportTimer, on_grid},
+    live::{RARE, ReportTimer, nanos_since, on_grid},
     set::LaneSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -426,8 +426,7 @@ impl SourceCore {
         let live = Live {
             backlog_bytes: self.backlog.bytes().count(),
             backlog_fragments: self.backlog.held() as u64,
-            // 1 more than the time, because 0 says that there was no fragment.
-            since_fragment_ns: self.readout.delivered().map_or(0, |at| 1 + now.since(at).as_nanos() as u64),
+            since_fragment_ns: nanos_since(self.readout.delivered(), now),
             ..Live::default()
         };
         let report = Report { report: Some(RoleReport::Source(counters)), live: Some(live) };

@@ -50,10 +50,11 @@ pub enum RosterError {
 pub(super) struct Rosters {
     /// The expected sources of each remembered version.
     versions: VecDeque<(u32, Expected)>,
-    up: SourceSet,
     awaited: SourceSet,
     /// Sources whose readout is silent or gone, in the next and the latest roster.
     quiet: SourceSet,
+    /// Sources that are up or awaited by the latest roster: their fragments may arrive.
+    reachable: SourceSet,
 }
 
 /// The sources that events wait for under a version of the roster.
@@ -84,9 +85,9 @@ impl Rosters {
     pub(super) fn new(sources: usize) -> Self {
         Self {
             versions: VecDeque::new(),
-            up: SourceSet::first(sources),
             awaited: SourceSet::default(),
             quiet: SourceSet::default(),
+            reachable: SourceSet::first(sources),
         }
     }
 
@@ -97,28 +98,23 @@ impl Rosters {
 
     /// Stores a new roster version. Returns what changed for the sources.
     pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> Change {
-        let expected = up.union(&awaited);
         // Events that wait for a source whose readout falls silent go on until their deadline: the
         // fragment may be on its way.
-        let gone = self.expected_now().without(&expected).without(&self.quiet);
+        let reachable = up.union(&awaited);
+        let gone = self.reachable.without(&reachable);
         let back = self.awaited.without(&awaited);
-        (self.up, self.awaited) = (up, awaited);
+        let quiet = self.quiet.intersection(&up).without(&awaited);
         if self.versions.len() == REMEMBERED {
             self.versions.pop_front();
         }
-        let quiet = self.quiet.without(&expected);
-        self.versions.push_back((version, Expected { sources: expected, quiet }));
+        self.versions.push_back((version, Expected { sources: reachable.without(&quiet), quiet }));
+        (self.awaited, self.reachable) = (awaited, reachable);
         Change { gone, back }
     }
 
-    /// Returns the sources whose fragments may arrive, by the latest roster.
-    pub(super) fn reachable(&self) -> SourceSet {
-        self.expected_now().union(&self.quiet)
-    }
-
-    /// Returns the sources that are up or awaited by the latest roster, and not quiet.
-    pub(super) fn expected_now(&self) -> SourceSet {
-        self.up.union(&self.awaited)
+    /// Returns the sources that are up or awaited by the latest roster.
+    pub(super) fn reachable(&self) -> &SourceSet {
+        &self.reachable
     }
 
     /// Returns the sources that are down by the latest roster and for which events wait.

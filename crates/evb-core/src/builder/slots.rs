@@ -218,7 +218,7 @@ impl Slots {
         if !expected.quiet.is_empty() && assembly.assigned().is_none() {
             assembly.give_up(&expected.quiet, Cause::NoReadout);
         }
-        if assembly.assign(assigned, &expected.sources, &self.rosters.reachable()) {
+        if assembly.assign(assigned, &expected.sources, self.rosters.reachable()) {
             self.put_off(slot, now);
             self.end_if_over(slot, now, &mut ended);
         }

@@ -1,4 +1,9 @@
-//! [`BeforeStart`]: what a source does with fragments that come too early.
+//! What a source does with front ends: how many it takes, and [`BeforeStart`], what becomes of
+//! fragments that come too early.
+
+/// Largest number of front ends that may be connected to a source (docs/reference/front-end.md
+/// FE-3).
+pub const MAX_FRONT_ENDS: u32 = 256;
 
 /// Treatment of fragments that arrive before the run has started.
 ///

@@ -1,13 +1,11 @@
 //! The latest interim report of each peer, and its form for operators.
 
-use core::time::Duration;
-
 use serde::Serialize;
 
 use super::lanes::{LaneFacts, Lateness};
 use crate::{
     index::SourceIndex,
-    live::Latencies,
+    live::{Latencies, seconds_since},
     time::Instant,
     wire::control::{BuilderReport, LaneReport, Live, SourceReport},
 };
@@ -142,7 +140,7 @@ impl Latest<SourceReport> {
             kept_before_start: own.kept_before_start,
             discarded_before_start: own.discarded_before_start,
             sent_bytes: own.sent_bytes,
-            last_fragment_age_s: live.fragment_age(self.age(now)),
+            last_fragment_age_s: seconds_since(live.since_fragment_ns, self.age(now)),
             backlog_bytes: live.backlog_bytes,
             backlog_peak_bytes: own.backlog_peak_bytes,
             backlog_fragments: live.backlog_fragments,
@@ -198,7 +196,6 @@ impl Latest<Interim> {
         let mut latencies = Latencies::new();
         latencies.add_pairs(&live.latency);
         let age = self.age(now);
-        let commit = Duration::from_nanos(live.since_commit_ns).as_secs_f64() + age;
         let disk = |bytes| (live.disk_bytes > 0).then_some(bytes);
         BuilderLive {
             age_s: age,
@@ -207,7 +204,7 @@ impl Latest<Interim> {
             payload_bytes: own.payload_bytes,
             building: live.building,
             at_sink: live.at_sink,
-            last_commit_age_s: (live.since_commit_ns > 0).then_some(commit),
+            last_commit_age_s: seconds_since(live.since_commit_ns, age),
             latency_us: LatencySurvey::of(&latencies),
             crc_errors: lanes.sum.crc_errors,
             late: lanes.sum.late,

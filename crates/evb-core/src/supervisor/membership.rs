@@ -84,6 +84,7 @@ impl Membership<'_> {
                     self.lower(index, "it registered again", now);
                 }
                 self.roster.connect_source(index, hello, connection, self.outbox.decided());
+                self.forget_readout(index);
                 self.roster.source(index).incarnation
             }
             Seat::Builder(index) => {

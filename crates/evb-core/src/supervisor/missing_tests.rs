@@ -91,6 +91,20 @@ fn events_wait_for_a_source_without_readout_if_the_run_waits_for_every_source() 
     assert!(roster.quiet.is_empty() && roster.awaited.is_empty());
 }
 
+/// After a takeover, a readout that has come back in the meantime is not waited for any longer.
+#[test]
+fn a_source_that_goes_on_with_a_readout_is_not_awaited_by_the_next_supervisor() {
+    let on_source_loss = SourceLoss::Wait;
+    let plan = RunPlan { on_source_loss, journal: true, ..plan(TriggerKind::External) };
+    let mut stage = Stage::running(plan.clone());
+    stage.says(source(3), readout(ReadoutState::Gone));
+    stage.trigger(1);
+    let mut next = stage.followed_by(&plan, stage.journal.clone()).with_everybody();
+    next.trigger(1);
+    let roster = latest_roster(&mut next);
+    assert!(roster.quiet.is_empty() && roster.awaited.is_empty(), "{roster:?}");
+}
+
 #[test]
 fn without_any_readout_triggers_are_inhibited_and_the_run_goes_on() {
     let mut stage = Stage::running(plan(TriggerKind::External));

@@ -23,10 +23,7 @@ use crate::{
     index::{BuilderIndex, Per, SourceIndex},
     set::SourceSet,
     time::Instant,
-    wire::{
-        control::{Hello, ReadoutStatus},
-        journal::Registered,
-    },
+    wire::{control::Hello, journal::Registered},
 };
 
 /// The peers of the run and their presence. Only this module changes seats.
@@ -252,7 +249,6 @@ impl Roster {
         decided: u64,
     ) {
         self.sources[index].connect(hello, connection, decided);
-        self.set_readout(index, ReadoutStatus::default(), false);
     }
 
     /// Notes that a builder has connected; returns false if it is another process than before.

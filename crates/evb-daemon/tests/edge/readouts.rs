@@ -91,6 +91,12 @@ fn presence(status: &Value, source: usize) -> &str {
     status["survey"]["sources"][source - 1]["presence"].as_str().unwrap()
 }
 
+/// Waits until more events are complete.
+fn wait_until_complete_again(system: &System) {
+    let before = complete(&system.status());
+    system.wait_for("complete again", |status| complete(status) >= before + 50);
+}
+
 /// Returns the fraction of the triggers of a second that become events.
 fn live_fraction(system: &System) -> f64 {
     let before = system.status();
@@ -101,8 +107,8 @@ fn live_fraction(system: &System) -> f64 {
     events / (events + of("inhibited"))
 }
 
-/// Stops the run; returns its summary. Each missing fragment must have one of the causes.
-fn stop(system: &System, causes: &[&str]) -> Value {
+/// Stops the run. Each missing fragment must have one of the causes.
+fn stop(system: &System, causes: &[&str]) {
     assert!(system.ctl(&["stop"]).status.success(), "{}", system.log());
     let summary = system.end(1);
     let found: Vec<&String> = summary["sources"]
@@ -113,7 +119,6 @@ fn stop(system: &System, causes: &[&str]) -> Value {
         .flat_map(|causes| causes.keys())
         .collect();
     assert!(found.iter().all(|cause| causes.contains(&cause.as_str())), "{found:?}: {summary:#}");
-    summary
 }
 
 #[test]
@@ -135,8 +140,7 @@ fn a_dead_readout_is_seen_at_once_and_costs_no_triggers() {
     assert!(live_fraction(&system) >= 0.9, "{}", system.log());
     boards[1].revive(&system, 2);
     system.wait_for("back", |status| presence(status, 2) == "up");
-    let before = complete(&system.status());
-    system.wait_for("complete again", |status| complete(status) >= before + 50);
+    wait_until_complete_again(&system);
     assert!(system.log().contains("source 2 has no readout: its front ends have closed"), "{}", system.log());
     drop(boards);
     stop(&system, &["no readout", "silent until the deadline"]);
@@ -154,8 +158,7 @@ fn a_frozen_readout_is_silent_and_costs_no_triggers() {
     assert!(live_fraction(&system) >= 0.9, "{}", system.log());
     boards[0].freeze(false);
     system.wait_for("back", |status| presence(status, 1) == "up");
-    let before = complete(&system.status());
-    system.wait_for("complete again", |status| complete(status) >= before + 50);
+    wait_until_complete_again(&system);
     drop(boards);
     stop(&system, &["no readout", "silent until the deadline"]);
 }
@@ -174,8 +177,7 @@ fn without_any_readout_triggers_are_inhibited_until_one_is_back() {
         board.revive(&system, source);
     }
     system.wait_for("back", |status| [1, 2].iter().all(|source| presence(status, *source) == "up"));
-    let before = complete(&system.status());
-    system.wait_for("complete again", |status| complete(status) >= before + 50);
+    wait_until_complete_again(&system);
     drop(boards);
     stop(&system, &["no readout", "silent until the deadline"]);
 }
@@ -190,8 +192,7 @@ fn a_run_that_waits_for_every_source_names_the_readout_in_its_dead_time() {
         causes.iter().any(|cause| cause["cause"] == "source 2")
     });
     boards[1].freeze(false);
-    let before = complete(&system.status());
-    system.wait_for("complete again", |status| complete(status) >= before + 50);
+    wait_until_complete_again(&system);
     drop(boards);
     stop(&system, &["no readout", "silent until the deadline", "given up at the end of the run"]);
 }

@@ -349,9 +349,8 @@ impl BuilderRole {
             found.map_err(|_| RoleFault::Roster("it expects a source that is not in the run".to_owned()))
         };
         let (up, awaited, quiet) = (indices(&roster.up)?, indices(&roster.awaited)?, indices(&roster.quiet)?);
-        let expected = up.without(&quiet);
         self.core.set_quiet(quiet);
-        self.core.handle_roster(roster.version, expected, awaited, now);
+        self.core.handle_roster(roster.version, up.clone(), awaited, now);
         self.drop_lanes_but(up, now);
         Ok(())
     }

@@ -132,9 +132,8 @@ impl BuilderHost {
                 Message::Roster(roster) => {
                     let (up, awaited) = (self.indices(&roster.up), self.indices(&roster.awaited));
                     let quiet = self.indices(&roster.quiet);
-                    let expected = up.without(&quiet);
                     self.core.set_quiet(quiet);
-                    self.core.handle_roster(roster.version, expected, awaited, now);
+                    self.core.handle_roster(roster.version, up, awaited, now);
                 }
                 Message::Accounted(accounted) => {
                     self.core.handle_accounted(&accounted).map_err(|error| error.to_string())?;

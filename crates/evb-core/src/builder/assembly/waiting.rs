@@ -5,20 +5,20 @@ use crate::{event::Cause, set::SourceSet, time::Instant};
 
 impl Assembly {
     /// Records the assignment. The event does not wait for sources that are not in `expected`, the
-    /// sources that were up or awaited when the event was assigned, or not in `expected_now`.
+    /// sources that were up or awaited when the event was assigned, or not in `reachable`.
     /// Returns false if the event was assigned before.
     pub(in crate::builder) fn assign(
         &mut self,
         assigned: Assigned,
         expected: &SourceSet,
-        expected_now: &SourceSet,
+        reachable: &SourceSet,
     ) -> bool {
         if let Some(known) = &mut self.assigned {
             // A supervisor that continued from its journal may have repeated the assignment.
             known.epoch = known.epoch.max(assigned.epoch);
             return false;
         }
-        for expected in [expected, expected_now] {
+        for expected in [expected, reachable] {
             if !expected.is_superset(&self.owing) {
                 self.give_up(&self.owing.without(expected), Cause::Down);
             }

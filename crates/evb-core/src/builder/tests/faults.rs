@@ -162,7 +162,7 @@ fn events_do_not_wait_for_a_quiet_source_but_use_its_fragment() {
     };
     assign(&mut bench, 1, 1);
     bench.core.set_quiet(set(&[1]));
-    bench.core.handle_roster(2, set(&[0]), set(&[]), at(1));
+    bench.core.handle_roster(2, set(&[0, 1]), set(&[]), at(1));
     bench.send(LaneIndex::new(0), 1, b"here", at(1));
     assert!(bench.events.is_empty(), "the fragment of an earlier event may be on its way");
     bench.send(LaneIndex::new(1), 1, b"on its way", at(1));

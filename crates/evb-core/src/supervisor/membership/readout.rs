@@ -9,6 +9,15 @@ use crate::{
 };
 
 impl Membership<'_> {
+    /// Forgets what is known of a source's readout, when the source registers: it says again if its
+    /// readout is quiet. A supervisor that continues a run may know that from the journal.
+    pub(in crate::supervisor) fn forget_readout(&mut self, index: SourceIndex) {
+        let was_quiet = self.roster.set_readout(index, ReadoutStatus::default(), false);
+        if was_quiet && self.roster.is_up(index) {
+            self.roster.await_readout(index, false);
+        }
+    }
+
     /// Stores what a source says about its readout. From the next roster version on, events do not
     /// expect a source whose readout is silent or gone, unless the run waits for every source.
     /// Before the run begins, a readout may come and go.
