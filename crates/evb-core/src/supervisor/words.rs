@@ -62,9 +62,10 @@ pub(super) fn short(text: &str) -> String {
 }
 
 /// Returns a peer's reason for refusing or leaving, limited in length and without control
-/// characters.
+/// characters. The result is never empty: a peer may send a reason that is.
 pub(super) fn reason_of(text: &str) -> String {
-    cut(text, MAX_REASON)
+    let reason = cut(text, MAX_REASON);
+    if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -18,3 +18,11 @@ fn peers_are_named_by_role() {
     let all: Vec<Peer> = (1..=50).chain([60]).map(source).chain([builder(3), builder(4)]).collect();
     assert_eq!(names(&all), "sources 1-50, 60, builders 3, 4");
 }
+
+#[test]
+fn a_reason_from_a_peer_is_one_line_and_never_empty() {
+    assert_eq!(reason_of("its disk\nis gone"), "its diskis gone");
+    for nothing in ["", "\n", " \t "] {
+        assert_eq!(reason_of(nothing), "it gave no reason");
+    }
+}
