@@ -40,6 +40,8 @@ pub(super) struct Assembly {
     owing: SourceSet,
     announced: SourceSet,
     arrived: SourceSet,
+    /// Number of owing sources whose fragment has not arrived.
+    lacking: usize,
     /// Sources that the event does not wait for or no longer waits for. Their fragments are used if
     /// they arrive before the event closes.
     given_up: SourceSet,
@@ -104,6 +106,7 @@ impl Assembly {
         self.put_off(Instant::default());
         self.announced.clear();
         self.arrived.clear();
+        self.lacking = self.parts.len();
         self.given_up.clear();
         self.arrivals = Arrivals::default();
         self.lent = 0;
@@ -262,7 +265,9 @@ impl Assembly {
 
     /// Adds a fragment with a correct checksum to the event.
     pub(super) fn arrive(&mut self, source: usize, now: Instant) {
-        self.arrived.insert(source);
+        if self.arrived.insert(source) {
+            self.lacking -= 1;
+        }
         self.given_up.remove(source);
         self.arrivals = Arrivals { last: source, last_at: now, previous_at: self.arrivals.last_at };
     }
@@ -280,7 +285,7 @@ impl Assembly {
     /// Returns true if every source that owes the event a fragment has contributed it.
     #[inline]
     fn is_complete(&self) -> bool {
-        self.arrived.is_superset(&self.owing)
+        self.lacking == 0
     }
 
     /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
@@ -396,6 +401,7 @@ impl Assembly {
             self.arrived.intersection(&self.given_up).is_empty(),
             "no arrived fragment is given up: {self:?}"
         );
+        assert_eq!(self.lacking, self.missing().len(), "the missing fragments are counted: {self:?}");
         let has_cause = |source: usize| self.parts[source].cause != Cause::Unknown;
         assert!(self.given_up.iter().all(has_cause), "what is given up has a cause: {self:?}");
         assert!(!self.overdue || self.assigned.is_some(), "only an assigned event has a deadline: {self:?}");

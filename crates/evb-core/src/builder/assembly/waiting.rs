@@ -93,7 +93,7 @@ impl Assembly {
     /// Returns true if the event waits for no further fragment.
     #[inline]
     pub(in crate::builder) fn is_over(&self) -> bool {
-        self.is_waiting() && self.owing.is_covered_by(&self.arrived, &self.given_up)
+        self.is_waiting() && (self.is_complete() || self.owing.is_covered_by(&self.arrived, &self.given_up))
     }
 
     /// Returns the sources that owe the event a fragment that has not arrived.
