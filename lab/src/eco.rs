@@ -115,7 +115,7 @@ impl Part {
 
 /// Settings of cargo that shorten a release build, at the cost of the program's speed.
 const QUICK: [(&str, &str); 4] = [
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "s"),
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_RELEASE_DEBUG", "0"),

@@ -13,9 +13,10 @@ mod image;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    thread,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::release::Files;
@@ -82,8 +83,18 @@ pub(super) fn run(setting: &Setting, args: &PackagesArgs) -> Result<u8> {
     if args.only == [Check::Schema] {
         return Ok(u8::from(!report.finish(&setting.out)?));
     }
-    let files = setting.out.join("packages-files");
-    let files = if args.built { Files::find(&files)? } else { Files::build(&files, args.quick)? };
+    let files = thread::scope(|scope| {
+        // The mirror sends the Debian system while the files are built.
+        let fresh = wanted(Check::Debian).then(|| scope.spawn(|| debian::fetch(&setting.out)));
+        let files = setting.out.join("packages-files");
+        let files = if args.built { Files::find(&files)? } else { Files::build(&files, args.quick)? };
+        match fresh.map(thread::ScopedJoinHandle::join) {
+            Some(Ok(fetched)) => fetched?,
+            Some(Err(_)) => bail!("the thread that fetches Debian has panicked"),
+            None => {}
+        }
+        anyhow::Ok(files)
+    })?;
     if wanted(Check::Programs) {
         programs::check(&files, &folder, &mut report)?;
     }
@@ -94,7 +105,7 @@ pub(super) fn run(setting: &Setting, args: &PackagesArgs) -> Result<u8> {
         debian::check(&files, &setting.out, &folder, &mut report)?;
     }
     if wanted(Check::Image) {
-        image::check(&files, &folder, &mut report)?;
+        image::check(&files, args.quick, &folder, &mut report)?;
     }
     if wanted(Check::Speed) && !args.quick {
         speed::check(setting, &files, args, &folder, &mut report)?;

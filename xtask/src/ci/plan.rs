@@ -50,15 +50,19 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::xtask("public API", 300, "api").unless(api::lacks()),
         Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")),
         Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(lacks("deny")),
-        Step::new("features", 600, &format!("cargo hack check -p evb -p evb-net {POWERSET}"))
-            .unless(lacks("hack")),
-        Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")),
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
     let pages = if required { "tutorial --require" } else { "tutorial" };
     steps.push(Step::xtask("tutorials", 900, pages));
     steps.extend(networks(lab));
+    // The last of the networks mostly waits for a slow line, so steps that compile run beside it.
+    steps.push(
+        Step::new("features", 600, &format!("cargo hack check -p evb -p evb-net {POWERSET}"))
+            .unless(lacks("hack"))
+            .beside(),
+    );
+    steps.push(Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")).beside());
     steps.extend(beside_others(required, lab));
     steps.push(studies(required, lab));
     steps.push(
@@ -168,7 +172,7 @@ fn networks(lab: Option<&Path>) -> [Step; 5] {
         scenario("lab chaos, short", 400, "chaos --short --faults 15"),
         scenario("lab pressure, short", 300, "pressure --short"),
         Step::xtask("kernel", 400, &kernel).environment("EVB_KERNEL_TESTS", "required"),
-        scenario("lab wan, short", 200, "wan --short"),
+        scenario("lab wan, short", 300, "wan --short"),
     ]
 }
 
@@ -242,7 +246,9 @@ fn fuzz(root: &Path) -> Step {
     let skip = (count == 0).then(|| "there is no fuzz/fuzz_targets".to_owned());
     // The time limit is generous, because the first build takes minutes.
     let seconds = 900 + count * (FUZZ_SECONDS + 5);
+    // The build takes longer than the search, so it optimizes little.
     Step::xtask("fuzz", seconds, &format!("fuzz --jobs 2 --seconds {FUZZ_SECONDS}"))
+        .environment("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .unless(skip.or_else(fuzz::lacks))
 }
 
@@ -252,7 +258,8 @@ fn peers(root: &Path) -> Step {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
     let skip = absent(root, PEERS).or(compiler);
-    Step::new("peers tests", 900, &format!("cargo test --manifest-path {PEERS}")).unless(skip)
+    let line = format!("cargo test --target-dir target --manifest-path {PEERS}");
+    Step::new("peers tests", 900, &line).unless(skip)
 }
 
 /// Returns the reason to skip a step that needs that command of cargo, if it is not installed.

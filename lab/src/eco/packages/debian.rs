@@ -50,25 +50,35 @@ fn lintian(deb: &Path, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Returns a copy of a fresh system, which is made once.
-fn system(out: &Path, folder: &Path) -> Result<PathBuf> {
-    let archive = out.join(format!("{SUITE}.tar"));
-    let root = folder.join("system");
-    if !archive.exists() {
-        let fresh = out.join(SUITE);
-        let _ = fs::remove_dir_all(&fresh);
-        println!("installing: Debian {SUITE}");
-        let mut debootstrap = Command::new("debootstrap");
-        debootstrap.args(["--variant=minbase", "--include=adduser", SUITE]).arg(&fresh);
-        execute(debootstrap.arg(mirror()))?;
-        // A name that is complete only when the archive is.
-        let new = archive.with_extension("new");
-        execute(Command::new("tar").arg("-cf").arg(&new).arg("-C").arg(&fresh).arg("."))?;
-        fs::rename(new, &archive)?;
-        fs::remove_dir_all(&fresh)?;
+/// Makes the archive of a fresh system, unless it is there.
+pub(super) fn fetch(out: &Path) -> Result<()> {
+    let archive = archive(out);
+    if archive.exists() {
+        return Ok(());
     }
+    let fresh = out.join(SUITE);
+    let _ = fs::remove_dir_all(&fresh);
+    println!("installing: Debian {SUITE}");
+    let mut debootstrap = Command::new("debootstrap");
+    debootstrap.args(["--variant=minbase", "--include=adduser", SUITE]).arg(&fresh);
+    execute(debootstrap.arg(mirror()))?;
+    // A name that is complete only when the archive is.
+    let new = archive.with_extension("new");
+    execute(Command::new("tar").arg("-cf").arg(&new).arg("-C").arg(&fresh).arg("."))?;
+    fs::rename(new, &archive)?;
+    fs::remove_dir_all(&fresh)?;
+    Ok(())
+}
+
+fn archive(out: &Path) -> PathBuf {
+    out.join(format!("{SUITE}.tar"))
+}
+
+/// Returns a copy of the fresh system.
+fn system(out: &Path, folder: &Path) -> Result<PathBuf> {
+    let root = folder.join("system");
     fs::create_dir_all(&root)?;
-    execute(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&root))?;
+    execute(Command::new("tar").arg("-xf").arg(archive(out)).arg("-C").arg(&root))?;
     Ok(root)
 }
 
