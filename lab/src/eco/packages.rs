@@ -51,7 +51,8 @@ pub(crate) struct PackagesArgs {
     /// Test the files that an earlier test has built, instead of building them.
     #[arg(long)]
     built: bool,
-    /// Build the files with hardly any optimization, and do not compare rates.
+    /// Build the files without optimization, compare no rates, and test only a part of the changed
+    /// configurations.
     #[arg(long)]
     quick: bool,
 }
@@ -78,7 +79,7 @@ pub(super) fn run(setting: &Setting, args: &PackagesArgs) -> Result<u8> {
     let folder = setting.folder("packages")?;
     let mut report = Report::bare("packages");
     if wanted(Check::Schema) {
-        schema::check(setting, &folder, &mut report)?;
+        schema::check(setting, args.quick, &folder, &mut report)?;
     }
     if args.only == [Check::Schema] {
         return Ok(u8::from(!report.finish(&setting.out)?));

@@ -34,7 +34,7 @@ pub(crate) struct PythonArgs {
     /// Number of events in the files of the measurement.
     #[arg(long, default_value_t = 1_000_000)]
     events: u64,
-    /// Build the wheel with hardly any optimization.
+    /// Build the wheel without optimization.
     #[arg(long, conflicts_with = "speed")]
     quick: bool,
 }
@@ -85,7 +85,7 @@ fn package() -> PathBuf {
     repo::root().join("bindings/python")
 }
 
-/// Builds the wheel, on request with hardly any optimization, and returns its path.
+/// Builds the wheel, on request without optimization, and returns its path.
 fn build(tools: &Venv, folder: &Path, quick: bool) -> Result<PathBuf> {
     let wheels = folder.join("wheels");
     let mut maturin = tools.command("maturin");

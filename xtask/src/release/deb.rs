@@ -8,8 +8,8 @@ use super::{Release, finish};
 
 const MAINTAINER: &str = "evb developers <evb-daq@users.noreply.github.com>";
 
-/// Writes the package of the staged files.
-pub(super) fn write(release: &Release, revision: u32) -> Result<()> {
+/// Writes the package of the staged files, on request compressed less.
+pub(super) fn write(release: &Release, revision: u32, fast: bool) -> Result<()> {
     // A version that is no final one sorts before it: `0.1.0~rc.1`.
     let version = format!("{}-{revision}", release.version.replacen('-', "~", 1));
     fs::write(release.stage.join("changelog"), changelog(&version, &date(&release.time)?))?;
@@ -23,8 +23,16 @@ pub(super) fn write(release: &Release, revision: u32) -> Result<()> {
     };
     let path = release.out.join(format!("evbd_{version}_{architecture}.deb"));
     let mut deb = release.tools.cargo("deb", "3.8.0")?;
-    deb.args(["--package", "evb-daemon", "--no-build", "--no-strip", "--deb-version", &version]);
-    deb.args(["--maintainer", MAINTAINER]).arg("--output").arg(&path);
+    deb.args([
+        "--package",
+        "evb-daemon",
+        "--no-build",
+        "--no-strip",
+        "--compress-system",
+        "--deb-version",
+        &version,
+    ]);
+    deb.args(["--maintainer", MAINTAINER]).arg("--output").arg(&path).args(fast.then_some("--fast"));
     finish(deb.current_dir(&release.root).env("SOURCE_DATE_EPOCH", &release.time))?;
     println!("{}", path.display());
     Ok(())

@@ -25,7 +25,7 @@ pub(super) fn pack(release: &Release, folder: &Path) -> Result<()> {
     let name = folder.file_name().context("a folder has a name")?.to_string_lossy();
     let archive = release.out.join(format!("{name}.tar.gz"));
     let mut tar = tar(release);
-    tar.args(["--owner=0", "--group=0", "--create", "--use-compress-program=gzip -9n", "--file"]);
+    tar.args(["--owner=0", "--group=0", "--create", "--use-compress-program=gzip -n", "--file"]);
     tar.arg(&archive).arg("-C").arg(folder.parent().context("a folder is in a folder")?).arg(&*name);
     finish(&mut tar)?;
     println!("{}", archive.display());

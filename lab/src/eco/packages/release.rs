@@ -24,7 +24,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Builds all files, on request with hardly any optimization. The wheel has a test of its own.
+    /// Builds all files, on request without optimization. The wheel has a test of its own.
     pub(super) fn build(folder: &Path, quick: bool) -> Result<Self> {
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder)?;
@@ -65,6 +65,7 @@ fn release(folder: &Path, parts: &[&str], revision: u32, quick: bool) -> Result<
         xtask.envs(QUICK).env("CARGO_TARGET_DIR", repo::root().join("target/quick"));
     }
     xtask.args(["xtask", "release", "--revision", &revision.to_string(), "--out"]).arg(folder);
+    xtask.args(quick.then_some("--fast"));
     xtask.args(parts.iter().flat_map(|part| ["--only", part]));
     let status = xtask.status().context("cargo does not start")?;
     anyhow::ensure!(status.success(), "cargo xtask release: {status}");

@@ -1,7 +1,8 @@
 """Compares the JSON schema of the configuration with the reader in evbd.
 
-Usage: schema.py REPOSITORY EVBD TAPLO SCRATCH, where TAPLO is the program or "-". Prints a line
-`RESULT 1 what` for every check that passes, and `RESULT 0 what` for one that fails.
+Usage: schema.py REPOSITORY EVBD TAPLO SCRATCH EACH, where TAPLO is the program or "-". Of the changed
+configurations, each EACHth is tested. Prints a line `RESULT 1 what` for every check that passes, and
+`RESULT 0 what` for one that fails.
 
 Every configuration in the examples and in the documentation must satisfy the schema. Then each of
 them is changed in one place after the other, and evbd says about every changed one if it is valid:
@@ -22,7 +23,7 @@ import tomllib
 
 import jsonschema
 
-repository, evbd, taplo, scratch = sys.argv[1:]
+repository, evbd, taplo, scratch, each = sys.argv[1:]
 repository, scratch = pathlib.Path(repository), pathlib.Path(scratch)
 SCHEMA = repository / "dist/evb.schema.json"
 schema = json.loads(SCHEMA.read_text())
@@ -130,6 +131,7 @@ for name, _, config in parsed:
         if key not in seen:
             seen.add(key)
             cases.append((f"{name}: {what}", mutant))
+cases = cases[:: int(each)]
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     answers = list(pool.map(lambda case: says(case[0], case[1][1]), enumerate(cases)))
 strict, lax, refused = [], [], 0
