@@ -1,6 +1,17 @@
 //! Starts sources with the inputs that `source.input` configures.
 
-use std::{io, net::SocketAddr, path::PathBuf, thread};
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
 
 use evb::{
     file::Selection,
@@ -12,7 +23,10 @@ use evb::{
 use evb_config::{ContentCheck, Input, MadeOn, ReplayFormat, SourceEntry};
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
-use tokio::sync::oneshot;
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
 
 /// The reason why a source could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -59,100 +73,132 @@ pub(crate) enum InputError {
     System(#[from] io::Error),
 }
 
-/// Starts a source with the configured input. The task that feeds the source ends with the run.
-/// `before_start` is the usual treatment of fragments from before the start.
-pub(crate) async fn start_source(
-    entry: &SourceEntry,
-    seed: u64,
-    before_start: BeforeStart,
-    config: SourceConfig,
-) -> Result<Source, InputError> {
-    match &entry.input {
-        Input::Generator { size, on, .. } => {
-            let generator = Generator::new(entry.id, (*size).into(), entry.max_fragment, seed);
-            start_readout(config, generator, on).await
-        }
-        Input::Replay { path, format, on } => {
-            let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
-            start_readout(config, replay, on).await
-        }
-        Input::Tcp { listen, before_start: own, front_ends } => {
-            let (address, limit) = (listen.to_string(), entry.max_fragment);
-            let addresses = resolve(&address).await?;
-            let open = async move || {
-                let listener = FrontEndListener::tcp(&addresses, limit).await;
-                listener.map_err(|reason| InputError::Listen { address, reason })
-            };
-            let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
-            start_listening(config, front_ends, open).await
-        }
-        Input::Unix { path, before_start: own, front_ends } => {
-            let (path, limit) = (path.clone(), entry.max_fragment);
-            let open = async move || {
-                let address = path.display().to_string();
-                FrontEndListener::unix(path, limit).map_err(|reason| InputError::Listen { address, reason })
-            };
-            let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
-            start_listening(config, front_ends, open).await
-        }
-    }
-}
+/// Longest time for which the next input of a source waits for the end of the last one.
+const LAST_ENDS: Duration = Duration::from_secs(5);
 
-/// Starts a source with front ends.
-async fn start_listening(
-    config: SourceConfig,
-    front_ends: FrontEnds,
-    open: impl AsyncFnOnce() -> Result<FrontEndListener, InputError> + Send + 'static,
-) -> Result<Source, InputError> {
-    let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
-    let open = async move || Ok(open().await?.with_front_ends(front_ends));
-    start_fed(config, open, FrontEndListener::serve).await
-}
+/// The inputs of this process's sources in the last run. The input of the next run may listen at
+/// the same address, so it opens only after the last one has ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inputs(Arc<Mutex<HashMap<SourceId, watch::Receiver<()>>>>);
 
-async fn start_readout(
-    config: SourceConfig,
-    readout: impl Readout,
-    on: &MadeOn,
-) -> Result<Source, InputError> {
-    let MadeOn::Multicast(group) = on else {
-        return Ok(Source::on_demand(config, readout).await?);
-    };
-    let (group, interface) = (group.group, group.interface.clone());
-    let open = async move || {
-        TriggerListener::join(group, interface.as_deref())
-            .map_err(|reason| InputError::Multicast { group, reason })
-    };
-    start_fed(config, open, async move |triggers, source| push_at_triggers(triggers, readout, source).await)
-        .await
-}
-
-/// Starts a source whose input is read on a thread of its own, so that the input delays no other
-/// role. The input is opened before the source joins, so that no fragment is missed, and ends with
-/// the run.
-async fn start_fed<T>(
-    config: SourceConfig,
-    open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
-    feed: impl AsyncFnOnce(T, Source) + Send + 'static,
-) -> Result<Source, InputError> {
-    let (opened, has_opened) = oneshot::channel();
-    let (joined, has_joined) = oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let fed = async move || match open().await {
-        Err(error) => drop(opened.send(Err(error))),
-        Ok(input) => {
-            drop(opened.send(Ok(())));
-            // An error means that the source could not join the run.
-            if let Ok(source) = has_joined.await {
-                feed(input, source).await;
+impl Inputs {
+    /// Starts a source with the configured input. The task that feeds the source ends with the run.
+    /// `before_start` is the usual treatment of fragments from before the start.
+    pub(crate) async fn start_source(
+        &self,
+        entry: &SourceEntry,
+        seed: u64,
+        before_start: BeforeStart,
+        config: SourceConfig,
+    ) -> Result<Source, InputError> {
+        match &entry.input {
+            Input::Generator { size, on, .. } => {
+                let generator = Generator::new(entry.id, (*size).into(), entry.max_fragment, seed);
+                self.start_readout(config, generator, on).await
+            }
+            Input::Replay { path, format, on } => {
+                let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
+                self.start_readout(config, replay, on).await
+            }
+            Input::Tcp { listen, before_start: own, front_ends } => {
+                let (address, limit) = (listen.to_string(), entry.max_fragment);
+                let addresses = resolve(&address).await?;
+                let open = async move || {
+                    let listener = FrontEndListener::tcp(&addresses, limit).await;
+                    listener.map_err(|reason| InputError::Listen { address, reason })
+                };
+                let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
+                self.start_listening(config, front_ends, open).await
+            }
+            Input::Unix { path, before_start: own, front_ends } => {
+                let (path, limit) = (path.clone(), entry.max_fragment);
+                let open = async move || {
+                    let address = path.display().to_string();
+                    let listener = FrontEndListener::unix(path, limit);
+                    listener.map_err(|reason| InputError::Listen { address, reason })
+                };
+                let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
+                self.start_listening(config, front_ends, open).await
             }
         }
-    };
-    let thread = thread::Builder::new().name(format!("input {}", config.id));
-    thread.spawn(move || runtime.block_on(fed()))?;
-    has_opened.await.map_err(io::Error::other)??;
-    let source = Source::connect(config).await?;
-    drop(joined.send(source.clone()));
-    Ok(source)
+    }
+
+    /// Starts a source with front ends.
+    async fn start_listening(
+        &self,
+        config: SourceConfig,
+        front_ends: FrontEnds,
+        open: impl AsyncFnOnce() -> Result<FrontEndListener, InputError> + Send + 'static,
+    ) -> Result<Source, InputError> {
+        let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
+        let open = async move || Ok(open().await?.with_front_ends(front_ends));
+        self.start_fed(config, open, FrontEndListener::serve).await
+    }
+
+    async fn start_readout(
+        &self,
+        config: SourceConfig,
+        readout: impl Readout,
+        on: &MadeOn,
+    ) -> Result<Source, InputError> {
+        let MadeOn::Multicast(group) = on else {
+            return Ok(Source::on_demand(config, readout).await?);
+        };
+        let (group, interface) = (group.group, group.interface.clone());
+        let open = async move || {
+            TriggerListener::join(group, interface.as_deref())
+                .map_err(|reason| InputError::Multicast { group, reason })
+        };
+        let feed = async move |triggers, source| push_at_triggers(triggers, readout, source).await;
+        self.start_fed(config, open, feed).await
+    }
+
+    /// Starts a source whose input is read on a thread of its own, so that the input delays no
+    /// other role. The input is opened before the source joins, so that no fragment is missed, and
+    /// ends with the run.
+    async fn start_fed<T>(
+        &self,
+        config: SourceConfig,
+        open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
+        feed: impl AsyncFnOnce(T, Source) + Send + 'static,
+    ) -> Result<Source, InputError> {
+        let (opened, has_opened) = oneshot::channel();
+        let (joined, has_joined) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let fed = async move || match open().await {
+            Err(error) => drop(opened.send(Err(error))),
+            Ok(input) => {
+                drop(opened.send(Ok(())));
+                // An error means that the source could not join the run.
+                if let Ok(source) = has_joined.await {
+                    feed(input, source).await;
+                }
+            }
+        };
+        let ends = self.succeed(config.id).await;
+        let thread = thread::Builder::new().name(format!("input {}", config.id));
+        thread.spawn(move || {
+            runtime.block_on(fed());
+            // The tasks of the input hold its connections.
+            drop(runtime);
+            drop(ends);
+        })?;
+        has_opened.await.map_err(io::Error::other)??;
+        let source = Source::connect(config).await?;
+        drop(joined.send(source.clone()));
+        Ok(source)
+    }
+
+    /// Waits for the end of the source's last input. The next one ends when the result is dropped.
+    async fn succeed(&self, source: SourceId) -> watch::Sender<()> {
+        let (ends, has_ended) = watch::channel(());
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, has_ended);
+        if let Some(mut last) = last {
+            // Nothing is ever sent: `changed` returns when the sender is dropped.
+            let _ = timeout(LAST_ENDS, last.changed()).await;
+        }
+        ends
+    }
 }
 
 /// Reads a recording on a thread for blocking work, so that other tasks of this thread can go on.

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-use evb::role::{RoleError, TurnCounters};
+use evb::role::RoleError;
 use evb_config::{
     Config, ControlConfig, Origin, Problems, admission,
     check::{self, Admitted, BAD_CONFIGURATION},
@@ -214,7 +214,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
         Some(_) => return runtime.block_on(member::run(arguments, (config, admitted.origin), publisher)),
         None => {}
     }
-    let shared = Shared::prove(&config, &hosted, TurnCounters::default())?;
+    let shared = Shared::default().prove(&config, &hosted)?;
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
     }

@@ -24,7 +24,7 @@ use evb_shaper::longest_train;
 pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
-use crate::inputs;
+use crate::inputs::{self, Inputs};
 
 /// State that all roles of a process share, run after run.
 #[derive(Clone, Default)]
@@ -37,19 +37,17 @@ pub(super) struct Shared {
     pub(super) turn_counters: TurnCounters,
     /// True under run control, where fragments from before the start of a run are discarded.
     pub(super) is_controlled: bool,
+    /// The inputs of the sources in the last run.
+    pub(super) inputs: Inputs,
 }
 
 impl Shared {
     /// Tests that this host can do what the configuration requires of the hosted roles.
-    pub(super) fn prove(
-        config: &Config,
-        hosted: &[Peer],
-        turn_counters: TurnCounters,
-    ) -> Result<Self, RunError> {
+    pub(super) fn prove(self, config: &Config, hosted: &[Peer]) -> Result<Self, RunError> {
         let executor = pacing::executor(config, hosted)?.map(Arc::new);
         let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
         let busy_poll = pacing::busy_poll(config.shaping.busy_poll, threads)?;
-        Ok(Self { executor, busy_poll, turn_counters, is_controlled: false })
+        Ok(Self { executor, busy_poll, ..self })
     }
 }
 
@@ -67,7 +65,7 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
                 ..source_config(config, executor, entry)?
             };
             let before_start = if shared.is_controlled { BeforeStart::Discard } else { BeforeStart::Keep };
-            let source = inputs::start_source(entry, config.run.seed, before_start, role).await;
+            let source = shared.inputs.start_source(entry, config.run.seed, before_start, role).await;
             source
                 .map(|source| Role::Source(id, source))
                 .map_err(|error| RunError::Input { id, reason: error.to_string() })

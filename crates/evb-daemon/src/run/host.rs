@@ -7,7 +7,7 @@ use std::{
 };
 
 use evb::{
-    role::{RunOutcome, TurnCounters},
+    role::RunOutcome,
     run_control::Role,
     supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
 };
@@ -29,7 +29,7 @@ use crate::service::Service;
 pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::all(&config);
-    let shared = Shared::prove(&config, &hosted, TurnCounters::default())?;
+    let shared = Shared::default().prove(&config, &hosted)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut host = Host::start(Arc::clone(&config), &hosted, shared).await?;

@@ -36,11 +36,11 @@ struct Part {
 impl Part {
     fn of(
         (config, origin): (Arc<Config>, Origin),
-        turn_counters: TurnCounters,
+        shared: Shared,
         arguments: &RunArguments,
     ) -> Result<Self, RunError> {
         let hosted = roles::hosted(&arguments.hosting(), &config, &origin)?;
-        let shared = Shared { is_controlled: true, ..Shared::prove(&config, &hosted, turn_counters)? };
+        let shared = Shared { is_controlled: true, ..shared }.prove(&config, &hosted)?;
         let mut config = config;
         Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
         Ok(Self { config, hosted, shared })
@@ -51,7 +51,7 @@ impl Part {
         let renewed = match check::admit(&arguments.config, machine_memory()) {
             Ok(admitted) => {
                 let read = (Arc::new(admitted.config), admitted.origin);
-                Self::of(read, self.shared.turn_counters.clone(), arguments)
+                Self::of(read, self.shared.clone(), arguments)
             }
             Err(error) => Err(RunError::Operator(error.to_string())),
         };
@@ -71,7 +71,8 @@ pub(super) async fn run(
     publisher: Publisher,
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(TurnCounters::default());
-    let part = Part::of(first, service.turn_counters(), arguments)?;
+    let shared = Shared { turn_counters: service.turn_counters(), ..Shared::default() };
+    let part = Part::of(first, shared, arguments)?;
     let (say, said) = watch::channel("waiting for the supervisor");
     tokio::select! {
         code = take_part(arguments, part, &publisher, &service, &say) => code,

@@ -88,8 +88,8 @@ impl System for FromFile {
         let remedy = "fix the file, then configure";
         let fault = |error: RunError| refused(&error, remedy);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
-        let shared = Shared::prove(&config, &hosted, self.shared.turn_counters.clone()).map_err(fault)?;
-        let shared = Shared { is_controlled: true, ..shared };
+        let shared = Shared { is_controlled: true, ..self.shared.clone() };
+        let shared = shared.prove(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &shared.executor {
             tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "chose the executor of departure times");
         }
