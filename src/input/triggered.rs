@@ -1,6 +1,9 @@
 use evb_core::{
     id::EventId,
-    trigger::announcement::{Asked, MAX_COUNT},
+    trigger::{
+        announcement::Asked,
+        numbers::{Judged, TriggerNumbers},
+    },
 };
 
 use super::taker::Taker;
@@ -36,10 +39,10 @@ async fn follow(
     taker: impl Taker,
     first: EventId,
 ) {
-    let (mut last, mut warned) = (first.number() - 1, false);
+    let (mut numbers, mut warned) = (TriggerNumbers::after(first.number() - 1), false);
     loop {
-        let number = match triggers.asked().await {
-            Asked::Announced(announcement) => announcement.number,
+        let announcement = match triggers.asked().await {
+            Asked::Announced(announcement) => announcement,
             Asked::Count(_) => {
                 if !std::mem::replace(&mut warned, true) {
                     tracing::warn!(
@@ -49,13 +52,24 @@ async fn follow(
                 continue;
             }
         };
-        if number.saturating_sub(last) > MAX_COUNT {
-            tracing::warn!(
-                number,
-                after = last,
-                "ignored a trigger announcement whose number is too far ahead"
-            );
-            continue;
+        let (number, last) = (announcement.number, numbers.last());
+        match numbers.judge(announcement) {
+            Judged::New(_) => numbers.take(announcement),
+            Judged::Taken => continue,
+            Judged::TooFarAhead => {
+                if numbers.counts().too_far_ahead.is_power_of_two() {
+                    tracing::warn!(
+                        number,
+                        last,
+                        "ignored a trigger announcement whose number is too far ahead"
+                    );
+                }
+                continue;
+            }
+            Judged::Restarted => {
+                tracing::warn!(number, last, "the trigger program counts again: its triggers are ignored");
+                continue;
+            }
         }
         for event in last + 1..=number {
             let Some(fragment) = readout.fragment(EventId::new(event)) else { continue };
@@ -67,6 +81,5 @@ async fn follow(
                 }
             }
         }
-        last = last.max(number);
     }
 }

@@ -4,6 +4,7 @@
 use evb_core::{
     ledger::fraction,
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
+    trigger::numbers::AnnouncementCounts,
 };
 use serde::Serialize;
 
@@ -88,6 +89,7 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
         survey.sources.iter().for_each(|source| of_source(source, &mut found));
         survey.builders.iter().for_each(|builder| of_builder(builder, &mut found));
         of_events(survey, &mut found);
+        of_triggers(&survey.triggers, &mut found);
         latest.into_iter().for_each(|sample| of_dead_time(sample, &mut found));
     }
     found.sort_by_key(|problem| problem.severity);
@@ -147,6 +149,14 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     {
         let text = format!("refused {} fragments of its readout", live.refused);
         found.push(Problem::new(Severity::Bad, &subject, text, "its log names their events, with the cause"));
+    }
+    if let Some(live) = &source.live
+        && let Some(first) = live.contradiction
+    {
+        let text = format!("two different fragments for each of {} events; {first}", live.contradictions);
+        let remedy = "compare the event ids of its readout with those of other sources; \
+                      a front end may have sent fragments of an earlier run";
+        found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
 }
 
@@ -245,6 +255,22 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
             text,
             "see which sources are missing in events",
         ));
+    }
+}
+
+/// Finds announced triggers that cannot be taken.
+fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
+    let subject = "the trigger program";
+    if triggers.restarts > 0 {
+        let text =
+            format!("it counts from the beginning again; {} announcements are ignored", triggers.repeated);
+        let remedy = "stop this run, and start the next one together with the trigger program";
+        found.push(Problem::new(Severity::Bad, subject, text, remedy));
+    }
+    if triggers.too_far_ahead > 0 {
+        let text = format!("{} announcements are too far ahead, and are ignored", triggers.too_far_ahead);
+        let remedy = "let its trigger numbers begin with 1 at the start of the run, and rise by 1";
+        found.push(Problem::new(Severity::Bad, subject, text, remedy));
     }
 }
 

@@ -8,7 +8,7 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunId, RunNumber, SourceId},
     ledger::RunReport,
     supervisor::{RunPlan, RunState},
-    trigger::TriggerKind,
+    trigger::{TriggerKind, numbers::AnnouncementCounts},
     units::Frequency,
     wire::control::{
         Begun, BuilderReport, Completions, Control, Heartbeat, Hello, Message, Ready, Reason, Report,
@@ -226,7 +226,11 @@ async fn announcements_that_are_lost_are_made_up_for() {
     running.handle.request_run_end("enough").await.unwrap();
     let report = running.run.await.unwrap();
     assert_eq!((report.events.triggered, report.events.lost), (5, 0));
-    assert!(report.remarks.iter().any(|remark| remark.starts_with("2 trigger announcements")));
+    // Announcement 4 is late, 3 is missing, 5 comes twice, and the last one leaps.
+    let triggers =
+        AnnouncementCounts { unannounced: 1, repeated: 1, too_far_ahead: 1, ..AnnouncementCounts::default() };
+    assert_eq!((report.triggers, report.exit_code), (triggers, 1));
+    assert!(report.remarks.iter().any(|remark| remark.contains("did not arrive") && remark.ends_with(": 1")));
 }
 
 #[tokio::test]

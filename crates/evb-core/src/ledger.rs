@@ -2,6 +2,7 @@
 //! run --summary` uses.
 
 mod percentiles;
+mod contradiction;
 mod grant_path;
 mod network;
 mod paths;
@@ -16,9 +17,11 @@ use crate::{
     event::Cause,
     id::{Peer, RunId, SourceId},
     time::{ClockState, Utc},
+    trigger::numbers::AnnouncementCounts,
     wire::control::SourceReport,
 };
 
+pub use contradiction::Contradiction;
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
 pub use paths::PathSummary;
@@ -152,8 +155,17 @@ pub struct SourceSummary {
     pub missing_by_cause: BTreeMap<Cause, u64>,
     /// Fragments of the source that arrived after their event had ended.
     pub late: u64,
-    /// Fragments of the source that arrived twice, or were pushed twice.
+    /// Fragments of the source that arrived twice.
     pub duplicate: u64,
+    /// Fragments that readout pushed once more with the same payload and timestamp.
+    pub repeats: u64,
+    /// Fragments that readout pushed once more, too late to be compared with the first ones.
+    pub repeats_not_compared: u64,
+    /// Fragments that readout pushed for an event for which it had pushed another one before, with
+    /// another payload or timestamp. The first one is used.
+    pub contradictions: u64,
+    /// The first of these contradictions.
+    pub contradiction: Option<Contradiction>,
     /// Fragments of the source whose event was not assigned to the builder.
     pub unexpected: u64,
     /// Fragments that the source refused from readout, because they were too large or too far ahead
@@ -382,6 +394,8 @@ pub struct RunReport {
     pub duration_s: f64,
     /// Outcomes of the triggers.
     pub events: EventCounts,
+    /// Counts of trigger announcements that did not simply announce the next trigger.
+    pub triggers: AnnouncementCounts,
     /// Amounts of data.
     pub bytes: ByteCounts,
     /// Event and data rates.

@@ -13,6 +13,7 @@ mod before_start;
 mod backlog;
 mod parking;
 mod readout;
+mod repeats;
 mod seats;
 mod lane;
 mod lanes;
@@ -31,6 +32,7 @@ use backlog::{Backlog, Placed};
 use lane::{LaneTimes, SourceLane};
 use parking::Parking;
 use readout::ReadoutWatch;
+use repeats::{Compared, Repeats, Seen};
 use seats::Seats;
 
 use crate::{
@@ -108,6 +110,7 @@ pub struct SourceCore {
     config: SourceCoreConfig,
     backlog: Backlog,
     parking: Parking,
+    repeats: Repeats,
     readout: ReadoutWatch,
     /// True while readout cannot push, because the backlog is full.
     is_full: bool,
@@ -144,6 +147,7 @@ impl SourceCore {
         Self {
             backlog: Backlog::new(config.decided, config.orphan_timeout, config.on_demand),
             parking: Parking::default(),
+            repeats: Repeats::default(),
             readout: ReadoutWatch::new(config.deadline),
             is_full: false,
             seats: Seats::new(&config.builders),
@@ -184,6 +188,7 @@ impl SourceCore {
         if size > self.config.max_fragment {
             return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
         }
+        let seen = Seen::of(&fragment);
         let placed = match self.parking.take_assignment(event) {
             Some(Some(lane)) => Placed::Ready(lane, fragment),
             Some(None) => Placed::Parked(fragment),
@@ -193,14 +198,42 @@ impl SourceCore {
         self.counters.pushed += 1;
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
-        self.place(placed);
+        match placed {
+            Placed::Duplicate | Placed::Closed => self.handle_unused(seen, placed),
+            placed => {
+                self.repeats.remember(seen);
+                self.place(placed);
+            }
+        }
         Ok(())
+    }
+
+    /// Counts a fragment of an event that needs none from readout, because readout has pushed one
+    /// before, or because the event has ended without one.
+    fn handle_unused(&mut self, seen: Seen, placed: Placed) {
+        match self.repeats.compare(&seen) {
+            Compared::Same => self.counters.repeats += 1,
+            Compared::Other(first) => {
+                self.counters.contradictions += 1;
+                if self.counters.contradiction.is_none() {
+                    let found = seen.contradicts(first);
+                    tracing::warn!(source = %self.config.id, ?found, "readout pushed two different fragments for one event");
+                    self.counters.contradiction = Some(found);
+                }
+            }
+            Compared::New if placed == Placed::Closed => {
+                self.repeats.remember(seen);
+                self.place(placed);
+            }
+            Compared::New | Compared::Forgotten => self.counters.repeats_not_compared += 1,
+        }
     }
 
     /// Discards and counts all fragments that wait for a decision, and those that readout pushes
     /// from now on, until [`Self::keep`]. No decision may have arrived.
     pub fn discard(&mut self) {
         self.counters.discarded_before_start += self.backlog.clear();
+        self.repeats = Repeats::default();
         self.is_discarding = true;
     }
 
@@ -453,8 +486,7 @@ impl SourceCore {
             Placed::Ready(lane, fragment) => self.deliver(lane, fragment),
             Placed::Parked(fragment) => self.parking.park(fragment),
             Placed::Inhibited => self.counters.inhibited += 1,
-            Placed::Closed => self.counters.closed += 1,
-            Placed::Duplicate => self.counters.duplicate += 1,
+            Placed::Closed | Placed::Duplicate => self.counters.closed += 1,
         }
     }
 

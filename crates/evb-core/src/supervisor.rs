@@ -38,6 +38,7 @@ mod culprits;
 mod due;
 mod admission;
 mod assigner;
+mod announcements;
 mod summary;
 mod survey;
 mod snapshot;
@@ -445,8 +446,8 @@ impl SupervisorCore {
     /// Returns the state of all peers, which costs more to compute than
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
-        let survey = survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now);
-        Survey { run: beginning::provisional_number(self).number(), ..survey }
+        let (run, triggers) = (beginning::provisional_number(self).number(), self.intake.numbers.counts());
+        Survey { run, triggers, ..survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now) }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -3,6 +3,7 @@
 
 pub mod announcement;
 mod clipped;
+pub mod numbers;
 mod on_off;
 #[cfg(test)]
 mod tests;

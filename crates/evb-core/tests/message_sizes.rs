@@ -11,10 +11,10 @@ use evb_core::{
     set::MAX_SOURCES,
     wire::{
         control::{
-            Assignments, Begin, BuilderAddress, BuilderReport, Completions, Control, DatagramReport,
-            DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH,
-            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_NAME,
-            MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report,
+            Assignments, Begin, BuilderAddress, BuilderReport, Completions, ContradictionReport, Control,
+            DatagramReport, DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport,
+            Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING,
+            MAX_NAME, MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report,
             RoleReport, Roster, SourceReport, TrainReport,
         },
         encoding::Encoding as _,
@@ -72,7 +72,7 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         inhibited: MOST,
         closed: MOST,
         unexpected: MOST,
-        duplicate: MOST,
+        repeats: MOST,
         uncommitted: MOST,
         tcp_retransmits: MOST,
         backlog_peak_bytes: MOST,
@@ -89,6 +89,13 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         paths: Vec::new(),
         kept_before_start: MOST,
         discarded_before_start: MOST,
+        repeats_not_compared: MOST,
+        contradictions: MOST,
+        contradiction: Some(ContradictionReport {
+            event: MOST,
+            first_timestamp: MOST,
+            second_timestamp: MOST,
+        }),
     }
 }
 

@@ -73,7 +73,7 @@ fn check_counters(world: &World) {
             assert_eq!(lane.fragments + lane.missing, assigned, "source {source}");
         }
         let sent = world.source_report(source);
-        let dropped = sent.inhibited + sent.closed + sent.unexpected + sent.duplicate;
+        let dropped = sent.inhibited + sent.closed + sent.unexpected + sent.repeats;
         assert_eq!(sent.pushed, dropped + sent.committed + sent.uncommitted, "source {source}");
         if !world.is_lost(source) {
             assert_eq!(sent.uncommitted, 0);

@@ -197,8 +197,8 @@ fn check(scenario: &Scenario, report: &SimReport) {
     for source in &report.run.sources {
         assert_eq!(source.uncommitted, 0, "source {} still holds fragments", source.id);
         assert_eq!(
-            (source.duplicate, source.unexpected, source.crc_errors),
-            (0, 0, 0),
+            (source.duplicate, source.repeats, source.contradictions, source.unexpected, source.crc_errors),
+            (0, 0, 0, 0, 0),
             "source {}",
             source.id
         );

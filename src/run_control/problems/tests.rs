@@ -1,6 +1,6 @@
 use evb_core::{
     event::Cause,
-    ledger::EventCounts,
+    ledger::{Contradiction, EventCounts},
     supervisor::{BuilderLive, FrontEndSurvey, SourceLive},
 };
 
@@ -97,6 +97,30 @@ fn a_source_that_refuses_fragments_is_named() {
     let mut survey = survey;
     survey.sources[0].name = "TPC crate 1".to_owned();
     assert_eq!(words(&survey), ["source 3 (TPC crate 1): refused 4 fragments of its readout"]);
+}
+
+#[test]
+fn a_source_with_two_different_fragments_of_an_event_is_named() {
+    let first = Contradiction { event: 17, first_timestamp: 100, second_timestamp: 4000 };
+    let live = SourceLive { contradictions: 2, contradiction: Some(first), ..SourceLive::default() };
+    let source = SourceSurvey { live: Some(live), ..source(3, Presence::Up) };
+    let survey = Survey { running_s: 1.0, sources: vec![source], ..Survey::default() };
+    let said = "source 3: two different fragments for each of 2 events; event 17: timestamps 100 and 4000";
+    assert_eq!(words(&survey), [said]);
+}
+
+#[test]
+fn a_trigger_program_that_counts_again_or_leaps_is_named() {
+    let triggers =
+        AnnouncementCounts { repeated: 20, restarts: 1, too_far_ahead: 2, ..AnnouncementCounts::default() };
+    let survey = Survey { running_s: 1.0, triggers, ..Survey::default() };
+    assert_eq!(
+        words(&survey),
+        [
+            "the trigger program: it counts from the beginning again; 20 announcements are ignored",
+            "the trigger program: 2 announcements are too far ahead, and are ignored",
+        ]
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
     lane::Taken,
     time::Instant,
     units::Bytes,
-    wire::control::{Decisions, Heartbeat, Message, RoleReport, SourceReport, Verdict},
+    wire::control::{ContradictionReport, Decisions, Heartbeat, Message, RoleReport, SourceReport, Verdict},
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -102,11 +102,11 @@ fn what_nobody_wants_is_dropped_by_its_cause() {
     }
     source.handle_timeout(at(5000));
     let counted = report(&source);
-    assert_eq!((counted.inhibited, counted.unexpected, counted.duplicate), (2, 1, 1));
-    assert_eq!(counted.closed, 3, "events 2 and 5, and the third fragment of event 3");
+    assert_eq!((counted.inhibited, counted.unexpected, counted.repeats), (2, 1, 2));
+    assert_eq!(counted.closed, 2, "events 2 and 5");
     assert_eq!(
         counted.pushed,
-        counted.inhibited + counted.closed + counted.unexpected + counted.duplicate + counted.uncommitted
+        counted.inhibited + counted.closed + counted.unexpected + counted.repeats + counted.uncommitted
     );
 }
 
@@ -161,7 +161,7 @@ fn a_generator_is_asked_once_per_assigned_event() {
     source.push(fragment(3), at(0)).unwrap();
     source.handle_decisions(&told).unwrap();
     assert!(wishes(&mut source, at(0)).1.is_empty(), "repeated decisions change nothing");
-    assert_eq!(report(&source).duplicate, 0);
+    assert_eq!(report(&source).repeats, 0);
 }
 
 #[test]
@@ -268,7 +268,8 @@ proptest! {
         }
         let counted = report(&source);
         prop_assert_eq!(counted.pushed, accepted);
-        let dropped = counted.inhibited + counted.closed + counted.unexpected + counted.duplicate;
+        let repeated = counted.repeats + counted.repeats_not_compared + counted.contradictions;
+        let dropped = counted.inhibited + counted.closed + counted.unexpected + repeated;
         prop_assert_eq!(accepted, dropped + counted.committed + counted.uncommitted);
     }
 }
@@ -318,9 +319,10 @@ fn an_assignment_is_kept_however_many_triggers_are_inhibited_behind_it() {
         assert_eq!((source.uncommitted(), report(&source).closed), (100, 0));
         source.push(fragment(1), at(0)).unwrap();
         source.push(fragment(200), at(0)).unwrap();
+        let counted = report(&source);
         assert_eq!(
-            (source.uncommitted(), report(&source).closed),
-            (100, 2),
+            (source.uncommitted(), counted.repeats, counted.closed),
+            (100, 1, 1),
             "event 1 is a repetition, event 200 was inhibited"
         );
     }
@@ -351,4 +353,19 @@ fn the_report_has_what_the_driver_sampled() {
     source.record_grant_answer(Duration::from_micros(30));
     let stages = report(&source).stages.expect("the report has stages");
     assert_eq!((&stages.wake_us[..], &stages.write_us[..]), (&[7, 2][..], &[30, 1][..]));
+}
+
+#[test]
+fn a_repeated_fragment_is_compared_with_the_first_one() {
+    let mut source = source(false);
+    source.handle_decisions(&decisions(1, &[FOUR, FOUR, FOUR])).unwrap();
+    let other = |event, timestamp| Fragment { timestamp: Timestamp::new(timestamp), ..fragment(event) };
+    for pushed in [other(1, 10), fragment(2), other(1, 10), other(1, 40), other(1, 50), fragment(2)] {
+        source.push(pushed, at(0)).unwrap();
+    }
+    let counted = report(&source);
+    assert_eq!((counted.repeats, counted.contradictions, counted.closed), (2, 2, 0));
+    let first = ContradictionReport { event: 1, first_timestamp: 10, second_timestamp: 40 };
+    assert_eq!(counted.contradiction, Some(first));
+    assert_eq!(source.uncommitted(), 2, "the first fragments stay");
 }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::plan::with_rate;
 use crate::{
     time::Instant,
-    trigger::{Trigger, TriggerKind},
+    trigger::{Trigger, TriggerKind, numbers::TriggerNumbers},
     units::Frequency,
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Intake {
     clock: Trigger,
     /// External triggers that wait for a decision.
     pending: u64,
+    /// Numbers of the triggers that are announced.
+    pub(super) numbers: TriggerNumbers,
     /// Time of the last decision that inhibited triggers.
     inhibited_at: Option<Instant>,
     /// Time of the last decision.
@@ -50,6 +52,7 @@ impl Intake {
             seed,
             clock,
             pending: 0,
+            numbers: TriggerNumbers::after(0),
             inhibited_at: None,
             decided_at: None,
             paused: false,

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::lanes::{LaneFacts, Lateness};
 use crate::{
     index::SourceIndex,
+    ledger::Contradiction,
     live::{Latencies, seconds_since},
     time::Instant,
     wire::control::{BuilderReport, LaneReport, Live, SourceReport},
@@ -36,6 +37,14 @@ pub struct SourceLive {
     pub kept_before_start: u64,
     /// Fragments of front ends that arrived before the start of the run, and were discarded.
     pub discarded_before_start: u64,
+    /// Fragments that readout pushed once more with the same payload and timestamp.
+    pub repeats: u64,
+    /// Fragments that readout pushed once more, too late to be compared with the first ones.
+    pub repeats_not_compared: u64,
+    /// Fragments that readout pushed for an event for which it had pushed another one before.
+    pub contradictions: u64,
+    /// The first of these contradictions.
+    pub contradiction: Option<Contradiction>,
     /// Lane bytes that the source sent, including repetitions.
     pub sent_bytes: u64,
     /// Time since the source's last fragment of the run, in seconds; `None` if there was none.
@@ -139,6 +148,10 @@ impl Latest<SourceReport> {
             refused: own.refused,
             kept_before_start: own.kept_before_start,
             discarded_before_start: own.discarded_before_start,
+            repeats: own.repeats,
+            repeats_not_compared: own.repeats_not_compared,
+            contradictions: own.contradictions,
+            contradiction: own.contradiction.map(Into::into),
             sent_bytes: own.sent_bytes,
             last_fragment_age_s: seconds_since(live.since_fragment_ns, self.age(now)),
             backlog_bytes: live.backlog_bytes,

@@ -100,8 +100,8 @@ impl SupervisorCore {
         let drained = self.books.times().drained.unwrap_or(now);
         self.roster.end_absences(drained);
         let (plan, roster, assigner, books) = (&self.plan, &self.roster, &self.assigner, &self.books);
-        let begin = &self.begun();
-        let mut report = Summary { plan, roster, assigner, books, begin, drained }.report();
+        let (begin, triggers) = (&self.begun(), self.intake.numbers.counts());
+        let mut report = Summary { plan, roster, assigner, books, begin, triggers, drained }.report();
         report.annotation = self.annotation.clone();
         self.books.close(report.exit_code);
         self.outbox.journal(What::Ended(report.exit_code.into()), now);

@@ -15,7 +15,10 @@ use crate::{
     id::Peer,
     ledger::RunReport,
     time::Instant,
-    trigger::announcement::{Asked, MAX_COUNT},
+    trigger::{
+        announcement::{Announcement, Asked},
+        numbers::Judged,
+    },
     wire::{
         control::{Control, Hello, Message, Refusal, Welcome},
         journal::Entry,
@@ -90,23 +93,16 @@ pub struct SupervisorRole {
     ready: VecDeque<SupervisorOutput>,
     held: Held,
     journal: Option<Journal>,
-    /// Highest number of an announced trigger that was taken.
-    announced: u64,
-    /// Number of triggers whose own announcement did not arrive.
-    unannounced: u64,
 }
 
 impl SupervisorRole {
     /// Creates the role from a state machine. `journal` is the name of the journal, if one is kept.
     pub fn new(core: SupervisorCore, journal: Option<String>) -> Self {
         Self {
-            // A recovered run has taken all triggers up to this number.
-            announced: core.decided().number(),
             core,
             ready: VecDeque::new(),
             held: Held::default(),
             journal: journal.map(|name| Journal { name, fails: None }),
-            unannounced: 0,
         }
     }
 
@@ -148,23 +144,37 @@ impl SupervisorRole {
     /// Takes external triggers: either a number of triggers, or all triggers up to the announced
     /// number. An announced number includes triggers whose announcements were lost.
     pub fn handle_trigger(&mut self, asked: Asked, now: Instant) {
-        let number = match asked {
+        match asked {
             Asked::Count(count) => {
-                self.core.trigger(count, now);
-                return;
+                if self.core.trigger(count, now) == 0 && !self.core.has_begun() {
+                    self.core.intake.numbers.refuse(count);
+                }
             }
-            Asked::Announced(announcement) => announcement.number,
-        };
-        let new = number.saturating_sub(self.announced);
-        if new > MAX_COUNT {
-            tracing::warn!(
+            Asked::Announced(announcement) => self.handle_announcement(announcement, now),
+        }
+    }
+
+    fn handle_announcement(&mut self, announcement: Announcement, now: Instant) {
+        let core = &mut self.core;
+        let (number, last) = (announcement.number, core.intake.numbers.last());
+        match core.intake.numbers.judge(announcement) {
+            Judged::New(new) if core.trigger(new, now) == new => core.intake.numbers.take(announcement),
+            Judged::New(_) if !core.has_begun() => core.intake.numbers.refuse(1),
+            Judged::New(_) | Judged::Taken => {}
+            Judged::TooFarAhead => {
+                if core.intake.numbers.counts().too_far_ahead.is_power_of_two() {
+                    tracing::warn!(
+                        number,
+                        last,
+                        "ignored a trigger announcement whose number is too far ahead"
+                    );
+                }
+            }
+            Judged::Restarted => tracing::warn!(
                 number,
-                after = self.announced,
-                "ignored a trigger announcement whose number is too far ahead"
-            );
-        } else if new > 0 && self.core.trigger(new, now) == new {
-            self.announced = number;
-            self.unannounced += new - 1;
+                last,
+                "the trigger program counts again: its triggers are ignored until their numbers exceed the last one"
+            ),
         }
     }
 
@@ -281,13 +291,7 @@ impl SupervisorRole {
     }
 
     /// Adds to the final report the facts that only this role knows.
-    fn closed(&self, mut report: Box<RunReport>) -> Box<RunReport> {
-        if self.unannounced > 0 {
-            report.remarks.push(format!(
-                "{} trigger announcements did not arrive; their triggers were taken with the next announcement",
-                self.unannounced
-            ));
-        }
+    fn closed(&self, report: Box<RunReport>) -> Box<RunReport> {
         if report.events.lost > 0 {
             let (run, lost) = (report.run, report.events.lost);
             tracing::error!(run, lost, verdict = report.verdict, "events were lost");

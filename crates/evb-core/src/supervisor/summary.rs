@@ -7,7 +7,10 @@ mod tests;
 use core::{cmp::Reverse, time::Duration};
 use std::collections::BTreeSet;
 
-use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally, words::ranges};
+use super::{
+    RunPlan, announcements, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally,
+    words::ranges,
+};
 use crate::{
     event::Cause,
     id::{BuilderId, Peer},
@@ -18,6 +21,7 @@ use crate::{
         RunReport, SourceSummary, fraction,
     },
     time::{Instant, Utc, WallClock},
+    trigger::numbers::AnnouncementCounts,
     wire::control::{Begin, BuilderReport, DatagramReport, LaneReport},
 };
 
@@ -29,6 +33,7 @@ pub(super) struct Summary<'a> {
     pub(super) assigner: &'a Assigner,
     pub(super) books: &'a Books,
     pub(super) begin: &'a Begin,
+    pub(super) triggers: AnnouncementCounts,
     /// Time at which all events were settled.
     pub(super) drained: Instant,
 }
@@ -57,6 +62,7 @@ impl<'a> Summary<'a> {
             wall_clock: began.state,
             duration_s: between(times.started, Some(self.drained)).as_secs_f64(),
             events,
+            triggers: self.triggers,
             bytes: ByteCounts { payload },
             rates: Rates {
                 events_per_s: fraction((events.complete + events.incomplete) as f64, busy_time),
@@ -167,7 +173,11 @@ impl<'a> Summary<'a> {
             missing: self.books.missing(index),
             missing_by_cause: self.books.missing_by_cause(index).clone(),
             late: lanes.late,
-            duplicate: lanes.duplicate.saturating_add(own.duplicate),
+            duplicate: lanes.duplicate,
+            repeats: own.repeats,
+            repeats_not_compared: own.repeats_not_compared,
+            contradictions: own.contradictions,
+            contradiction: own.contradiction.map(Into::into),
             unexpected: lanes.unexpected.saturating_add(own.unexpected),
             refused: own.refused,
             kept_before_start: own.kept_before_start,
@@ -252,6 +262,7 @@ impl<'a> Summary<'a> {
         if report.events.open() != Some(0) {
             problems.push(format!("{LEDGER_OPEN}: {:?}", report.events));
         }
+        problems.extend(announcements::problems(&report.triggers));
         problems.extend(of_sources(&report.sources, self.books.is_started()));
         for index in self.roster.builders().positions() {
             let seat = self.roster.builder(index);
@@ -272,7 +283,8 @@ impl<'a> Summary<'a> {
     /// Returns the incidents of the run that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
         let of_sources = REMARKS.iter().flat_map(|kind| sentences(&report.sources, kind));
-        self.books.findings().remarks().iter().cloned().chain(of_sources).collect()
+        let of_triggers = announcements::remarks(&report.triggers);
+        self.books.findings().remarks().iter().cloned().chain(of_triggers).chain(of_sources).collect()
     }
 }
 
@@ -315,7 +327,7 @@ fn worst(
 /// one source, and the sentence about a number of others, whose largest amount is given.
 type Kind = (fn(&SourceSummary) -> u64, fn(&SourceSummary) -> String, fn(usize, u64) -> String);
 
-const PROBLEMS: [Kind; 3] = [
+const PROBLEMS: [Kind; 4] = [
     (
         |source| source.missing,
         is_missing,
@@ -331,9 +343,16 @@ const PROBLEMS: [Kind; 3] = [
         |source| format!("{} refused {} fragments of its readout", source.named(), source.refused),
         |count, most| format!("{count} more sources refused up to {most} fragments of their readout each"),
     ),
+    (
+        |source| source.contradictions,
+        contradicts,
+        |count, most| {
+            format!("{count} more sources got up to {most} different second fragments each of an event")
+        },
+    ),
 ];
 
-const REMARKS: [Kind; 2] = [
+const REMARKS: [Kind; 4] = [
     (harmless_absence, was_down, |count, _| format!("{count} more sources were down for a shorter time")),
     (
         |source| source.kept_before_start,
@@ -345,7 +364,32 @@ const REMARKS: [Kind; 2] = [
             format!("{count} more sources kept up to {most} fragments each that arrived before the start")
         },
     ),
+    (
+        |source| source.repeats,
+        |source| format!("the readout of {} repeated {} fragments", source.named(), source.repeats),
+        |count, most| format!("the readouts of {count} more sources repeated up to {most} fragments each"),
+    ),
+    (
+        |source| source.repeats_not_compared,
+        |source| {
+            let (named, count) = (source.named(), source.repeats_not_compared);
+            format!("the readout of {named} repeated {count} fragments that were too old to be compared")
+        },
+        |count, most| {
+            format!(
+                "the readouts of {count} more sources repeated up to {most} fragments each that were too old to be compared"
+            )
+        },
+    ),
 ];
+
+fn contradicts(source: &SourceSummary) -> String {
+    let (named, count) = (source.named(), source.contradictions);
+    let first = source.contradiction.map_or_else(String::new, |first| format!("; {first}"));
+    format!(
+        "the readout of {named} pushed {count} fragments for events of which it had pushed another one{first}"
+    )
+}
 
 /// Returns the sentences about one kind of finding: those about the worst sources, then the one
 /// about the others.

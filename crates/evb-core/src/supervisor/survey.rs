@@ -20,6 +20,7 @@ use crate::{
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
     time::Instant,
+    trigger::numbers::AnnouncementCounts,
     wire::control::ReadoutStatus,
 };
 
@@ -50,6 +51,8 @@ pub struct Survey {
     pub running_s: f64,
     /// Outcomes of the triggers so far.
     pub events: EventCounts,
+    /// Counts of trigger announcements that did not simply announce the next trigger.
+    pub triggers: AnnouncementCounts,
     /// Events that are assigned and not settled.
     pub outstanding: u64,
     /// Counts of inhibited triggers by cause, in descending order.
@@ -276,6 +279,7 @@ pub(super) fn survey(
         epoch: plan.epoch.number(),
         running_s: times.started.map_or(0.0, |started| end.since(started).as_secs_f64()),
         events: books.counts(),
+        triggers: AnnouncementCounts::default(),
         outstanding: assigner.outstanding(),
         dead_time: books.dead_time().causes(),
         latency_us: LatencySurvey::of(&latencies),

@@ -7,11 +7,11 @@ use evb_core::{
     wire::{
         control::{
             Accepted, Accounted, Assignments, Begin, Begun, BuilderAddress, BuilderReport, Completions,
-            Control, DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat,
-            Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Leaving, Live, Load, Message, Name,
-            Outcome, PathReport, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
-            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport,
-            Triggers, Welcome,
+            ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Exception, Finish,
+            GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Leaving,
+            Live, Load, Message, Name, Outcome, PathReport, ReadoutState, ReadoutStatus, Ready, Reason,
+            Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters,
+            SourceReport, Stop, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -199,7 +199,7 @@ fn source() -> SourceReport {
         inhibited: 6,
         closed: 7,
         unexpected: 8,
-        duplicate: 9,
+        repeats: 9,
         uncommitted: 10,
         tcp_retransmits: 11,
         backlog_peak_bytes: 12,
@@ -216,6 +216,9 @@ fn source() -> SourceReport {
         paths: vec![PathReport { builder: 2, tcp_retransmits: 3, resends: 4 }],
         kept_before_start: 24,
         discarded_before_start: 25,
+        repeats_not_compared: 26,
+        contradictions: 27,
+        contradiction: Some(ContradictionReport { event: 1, first_timestamp: 2, second_timestamp: 3 }),
     }
 }
 

@@ -15,6 +15,7 @@ use evb::run_control::{Problem, Severity, State, Status};
 use evb_core::{
     live::Latencies,
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
+    trigger::numbers::AnnouncementCounts,
 };
 use prometheus_client::{
     collector::Collector,
@@ -132,6 +133,7 @@ impl Collector for Snapshot {
         of_events(&self.0, &mut families)?;
         of_problems(&self.0.problems, &mut families)?;
         let Some(survey) = &self.0.survey else { return Ok(()) };
+        of_triggers(&survey.triggers, &mut families)?;
         of_peers(survey, &mut families)?;
         of_sources(&survey.sources, &mut families)?;
         of_builders(&survey.builders, &mut families)
@@ -173,6 +175,18 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let outstanding = status.survey.as_ref().map_or(0, |survey| survey.outstanding);
     let outstanding = [(Labels::new(), outstanding as f64)];
     families.gauges("outstanding_events", "Events that were assigned and not settled.", outstanding)
+}
+
+fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fmt::Result {
+    let counts = [
+        ("repeated", triggers.repeated),
+        ("too far ahead", triggers.too_far_ahead),
+        ("before the start", triggers.before_start),
+    ];
+    let counts = counts.map(|(why, count)| (vec![("why", why.to_owned())], count));
+    families.counters("ignored_triggers", "External triggers that were not taken, by the reason.", counts)?;
+    let restarts = [(Labels::new(), triggers.restarts)];
+    families.counters("trigger_restarts", "How often the trigger program began to count again.", restarts)
 }
 
 /// Counts problems by severity and subject. Texts of problems contain numbers that change, and as a
@@ -219,13 +233,22 @@ type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
 /// A gauge of a peer: its name, its meaning and its value; `None` before the first report.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
-const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
+const SOURCE_COUNTERS: [Counter<SourceSurvey>; 12] = [
     ("source_missing_events", "Incomplete events without its fragment.", |of| Some(of.missing)),
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
     ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
     ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
     ("source_refused_fragments", "Fragments of readout that the source refused.", |of| {
         Some(of.live.as_ref()?.refused)
+    }),
+    ("source_repeated_fragments", "Fragments that readout pushed again.", |of| {
+        Some(of.live.as_ref()?.repeats)
+    }),
+    ("source_not_compared_fragments", "Fragments that may be repeats, too old to be compared.", |of| {
+        Some(of.live.as_ref()?.repeats_not_compared)
+    }),
+    ("source_contradicting_fragments", "Second, different fragments of an event.", |of| {
+        Some(of.live.as_ref()?.contradictions)
     }),
     ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
     ("source_tcp_retransmits", "TCP segments sent again.", |of| Some(of.live.as_ref()?.tcp_retransmits)),

@@ -9,3 +9,4 @@ mod signals;
 mod boundary;
 mod readouts;
 mod system;
+mod unused;

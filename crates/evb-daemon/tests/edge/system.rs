@@ -27,6 +27,7 @@ pub(crate) const EVENTS: u64 = 60;
 pub(crate) struct System {
     dir: tempfile::TempDir,
     port: u16,
+    trigger_port: u16,
     evbd: Child,
 }
 
@@ -53,6 +54,21 @@ orphan_timeout = "20 s"
     pub(crate) fn at_100_hz(keys: &str) -> Self {
         let trigger = r#"{ kind = "periodic", rate = "100 Hz" }"#;
         Self::launch(&format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"1 s\"\n{keys}\n"), "")
+    }
+
+    /// Starts a system whose triggers are announced by datagrams.
+    pub(crate) fn triggered() -> Self {
+        let port = free_ports(1)[0];
+        let trigger = format!(r#"{{ kind = "external", listen = "127.0.0.1:{port}", protocol = "udp" }}"#);
+        let head = format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"5 s\"\nslots = 256\n");
+        let mut system = Self::launch(&head, "");
+        system.trigger_port = port;
+        system
+    }
+
+    /// Returns the address for triggers of a system that is [`triggered`](Self::triggered).
+    pub(crate) fn trigger_port(&self) -> (&'static str, u16) {
+        ("127.0.0.1", self.trigger_port)
     }
 
     /// Starts a system; `head` ends with the section of the supervisor.
@@ -82,7 +98,7 @@ sink = {{ kind = "file", path = "{folder}/out" }}
         command.arg("run").arg(dir.path().join("evb.toml")).arg("--quiet").arg("--summary");
         command.arg(dir.path().join("summary-{run}.json")).stdout(Stdio::null()).env("EVBD_LOG", "info");
         let log = fs::File::create(dir.path().join("log")).unwrap();
-        Self { port: ports[2], evbd: command.stderr(log).spawn().unwrap(), dir }
+        Self { port: ports[2], trigger_port: 0, evbd: command.stderr(log).spawn().unwrap(), dir }
     }
 
     pub(crate) fn log(&self) -> String {

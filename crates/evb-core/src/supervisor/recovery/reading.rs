@@ -12,6 +12,7 @@ use crate::{
         roster::Seat,
     },
     time::Instant,
+    trigger::numbers::TriggerNumbers,
     units::Frequency,
     wire::{
         control::{MAX_BUILDERS, MAX_SLOTS, Verdict},
@@ -105,6 +106,8 @@ impl Reading {
         core.roster.hear_everybody(now);
         core.pulse.restart(now);
         let (run, decided) = (core.plan.run, core.outbox.decided());
+        // A recovered run has taken all triggers up to this number.
+        core.intake.numbers = TriggerNumbers::after(decided);
         if !core.books.is_started() {
             tracing::info!(%run, "waiting for the peers of the run in the journal, which had not started");
             core.books.stop(None);

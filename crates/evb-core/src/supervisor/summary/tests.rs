@@ -74,6 +74,7 @@ fn the_worst_ten_paths_of_all_sources_are_named() {
         assigner: &assigner,
         books: &books,
         begin: &Begin::default(),
+        triggers: AnnouncementCounts::default(),
         drained: Instant::ZERO,
     };
     let seen: Vec<_> = summary.report().paths.iter().map(|path| (path.source, path.builder)).collect();

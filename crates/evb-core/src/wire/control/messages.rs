@@ -132,13 +132,17 @@ messages! {
     }
     pub struct SourceReport {
         pushed: u64 = 1, pushed_bytes: u64 = 2, announced: u64 = 3, sent_bytes: u64 = 4, committed: u64 = 5,
-        inhibited: u64 = 6, closed: u64 = 7, unexpected: u64 = 8, duplicate: u64 = 9, uncommitted: u64 = 10,
+        inhibited: u64 = 6, closed: u64 = 7, unexpected: u64 = 8, repeats: u64 = 9, uncommitted: u64 = 10,
         tcp_retransmits: u64 = 11, backlog_peak_bytes: u64 = 12, reconnects: u64 = 13, resends: u64 = 14,
         departures: u64 = 15, late_p50_ns: u64 = 16, late_p99_ns: u64 = 17, late_max_ns: u64 = 18,
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
         refused: u64 = 22, paths: Vec<PathReport> = 23, kept_before_start: u64 = 24,
-        discarded_before_start: u64 = 25,
+        discarded_before_start: u64 = 25, repeats_not_compared: u64 = 26, contradictions: u64 = 27,
+        contradiction: Option<ContradictionReport> = 28,
     }
+    /// Two fragments of a source for the same event that have not the same payload and timestamp.
+    #[derive(Copy)]
+    pub struct ContradictionReport { event: u64 = 1, first_timestamp: u64 = 2, second_timestamp: u64 = 3 }
     /// Number of TCP segments and of ranges that a source's lane to one builder sent again.
     #[derive(Copy)]
     pub struct PathReport { builder: u32 = 1, tcp_retransmits: u64 = 2, resends: u64 = 3 }
