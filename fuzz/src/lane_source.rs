@@ -291,11 +291,11 @@ impl Bench {
         let report = self.core.report(0, None).message;
         let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
         let Some(RoleReport::Source(report)) = report.report else { panic!("no source's report") };
-        let SourceReport { pushed, committed, inhibited, closed, unexpected, duplicate, uncommitted, .. } =
-            report;
+        let SourceReport { pushed, committed, inhibited, closed, unexpected, uncommitted, .. } = report;
+        let repeated = report.repeats + report.repeats_not_compared + report.contradictions;
         assert_eq!(
             pushed,
-            committed + inhibited + closed + unexpected + duplicate + uncommitted,
+            committed + inhibited + closed + unexpected + repeated + uncommitted,
             "{report:?}"
         );
     }
