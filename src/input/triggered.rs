@@ -52,26 +52,10 @@ async fn follow(
                 continue;
             }
         };
-        let (number, last) = (announcement.number, numbers.last());
-        match numbers.judge(announcement) {
-            Judged::New(_) => numbers.take(announcement),
-            Judged::Taken => continue,
-            Judged::TooFarAhead => {
-                if numbers.counts().too_far_ahead.is_power_of_two() {
-                    tracing::warn!(
-                        number,
-                        last,
-                        "ignored a trigger announcement whose number is too far ahead"
-                    );
-                }
-                continue;
-            }
-            Judged::Restarted => {
-                tracing::warn!(number, last, "the trigger program counts again: its triggers are ignored");
-                continue;
-            }
-        }
-        for event in last + 1..=number {
+        let last = numbers.last();
+        let Judged::New(_) = numbers.judge(announcement) else { continue };
+        numbers.take(announcement);
+        for event in last + 1..=announcement.number {
             let Some(fragment) = readout.fragment(EventId::new(event)) else { continue };
             match taker.take(fragment).await {
                 Ok(()) => {}

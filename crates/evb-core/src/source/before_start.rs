@@ -1,5 +1,5 @@
-//! What a source does with front ends: how many it takes, and [`BeforeStart`], what becomes of
-//! fragments that come too early.
+//! The limit of a source's front ends, and [`BeforeStart`], its treatment of fragments that arrive
+//! before the start of the run.
 
 /// Largest number of front ends that may be connected to a source (docs/reference/front-end.md
 /// FE-3).

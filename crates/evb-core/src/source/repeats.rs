@@ -39,7 +39,7 @@ impl Seen {
         Self { event: fragment.event, timestamp: fragment.timestamp, checksum: fragment.checksum }
     }
 
-    /// Returns what the report says of this fragment, which differs from the first one of its
+    /// Returns the entry of the report for this fragment, which differs from the first one of its
     /// event.
     pub(super) fn contradicts(&self, first: Timestamp) -> ContradictionReport {
         ContradictionReport {

@@ -156,25 +156,11 @@ impl SupervisorRole {
 
     fn handle_announcement(&mut self, announcement: Announcement, now: Instant) {
         let core = &mut self.core;
-        let (number, last) = (announcement.number, core.intake.numbers.last());
-        match core.intake.numbers.judge(announcement) {
-            Judged::New(new) if core.trigger(new, now) == new => core.intake.numbers.take(announcement),
-            Judged::New(_) if !core.has_begun() => core.intake.numbers.refuse(1),
-            Judged::New(_) | Judged::Taken => {}
-            Judged::TooFarAhead => {
-                if core.intake.numbers.counts().too_far_ahead.is_power_of_two() {
-                    tracing::warn!(
-                        number,
-                        last,
-                        "ignored a trigger announcement whose number is too far ahead"
-                    );
-                }
-            }
-            Judged::Restarted => tracing::warn!(
-                number,
-                last,
-                "the trigger program counts again: its triggers are ignored until their numbers exceed the last one"
-            ),
+        let Judged::New(new) = core.intake.numbers.judge(announcement) else { return };
+        if core.trigger(new, now) == new {
+            core.intake.numbers.take(announcement);
+        } else if !core.has_begun() {
+            core.intake.numbers.refuse(1);
         }
     }
 

@@ -71,12 +71,16 @@ impl TriggerNumbers {
         self.counts
     }
 
-    /// Judges an announcement, and counts it unless its triggers are new. For new triggers, call
-    /// [`take`](Self::take) or [`refuse`](Self::refuse).
+    /// Judges an announcement, and counts it unless its triggers are new. The log names those that
+    /// must be a mistake. For new triggers, call [`take`](Self::take) or [`refuse`](Self::refuse).
     pub fn judge(&mut self, announcement: Announcement) -> Judged {
-        let new = announcement.number.saturating_sub(self.last);
+        let (number, last) = (announcement.number, self.last);
+        let new = number.saturating_sub(last);
         if new > MAX_COUNT {
             self.counts.too_far_ahead += 1;
+            if self.counts.too_far_ahead.is_power_of_two() {
+                tracing::warn!(number, last, "ignored a trigger announcement whose number is too far ahead");
+            }
             return Judged::TooFarAhead;
         }
         if new > 0 {
@@ -121,6 +125,11 @@ impl TriggerNumbers {
             return Judged::Taken;
         }
         self.counts.restarts += 1;
+        tracing::warn!(
+            number,
+            last = self.last,
+            "the trigger program counts again: its triggers are ignored until their numbers exceed the last one"
+        );
         Judged::Restarted
     }
 
