@@ -15,7 +15,8 @@ pub use wall_clock::{ClockState, ParseUtcError, Utc, WallClock};
 /// `CLOCK_MONOTONIC`; in the simulator it begins at zero.
 ///
 /// Each host has its own clock: never subtract instants of two hosts without the offset between
-/// their clocks.
+/// their clocks. An instant may lie before the zero of its clock: the clock of a host begins again
+/// when the host boots, and a run can be older than that.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,34 +29,38 @@ pub use wall_clock::{ClockState, ParseUtcError, Utc, WallClock};
 /// assert_eq!(triggered.since(complete), Duration::ZERO); // never negative
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
+pub struct Instant(i64);
 
 impl Instant {
     /// Zero of the clock.
     pub const ZERO: Self = Self(0);
     /// An instant later than any that occurs.
-    pub const FAR_FUTURE: Self = Self(u64::MAX);
+    pub const FAR_FUTURE: Self = Self(i64::MAX);
 
-    /// Returns the instant `nanos` nanoseconds after the zero of the clock.
+    /// Returns the instant `nanos` nanoseconds after the zero of the clock, modulo 2⁶⁴: numbers
+    /// from 2⁶³ up are instants before that zero.
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(nanos.cast_signed())
     }
 
-    /// Returns the nanoseconds since the zero of the clock.
+    /// Returns the nanoseconds since the zero of the clock, modulo 2⁶⁴.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.cast_unsigned()
     }
 
     /// Returns the time from `earlier` to `self`, or zero if `self` is the earlier one.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        if self.0 <= earlier.0 {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.0.abs_diff(earlier.0))
     }
 
     /// Converts this instant to a clock that is `nanos` ahead of its own clock.
     #[must_use]
     pub const fn shifted(self, nanos: i64) -> Self {
-        Self(self.0.saturating_add_signed(nanos))
+        Self(self.0.saturating_add(nanos))
     }
 }
 
@@ -64,7 +69,7 @@ impl Add<Duration> for Instant {
 
     fn add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(nanos))
+        Self(self.0.saturating_add_unsigned(nanos))
     }
 }
 
@@ -84,7 +89,8 @@ impl Sub for Instant {
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09} s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        let (sign, nanos) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        write!(f, "{sign}{}.{:09} s", nanos / 1_000_000_000, nanos % 1_000_000_000)
     }
 }
 

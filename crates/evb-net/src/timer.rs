@@ -90,9 +90,9 @@ impl Timer {
     }
 }
 
-/// Returns the time `margin` before `at`, but not before the zero of the clock.
+/// Returns the time `margin` before `at`.
 fn earlier(at: Instant, margin: Duration) -> Instant {
-    Instant::from_nanos(at.as_nanos().saturating_sub(u64::try_from(margin.as_nanos()).unwrap_or(u64::MAX)))
+    at.shifted(-i64::try_from(margin.as_nanos()).unwrap_or(i64::MAX))
 }
 
 #[cfg(target_os = "linux")]
@@ -118,7 +118,7 @@ mod platform {
         pub(super) fn set(&mut self, at: Option<Instant>) {
             // Setting the timer fails only for an invalid descriptor or time, and this module
             // provides valid ones.
-            if let Err(error) = self.0.get_ref().set(at.map(Instant::as_nanos)) {
+            if let Err(error) = self.0.get_ref().set(at.map(|at| at.max(Instant::ZERO).as_nanos())) {
                 tracing::warn!(%error, "cannot set a timer");
             }
         }

@@ -48,9 +48,10 @@ impl PeerClock {
         Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None }
     }
 
-    /// Converts an instant on the supervisor's clock to one on the builder's clock.
+    /// Converts an instant on the supervisor's clock to one on the builder's clock. An instant
+    /// before the boot of this host becomes the zero of its clock.
     pub(super) fn ours(&self, theirs_ns: u64) -> Instant {
-        Instant::from_nanos(theirs_ns).shifted(self.offset)
+        Instant::from_nanos(theirs_ns).shifted(self.offset).max(Instant::ZERO)
     }
 
     /// Returns the largest possible error of the instants that [`Self::ours`] returns.

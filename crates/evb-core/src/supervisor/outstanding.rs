@@ -18,7 +18,7 @@ pub(super) struct Outstanding(HashMap<u64, Place, BuildHasherDefault<EventHasher
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) event: u64,
-    /// Trigger time on the supervisor's clock.
+    /// Trigger time on the supervisor's clock, modulo 2⁶⁴: it may lie before the boot of the host.
     pub(super) triggered_ns: u64,
     /// Roster version that determines which sources the event expects.
     pub(super) version: u32,
@@ -100,7 +100,7 @@ impl Outstanding {
     /// Converts all trigger times to a clock that is `nanos` ahead of the present one.
     pub(super) fn shift_times(&mut self, nanos: i64) {
         for place in self.0.values_mut() {
-            place.triggered_ns = place.triggered_ns.saturating_add_signed(nanos);
+            place.triggered_ns = place.triggered_ns.wrapping_add_signed(nanos);
         }
     }
 

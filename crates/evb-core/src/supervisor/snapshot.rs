@@ -62,7 +62,7 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
     let builders = || roster.builders().positions();
     let with_builders: u64 = builders().map(|index| books.total(index).all_lost()).sum();
-    let nanos = |at: Option<Instant>| at.map_or(0, Instant::as_nanos);
+    let nanos = |at: Option<Instant>| at.map_or(0, |at| at.as_nanos().max(1));
     let (counts, times) = (books.counts(), books.times());
     Totals {
         triggered: counts.triggered,

@@ -5,7 +5,7 @@ use crate::{
     event::Cause,
     index::{BuilderIndex, SourceIndex},
     supervisor::{
-        nonsense::{EARLIEST, Nonsense, count, nonsense, text, total},
+        nonsense::{Nonsense, count, nonsense, text, total},
         tally::BuilderTally,
     },
     time::Instant,
@@ -25,7 +25,7 @@ impl Books {
             return nonsense("more triggers are inhibited than were taken");
         }
         let instants = [totals.first_trigger_ns, totals.started_ns, totals.last_completion_ns];
-        if instants.iter().any(|nanos| *nanos > at.as_nanos()) {
+        if instants.iter().any(|nanos| Instant::from_nanos(*nanos) > at) {
             return nonsense("a time in the totals is later than the entry");
         }
         if totals.started_ns == 0 && totals.triggered > 0 {
@@ -141,8 +141,7 @@ impl Books {
         }
     }
 
-    /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
-    /// zero of that clock are set to its beginning.
+    /// Converts all times to a clock that is `nanos` ahead of the present one.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let times = &mut self.times;
         [
@@ -153,6 +152,6 @@ impl Books {
         ]
         .into_iter()
         .flatten()
-        .for_each(|at| *at = at.shifted(nanos).max(EARLIEST));
+        .for_each(|at| *at = at.shifted(nanos));
     }
 }

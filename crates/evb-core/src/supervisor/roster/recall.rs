@@ -9,7 +9,7 @@ use crate::{
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     supervisor::{
-        nonsense::{EARLIEST, Nonsense, builder_id, listen, nonsense, ordinal},
+        nonsense::{Nonsense, builder_id, listen, nonsense, ordinal},
         seats::Leaving,
     },
     time::Instant,
@@ -173,10 +173,9 @@ impl Roster {
         self.recall_membership(own.id, own.membership)
     }
 
-    /// Converts all times to a clock that is `nanos` ahead of the present one. Times before the
-    /// zero of that clock are set to its beginning.
+    /// Converts all times to a clock that is `nanos` ahead of the present one.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let downs = self.sources.iter_mut().filter_map(|seat| seat.down.as_mut());
-        downs.for_each(|since| *since = since.shifted(nanos).max(EARLIEST));
+        downs.for_each(|since| *since = since.shifted(nanos));
     }
 }
