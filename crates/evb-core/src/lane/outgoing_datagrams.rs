@@ -133,6 +133,10 @@ impl OutgoingDatagrams {
     /// than all earlier ones.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) -> bool {
         let is_newer = is_after(header.sequence, self.seen);
+        if self.seen == 0 {
+            // The first datagram need not be repeated any more.
+            self.acknowledge_at = None;
+        }
         if is_newer {
             self.seen = header.sequence;
         }
@@ -245,6 +249,13 @@ impl OutgoingDatagrams {
         let header = header.seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
         self.advance(1);
+        if self.seen == 0 && !undo::is_undone(Fix::A0635af) {
+            // The builder cannot send before it has received a first datagram. If that one is lost,
+            // nothing else may make the source send another: the builder may know all announcements
+            // from the previous connection.
+            self.unanswered_since.get_or_insert(now);
+            self.acknowledge_at = Some(now + self.round_trip.timeout(self.failures) + ANSWER_WITHIN);
+        }
         count
     }
 

@@ -71,6 +71,29 @@ fn what_was_heard_is_said_within_ten_milliseconds() {
     assert_eq!(datagrams.next_timeout(), None);
 }
 
+/// The builder knows all announcements from an earlier connection, and the first datagram of this
+/// one is lost.
+#[test]
+fn the_first_datagram_is_repeated_until_the_builder_answers() {
+    let mut lane = lane(3, 100);
+    lane.announce(&mut BytesMut::new());
+    let mut datagrams = OutgoingDatagrams::new(ASSOCIATION, None, 1472, lane.announced(), announcing());
+    let mut now = at(0);
+    for sequence in 1..4 {
+        assert!(datagrams.is_due(&lane, now));
+        assert_eq!(write(&mut datagrams, &mut lane, now).0.sequence, sequence);
+        now = datagrams.next_timeout().expect("the first datagram has no answer");
+    }
+    assert!(now < at(500_000) && !datagrams.is_silent(now));
+    assert!(datagrams.is_silent(at(0) + SILENCE), "the path is gone");
+    datagrams.handle_header(&from_builder(1), now);
+    datagrams.handle_announced(lane.announced(), &lane, now);
+    assert_eq!(datagrams.next_timeout(), Some(now + ACKNOWLEDGE_WITHIN));
+    write(&mut datagrams, &mut lane, now + ACKNOWLEDGE_WITHIN);
+    assert_eq!(datagrams.next_timeout(), None);
+    assert!(!datagrams.is_silent(now + SILENCE));
+}
+
 #[test]
 fn a_request_is_heard_when_its_bytes_are_handed_out() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(3, 100));
@@ -162,7 +185,7 @@ fn what_the_builder_has_acknowledged_is_not_waited_for_once_more() {
     write(&mut datagrams, &mut lane, due);
     assert!(datagrams.next_timeout().is_some(), "the repetition awaits an answer");
     datagrams.handle_announced(200, &lane, due);
-    assert_eq!(datagrams.next_timeout(), None);
+    assert_eq!(datagrams.repeat_at, None);
     assert!(!datagrams.is_silent(due + 2 * SILENCE));
 }
 
@@ -202,10 +225,10 @@ fn announcements_are_repeated_until_the_builder_knows_them() {
     datagrams.handle_announced(100, &lane, due);
     assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL * 2 + ANSWER_WITHIN));
     datagrams.handle_announced(200, &lane, due);
-    assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
+    assert_eq!((datagrams.repeat_at, datagrams.acknowledged), (None, 200));
     // A late answer with a lower offset has no effect.
     datagrams.handle_announced(100, &lane, due);
-    assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
+    assert_eq!((datagrams.repeat_at, datagrams.acknowledged), (None, 200));
 }
 
 #[test]
