@@ -29,6 +29,7 @@ pub use blocking::BlockingSource;
 pub use config::SourceConfig;
 pub use evb_core::source::{BeforeStart, PushError as Refused};
 pub use front_ends::FrontEnds;
+pub(crate) use front_ends::ToldRun;
 pub use input::Permit;
 pub use pacing::PacingConfig;
 pub use push_error::{PushError, TryPushError};

@@ -1,7 +1,9 @@
 //! Front-end processes that send fragments to a source over TCP or a Unix socket;
 //! `docs/reference/front-end.md` specifies the format.
 
+mod answers;
 mod arrivals;
+mod fragments;
 #[cfg(test)]
 mod tests;
 
@@ -13,15 +15,9 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Buf, BytesMut};
-use evb_core::{
-    fragment::{Fragment, Timestamp},
-    id::EventId,
-    source::MAX_FRONT_ENDS,
-    units::Bytes,
-};
+use evb_core::{source::MAX_FRONT_ENDS, units::Bytes};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, BufReader},
+    io::AsyncRead,
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     task::JoinSet,
     time::timeout,
@@ -29,37 +25,21 @@ use tokio::{
 
 use super::taker::Taker;
 use crate::source::{BeforeStart, FrontEnds, PushError, Source};
+use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
+use fragments::{Fragments, FrontEndError};
 
-/// Length of a fragment's header: length, event id, timestamp.
-const HEAD: usize = 20;
-/// Number of bytes that one read asks of the operating system.
-const READ: usize = 64 * 1024;
 /// Pause after the operating system refused to accept a connection, for example for lack of file
 /// descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Reason for which a front-end's connection was closed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FrontEndError {
-    #[error(
-        "the front end announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
-    )]
-    Length { length: u32, limit: Bytes },
-    #[error("the connection ended inside a fragment")]
-    CutShort,
-    #[error(transparent)]
-    Push(#[from] PushError),
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
 /// Listens for front-end processes and pushes the fragments that they send to a source.
 ///
-/// Every connection carries fragments, each preceded by its length. The listener sends no answers.
-/// While the source's backlog is full, the listener reads nothing, so the front end's writes wait.
-/// A length above `max_fragment`, event id 0 or a cut-off fragment closes the connection, and the
-/// log says why; other connections go on.
+/// Every connection carries fragments, each preceded by its length. A front end that begins with
+/// the preamble of protocol 2 is told when the run begins and stops, if the source shares its
+/// [`FrontEnds`] with this listener. While the source's backlog is full, the listener reads
+/// nothing, so the front end's writes wait. A length above `max_fragment`, event id 0 or a cut-off
+/// fragment closes the connection, and the log says why; other connections go on.
 ///
 /// ```
 /// use evb::{input::FrontEndListener, prelude::*};
@@ -154,28 +134,32 @@ impl FrontEndListener {
 
     /// Serves front-ends until the source's run is over.
     pub async fn serve(self, source: Source) {
+        let mut connections = Connections { set: JoinSet::new(), requests: Requests::new() };
         tokio::select! {
-            () = self.serve_to(source.clone()) => {}
+            () = self.serve_to(source.clone(), &mut connections) => {}
             _ = source.finished() => {}
         }
+        // Each connection ends once its front end is told how many fragments were accepted; a front
+        // end that does not read delays nothing for long.
+        self.front_ends.end();
+        let _ = timeout(PAUSE, async { while connections.set.join_next().await.is_some() {} }).await;
     }
 
-    async fn serve_to(self, taker: impl Taker) {
-        let mut connections = Connections { set: JoinSet::new(), requests: Requests::new() };
+    async fn serve_to(&self, taker: impl Taker, connections: &mut Connections) {
         let mut asked = self.front_ends.requests();
         loop {
             tokio::select! {
-                accepted = self.accept() => self.admit(accepted, &mut connections, &taker).await,
+                accepted = self.accept() => self.admit(accepted, connections, &taker).await,
                 Ok(()) = asked.changed() => {
                     let request = *asked.borrow_and_update();
-                    self.read_out(&mut connections, &taker).await;
+                    self.read_out(connections, &taker).await;
                     self.front_ends.note_read_out(request);
                 }
             }
         }
     }
 
-    async fn accept(&self) -> io::Result<(Stream, FrontEnd)> {
+    async fn accept(&self) -> io::Result<(Stream, Answers, FrontEnd)> {
         match &self.listener {
             Listener::Tcp(listener) => listener.accept().await.map(of_tcp),
             Listener::Unix { listener, .. } => listener.accept().await.map(of_unix),
@@ -184,23 +168,23 @@ impl FrontEndListener {
 
     async fn admit(
         &self,
-        accepted: io::Result<(Stream, FrontEnd)>,
+        accepted: io::Result<(Stream, Answers, FrontEnd)>,
         connections: &mut Connections,
         taker: &impl Taker,
     ) {
         while connections.set.try_join_next().is_some() {}
         match accepted {
-            Ok((_, peer)) if connections.set.len() >= MAX_FRONT_ENDS as usize => {
+            Ok((_, _, peer)) if connections.set.len() >= MAX_FRONT_ENDS as usize => {
                 let source = taker.source().number();
                 tracing::warn!(source, %peer, "refused a front end: {MAX_FRONT_ENDS} are connected already");
             }
-            Ok((stream, peer)) => {
+            Ok((stream, answers, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
                 let (taker, limit, front_ends) = (taker.clone(), self.max_fragment, self.front_ends.clone());
                 let connected = self.front_ends.connect();
                 connections.set.spawn(async move {
                     let _connected = connected;
-                    connection(arrivals, peer, limit, &taker, &front_ends).await;
+                    connection(arrivals, answers, peer, limit, &taker, &front_ends).await;
                 });
             }
             Err(error) => {
@@ -243,13 +227,15 @@ fn is_dead_socket(path: &Path) -> bool {
     is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
-fn of_tcp((stream, peer): (TcpStream, SocketAddr)) -> (Stream, FrontEnd) {
-    (Stream::Tcp(stream), FrontEnd::Address(peer))
+fn of_tcp((stream, peer): (TcpStream, SocketAddr)) -> (Stream, Answers, FrontEnd) {
+    let (read, write) = stream.into_split();
+    (Stream::Tcp(read), Answers::new(write), FrontEnd::Address(peer))
 }
 
-fn of_unix((stream, _): (UnixStream, tokio::net::unix::SocketAddr)) -> (Stream, FrontEnd) {
+fn of_unix((stream, _): (UnixStream, tokio::net::unix::SocketAddr)) -> (Stream, Answers, FrontEnd) {
     let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    (Stream::Unix(stream), FrontEnd::Process(process))
+    let (read, write) = stream.into_split();
+    (Stream::Unix(read), Answers::new(write), FrontEnd::Process(process))
 }
 
 /// Name of a connected front end in the log: its address or its process.
@@ -269,70 +255,64 @@ impl fmt::Display for FrontEnd {
     }
 }
 
+/// Serves a connection until its end, or until the source's part in the run is over.
 async fn connection(
     arrivals: impl AsyncRead + Unpin + Send,
+    mut answers: Answers,
     peer: FrontEnd,
     limit: Bytes,
     taker: &impl Taker,
     front_ends: &FrontEnds,
 ) {
     let source = taker.source().number();
+    let mut run = front_ends.run();
+    let mut fragments = Fragments::new(arrivals, limit, front_ends);
+    let accepted = fragments.accepted();
     tracing::info!(source, %peer, "a front end has connected");
-    match receive(arrivals, limit, taker, front_ends).await {
-        Ok(fragments) => tracing::info!(source, %peer, fragments, "a front end has closed its connection"),
+    let serve = async {
+        fragments.open().await?;
+        let Some(name) = fragments.name() else { return fragments.pass_on(taker).await };
+        tracing::info!(source, %peer, name, "the front end speaks protocol 2");
+        let counts = fragments.wants_counts().then_some(&*accepted);
+        tokio::select! {
+            received = fragments.pass_on(taker) => received,
+            () = answers.tell(front_ends.run(), counts) => Ok(()),
+        }
+    };
+    let ended = tokio::select! {
+        ended = serve => ended,
+        _ = run.wait_for(|run| run.is_over) => Err(PushError::Ended.into()),
+    };
+    let count = fragments.count();
+    match ended {
+        Ok(()) => tracing::info!(source, %peer, fragments = count, "a front end has closed its connection"),
         Err(FrontEndError::Push(PushError::Ended)) => {}
-        Err(reason) => tracing::warn!(source, %peer, %reason, "closed the connection of a front end"),
+        Err(reason) => {
+            if matches!(reason, FrontEndError::CutShort | FrontEndError::Length { .. }) {
+                front_ends.count_malformed();
+            }
+            tracing::warn!(source, %peer, %reason, "closed the connection of a front end");
+        }
+    }
+    if fragments.name().is_some() {
+        let last = *run.borrow();
+        // A front end that does not read is not waited for. If bytes of the front end stayed
+        // unread, the kernel would discard what the front end has not read yet.
+        let finish = async { answers.finish(&last, &accepted).await.and(fragments.discard().await) };
+        let _ = timeout(PAUSE / 2, finish).await;
     }
 }
 
 /// Passes all fragments of a stream on to `taker`, and returns their number.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) async fn receive(
     stream: impl AsyncRead + Unpin + Send,
     limit: Bytes,
     taker: &impl Taker,
     front_ends: &FrontEnds,
 ) -> Result<u64, FrontEndError> {
-    let mut stream = BufReader::with_capacity(READ, stream);
-    let mut count = 0;
-    let mut head = BytesMut::with_capacity(HEAD);
-    while !stream.fill_buf().await?.is_empty() {
-        let starts = front_ends.starts();
-        read(&mut stream, &mut head, HEAD).await?;
-        let length = head.get_u32_le();
-        let event = EventId::new(head.get_u64_le());
-        let timestamp = Timestamp::new(head.get_u64_le());
-        if u64::from(length) > limit.count() {
-            return Err(FrontEndError::Length { length, limit });
-        }
-        let mut payload = BytesMut::with_capacity(length as usize);
-        read(&mut stream, &mut payload, length as usize).await?;
-        if front_ends.starts() == starts {
-            match taker.take(Fragment::new(event, timestamp, payload)).await {
-                // The ids of an earlier run may be far from those of the next one.
-                Err(PushError::Refused(_)) if front_ends.is_discarding() => front_ends.count_discarded(),
-                taken => taken?,
-            }
-        } else {
-            front_ends.count_discarded();
-        }
-        count += 1;
-    }
-    Ok(count)
-}
-
-/// Reads exactly `length` bytes into `into`.
-async fn read(
-    stream: &mut (impl AsyncRead + Unpin + Send),
-    into: &mut BytesMut,
-    length: usize,
-) -> Result<(), FrontEndError> {
-    into.clear();
-    into.reserve(length);
-    while into.len() < length {
-        let missing = (length - into.len()) as u64;
-        if (&mut *stream).take(missing).read_buf(into).await? == 0 {
-            return Err(FrontEndError::CutShort);
-        }
-    }
-    Ok(())
+    let mut fragments = Fragments::new(stream, limit, front_ends);
+    fragments.open().await?;
+    fragments.pass_on(taker).await?;
+    Ok(fragments.count())
 }

@@ -142,9 +142,9 @@ impl Driver {
                     let all = tcp_retransmits.iter().sum();
                     let host = HostFacts { tcp_retransmits: all, ..role::facts::of_process() };
                     let trains = Some(trains);
-                    let discarded = self.feed.discarded();
+                    let front_ends = self.feed.front_ends();
                     let facts =
-                        ReportFacts { host, tcp_retransmits, trains, discarded, ..ReportFacts::default() };
+                        ReportFacts { host, tcp_retransmits, trains, front_ends, ..ReportFacts::default() };
                     self.role.complete(&mut message, facts);
                     self.link.send(&message);
                 }

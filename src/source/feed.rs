@@ -6,12 +6,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::time::Instant;
+use evb_core::{id::EventId, session::FrontEndCounts, time::Instant};
 use evb_shaper::role::SourceRole;
 use tokio::sync::watch;
 
 use super::{
     FrontEnds, Readout,
+    front_ends::ToldRun,
     input::{Outlet, Pushed},
 };
 
@@ -35,6 +36,8 @@ pub(super) struct Feed {
     read_out: Option<ReadOut>,
     /// The wait for a front end that connects or closes its connection.
     connections: Option<Connections>,
+    /// The run as the front ends were told.
+    told: ToldRun,
 }
 
 /// The wait for a listener that pushes all that has arrived.
@@ -61,7 +64,15 @@ impl Feed {
             }
         }
         let connections = front_ends.as_ref().map(|front_ends| next_connections(front_ends.connected()));
-        Self { outlet, pushed: Vec::with_capacity(BATCH), readout, front_ends, read_out: None, connections }
+        Self {
+            outlet,
+            pushed: Vec::with_capacity(BATCH),
+            readout,
+            front_ends,
+            read_out: None,
+            connections,
+            told: ToldRun::default(),
+        }
     }
 
     /// Asks the front ends' listener for all that has arrived.
@@ -69,10 +80,9 @@ impl Feed {
         self.read_out = self.front_ends.as_ref().map(|front_ends| Box::pin(front_ends.ask()) as ReadOut);
     }
 
-    /// Returns the number of fragments from before the start that the front ends' listener
-    /// discarded itself.
-    pub(super) fn discarded(&self) -> u64 {
-        self.front_ends.as_ref().map_or(0, FrontEnds::discarded)
+    /// Returns the counts of the front ends' listener.
+    pub(super) fn front_ends(&self) -> FrontEndCounts {
+        self.front_ends.as_ref().map(FrontEnds::counts).unwrap_or_default()
     }
 
     /// Takes the fragments that readout pushes. Returns true if more fragments may be waiting.
@@ -130,11 +140,24 @@ impl Feed {
         made > 0
     }
 
+    /// Tells the front ends of the run and its stage.
+    fn tell_run(&mut self, role: &SourceRole) {
+        let Some(front_ends) = &self.front_ends else { return };
+        let (run, stage) = role.run();
+        let first = EventId::new(role.core().config().decided.number() + 1);
+        let told = ToldRun { id: run.id, number: run.run, first, stage, is_over: false };
+        if told != self.told {
+            self.told = told;
+            front_ends.note_run(told);
+        }
+    }
+
     /// Tells the callers of `push` which events are decided, and how much room the backlog has.
     pub(super) fn update(&mut self, role: &mut SourceRole) {
         let core = role.core();
         self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());
         role.set_full(self.outlet.is_full());
+        self.tell_run(role);
     }
 }
 

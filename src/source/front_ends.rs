@@ -4,11 +4,16 @@ use std::{
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
-use evb_core::source::BeforeStart;
+use evb_core::{
+    id::{EventId, RunId, RunNumber},
+    session::FrontEndCounts,
+    source::BeforeStart,
+};
+use evb_shaper::role::RunStage;
 use tokio::sync::watch;
 
 /// The front ends of a source, as the source and the listener of its front ends see them. Clones
@@ -52,8 +57,32 @@ struct Shared {
     starts: AtomicU64,
     /// True until fragments are kept.
     is_discarding: AtomicBool,
-    /// Fragments from before the start that the listener discarded itself.
+    /// The run as front ends are told of it.
+    run: watch::Sender<ToldRun>,
+    counts: Counts,
+}
+
+/// The run as front ends are told of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ToldRun {
+    pub(crate) id: RunId,
+    pub(crate) number: RunNumber,
+    /// The first event of which the source may have a fragment.
+    pub(crate) first: EventId,
+    pub(crate) stage: RunStage,
+    /// True if the source's part in the run is over.
+    pub(crate) is_over: bool,
+}
+
+/// Counts of what the front ends have sent.
+#[derive(Debug, Default)]
+struct Counts {
     discarded: AtomicU64,
+    of_other_runs: AtomicU64,
+    malformed: AtomicU64,
+    run_not_stated: AtomicU64,
+    /// Lowest version of the protocol by which fragments came; 0 if none came.
+    protocol: AtomicU32,
 }
 
 impl FrontEnds {
@@ -70,7 +99,8 @@ impl FrontEnds {
             read_out: watch::Sender::new(0),
             starts: AtomicU64::new(0),
             is_discarding: AtomicBool::new(before_start == BeforeStart::Discard),
-            discarded: AtomicU64::new(0),
+            run: watch::Sender::default(),
+            counts: Counts::default(),
         }))
     }
 
@@ -113,14 +143,43 @@ impl FrontEnds {
     }
 
     /// Notes that fragments which begin to arrive from now on belong to the run.
-    pub(super) fn start(&self) {
+    pub(crate) fn start(&self) {
         self.0.starts.fetch_add(1, Ordering::Release);
         self.join();
     }
 
-    /// Returns the number of fragments from before the start that the listener discarded itself.
-    pub(super) fn discarded(&self) -> u64 {
-        self.0.discarded.load(Ordering::Relaxed)
+    /// Notes the run, of which front ends are told.
+    pub(crate) fn note_run(&self, run: ToldRun) {
+        self.0.run.send_replace(run);
+    }
+
+    /// Notes that the source's part in the run is over.
+    pub(crate) fn end(&self) {
+        self.0.run.send_modify(|run| run.is_over = true);
+    }
+
+    /// Returns the run and its changes.
+    pub(crate) fn run(&self) -> watch::Receiver<ToldRun> {
+        self.0.run.subscribe()
+    }
+
+    /// Returns true if the run is under way and has that id.
+    pub(crate) fn is_run(&self, id: RunId) -> bool {
+        let run = self.0.run.borrow();
+        run.id == id && run.stage != RunStage::Waiting
+    }
+
+    /// Returns the counts so far.
+    pub(crate) fn counts(&self) -> FrontEndCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &self.0.counts;
+        FrontEndCounts {
+            discarded: of(&counts.discarded),
+            of_other_runs: of(&counts.of_other_runs),
+            malformed: of(&counts.malformed),
+            protocol: counts.protocol.load(Ordering::Relaxed),
+            run_not_stated: of(&counts.run_not_stated),
+        }
     }
 
     /// Returns the requests of the source for all that has arrived, by their number.
@@ -148,7 +207,29 @@ impl FrontEnds {
     /// Counts a fragment from before the start that the listener discards itself: one that ends
     /// after the start, or that the source refuses.
     pub(crate) fn count_discarded(&self) {
-        self.0.discarded.fetch_add(1, Ordering::Relaxed);
+        self.0.counts.discarded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a fragment that is discarded, because its front end stated another run.
+    pub(crate) fn count_of_other_run(&self) {
+        self.0.counts.of_other_runs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a fragment that was cut off, or bytes that cannot be a fragment.
+    pub(crate) fn count_malformed(&self) {
+        self.0.counts.malformed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a fragment that is taken. It came by that version of the protocol.
+    pub(crate) fn count_taken(&self, protocol: u32, states_run: bool) {
+        let counts = &self.0.counts;
+        let lowest = counts.protocol.load(Ordering::Relaxed);
+        if lowest == 0 || protocol < lowest {
+            counts.protocol.store(protocol, Ordering::Relaxed);
+        }
+        if !states_run {
+            counts.run_not_stated.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

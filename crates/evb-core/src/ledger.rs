@@ -6,6 +6,7 @@ mod contradiction;
 mod grant_path;
 mod network;
 mod paths;
+mod unused;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,8 @@ pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
 pub use paths::PathSummary;
 pub use percentiles::{Latency, Percentiles, Spread};
+pub(crate) use unused::of_report as unused_of;
+pub use unused::{Rank, UNUSED, Unused};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
 /// incomplete + rejected + lost.
@@ -166,7 +169,8 @@ pub struct SourceSummary {
     pub contradictions: u64,
     /// The first of these contradictions.
     pub contradiction: Option<Contradiction>,
-    /// Fragments of the source whose event was not assigned to the builder.
+    /// Fragments of the source for which no trigger came, or whose event was not assigned to the
+    /// builder.
     pub unexpected: u64,
     /// Fragments that the source refused from readout, because they were too large or too far ahead
     /// of the run.
@@ -175,6 +179,15 @@ pub struct SourceSummary {
     pub kept_before_start: u64,
     /// Fragments of front ends that arrived before the start of the run, and were discarded.
     pub discarded_before_start: u64,
+    /// Fragments that were discarded because their front end said that they are of another run.
+    pub of_other_runs: u64,
+    /// Fragments of front ends that were cut off, or whose bytes cannot be a fragment.
+    pub malformed: u64,
+    /// Lowest version of the front-end protocol by which fragments of the run came; 0 if none came
+    /// from front ends.
+    pub front_end_protocol: u32,
+    /// Fragments of front ends that did not say of which run they are.
+    pub run_not_stated: u64,
     /// Fragments of the source with a wrong checksum.
     pub crc_errors: u64,
     /// Events to which the source contributed the last fragment.

@@ -39,6 +39,7 @@ mod due;
 mod admission;
 mod assigner;
 mod announcements;
+mod source_findings;
 mod summary;
 mod survey;
 mod snapshot;

@@ -96,6 +96,10 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
             first_timestamp: MOST,
             second_timestamp: MOST,
         }),
+        of_other_runs: MOST,
+        malformed: MOST,
+        front_end_protocol: u32::MAX,
+        run_not_stated: MOST,
     }
 }
 

@@ -17,6 +17,7 @@
 //! its own.
 
 mod paces;
+mod run_stage;
 mod source;
 mod plan;
 mod builder;
@@ -24,6 +25,7 @@ mod builder;
 pub use builder::{Admitted, BuilderOutput, BuilderRole, Greeting};
 pub use paces::Paces;
 pub use plan::{BuilderPlan, BuilderRoleConfig};
+pub use run_stage::RunStage;
 pub use source::{LanePath, SourceOutput, SourceRole, SourceRoleConfig};
 
 #[cfg(test)]

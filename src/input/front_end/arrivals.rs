@@ -12,7 +12,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     io::{AsyncRead, ReadBuf},
-    net::{TcpStream, UnixStream},
+    net::{tcp, unix},
     sync::{mpsc, watch},
 };
 
@@ -67,11 +67,11 @@ fn next(mut tokens: watch::Receiver<Token>) -> Request {
     })
 }
 
-/// The connection of a front end.
+/// The receiving side of a front end's connection.
 #[derive(Debug)]
 pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(tcp::OwnedReadHalf),
+    Unix(unix::OwnedReadHalf),
 }
 
 /// The bytes of a front end's connection.
@@ -126,8 +126,8 @@ impl AsyncRead for Arrivals {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_ref().as_fd(),
+            Self::Unix(stream) => stream.as_ref().as_fd(),
         }
     }
 }

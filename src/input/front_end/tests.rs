@@ -1,14 +1,26 @@
 use std::os::unix::net::UnixListener as StdUnixListener;
 
+use evb_core::{
+    fragment::{Fragment, Timestamp},
+    id::{EventId, RunId, RunNumber},
+};
+use evb_shaper::role::RunStage;
 use proptest::prelude::*;
 use tokio::{
-    io::{AsyncWriteExt, duplex},
+    io::{AsyncReadExt as _, AsyncWriteExt, duplex},
     sync::mpsc,
+    task::JoinHandle,
     time::timeout,
 };
 
-use super::*;
-use crate::input::taker::tests::{Channel, Heap};
+use super::{
+    fragments::{HEAD, READ},
+    *,
+};
+use crate::{
+    input::taker::tests::{Channel, Heap},
+    source::ToldRun,
+};
 
 const LIMIT: Bytes = Bytes::new(1000);
 
@@ -21,6 +33,27 @@ async fn received(bytes: &[u8]) -> (Vec<Fragment>, Result<u64, FrontEndError>) {
     let heap = Heap::default();
     let result = receive(bytes, LIMIT, &heap, &FrontEnds::new(BeforeStart::Keep, 0)).await;
     (heap.taken(), result)
+}
+
+/// Serves the front ends of a listener until the task is aborted.
+fn serve(listener: FrontEndListener, taker: Channel) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut connections = Connections { set: JoinSet::new(), requests: Requests::new() };
+        listener.serve_to(taker, &mut connections).await;
+    })
+}
+
+/// Returns the preamble of protocol 2.
+fn preamble(version: u8, name: &[u8]) -> Vec<u8> {
+    let mut head = vec![0xff; 4];
+    head.extend([version, name.len() as u8]);
+    head.resize(HEAD, 0);
+    [&head, name].concat()
+}
+
+/// Returns the statement of a run.
+fn states(run: RunId) -> Vec<u8> {
+    [&[0xff; 4][..], &run.to_bytes()].concat()
 }
 
 #[tokio::test]
@@ -89,7 +122,7 @@ async fn a_bad_front_end_is_closed_and_the_others_go_on() {
     let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse().unwrap()], LIMIT).await.unwrap();
     let address = listener.address().unwrap();
     let (sender, mut fragments) = mpsc::channel(16);
-    let serving = tokio::spawn(listener.serve_to(Channel(sender)));
+    let serving = serve(listener, Channel(sender));
     let mut good = TcpStream::connect(address).await.unwrap();
     good.write_all(&record(1, 0, b"before")).await.unwrap();
     assert_eq!(fragments.recv().await.unwrap().payload, "before");
@@ -115,7 +148,7 @@ async fn a_unix_socket_is_taken_over_from_the_dead_alone() {
     let listener = FrontEndListener::unix(&path, LIMIT).unwrap();
     assert_eq!(FrontEndListener::unix(&path, LIMIT).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     let (sender, mut fragments) = mpsc::channel(16);
-    let serving = tokio::spawn(listener.serve_to(Channel(sender)));
+    let serving = serve(listener, Channel(sender));
     let mut front_end = UnixStream::connect(&path).await.unwrap();
     front_end.write_all(&record(1, 2, b"over unix")).await.unwrap();
     assert_eq!(fragments.recv().await.unwrap().payload, "over unix");
@@ -125,6 +158,87 @@ async fn a_unix_socket_is_taken_over_from_the_dead_alone() {
     fs::write(&path, "precious").unwrap();
     assert!(FrontEndListener::unix(&path, LIMIT).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_preamble_that_evb_does_not_know_is_refused_with_a_reason() {
+    let cut = preamble(2, b"crate 1")[..25].to_vec();
+    let run = states(RunId::new(1));
+    for (bytes, reason) in [
+        (preamble(3, b""), "version 3"),
+        (preamble(2, &[b'x'; 65]), "at most 64 bytes"),
+        (preamble(2, b"\xff"), "printable"),
+        (preamble(2, b"a\nb"), "printable"),
+        (cut, "inside a fragment"),
+        ([record(1, 0, b"one"), run].concat(), "more than max_fragment"),
+    ] {
+        let told = received(&bytes).await.1.unwrap_err().to_string();
+        assert!(told.contains(reason), "{told}");
+    }
+}
+
+/// A front end of protocol 2 states the run of its fragments; only those of the run are taken.
+#[tokio::test]
+async fn fragments_that_are_stated_to_be_of_another_run_are_discarded() {
+    let (old, new) = (RunId::new(1), RunId::new(2));
+    let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
+    let told = ToldRun { id: new, number: RunNumber::new(8), stage: RunStage::Running, ..ToldRun::default() };
+    front_ends.note_run(told);
+    let fragments =
+        |events: &[u64]| events.iter().flat_map(|event| record(*event, 0, b"x")).collect::<Vec<_>>();
+    let bytes = [
+        preamble(2, "crate \u{1f980}".as_bytes()),
+        fragments(&[1]),
+        states(old),
+        fragments(&[2, 3]),
+        states(new),
+        fragments(&[4, 5, 6]),
+        states(RunId::UNKNOWN),
+        fragments(&[7]),
+    ];
+    let heap = Heap::default();
+    assert_eq!(receive(&bytes.concat()[..], LIMIT, &heap, &front_ends).await.unwrap(), 7);
+    let taken: Vec<u64> = heap.taken().iter().map(|fragment| fragment.event.number()).collect();
+    assert_eq!(taken, [1, 4, 5, 6, 7]);
+    let counts = front_ends.counts();
+    assert_eq!((counts.of_other_runs, counts.run_not_stated, counts.protocol), (2, 2, 2));
+    // Before the run has begun, no fragment can be of it.
+    front_ends.note_run(ToldRun { stage: RunStage::Waiting, ..told });
+    let bytes = [preamble(2, b""), states(new), fragments(&[8])].concat();
+    receive(&bytes[..], LIMIT, &heap, &front_ends).await.unwrap();
+    assert!(heap.taken().is_empty());
+    receive(&fragments(&[9])[..], LIMIT, &heap, &front_ends).await.unwrap();
+    let counts = front_ends.counts();
+    assert_eq!((counts.of_other_runs, counts.run_not_stated, counts.protocol), (3, 3, 1));
+}
+
+#[tokio::test]
+async fn a_front_end_of_protocol_2_learns_how_many_fragments_were_accepted() {
+    let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
+    let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse().unwrap()], LIMIT).await.unwrap();
+    let listener = listener.with_front_ends(front_ends.clone());
+    let address = listener.address().unwrap();
+    let (sender, mut fragments) = mpsc::channel(16);
+    let serving = serve(listener, Channel(sender));
+    let mut front_end = TcpStream::connect(address).await.unwrap();
+    front_end.write_all(&preamble(2, b"crate 1")).await.unwrap();
+    let id = RunId::new(77);
+    front_ends.note_run(ToldRun { id, stage: RunStage::Running, ..ToldRun::default() });
+    let mut message = [0; 32];
+    front_end.read_exact(&mut message).await.unwrap();
+    assert_eq!((message[0], &message[8..24]), (1, &id.to_bytes()[..]));
+    let bytes = [states(id), record(1, 0, b"one"), record(2, 0, b"two"), states(RunId::new(5))].concat();
+    front_end
+        .write_all(&[bytes, record(3, 0, b"old"), record(4, 0, b"cut")[..22].to_vec()].concat())
+        .await
+        .unwrap();
+    front_end.shutdown().await.unwrap();
+    let mut rest = Vec::new();
+    front_end.read_to_end(&mut rest).await.unwrap();
+    assert_eq!((rest[rest.len() - 32], rest[rest.len() - 8]), (3, 2), "two fragments were accepted");
+    assert_eq!(fragments.recv().await.unwrap().payload, "one");
+    assert_eq!(front_ends.counts().malformed, 1);
+    serving.abort();
 }
 
 proptest! {

@@ -5,6 +5,21 @@ use crate::{
     wire::control::{Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TrainReport},
 };
 
+/// Counts of what the front ends of a source have sent in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrontEndCounts {
+    /// Fragments from before the start of the run that the listener discarded itself.
+    pub discarded: u64,
+    /// Fragments that were discarded because they are of another run.
+    pub of_other_runs: u64,
+    /// Fragments that were cut off, or bytes that cannot be a fragment.
+    pub malformed: u64,
+    /// Lowest version of the protocol by which fragments came; 0 if none came.
+    pub protocol: u32,
+    /// Fragments that did not state their run.
+    pub run_not_stated: u64,
+}
+
 /// The facts in a report that a role's state machine cannot know.
 #[derive(Clone, Debug, Default)]
 pub struct ReportFacts {
@@ -12,8 +27,8 @@ pub struct ReportFacts {
     pub host: HostFacts,
     /// Number of TCP segments that a source's kernel sent again on each lane.
     pub tcp_retransmits: Vec<u64>,
-    /// Fragments from before the start of the run that a source's input discarded itself.
-    pub discarded: u64,
+    /// Counts of a source's front ends.
+    pub front_ends: FrontEndCounts,
     /// Counts of the trains of datagrams that a source sent.
     pub trains: Option<TrainReport>,
     /// Counts of the UDP socket that a builder's lanes share.
@@ -29,7 +44,13 @@ impl ReportFacts {
         complete_live(message, || self.host);
         let Some(Message::Report(report)) = &mut message.message else { return None };
         if let Some(RoleReport::Source(source)) = &mut report.report {
-            source.discarded_before_start += self.discarded;
+            let FrontEndCounts { discarded, of_other_runs, malformed, protocol, run_not_stated } =
+                self.front_ends;
+            source.discarded_before_start += discarded;
+            source.of_other_runs = of_other_runs;
+            source.malformed = malformed;
+            source.front_end_protocol = protocol;
+            source.run_not_stated = run_not_stated;
         }
         if report.live.is_some() {
             return None;

@@ -1,11 +1,13 @@
 //! The latest interim report of each peer, and its form for operators.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::lanes::{LaneFacts, Lateness};
 use crate::{
     index::SourceIndex,
-    ledger::Contradiction,
+    ledger::{Contradiction, unused_of},
     live::{Latencies, seconds_since},
     time::Instant,
     wire::control::{BuilderReport, LaneReport, Live, SourceReport},
@@ -35,12 +37,14 @@ pub struct SourceLive {
     pub refused: u64,
     /// Fragments of front ends that arrived before the start of the run, and were kept.
     pub kept_before_start: u64,
-    /// Fragments of front ends that arrived before the start of the run, and were discarded.
-    pub discarded_before_start: u64,
-    /// Fragments that readout pushed once more with the same payload and timestamp.
-    pub repeats: u64,
-    /// Fragments that readout pushed once more, too late to be compared with the first ones.
-    pub repeats_not_compared: u64,
+    /// Fragments that the source did not use, by the reason (see
+    /// [`UNUSED`](crate::ledger::UNUSED)).
+    pub unused: BTreeMap<&'static str, u64>,
+    /// Lowest version of the front-end protocol by which fragments of the run came; 0 if none came
+    /// from front ends.
+    pub front_end_protocol: u32,
+    /// Fragments of front ends that did not say of which run they are.
+    pub run_not_stated: u64,
     /// Fragments that readout pushed for an event for which it had pushed another one before.
     pub contradictions: u64,
     /// The first of these contradictions.
@@ -147,9 +151,9 @@ impl Latest<SourceReport> {
             pushed_bytes: own.pushed_bytes,
             refused: own.refused,
             kept_before_start: own.kept_before_start,
-            discarded_before_start: own.discarded_before_start,
-            repeats: own.repeats,
-            repeats_not_compared: own.repeats_not_compared,
+            unused: unused_of(own).collect(),
+            front_end_protocol: own.front_end_protocol,
+            run_not_stated: own.run_not_stated,
             contradictions: own.contradictions,
             contradiction: own.contradiction.map(Into::into),
             sent_bytes: own.sent_bytes,

@@ -4,15 +4,13 @@
 #[cfg(test)]
 mod tests;
 
-use core::{cmp::Reverse, time::Duration};
-use std::collections::BTreeSet;
+use core::time::Duration;
 
 use super::{
-    RunPlan, announcements, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally,
-    words::ranges,
+    RunPlan, announcements, assigner::Assigner, books::Books, roster::Roster, source_findings,
+    tally::BuilderTally,
 };
 use crate::{
-    event::Cause,
     id::{BuilderId, Peer},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{
@@ -182,6 +180,10 @@ impl<'a> Summary<'a> {
             refused: own.refused,
             kept_before_start: own.kept_before_start,
             discarded_before_start: own.discarded_before_start,
+            of_other_runs: own.of_other_runs,
+            malformed: own.malformed,
+            front_end_protocol: own.front_end_protocol,
+            run_not_stated: own.run_not_stated,
             crc_errors: lanes.crc_errors,
             last: lanes.last,
             last_by_mean_us: fraction(lanes.last_by_ns as f64 / 1e3, lanes.last as f64),
@@ -263,7 +265,7 @@ impl<'a> Summary<'a> {
             problems.push(format!("{LEDGER_OPEN}: {:?}", report.events));
         }
         problems.extend(announcements::problems(&report.triggers));
-        problems.extend(of_sources(&report.sources, self.books.is_started()));
+        problems.extend(source_findings::problems(&report.sources, self.books.is_started()));
         for index in self.roster.builders().positions() {
             let seat = self.roster.builder(index);
             let (named, faults) = (self.plan.named(Peer::Builder(seat.id)), self.books.total(index).faults);
@@ -282,7 +284,7 @@ impl<'a> Summary<'a> {
 
     /// Returns the incidents of the run that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
-        let of_sources = REMARKS.iter().flat_map(|kind| sentences(&report.sources, kind));
+        let of_sources = source_findings::remarks(&report.sources);
         let of_triggers = announcements::remarks(&report.triggers);
         self.books.findings().remarks().iter().cloned().chain(of_triggers).chain(of_sources).collect()
     }
@@ -303,150 +305,6 @@ fn lane_sums(roster: &Roster) -> Per<SourceIndex, LaneReport> {
 
 fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
     from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
-}
-
-/// Most sources that are named for the same kind of problem. The worst are named, and the others
-/// are counted.
-const NAMED: usize = 10;
-
-/// Returns the ids of the sources with the largest amounts above zero; and the number of the other
-/// sources with such an amount, and their largest amount.
-fn worst(
-    sources: &[SourceSummary],
-    amount: impl Fn(&SourceSummary) -> u64,
-) -> (BTreeSet<u16>, Option<(usize, u64)>) {
-    let amounts = sources.iter().map(|source| (Reverse(amount(source)), source.id));
-    let mut found: Vec<_> = amounts.filter(|(Reverse(amount), _)| *amount > 0).collect();
-    found.sort_unstable();
-    let named = found.iter().take(NAMED).map(|(_, id)| *id).collect();
-    let rest = found.get(NAMED).map(|(Reverse(most), _)| (found.len() - NAMED, *most));
-    (named, rest)
-}
-
-/// A kind of finding about a source: the amount by which sources are compared, the sentence about
-/// one source, and the sentence about a number of others, whose largest amount is given.
-type Kind = (fn(&SourceSummary) -> u64, fn(&SourceSummary) -> String, fn(usize, u64) -> String);
-
-const PROBLEMS: [Kind; 4] = [
-    (
-        |source| source.missing,
-        is_missing,
-        |count, most| format!("{count} more sources are missing in up to {most} events each"),
-    ),
-    (
-        |source| source.crc_errors,
-        |source| format!("{} fragments of {} were damaged", source.crc_errors, source.named()),
-        |count, most| format!("up to {most} fragments of each of {count} more sources were damaged"),
-    ),
-    (
-        |source| source.refused,
-        |source| format!("{} refused {} fragments of its readout", source.named(), source.refused),
-        |count, most| format!("{count} more sources refused up to {most} fragments of their readout each"),
-    ),
-    (
-        |source| source.contradictions,
-        contradicts,
-        |count, most| {
-            format!("{count} more sources got up to {most} different second fragments each of an event")
-        },
-    ),
-];
-
-const REMARKS: [Kind; 4] = [
-    (harmless_absence, was_down, |count, _| format!("{count} more sources were down for a shorter time")),
-    (
-        |source| source.kept_before_start,
-        |source| {
-            let (named, count) = (source.named(), source.kept_before_start);
-            format!("{named} kept {count} fragments that arrived before the start (before_start)")
-        },
-        |count, most| {
-            format!("{count} more sources kept up to {most} fragments each that arrived before the start")
-        },
-    ),
-    (
-        |source| source.repeats,
-        |source| format!("the readout of {} repeated {} fragments", source.named(), source.repeats),
-        |count, most| format!("the readouts of {count} more sources repeated up to {most} fragments each"),
-    ),
-    (
-        |source| source.repeats_not_compared,
-        |source| {
-            let (named, count) = (source.named(), source.repeats_not_compared);
-            format!("the readout of {named} repeated {count} fragments that were too old to be compared")
-        },
-        |count, most| {
-            format!(
-                "the readouts of {count} more sources repeated up to {most} fragments each that were too old to be compared"
-            )
-        },
-    ),
-];
-
-fn contradicts(source: &SourceSummary) -> String {
-    let (named, count) = (source.named(), source.contradictions);
-    let first = source.contradiction.map_or_else(String::new, |first| format!("; {first}"));
-    format!(
-        "the readout of {named} pushed {count} fragments for events of which it had pushed another one{first}"
-    )
-}
-
-/// Returns the sentences about one kind of finding: those about the worst sources, then the one
-/// about the others.
-fn sentences(sources: &[SourceSummary], (amount, say, say_rest): &Kind) -> Vec<String> {
-    let (named, rest) = worst(sources, amount);
-    let each = sources.iter().filter(|source| named.contains(&source.id)).map(say);
-    each.chain(rest.map(|(count, most)| say_rest(count, most))).collect()
-}
-
-/// Returns the problems of the sources: for each kind, those of the worst sources, and the number
-/// of the others. A run that has not started expects no reports.
-fn of_sources(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
-    let named = PROBLEMS.map(|(amount, ..)| worst(sources, amount));
-    let silent: Vec<u16> =
-        sources.iter().filter(|source| is_started && !source.reported).map(|source| source.id).collect();
-    let mut problems = Vec::new();
-    for source in sources {
-        for ((_, say, _), (named, _)) in PROBLEMS.iter().zip(&named) {
-            problems.extend(named.contains(&source.id).then(|| say(source)));
-        }
-        if silent.len() <= NAMED && silent.contains(&source.id) {
-            problems.push(format!("{} gave no final report", source.named()));
-        }
-    }
-    for ((.., say), (_, rest)) in PROBLEMS.iter().zip(&named) {
-        problems.extend(rest.map(|(count, most)| say(count, most)));
-    }
-    if silent.len() > NAMED {
-        problems.push(format!("{} sources gave no final report: {}", silent.len(), ranges(silent)));
-    }
-    problems
-}
-
-fn is_missing(source: &SourceSummary) -> String {
-    let SourceSummary { missing, missing_by_cause, down_s, .. } = source;
-    let causes: Vec<String> =
-        missing_by_cause.iter().map(|(cause, events)| format!("{events} {cause}")).collect();
-    let down = match *down_s > 0.0 {
-        true => format!("; it was down for {down_s:.3} s"),
-        false => String::new(),
-    };
-    format!("{} is missing in {missing} events ({}){down}", source.named(), causes.join(", "))
-}
-
-/// Returns for how long the source was down, in microseconds and at least 1, if no event lacks its
-/// fragment for that reason; else 0.
-fn harmless_absence(source: &SourceSummary) -> u64 {
-    if source.down_s > 0.0 && !source.missing_by_cause.contains_key(&Cause::Down) {
-        ((source.down_s * 1e6) as u64).max(1)
-    } else {
-        0
-    }
-}
-
-fn was_down(source: &SourceSummary) -> String {
-    let (named, down_s) = (source.named(), source.down_s);
-    format!("{named} was down for {down_s:.3} s; no event lacks its fragment for that reason")
 }
 
 fn mismatch(builder: &str, tally: &BuilderTally, report: &BuilderReport) -> Option<String> {

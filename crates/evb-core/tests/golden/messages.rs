@@ -219,6 +219,10 @@ fn source() -> SourceReport {
         repeats_not_compared: 26,
         contradictions: 27,
         contradiction: Some(ContradictionReport { event: 1, first_timestamp: 2, second_timestamp: 3 }),
+        of_other_runs: 29,
+        malformed: 30,
+        front_end_protocol: 31,
+        run_not_stated: 32,
     }
 }
 

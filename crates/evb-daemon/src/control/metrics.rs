@@ -233,7 +233,7 @@ type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
 /// A gauge of a peer: its name, its meaning and its value; `None` before the first report.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
-const SOURCE_COUNTERS: [Counter<SourceSurvey>; 12] = [
+const SOURCE_COUNTERS: [Counter<SourceSurvey>; 10] = [
     ("source_missing_events", "Incomplete events without its fragment.", |of| Some(of.missing)),
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
     ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
@@ -241,14 +241,8 @@ const SOURCE_COUNTERS: [Counter<SourceSurvey>; 12] = [
     ("source_refused_fragments", "Fragments of readout that the source refused.", |of| {
         Some(of.live.as_ref()?.refused)
     }),
-    ("source_repeated_fragments", "Fragments that readout pushed again.", |of| {
-        Some(of.live.as_ref()?.repeats)
-    }),
-    ("source_not_compared_fragments", "Fragments that may be repeats, too old to be compared.", |of| {
-        Some(of.live.as_ref()?.repeats_not_compared)
-    }),
-    ("source_contradicting_fragments", "Second, different fragments of an event.", |of| {
-        Some(of.live.as_ref()?.contradictions)
+    ("source_kept_before_start_fragments", "Fragments from before the start that were kept.", |of| {
+        Some(of.live.as_ref()?.kept_before_start)
     }),
     ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
     ("source_tcp_retransmits", "TCP segments sent again.", |of| Some(of.live.as_ref()?.tcp_retransmits)),
@@ -331,12 +325,12 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     });
     let help = "Incomplete events without its fragment, by the cause for which it is missing.";
     families.counters("source_missing_by_cause_events", help, missing)?;
-    let early = sources.iter().filter_map(|of| Some((of.id, of.live.as_ref()?))).flat_map(|(id, live)| {
-        [("kept", live.kept_before_start), ("discarded", live.discarded_before_start)]
-            .map(|(what, count)| (vec![("source", id.to_string()), ("what", what.to_owned())], count))
+    let unused = sources.iter().filter_map(|of| Some((of.id, of.live.as_ref()?))).flat_map(|(id, live)| {
+        let label = move |why: &str| vec![("source", id.to_string()), ("why", why.to_owned())];
+        live.unused.iter().map(move |(why, count)| (label(why), *count))
     });
-    let help = "Fragments of front ends from before the start of the run.";
-    families.counters("source_before_start", help, early)?;
+    let help = "Fragments that the source did not use, by the reason.";
+    families.counters("source_unused_fragments", help, unused)?;
     // Total lateness is rounded to whole nanoseconds. Otherwise a rounding error of the mean could
     // make the value fall, which would look like a counter that was reset.
     let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;

@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+/// Most sources that are listed because the run of their fragments is not proven.
+const NAMED: usize = 10;
+
 /// Returns the effect of a command as a line.
 pub(super) fn line(answer: &Value) -> String {
     let Some(fields) = answer.as_object() else { return answer.to_string() };
@@ -147,6 +150,11 @@ fn peers(text: &mut String, survey: &Value) {
             source["missing"],
             causes(&source["missing_by_cause"])
         );
+    }
+    let not_proven =
+        |source: &&Value| source["live"]["front_end_protocol"] == 1 && source["live"]["run_not_stated"] != 0;
+    for source in sources.iter().filter(not_proven).take(NAMED) {
+        let _ = writeln!(text, "  source {}: protocol 1, run of its fragments not proven", named(source));
     }
 }
 

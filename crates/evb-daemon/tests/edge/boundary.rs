@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use evb_core::rng::Rng;
 
-use crate::system::{EVENTS, FrontEnd, System, foreign, fragment};
+use crate::{
+    front_end::FrontEnd,
+    system::{EVENTS, System, foreign, fragment},
+};
 
 /// Number of runs, each with leftovers of the one before.
 const RUNS: u64 = 20;

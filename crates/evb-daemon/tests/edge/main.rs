@@ -7,6 +7,10 @@ mod ports;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod boundary;
+mod examples;
+mod front_end;
 mod readouts;
+mod run_stated;
+
 mod system;
 mod unused;

@@ -11,7 +11,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::system::{FrontEnd, System, fragment};
+use crate::{
+    front_end::FrontEnd,
+    system::{System, fragment},
+};
 
 /// Three deadlines.
 const SOON: Duration = Duration::from_secs(3);

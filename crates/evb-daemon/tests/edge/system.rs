@@ -1,8 +1,7 @@
 //! The system of the tests, and the front ends at its sources.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     net::TcpStream,
     os::unix::net::UnixStream,
     path::PathBuf,
@@ -15,7 +14,11 @@ use evb_core::event::Event;
 use evb_file::{EventFile, files_at};
 use serde_json::Value;
 
-use crate::{ports::free_ports, signals};
+use crate::{
+    front_end::{FrontEnd, Stream},
+    ports::free_ports,
+    signals,
+};
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
@@ -180,18 +183,26 @@ sink = {{ kind = "file", path = "{folder}/out" }}
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             match self.try_connect(source) {
-                Ok(stream) => return FrontEnd { stream, source },
+                Ok(stream) => return FrontEnd::new(stream, source),
                 Err(error) => assert!(Instant::now() < until, "{error}\n{}", self.log()),
             }
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    fn try_connect(&self, source: u16) -> io::Result<Box<dyn Write + Send>> {
+    fn try_connect(&self, source: u16) -> io::Result<Stream> {
         Ok(match source {
-            1 => Box::new(TcpStream::connect(("127.0.0.1", self.port))?),
-            _ => Box::new(UnixStream::connect(self.socket())?),
+            1 => Stream::Tcp(TcpStream::connect(("127.0.0.1", self.port))?),
+            _ => Stream::Unix(UnixStream::connect(self.socket())?),
         })
+    }
+
+    /// Returns the address at which a source listens, as configuration and examples write it.
+    pub(crate) fn address(&self, source: u16) -> String {
+        match source {
+            1 => format!("127.0.0.1:{}", self.port),
+            _ => self.socket().display().to_string(),
+        }
     }
 
     fn socket(&self) -> PathBuf {
@@ -204,24 +215,6 @@ impl Drop for System {
         // An error means that the process has ended already.
         let _ = self.evbd.kill();
         let _ = self.evbd.wait();
-    }
-}
-
-/// The connection of a front end.
-pub(crate) struct FrontEnd {
-    stream: Box<dyn Write + Send>,
-    source: u16,
-}
-
-impl FrontEnd {
-    /// Sends bytes.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
-    }
-
-    /// Sends all fragments of a run.
-    pub(crate) fn send_run(&mut self, run: u64) {
-        (1..=EVENTS).for_each(|event| self.stream.write_all(&fragment(self.source, run, event)).unwrap());
     }
 }
 

@@ -27,7 +27,7 @@ fn repeats_are_a_remark_and_other_fragments_of_an_event_a_problem() {
     (1..EVENTS).for_each(|event| two.send(&fragment(2, 1, event)));
     let status = system.wait_for("contradictions", |status| {
         let live = |source: usize, key: &str| status["survey"]["sources"][source]["live"][key].clone();
-        live(1, "contradictions") == 2 && live(0, "repeats") == EVENTS / 2
+        live(1, "contradictions") == 2 && live(0, "unused")["repeated"] == EVENTS / 2
     });
     let problem = "two different fragments for each of 2 events; event 7: timestamps 7 and 1000007";
     let problems = status["problems"].as_array().unwrap();

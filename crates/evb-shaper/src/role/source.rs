@@ -15,7 +15,7 @@ use evb_core::{
     index::LaneIndex,
     session::{
         Attendance, AttendanceOutput, Dial, Heard, MembershipEvent, Registered, ReportFacts, RoleFault,
-        RunOutcome, Start, Target,
+        RunIdentity, RunOutcome, Start, Target,
     },
     source::{BeforeStart, Output, PushError, SourceCore},
     time::{Instant, earlier},
@@ -31,7 +31,7 @@ use crate::{
     paced::{Departure, PacedSource, PacingCounters},
 };
 
-use super::Paces;
+use super::{Paces, RunStage};
 use lanes::Lanes;
 
 /// The source's own configuration; all other parameters come from the supervisor.
@@ -109,6 +109,8 @@ pub struct SourceRole {
     is_under_way: bool,
     /// True if the run begins, and the driver has to be told.
     begins: bool,
+    /// The stage of the run, for front ends.
+    stage: RunStage,
     /// True if the run is ending, so that lost lanes are expected and not logged.
     is_ending: bool,
 }
@@ -129,10 +131,14 @@ impl SourceRole {
             before_start: None,
             is_under_way: start.registered.parameters.under_way,
             begins: false,
+            stage: RunStage::default(),
             is_ending: false,
             config,
         };
         new.handle_roster(&start.roster, now)?;
+        if new.is_under_way {
+            new.stage = RunStage::Running;
+        }
         Ok(new)
     }
 
@@ -216,10 +222,16 @@ impl SourceRole {
         self.is_under_way
     }
 
+    /// Returns the run, and its stage.
+    pub fn run(&self) -> (RunIdentity, RunStage) {
+        (self.attendance.identity(), self.stage)
+    }
+
     /// Notes that the driver has pushed all fragments that had arrived when the run began: from now
     /// on, fragments are kept, and the supervisor is told.
     pub fn handle_read_out(&mut self) {
         self.paced.core_mut().keep();
+        self.stage = RunStage::Running;
         self.attendance.send(Message::Begun(Begun::default()));
     }
 
@@ -384,7 +396,9 @@ impl SourceRole {
                 self.begin();
             }
             Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
+            Some(Message::Stop(_)) => self.stage = RunStage::Stopped,
             Some(Message::Finish(_)) => {
+                self.stage = RunStage::Stopped;
                 core.handle_finish(now);
                 self.attendance.finish(now);
                 self.is_ending = true;

@@ -11,42 +11,6 @@ use crate::{
 };
 
 #[test]
-fn the_worst_ten_sources_are_named_and_the_others_counted() {
-    let source = |id: u16| SourceSummary {
-        id,
-        reported: !(5..=40).contains(&id),
-        missing: u64::from(id),
-        missing_by_cause: [(Cause::Down, u64::from(id) - 1), (Cause::Silent, 1)].into(),
-        down_s: if id == 4 { 1.5 } else { 0.0 },
-        crc_errors: u64::from(id == 2),
-        ..SourceSummary::default()
-    };
-    let few: Vec<_> = (1..=4).map(source).collect();
-    let problems = [
-        "source 1 is missing in 1 events (0 down, 1 silent until the deadline)",
-        "source 2 is missing in 2 events (1 down, 1 silent until the deadline)",
-        "1 fragments of source 2 were damaged",
-        "source 3 is missing in 3 events (2 down, 1 silent until the deadline)",
-        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s",
-    ];
-    assert_eq!(of_sources(&few, true), problems);
-    let many: Vec<_> = (1..=1000).map(source).collect();
-    let problems = of_sources(&many, true);
-    assert_eq!(problems.len(), 10 + 1 + 2);
-    assert_eq!(
-        problems[..2],
-        [
-            "1 fragments of source 2 were damaged",
-            "source 991 is missing in 991 events (990 down, 1 silent until the deadline)"
-        ]
-    );
-    assert_eq!(
-        problems[11..],
-        ["990 more sources are missing in up to 990 events each", "36 sources gave no final report: 5-40"]
-    );
-}
-
-#[test]
 fn the_worst_ten_paths_of_all_sources_are_named() {
     let ids = |count| (1..=count).collect::<Vec<u16>>();
     let plan = RunPlan::new(

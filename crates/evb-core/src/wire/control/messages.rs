@@ -138,7 +138,8 @@ messages! {
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
         refused: u64 = 22, paths: Vec<PathReport> = 23, kept_before_start: u64 = 24,
         discarded_before_start: u64 = 25, repeats_not_compared: u64 = 26, contradictions: u64 = 27,
-        contradiction: Option<ContradictionReport> = 28,
+        contradiction: Option<ContradictionReport> = 28, of_other_runs: u64 = 29, malformed: u64 = 30,
+        front_end_protocol: u32 = 31, run_not_stated: u64 = 32,
     }
     /// Two fragments of a source for the same event that have not the same payload and timestamp.
     #[derive(Copy)]

@@ -1,0 +1,199 @@
+//! The findings about the sources of a run.
+
+#[cfg(test)]
+mod tests;
+
+use core::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::words::ranges;
+use crate::{event::Cause, ledger::SourceSummary};
+
+/// Most sources that are named for the same kind of finding. The worst are named, and the others
+/// are counted.
+const NAMED: usize = 10;
+
+/// A kind of finding about a source.
+struct Kind {
+    /// The amount by which sources are compared. A source with 0 has no such finding.
+    amount: fn(&SourceSummary) -> u64,
+    /// The sentence about one source, with `{source}`, `{amount}` and `{detail}`.
+    one: &'static str,
+    /// The sentence about a number of others, with `{sources}` and their largest amount, `{most}`.
+    others: &'static str,
+    /// The text in place of `{detail}`.
+    detail: fn(&SourceSummary) -> String,
+}
+
+fn nothing(_: &SourceSummary) -> String {
+    String::new()
+}
+
+const PROBLEMS: [Kind; 4] = [
+    Kind {
+        amount: |source| source.missing,
+        one: "{source} is missing in {amount} events {detail}",
+        others: "{sources} more sources are missing in up to {most} events each",
+        detail: causes,
+    },
+    Kind {
+        amount: |source| source.crc_errors,
+        one: "{amount} fragments of {source} were damaged",
+        others: "up to {most} fragments of each of {sources} more sources were damaged",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| source.refused,
+        one: "{source} refused {amount} fragments of its readout",
+        others: "{sources} more sources refused up to {most} fragments of their readout each",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| source.contradictions,
+        one: "the readout of {source} pushed {amount} fragments for events of which it had pushed another one{detail}",
+        others: "{sources} more sources got up to {most} different second fragments each of an event",
+        detail: |source| source.contradiction.map_or_else(String::new, |first| format!("; {first}")),
+    },
+];
+
+const REMARKS: [Kind; 9] = [
+    Kind {
+        amount: harmless_absence,
+        one: "{source} was down for {detail} s; no event lacks its fragment for that reason",
+        others: "{sources} more sources were down for a shorter time",
+        detail: |source| format!("{:.3}", source.down_s),
+    },
+    Kind {
+        amount: |source| source.kept_before_start,
+        one: "{source} kept {amount} fragments that arrived before the start (before_start)",
+        others: "{sources} more sources kept up to {most} fragments each that arrived before the start",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| source.discarded_before_start,
+        one: "{source} discarded {amount} fragments that arrived before the start (before_start)",
+        others: "{sources} more sources discarded up to {most} fragments each that arrived before the start",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| if source.front_end_protocol == 1 { source.run_not_stated } else { 0 },
+        one: "{source}: protocol 1, run of its fragments not proven",
+        others: "{sources} more sources: protocol 1, run of their fragments not proven",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| if source.front_end_protocol > 1 { source.run_not_stated } else { 0 },
+        one: "{source}: the front end did not state the run of {amount} fragments",
+        others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| source.of_other_runs,
+        one: "{source} discarded {amount} fragments that its front end read out in another run",
+        others: "{sources} more sources discarded up to {most} fragments each of other runs",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| source.malformed,
+        one: "front ends of {source} sent {amount} fragments that were cut off or malformed",
+        others: "front ends of {sources} more sources sent up to {most} malformed fragments each",
+        detail: nothing,
+    },
+    Kind {
+        amount: |source| source.repeats.saturating_add(source.repeats_not_compared),
+        one: "the readout of {source} repeated {amount} fragments{detail}",
+        others: "the readouts of {sources} more sources repeated up to {most} fragments each",
+        detail: |source| match source.repeats_not_compared {
+            0 => String::new(),
+            old => format!(", {old} of which were too old to be compared"),
+        },
+    },
+    Kind {
+        amount: |source| source.unexpected,
+        one: "{amount} fragments of {source} belonged to no event of the run",
+        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run",
+        detail: nothing,
+    },
+];
+
+impl Kind {
+    /// Returns the sentence about a source.
+    fn about(&self, source: &SourceSummary) -> String {
+        let amount = (self.amount)(source).to_string();
+        let sentence = self.one.replace("{source}", &source.named()).replace("{amount}", &amount);
+        sentence.replace("{detail}", &(self.detail)(source))
+    }
+
+    /// Returns the sentence about `sources` other sources.
+    fn about_others(&self, (sources, most): (usize, u64)) -> String {
+        self.others.replace("{sources}", &sources.to_string()).replace("{most}", &most.to_string())
+    }
+
+    /// Returns the ids of the sources with the largest amounts above zero; and the number of the
+    /// other sources with such an amount, and their largest amount.
+    fn worst(&self, sources: &[SourceSummary]) -> (BTreeSet<u16>, Option<(usize, u64)>) {
+        let amounts = sources.iter().map(|source| (Reverse((self.amount)(source)), source.id));
+        let mut found: Vec<_> = amounts.filter(|(Reverse(amount), _)| *amount > 0).collect();
+        found.sort_unstable();
+        let named = found.iter().take(NAMED).map(|(_, id)| *id).collect();
+        let rest = found.get(NAMED).map(|(Reverse(most), _)| (found.len() - NAMED, *most));
+        (named, rest)
+    }
+}
+
+/// Returns the problems of the sources: for each kind, those of the worst sources, and the number
+/// of the others. A run that has not started expects no reports.
+pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
+    let worst = PROBLEMS.each_ref().map(|kind| kind.worst(sources));
+    let silent: Vec<u16> =
+        sources.iter().filter(|source| is_started && !source.reported).map(|source| source.id).collect();
+    let mut problems = Vec::new();
+    for source in sources {
+        for (kind, (named, _)) in PROBLEMS.iter().zip(&worst) {
+            problems.extend(named.contains(&source.id).then(|| kind.about(source)));
+        }
+        if silent.len() <= NAMED && silent.contains(&source.id) {
+            problems.push(format!("{} gave no final report", source.named()));
+        }
+    }
+    for (kind, (_, rest)) in PROBLEMS.iter().zip(&worst) {
+        problems.extend(rest.map(|rest| kind.about_others(rest)));
+    }
+    if silent.len() > NAMED {
+        problems.push(format!("{} sources gave no final report: {}", silent.len(), ranges(silent)));
+    }
+    problems
+}
+
+/// Returns the remarks on the sources, in the order of their kinds.
+pub(super) fn remarks(sources: &[SourceSummary]) -> Vec<String> {
+    let of_kind = |kind: &Kind| {
+        let (named, rest) = kind.worst(sources);
+        let each = sources.iter().filter(|source| named.contains(&source.id));
+        let each: Vec<String> = each.map(|source| kind.about(source)).collect();
+        each.into_iter().chain(rest.map(|rest| kind.about_others(rest)))
+    };
+    REMARKS.iter().flat_map(of_kind).collect()
+}
+
+/// Returns the causes for which events lack fragments of a source, and for how long it was down.
+fn causes(source: &SourceSummary) -> String {
+    let SourceSummary { missing_by_cause, down_s, .. } = source;
+    let causes: Vec<String> =
+        missing_by_cause.iter().map(|(cause, events)| format!("{events} {cause}")).collect();
+    let down = match *down_s > 0.0 {
+        true => format!("; it was down for {down_s:.3} s"),
+        false => String::new(),
+    };
+    format!("({}){down}", causes.join(", "))
+}
+
+/// Returns for how long the source was down, in microseconds and at least 1, if no event lacks its
+/// fragment for that reason; else 0.
+fn harmless_absence(source: &SourceSummary) -> u64 {
+    if source.down_s > 0.0 && !source.missing_by_cause.contains_key(&Cause::Down) {
+        ((source.down_s * 1e6) as u64).max(1)
+    } else {
+        0
+    }
+}

@@ -1,0 +1,101 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    ledger::{Rank, UNUSED},
+    supervisor::announcements,
+    trigger::numbers::AnnouncementCounts,
+};
+
+#[test]
+fn the_worst_ten_sources_are_named_and_the_others_counted() {
+    let source = |id: u16| SourceSummary {
+        id,
+        reported: !(5..=40).contains(&id),
+        missing: u64::from(id),
+        missing_by_cause: [(Cause::Down, u64::from(id) - 1), (Cause::Silent, 1)].into(),
+        down_s: if id == 4 { 1.5 } else { 0.0 },
+        crc_errors: u64::from(id == 2),
+        ..SourceSummary::default()
+    };
+    let few: Vec<_> = (1..=4).map(source).collect();
+    let expected = [
+        "source 1 is missing in 1 events (0 down, 1 silent until the deadline)",
+        "source 2 is missing in 2 events (1 down, 1 silent until the deadline)",
+        "1 fragments of source 2 were damaged",
+        "source 3 is missing in 3 events (2 down, 1 silent until the deadline)",
+        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s",
+    ];
+    assert_eq!(problems(&few, true), expected);
+    let many: Vec<_> = (1..=1000).map(source).collect();
+    let found = problems(&many, true);
+    assert_eq!(found.len(), 10 + 1 + 2);
+    assert_eq!(
+        found[..2],
+        [
+            "1 fragments of source 2 were damaged",
+            "source 991 is missing in 991 events (990 down, 1 silent until the deadline)"
+        ]
+    );
+    assert_eq!(
+        found[11..],
+        ["990 more sources are missing in up to 990 events each", "36 sources gave no final report: 5-40"]
+    );
+}
+
+/// Each count of unused data has a finding of its rank. A fragment that came too late is named by
+/// the event that lacks it.
+#[test]
+fn what_is_not_used_is_found_by_its_rank() {
+    let mut sources: BTreeMap<&str, fn(&mut SourceSummary)> = BTreeMap::new();
+    sources.insert("sources[].inhibited", |source| source.inhibited = 3);
+    sources.insert("sources[].uncommitted", |source| source.uncommitted = 3);
+    sources.insert("sources[].duplicate", |source| source.duplicate = 3);
+    sources.insert("sources[].discarded_before_start", |source| source.discarded_before_start = 3);
+    sources.insert("sources[].of_other_runs", |source| source.of_other_runs = 3);
+    sources.insert("sources[].malformed", |source| source.malformed = 3);
+    sources.insert("sources[].repeats", |source| source.repeats = 3);
+    sources.insert("sources[].repeats_not_compared", |source| source.repeats_not_compared = 3);
+    sources.insert("sources[].unexpected", |source| source.unexpected = 3);
+    sources.insert("sources[].closed", |source| (source.closed, source.missing) = (3, 3));
+    sources.insert("sources[].contradictions", |source| source.contradictions = 3);
+    sources.insert("sources[].refused", |source| source.refused = 3);
+    sources.insert("sources[].late", |source| (source.late, source.missing) = (3, 3));
+    sources.insert("sources[].crc_errors", |source| source.crc_errors = 3);
+    let mut triggers: BTreeMap<&str, fn(&mut AnnouncementCounts)> = BTreeMap::new();
+    triggers.insert("triggers.before_start", |counts| counts.before_start = 3);
+    triggers.insert("triggers.repeated", |counts| counts.repeated = 3);
+    triggers.insert("triggers.too_far_ahead", |counts| counts.too_far_ahead = 3);
+    for way in UNUSED {
+        let mut source = SourceSummary { id: 7, reported: true, ..SourceSummary::default() };
+        let mut counts = AnnouncementCounts::default();
+        match (sources.remove(way.counter), triggers.remove(way.counter)) {
+            (Some(set), None) => set(&mut source),
+            (None, Some(set)) => set(&mut counts),
+            _ => panic!("{} is not set by this test", way.counter),
+        }
+        let source = [source];
+        let problems = [problems(&source, true), announcements::problems(&counts)].concat();
+        let remarks = [remarks(&source), announcements::remarks(&counts)].concat();
+        let expected = match way.rank {
+            Rank::Nothing => (0, 0),
+            Rank::Remark => (0, 1),
+            Rank::Problem => (1, 0),
+        };
+        assert_eq!((problems.len(), remarks.len()), expected, "{}: {problems:?} {remarks:?}", way.counter);
+        let found = [problems, remarks].concat();
+        assert!(found.iter().all(|found| found.contains('3') && !found.contains('{')), "{found:?}");
+    }
+    assert!(sources.is_empty() && triggers.is_empty(), "not in the table: {sources:?} {triggers:?}");
+}
+
+#[test]
+fn a_source_whose_fragments_do_not_state_their_run_says_so() {
+    let said = |front_end_protocol| {
+        let source =
+            SourceSummary { id: 3, run_not_stated: 9, front_end_protocol, ..SourceSummary::default() };
+        remarks(&[source])
+    };
+    assert_eq!(said(1), ["source 3: protocol 1, run of its fragments not proven"]);
+    assert_eq!(said(2), ["source 3: the front end did not state the run of 9 fragments"]);
+}
