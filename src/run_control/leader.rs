@@ -262,7 +262,9 @@ impl<S: System> Leader<S> {
             self.start = None;
             return;
         };
-        if self.beginning.is_some() {
+        // A run that starts by itself waits for its readouts.
+        let is_automatic = matches!(self.start, Some((_, None)));
+        if self.beginning.is_some() || (is_automatic && !run.progress().has_readouts) {
             return;
         }
         self.is_last_try = now_or_never;

@@ -102,10 +102,21 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
     found
 }
 
-/// Finds the sources and builders that left before the run, or cannot take part.
+/// Finds the sources and builders that left before the run, or cannot take part, and the sources
+/// that have no front end yet.
 fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
     let sources = survey.sources.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
     let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
+    let without = |source: &&SourceSurvey| {
+        source.presence == Presence::Up
+            && source
+                .front_ends
+                .is_some_and(|front_ends| front_ends.expected > 0 && front_ends.connected == 0)
+    };
+    for source in survey.sources.iter().filter(without) {
+        let remedy = "start its front end; if it runs, check the address to which it connects";
+        found.push(Problem::new(Severity::Warning, source.named(), "no front end is connected", remedy));
+    }
     let remedy = "remove the cause; its log has the details";
     for (subject, _, reason) in sources
         .chain(builders)

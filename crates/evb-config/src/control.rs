@@ -14,6 +14,8 @@ pub struct ControlConfig {
     pub listen: Endpoint,
     /// True if the first run starts as soon as all sources and builders have registered.
     pub autostart: bool,
+    /// True if a start is refused while a source that should have front ends has none.
+    pub require_readout: bool,
     /// File with the token that requests must carry; required if run control listens beyond
     /// loopback.
     pub token_file: Option<PathBuf>,
@@ -42,7 +44,14 @@ impl ControlConfig {
     /// Returns the defaults: the usual loopback address and no token.
     pub fn usual() -> Self {
         let listen = Endpoint { host: "127.0.0.1".to_owned(), port: 7900 };
-        Self { listen, autostart: false, token_file: None, viewers: ViewersEntry::None, names: Vec::new() }
+        Self {
+            listen,
+            autostart: false,
+            require_readout: false,
+            token_file: None,
+            viewers: ViewersEntry::None,
+            names: Vec::new(),
+        }
     }
 }
 
@@ -50,6 +59,8 @@ pub(super) fn read(mut section: Section<'_>) -> Option<ControlConfig> {
     let given = section.has("listen");
     let listen = section.any_endpoint("listen");
     let autostart = section.flag("autostart").unwrap_or(false);
+    let rules = [("warn", false), ("refuse", true)];
+    let require_readout = section.choice("require_readout", &rules).unwrap_or(false);
     let token_file = section.text("token_file", "token_file = \"/etc/evb/control.token\"").map(PathBuf::from);
     let usual = ControlConfig::usual();
     let listen = if given { listen? } else { usual.listen };
@@ -76,5 +87,5 @@ pub(super) fn read(mut section: Section<'_>) -> Option<ControlConfig> {
     }
     let names = section.texts("names", "names = [\"daq0\"]").unwrap_or_default();
     section.finish();
-    Some(ControlConfig { listen, autostart, token_file, viewers, names })
+    Some(ControlConfig { listen, autostart, require_readout, token_file, viewers, names })
 }

@@ -13,6 +13,7 @@
 //! ```
 
 mod words;
+mod absence;
 mod plan;
 mod change;
 mod builders;
@@ -76,10 +77,11 @@ use crate::{
     },
 };
 
+pub use absence::{FirstReadouts, SourceLoss};
 pub use change::{ChangeError, NotReady};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
-pub use plan::{AssignmentPolicy, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE, SourceLoss};
+pub use plan::{AssignmentPolicy, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, FrontEndSurvey, Presence, SourceSurvey, Survey};
@@ -215,7 +217,7 @@ impl SupervisorCore {
                 }
             }
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
-            (Seat::Source(index), Message::Readout(told)) => self.membership().handle_readout(index, told),
+            (Seat::Source(index), Message::Readout(told)) => self.handle_readout(index, told, now),
             (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
             (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
@@ -267,11 +269,11 @@ impl SupervisorCore {
         }
         match self.phase {
             Phase::Gathering { until } if self.is_over(until, now) && !self.plan.hold => {
-                self.fail_to_start(now)
+                self.stop_gathering(now)
             }
             Phase::Beginning { until } if self.is_over(until, now) => {
                 let silent = self.beginning().find_silent();
-                self.settle_beginning(silent, now);
+                self.beginning().settle(silent, now);
             }
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);
@@ -441,7 +443,8 @@ impl SupervisorCore {
 
     /// Returns a short summary of the run, which costs little to compute.
     pub fn progress(&self) -> Progress {
-        Progress { run: beginning::provisional_number(self), ..Progress::of(self) }
+        let has_readouts = beginning::without_front_ends(&self.roster).is_empty();
+        Progress { run: beginning::provisional_number(self), has_readouts, ..Progress::of(self) }
     }
 
     /// Returns the state of all peers, which costs more to compute than

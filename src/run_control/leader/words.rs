@@ -54,6 +54,11 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
             "not connected to all builders yet",
             "its log says why it cannot reach them; then start the run",
         ),
+        NotReady::NoReadout(peers) => SystemError::new(
+            names(peers),
+            "no front end is connected",
+            "start its readout, or set `require_readout = \"warn\"`; then start the run",
+        ),
         NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
     }
 }

@@ -7,7 +7,7 @@ mod tests;
 use core::time::Duration;
 
 use super::{
-    NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
+    FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
     roster::{Roster, Seat},
     words::reason_of,
@@ -45,21 +45,45 @@ impl Beginning<'_> {
         if !waiting.is_empty() {
             return Err(NotReady::Unconnected(waiting));
         }
+        let without = without_front_ends(&self.core.roster);
+        if self.core.plan.first_readouts == FirstReadouts::Refuse && !without.is_empty() {
+            return Err(NotReady::NoReadout(without));
+        }
         self.core.annotation.clone_from(annotation);
         self.call(now)
     }
 
-    /// Begins a run without an operator as soon as every peer is ready; and starts a run that
-    /// begins, as soon as every peer has prepared for it.
+    /// Begins a run without an operator as soon as every peer is ready, and if the plan says so,
+    /// every source has a readout; and starts a run that begins, as soon as every peer has prepared
+    /// for it.
     pub(super) fn advance(&mut self, now: Instant) -> Result<(), NotReady> {
         if self.core.roster.is_ready() {
             match self.core.phase {
-                Phase::Gathering { .. } if !self.core.plan.hold => self.call(now)?,
+                Phase::Gathering { until } if !self.core.plan.hold => {
+                    let waits = self.core.plan.first_readouts != FirstReadouts::Warn;
+                    if !waits || now >= until || without_front_ends(&self.core.roster).is_empty() {
+                        self.call(now)?;
+                    }
+                }
                 Phase::Beginning { .. } if self.core.roster.waits_for_begun().is_empty() => self.start(now),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// After an error, returns to the state before the beginning if an operator may begin again,
+    /// and fails otherwise.
+    pub(super) fn settle(&mut self, advanced: Result<(), NotReady>, now: Instant) {
+        let Err(reason) = advanced else { return };
+        self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
+        if self.core.plan.hold {
+            tracing::warn!(run = %self.core.plan.run, %reason, "the run did not begin");
+            return self.core.outbox.push(Output::Begun(Err(reason)));
+        }
+        let problem = reason.to_string();
+        self.core.begin_draining(&problem, now);
+        self.core.failure(problem, now);
     }
 
     /// Gives the run its number, and asks all peers to prepare for it.
@@ -157,6 +181,14 @@ impl Beginning<'_> {
             tracing::warn!("{remark}");
             self.core.books.remark(remark, &mut self.core.outbox, now);
         }
+        for source in without_front_ends(&self.core.roster) {
+            let remark = format!(
+                "{} had no readout at the start of the run: none of its front ends was connected",
+                self.core.plan.named(source)
+            );
+            tracing::warn!("{remark}");
+            self.core.books.remark(remark, &mut self.core.outbox, now);
+        }
         self.core.roster.hear_everybody(now);
         self.core.intake.start(now);
         self.core.assigner.open();
@@ -181,6 +213,13 @@ fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady>
         number = number.max(next.ok_or(NotReady::NoNumber(Peer::Builder(seat.id)))?);
     }
     Ok(number)
+}
+
+/// Returns the registered sources that should have front ends, none of which is connected.
+pub(super) fn without_front_ends(roster: &Roster) -> Vec<Peer> {
+    let seats = roster.sources().iter().filter(|seat| seat.connection.is_some());
+    let lacking = seats.filter(|seat| seat.readout.expected > 0 && seat.readout.connected == 0);
+    lacking.map(|seat| Peer::Source(seat.id)).collect()
 }
 
 /// Returns the number that the run has if it begins now, for people.

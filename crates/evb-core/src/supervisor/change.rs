@@ -36,6 +36,9 @@ pub enum NotReady {
     /// The listed sources are not connected to all builders yet.
     #[error("not connected to all builders yet: {}", names(.0))]
     Unconnected(Vec<Peer>),
+    /// The listed sources have no readout: none of their front ends is connected.
+    #[error("no front end is connected to {}", names(.0))]
+    NoReadout(Vec<Peer>),
     /// A peer cannot take part in the run, or left while the run began.
     #[error("{peer}: {reason}")]
     Refused {

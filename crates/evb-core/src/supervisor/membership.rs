@@ -6,14 +6,13 @@ mod readout;
 use core::time::Duration;
 
 use super::{
-    ChangeError, Output, Recipients, RunPlan,
+    ChangeError, Output, Recipients, RunPlan, SourceLoss,
     assigner::Assigner,
     books::Books,
     due::Due,
     journal::What,
     outbox::Outbox,
     phase::Phase,
-    plan::SourceLoss,
     pulse::Pulse,
     roster::{Roster, Seat},
     seats::{BuilderSeat, Connection, Leaving},

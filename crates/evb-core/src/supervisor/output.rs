@@ -114,12 +114,15 @@ pub struct Progress {
     pub builders_up: u32,
     /// True if all peers are registered and all lanes are connected.
     pub ready: bool,
+    /// True if of each source that should have front ends, at least one is connected.
+    pub has_readouts: bool,
     /// Start of the run; unknown before.
     pub begin: Utc,
 }
 
 impl Progress {
-    /// Returns the summary of a supervisor's run; the number is that of its plan.
+    /// Returns the summary of a supervisor's run. The number is that of its plan, and
+    /// `has_readouts` is not set.
     pub(super) fn of(core: &SupervisorCore) -> Self {
         Self {
             run: core.plan.run,
@@ -138,6 +141,7 @@ impl Progress {
             sources_up: core.roster.up().len() as u32,
             builders_up: core.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
             ready: core.roster.is_ready(),
+            has_readouts: false,
         }
     }
 }

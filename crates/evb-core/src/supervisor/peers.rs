@@ -1,7 +1,7 @@
 //! Inputs from peers: they register, become ready, report and disconnect, or send nothing.
 
 use super::{
-    ChangeError, NotReady, Output, Phase, Recipients, SupervisorCore,
+    ChangeError, NotReady, Output, Recipients, SupervisorCore,
     admission::Admission,
     roster::{Seat, keep_report},
     seats::Leaving,
@@ -12,7 +12,7 @@ use crate::{
     index::{BuilderIndex, SourceIndex},
     ledger::Annotation,
     time::Instant,
-    wire::control::{Begun, Hello, Refusal, Report, Welcome},
+    wire::control::{Begun, Hello, ReadoutStatus, Refusal, Report, Welcome},
 };
 
 impl SupervisorCore {
@@ -152,16 +152,22 @@ impl SupervisorCore {
         self.beginning().begin(annotation, now)
     }
 
+    /// Stores what a source says about its readout, for which the beginning of the run may wait.
+    pub(super) fn handle_readout(&mut self, index: SourceIndex, told: ReadoutStatus, now: Instant) {
+        self.membership().handle_readout(index, told);
+        self.begin_if_ready(now);
+    }
+
     /// Continues the beginning of the run after a change of its peers.
     pub(super) fn begin_if_ready(&mut self, now: Instant) {
         let advanced = self.beginning().advance(now);
-        self.settle_beginning(advanced, now);
+        self.beginning().settle(advanced, now);
     }
 
     /// Handles a peer's answer to the supervisor's call to begin.
     pub(super) fn handle_begun(&mut self, peer: Peer, seat: Seat, begun: &Begun, now: Instant) {
         let advanced = self.beginning().handle_begun(peer, seat, begun, now);
-        self.settle_beginning(advanced, now);
+        self.beginning().settle(advanced, now);
     }
 
     /// Handles a peer's message that it ends its part in the run.
@@ -171,22 +177,8 @@ impl SupervisorCore {
         self.handle_disconnect(peer, &reason, now);
         self.roster.note_parting(seat, reason.clone());
         if self.phase.is_beginning() {
-            self.settle_beginning(Err(NotReady::Refused { peer, reason }), now);
+            self.beginning().settle(Err(NotReady::Refused { peer, reason }), now);
         }
-    }
-
-    /// After an error, returns to the state before the beginning if an operator may begin again,
-    /// and fails otherwise.
-    pub(super) fn settle_beginning(&mut self, advanced: Result<(), NotReady>, now: Instant) {
-        let Err(reason) = advanced else { return };
-        self.phase = Phase::Gathering { until: now + self.plan.start_timeout };
-        if self.plan.hold {
-            tracing::warn!(run = %self.plan.run, %reason, "the run did not begin");
-            return self.outbox.push(Output::Begun(Err(reason)));
-        }
-        let problem = reason.to_string();
-        self.begin_draining(&problem, now);
-        self.failure(problem, now);
     }
 
     /// Permits one more builder to register. That is possible during the run, too.

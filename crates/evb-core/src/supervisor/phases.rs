@@ -9,7 +9,11 @@ use crate::{
 };
 
 impl SupervisorCore {
-    pub(super) fn fail_to_start(&mut self, now: Instant) {
+    /// Ends the wait for the run's peers and first readouts.
+    pub(super) fn stop_gathering(&mut self, now: Instant) {
+        if self.roster.is_ready() {
+            return self.begin_if_ready(now);
+        }
         let problem = self.membership().not_started();
         self.begin_draining(&problem, now);
         self.failure(problem, now);

@@ -6,6 +6,7 @@ mod tests;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use super::{FirstReadouts, SourceLoss};
 use crate::{
     id::{BuilderId, Epoch, Peer, RunId, RunNumber, SourceId},
     live::FEW_HEARTBEATS,
@@ -32,25 +33,6 @@ pub enum AssignmentPolicy {
     RoundRobin,
     /// The builder with the most free slots.
     LeastLoaded,
-}
-
-/// Rule for events that are triggered while a source is away.
-///
-/// ```
-/// use evb_core::{id::*, supervisor::*};
-///
-/// let (sources, builders) = ([1, 2].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
-/// let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// plan.on_source_loss = SourceLoss::Wait; // an event without the tracker is of no value
-/// assert_ne!(plan.on_source_loss, SourceLoss::default());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SourceLoss {
-    /// Events do not wait for the source; without its fragment, they are incomplete.
-    #[default]
-    Incomplete,
-    /// Events wait until the source is back.
-    Wait,
 }
 
 /// The plan of a run: its peers, its trigger, its length, and its time limits.
@@ -115,6 +97,8 @@ pub struct RunPlan {
     pub give_up_after: Duration,
     /// Rule for events that are triggered while a source is away.
     pub on_source_loss: SourceLoss,
+    /// Rule for the start of a run while sources have no readout yet.
+    pub first_readouts: FirstReadouts,
     /// Validity of a builder's lease. A builder gives events to its sink only for this time after
     /// it sent a heartbeat that the supervisor answered. After two leases of silence, the
     /// supervisor gives the builder's events to other builders.
@@ -242,6 +226,7 @@ impl RunPlan {
             down_after: Duration::from_secs(1),
             give_up_after: Duration::from_secs(10),
             on_source_loss: SourceLoss::Incomplete,
+            first_readouts: FirstReadouts::Warn,
             lease: Duration::from_secs(1),
             patience: Duration::from_secs(90),
             journal: false,

@@ -9,10 +9,14 @@ use std::{
 use evb::{
     role::RunOutcome,
     run_control::Role,
-    supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
+    supervisor::{Supervisor, SupervisorHandle},
 };
 use evb_config::Config;
-use evb_core::{id::Peer, ledger::RunReport, supervisor::RunState};
+use evb_core::{
+    id::Peer,
+    ledger::RunReport,
+    supervisor::{FirstReadouts, RunState},
+};
 use evb_net::host;
 use tokio::task::JoinSet;
 
@@ -88,12 +92,10 @@ impl Host {
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let bound = Supervisor::bind(SupervisorConfig {
-                turn_counters: shared.turn_counters.clone(),
-                ..build::supervisor(&config, hosted, None)?
-            })
-            .await
-            .map_err(|error| fault(&error))?;
+            let mut own = build::supervisor(&config, hosted, None)?;
+            own.turn_counters = shared.turn_counters.clone();
+            own.plan.first_readouts = FirstReadouts::Await;
+            let bound = Supervisor::bind(own).await.map_err(|error| fault(&error))?;
             // Other roles of the process would inherit the priority, so only a process with nothing
             // but the supervisor takes precedence.
             if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {

@@ -19,6 +19,7 @@ use evb::{
 use evb_core::{
     id::{BuilderId, Peer, RunNumber},
     ledger::RunReport,
+    supervisor::FirstReadouts,
 };
 
 /// The system that a configuration file describes. Every `configure` reads the file again.
@@ -98,9 +99,13 @@ impl System for FromFile {
     }
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
-        let config = build::supervisor(&self.config, &self.hosted, self.last)
+        let mut own = build::supervisor(&self.config, &self.hosted, self.last)
             .map_err(|error| refused(&error, "remove the cause, then configure"))?;
-        Ok(SupervisorConfig { turn_counters: self.shared.turn_counters.clone(), ..config })
+        own.turn_counters = self.shared.turn_counters.clone();
+        if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
+            own.plan.first_readouts = FirstReadouts::Refuse;
+        }
+        Ok(own)
     }
 
     fn join(&mut self, _supervisor: SocketAddr, plan: &RunPlan) -> Vec<Joining> {

@@ -8,6 +8,7 @@ mod ports;
 mod signals;
 mod boundary;
 mod examples;
+mod first_readouts;
 mod front_end;
 mod readouts;
 mod run_stated;

@@ -74,8 +74,19 @@ orphan_timeout = "20 s"
         ("127.0.0.1", self.trigger_port)
     }
 
+    /// Starts a system with further keys of run control.
+    pub(crate) fn with_control(keys: &str) -> Self {
+        let trigger = r#"trigger = { kind = "periodic", rate = "100 Hz" }"#;
+        let run = format!("[run]\nevents = {EVENTS}\n[supervisor]\n{trigger}\n");
+        Self::launch_with(&run, keys, "")
+    }
+
     /// Starts a system; `head` ends with the section of the supervisor.
     fn launch(head: &str, keys: &str) -> Self {
+        Self::launch_with(head, "", keys)
+    }
+
+    fn launch_with(head: &str, control: &str, keys: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = free_ports(4);
         let folder = dir.path().display();
@@ -83,6 +94,7 @@ orphan_timeout = "20 s"
             r#"{head}listen = "127.0.0.1:{}"
 [control]
 listen = "127.0.0.1:{}"
+{control}
 [[source]]
 id = 1
 input = {{ kind = "tcp", listen = "127.0.0.1:{}"{keys} }}

@@ -9,7 +9,7 @@ use crate::{
     },
     time::{ClockState, Utc, WallClock},
     trigger::TriggerKind,
-    wire::control::{Hello, Leaving, Name, Ready, Reason},
+    wire::control::{Heartbeat, Hello, Leaving, Name, ReadoutState, ReadoutStatus, Ready, Reason},
 };
 
 /// Returns a run whose peers are ready, and whose builders know runs up to `highest`.
@@ -247,4 +247,66 @@ fn the_report_has_the_names() {
     let says = |text: &str| report.problems.iter().any(|problem| problem == text);
     assert!(says("source 5 (TPC crate 1) gave no final report"), "{:?}", report.problems);
     assert!(says("source 3 gave no final report"), "{:?}", report.problems);
+}
+
+/// A source that should have a front end says how many are connected.
+fn connect(stage: &mut Stage, source: Peer, connected: u32) {
+    let status = ReadoutStatus { state: ReadoutState::Present, expected: 1, connected };
+    stage.core.handle_message(source, control(Message::Readout(status)), stage.now);
+    stage.poll_once();
+}
+
+/// Returns a run whose peers are ready, and whose sources have no front end yet.
+fn without_front_ends(rule: FirstReadouts, hold: bool) -> Stage {
+    let mut stage =
+        ready(RunPlan { hold: true, first_readouts: rule, ..plan(TriggerKind::External) }, [0, 0]);
+    connect(&mut stage, source(3), 0);
+    connect(&mut stage, source(5), 0);
+    stage.core.plan.hold = hold;
+    stage
+}
+
+#[test]
+fn a_run_that_begins_by_itself_waits_for_its_readouts() {
+    let mut stage = without_front_ends(FirstReadouts::Await, false);
+    connect(&mut stage, source(3), 1);
+    assert!(stage.begins.is_empty() && !stage.core.progress().has_readouts);
+    connect(&mut stage, source(5), 1);
+    assert_eq!((stage.begins.len(), stage.core.progress().has_readouts), (1, true));
+}
+
+#[test]
+fn a_run_whose_readouts_do_not_come_begins_without_them_and_says_so() {
+    for rule in [FirstReadouts::Await, FirstReadouts::Refuse] {
+        let mut stage = without_front_ends(rule, false);
+        connect(&mut stage, source(3), 1);
+        while stage.begins.is_empty() {
+            let next = stage.core.next_timeout().unwrap();
+            assert!(next <= Instant::from_nanos(1_000_000) + stage.core.plan.start_timeout, "{rule:?}");
+            EVERYBODY.iter().for_each(|peer| {
+                stage.core.handle_message(*peer, control(Message::Heartbeat(Heartbeat::default())), next);
+            });
+            stage.now = next;
+            stage.core.handle_timeout(next);
+            stage.poll_once();
+        }
+        EVERYBODY.iter().for_each(|peer| answer(&mut stage, *peer, ""));
+        assert_eq!(state(&stage), (7, RunState::Running));
+        let remarks = stage.core.books.findings().remarks();
+        let said = "source 5 had no readout at the start of the run: none of its front ends was connected";
+        assert_eq!(remarks.last().map(String::as_str), Some(said), "{rule:?}");
+    }
+}
+
+#[test]
+fn a_start_without_readouts_is_refused_on_request_only() {
+    let mut stage = without_front_ends(FirstReadouts::Refuse, true);
+    connect(&mut stage, source(5), 1);
+    let begun = stage.core.begin(&Annotation::default(), stage.now);
+    assert_eq!(begun, Err(NotReady::NoReadout(vec![source(3)])));
+    assert!(begun.unwrap_err().to_string().contains("source 3"));
+    connect(&mut stage, source(3), 1);
+    assert_eq!(stage.core.begin(&Annotation::default(), stage.now), Ok(()));
+    let mut stage = without_front_ends(FirstReadouts::Warn, true);
+    assert_eq!(stage.core.begin(&Annotation::default(), stage.now), Ok(()));
 }

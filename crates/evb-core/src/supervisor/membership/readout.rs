@@ -4,7 +4,7 @@ use super::Membership;
 use crate::{
     id::Peer,
     index::SourceIndex,
-    supervisor::plan::SourceLoss,
+    supervisor::SourceLoss,
     wire::control::{ReadoutState, ReadoutStatus},
 };
 
