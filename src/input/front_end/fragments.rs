@@ -216,7 +216,8 @@ async fn read(
     into.reserve(length);
     while into.len() < length {
         let missing = (length - into.len()) as u64;
-        if (&mut *stream).take(missing).read_buf(into).await? == 0 {
+        // A connection that is reset ends like one that is closed.
+        if (&mut *stream).take(missing).read_buf(into).await.unwrap_or(0) == 0 {
             return Err(FrontEndError::CutShort);
         }
     }

@@ -27,7 +27,8 @@ const UNSTEADY: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(30);
 
 /// Status that the supervisor assumes until it is told another.
-const ASSUMED: ReadoutStatus = ReadoutStatus { state: ReadoutState::Present, expected: 0, connected: 0 };
+const ASSUMED: ReadoutStatus =
+    ReadoutStatus { state: ReadoutState::Present, expected: 0, connected: 0, holds_first: false };
 
 /// Watches the readout of a source: its connections, and whether it delivers the fragments of
 /// assigned events.
@@ -56,6 +57,8 @@ pub(super) struct ReadoutWatch {
     /// Events that were assigned within the patience: the first after each of these times.
     recent: VecDeque<(Instant, EventId)>,
     is_silent: bool,
+    /// True until the run begins, or an event is assigned.
+    is_early: bool,
     /// Latest times at which readout fell silent.
     silences: VecDeque<Instant>,
     /// End of the time for which an unsteady readout stays silent.
@@ -78,6 +81,7 @@ impl ReadoutWatch {
             assigned: None,
             recent: VecDeque::new(),
             is_silent: false,
+            is_early: true,
             silences: VecDeque::new(),
             rest: None,
             told: ASSUMED,
@@ -95,13 +99,14 @@ impl ReadoutWatch {
     /// Notes that the run begins: what was before does not count.
     pub(super) fn begin(&mut self) {
         (self.is_gone, self.is_silent, self.assigned, self.delivered) = (false, false, None, None);
-        (self.lacking, self.rest) = (None, None);
+        (self.lacking, self.rest, self.is_early) = (None, None, false);
         self.recent.clear();
         self.silences.clear();
     }
 
     /// Notes that an event was assigned, and whether it lacks its fragment.
     pub(super) fn handle_assigned(&mut self, event: EventId, lacks: bool) {
+        self.is_early = false;
         let (_, any_lacks) = self.assigned.get_or_insert((event, false));
         *any_lacks |= lacks;
     }
@@ -203,6 +208,7 @@ impl ReadoutWatch {
             () if self.is_silent || (self.is_gone && !holds) => ReadoutState::Silent,
             () => ReadoutState::Present,
         };
-        ReadoutStatus { state, expected: self.expected, connected: self.connected }
+        let holds_first = self.is_early && self.expected > 0 && holds;
+        ReadoutStatus { state, expected: self.expected, connected: self.connected, holds_first }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     ledger::Annotation,
     time::Instant,
     wire::{
-        control::{Begin, Begun, Message, RunEnd},
+        control::{Begin, Begun, Message, ReadoutStatus, RunEnd},
         journal::Started,
     },
 };
@@ -215,10 +215,12 @@ fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady>
     Ok(number)
 }
 
-/// Returns the registered sources that should have front ends, none of which is connected.
+/// Returns the registered sources that should have front ends, none of which is connected or has
+/// sent a fragment for the run.
 pub(super) fn without_front_ends(roster: &Roster) -> Vec<Peer> {
     let seats = roster.sources().iter().filter(|seat| seat.connection.is_some());
-    let lacking = seats.filter(|seat| seat.readout.expected > 0 && seat.readout.connected == 0);
+    let lacks = |status: ReadoutStatus| status.expected > 0 && status.connected == 0 && !status.holds_first;
+    let lacking = seats.filter(|seat| lacks(seat.readout));
     lacking.map(|seat| Peer::Source(seat.id)).collect()
 }
 

@@ -47,7 +47,8 @@ fn free_slots_wait_while_no_source_is_up() {
 }
 
 fn readout(state: ReadoutState) -> Message {
-    Message::Readout(ReadoutStatus { state, expected: 1, connected: u32::from(state != ReadoutState::Gone) })
+    let connected = u32::from(state != ReadoutState::Gone);
+    Message::Readout(ReadoutStatus { state, expected: 1, connected, holds_first: false })
 }
 
 fn latest_roster(stage: &mut Stage) -> Roster {

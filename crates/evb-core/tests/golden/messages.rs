@@ -148,7 +148,12 @@ fn control() -> Vec<Example> {
         ("leaving", Message::Leaving(Leaving { reason: "the sink panicked".to_owned() })),
         (
             "readout",
-            Message::Readout(ReadoutStatus { state: ReadoutState::Silent, expected: 2, connected: 1 }),
+            Message::Readout(ReadoutStatus {
+                state: ReadoutState::Silent,
+                expected: 2,
+                connected: 1,
+                holds_first: true,
+            }),
         ),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),
         ("finish", Message::Finish(Finish {})),

@@ -94,6 +94,7 @@ fn the_example_in_python_sends_a_run() {
         command.arg(&script).arg(system.address(source)).args(["--events", &EVENTS.to_string()]);
         command.stdout(Stdio::piped()).spawn().unwrap()
     });
+    system.wait_for_front_ends();
     system.begin();
     for front_end in front_ends {
         let output = front_end.wait_with_output().unwrap();

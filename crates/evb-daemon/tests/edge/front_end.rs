@@ -73,6 +73,11 @@ impl FrontEnd {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// Sends bytes; returns false if evb has closed the connection.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
     /// Sends all fragments of a run.
     pub(crate) fn send_run(&mut self, run: u64) {
         (1..=EVENTS).for_each(|event| self.stream.write_all(&fragment(self.source, run, event)).unwrap());
@@ -88,6 +93,11 @@ impl FrontEnd {
     /// States the run of the following fragments.
     pub(crate) fn state(&mut self, run: [u8; 16]) {
         self.send(&[&MARK[..], &run].concat());
+    }
+
+    /// States the run of the following fragments, unless evb has closed the connection.
+    pub(crate) fn try_state(&mut self, run: [u8; 16]) -> bool {
+        self.try_send(&[&MARK[..], &run].concat())
     }
 
     /// Reads the next message; `None` at the end of the connection.

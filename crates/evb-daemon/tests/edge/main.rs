@@ -12,6 +12,7 @@ mod first_readouts;
 mod front_end;
 mod readouts;
 mod run_stated;
+mod schedules;
 
 mod system;
 mod unused;

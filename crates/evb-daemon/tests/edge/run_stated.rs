@@ -49,9 +49,10 @@ fn leftovers_after_the_start_are_told_apart() {
 fn of_protocol_1_it_is_said_that_the_run_is_not_proven() {
     let system = System::start("");
     system.wait_until_ready(0);
-    system.begin();
     let (mut one, mut two) = (system.connect(1), system.connect(2));
     two.greet("the second", 1);
+    system.wait_for_front_ends();
+    system.begin();
     let run = two.wait_for_start();
     two.state(run);
     one.send_run(1);

@@ -37,20 +37,12 @@ pub(crate) struct System {
 impl System {
     /// Starts a system; `keys` are further keys of both inputs.
     pub(crate) fn start(keys: &str) -> Self {
-        Self::launch(
-            &format!(
-                r#"
-[run]
-events = {EVENTS}
-[supervisor]
-trigger = {{ kind = "periodic", rate = "500 Hz" }}
-deadline = "20 s"
-slots = 256
-orphan_timeout = "20 s"
-"#
-            ),
-            keys,
-        )
+        Self::launch(&at_500_hz("20 s"), keys)
+    }
+
+    /// Starts a system that closes events after that time without missing fragments.
+    pub(crate) fn start_with_deadline(deadline: &str) -> Self {
+        Self::launch(&at_500_hz(deadline), "")
     }
 
     /// Starts a system whose triggers come every 10 ms; `keys` are further keys of the supervisor.
@@ -150,6 +142,14 @@ sink = {{ kind = "file", path = "{folder}/out" }}
         });
     }
 
+    /// Waits until each source has a front end.
+    pub(crate) fn wait_for_front_ends(&self) {
+        self.wait_for("connected", |status| {
+            let sources = status["survey"]["sources"].as_array();
+            sources.is_some_and(|all| all.iter().all(|source| source["front_ends"]["connected"] != 0))
+        });
+    }
+
     /// Starts a run.
     pub(crate) fn begin(&self) {
         let output = self.ctl(&["start"]);
@@ -228,6 +228,21 @@ impl Drop for System {
         let _ = self.evbd.kill();
         let _ = self.evbd.wait();
     }
+}
+
+/// Returns the head of a configuration for runs of [`EVENTS`] events.
+fn at_500_hz(deadline: &str) -> String {
+    format!(
+        r#"
+[run]
+events = {EVENTS}
+[supervisor]
+trigger = {{ kind = "periodic", rate = "500 Hz" }}
+deadline = "{deadline}"
+slots = 256
+orphan_timeout = "20 s"
+"#
+    )
 }
 
 /// Returns a fragment as a front end sends it; its payload says source, run and event.

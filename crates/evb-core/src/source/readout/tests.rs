@@ -143,3 +143,18 @@ fn the_supervisor_is_told_once_and_again_on_a_new_connection() {
     bench.watch.forget_told();
     assert_eq!(bench.watch.take_news(false), status);
 }
+
+/// A front end may send its fragments before the run begins, and be gone by then.
+#[test]
+fn fragments_that_wait_for_the_run_are_told_of_until_it_begins() {
+    let mut watch = ReadoutWatch::new(Duration::from_secs(1));
+    watch.handle_front_ends(1, 1);
+    watch.handle_front_ends(1, 0);
+    let holds = |watch: &mut ReadoutWatch, held| watch.take_news(held).map(|status| status.holds_first);
+    assert_eq!(holds(&mut watch, true), Some(true));
+    assert_eq!(holds(&mut watch, false), Some(false));
+    assert_eq!(holds(&mut watch, true), Some(true));
+    watch.begin();
+    assert_eq!(holds(&mut watch, true), Some(false));
+    assert_eq!(holds(&mut watch, false), None, "in the run, nobody is told how much is held");
+}

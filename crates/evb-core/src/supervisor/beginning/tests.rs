@@ -251,7 +251,7 @@ fn the_report_has_the_names() {
 
 /// A source that should have a front end says how many are connected.
 fn connect(stage: &mut Stage, source: Peer, connected: u32) {
-    let status = ReadoutStatus { state: ReadoutState::Present, expected: 1, connected };
+    let status = ReadoutStatus { state: ReadoutState::Present, expected: 1, connected, holds_first: false };
     stage.core.handle_message(source, control(Message::Readout(status)), stage.now);
     stage.poll_once();
 }

@@ -111,7 +111,9 @@ messages! {
     /// The state of a source's readout, and the number of front ends that should be connected and
     /// that are. A source sends it when something changes, and on every new connection.
     #[derive(Copy)]
-    pub struct ReadoutStatus { state: ReadoutState = 1, expected: u32 = 2, connected: u32 = 3 }
+    pub struct ReadoutStatus {
+        state: ReadoutState = 1, expected: u32 = 2, connected: u32 = 3, holds_first: bool = 4,
+    }
     pub struct Stop { cause: String = 1 }
     #[derive(Copy)]
     pub struct Finish {}
