@@ -41,6 +41,15 @@ pub enum Fault {
         /// Duration of the fault.
         length: Duration,
     },
+    /// The readout of a source delivers nothing, and loses what it reads out meanwhile.
+    Mute {
+        /// The source.
+        who: Peer,
+        /// True if its front end closes the connection as well.
+        is_gone: bool,
+        /// Time until it delivers again.
+        length: Duration,
+    },
     /// A host is disconnected from the network.
     Cut {
         /// Peer whose host is disconnected.
@@ -128,6 +137,8 @@ impl Fault {
             Self::Reboot { .. } => "reboot",
             Self::Freeze { .. } => "freeze",
             Self::Late { .. } => "late",
+            Self::Mute { is_gone: false, .. } => "silent readout",
+            Self::Mute { is_gone: true, .. } => "dead readout",
             Self::Cut { .. } => "cut",
             Self::Split { .. } => "split",
             Self::Deaf { .. } => "deaf",
@@ -153,6 +164,7 @@ impl Fault {
             | Self::Reboot { down: length, .. }
             | Self::Freeze { length, .. }
             | Self::Late { length, .. }
+            | Self::Mute { length, .. }
             | Self::Cut { length, .. }
             | Self::Split { length, .. }
             | Self::Stall { length, .. }
@@ -176,6 +188,7 @@ impl Fault {
             | Self::Reboot { down: length, .. }
             | Self::Freeze { length, .. }
             | Self::Late { length, .. }
+            | Self::Mute { length, .. }
             | Self::Cut { length, .. }
             | Self::Split { length, .. }
             | Self::Stall { length, .. }
@@ -199,6 +212,7 @@ impl Fault {
             | Self::Reboot { who, .. }
             | Self::Freeze { who, .. }
             | Self::Late { who, .. }
+            | Self::Mute { who, .. }
             | Self::Cut { who, .. }
             | Self::Deaf { who }
             | Self::Reset { who, .. }

@@ -39,6 +39,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) clock: i64,
     pub(crate) boot_id: &'a str,
     pub(crate) disk: DiskState,
+    /// Given if the readout of the host's source delivers nothing; true if it is gone.
+    pub(crate) mute: Option<bool>,
     pub(crate) files: &'a mut Files,
     pub(crate) journal: &'a mut JournalFile,
     pub(crate) records: &'a mut Records,

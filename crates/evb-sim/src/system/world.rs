@@ -44,6 +44,8 @@ struct Host {
     /// Time until which the host has no process because of a fault.
     down_until: Instant,
     frozen_until: Instant,
+    /// Time until which the readout of the host's source delivers nothing, and true if it is gone.
+    mute: Option<(Instant, bool)>,
     /// Time until which the host's process is sometimes late, by how much, and how rarely.
     late: (Instant, Duration, u64),
     cut_until: Instant,
@@ -101,6 +103,7 @@ impl<'a> World<'a> {
             down_until: Instant::ZERO,
             frozen_until: Instant::ZERO,
             late: (Instant::ZERO, Duration::ZERO, 1),
+            mute: None,
             cut_until: Instant::ZERO,
             disk: DiskState::Well,
             disk_until: Instant::ZERO,
@@ -234,6 +237,7 @@ impl<'a> World<'a> {
             clock: host.clock,
             boot_id: &host.boot_id,
             disk: host.disk,
+            mute: host.mute.map(|(_, is_gone)| is_gone),
             files: &mut self.files,
             journal: &mut self.journal,
             records: &mut self.records,

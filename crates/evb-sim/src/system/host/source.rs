@@ -118,6 +118,9 @@ impl SourceHost {
 impl Running {
     fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
+        if around.scenario.pushes != Pushes::OnDemand {
+            self.role.handle_front_ends(1, u32::from(around.mute != Some(true)));
+        }
         while let Some(heard) = self.line.poll(around)? {
             self.note(&heard, around)?;
             self.role.handle_supervisor(heard, now);
@@ -207,7 +210,7 @@ impl Running {
 
     fn push(&mut self, event: EventId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let draw = around.workload.draw(usize::from(self.id.number()) - 1, event);
-        let Some(payload) = draw.payload else { return Ok(()) };
+        let Some(payload) = draw.payload.filter(|_| around.mute.is_none()) else { return Ok(()) };
         around.say(|| format!("readout pushes event {event}, {} bytes", payload.len()));
         let outcome = self.role.push(Workload::fragment(event, payload), around.now());
         outcome.map_err(|error| Failure::protocol(format!("a fragment is refused: {error}")))

@@ -268,6 +268,10 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
         22..24 if !only_builders => Fault::Split { source, builder, length: chance.duration(500, 20_000) },
         24 | 27 if !only_builders => Fault::Deaf { who: Peer::Source(source) },
         28 => late(scenario, chance),
+        29 if !only_builders => {
+            let (who, is_gone) = (Peer::Source(source), chance.percent(50));
+            Fault::Mute { who, is_gone, length: chance.duration(500, 12_000) }
+        }
         20 => Fault::Pause { length: chance.duration(50, 3000) },
         21 => Fault::Stop,
         _ => return None,

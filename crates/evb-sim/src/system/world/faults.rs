@@ -70,6 +70,10 @@ impl World<'_> {
                 host.frozen_until = until.max(host.frozen_until);
             }
             Fault::Late { by, every, .. } => self.hosts[node].late = (until, by, every),
+            Fault::Mute { is_gone, .. } => {
+                self.hosts[node].mute = Some((until, is_gone));
+                self.network.wake_at(node, self.network.now());
+            }
             Fault::Cut { .. } => self.cut(node, until),
             Fault::Split { builder, .. } => {
                 self.network.split(node, self.scenario.node_of(Peer::Builder(builder)));
@@ -103,6 +107,11 @@ impl World<'_> {
                 self.start(node);
             }
             Fault::Freeze { .. } => self.network.wake_at(node, now),
+            Fault::Mute { .. } => {
+                let mute = &mut self.hosts[node].mute;
+                *mute = mute.filter(|(until, _)| *until > now);
+                self.network.wake_at(node, now);
+            }
             Fault::Cut { .. } => self.heal(node),
             Fault::Split { builder, .. } => {
                 self.network.join(node, self.scenario.node_of(Peer::Builder(builder)));
