@@ -53,8 +53,6 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
-    let pages = if required { "tutorial --require" } else { "tutorial" };
-    steps.push(Step::xtask("tutorials", 900, pages));
     steps.extend(networks(lab));
     // The last of the networks mostly waits for a slow line, so steps that compile run beside it.
     steps.push(
@@ -64,7 +62,8 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     );
     steps.push(Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")).beside());
     steps.extend(beside_others(required, lab));
-    steps.push(studies(required, lab));
+    // Short studies mostly wait. None of their bounds that needs a quiet machine counts here.
+    steps.push(studies(required, lab).beside());
     steps.push(
         // Each bench runs once, as built by the tests, only to show that it runs.
         Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
@@ -73,11 +72,13 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     steps.push(Step::xtask("seeds", 900, "seeds --count 100"));
     steps.extend(clippy_outside(&root));
     steps.extend(forms(&root));
-    // The next three steps run together to keep all cores busy, because each builds in a folder of
-    // its own and often waits for a single crate. The results of these steps do not depend on time.
+    // The next steps run together to keep all cores busy, because each builds in a folder of its
+    // own and often waits for a single crate. The results of these steps do not depend on time.
     steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
     steps.push(fuzz(&root).beside());
     steps.push(peers(&root).beside());
+    let pages = if required { "tutorial --require" } else { "tutorial" };
+    steps.push(Step::xtask("tutorials", 1500, pages).beside());
     Ok(steps)
 }
 
@@ -190,7 +191,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
     let export = step("export --quick", 600).beside();
     // Each pair of steps that compile keeps both cores busy, because crates at the end of a build
     // compile alone.
-    let (reader, packages) = (step("file-cpp --files 2000", 900), step("packages --quick", 1200));
+    let (reader, packages) = (step("file-cpp --files 2000", 900), step("packages --quick", 1500));
     vec![
         step("page", 600),
         step("here", 240),
@@ -201,7 +202,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         export,
         step("c", 900),
         reader.beside(),
-        step("python --quick", 900),
+        step("python --quick", 1200),
         packages.beside(),
     ]
 }
@@ -210,7 +211,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
 fn studies(required: bool, lab: Option<&Path>) -> Step {
     let lab = lab.map_or_else(String::new, |lab| format!(" --lab {}", lab.display()));
     let require = if required { " --require" } else { "" };
-    Step::xtask("studies", 540, &format!("studies --quick --evbd target/release/evbd{lab}{require}"))
+    Step::xtask("studies", 1200, &format!("studies --quick --evbd target/release/evbd{lab}{require}"))
 }
 
 /// Returns steps that run clippy on the packages outside of the workspace that users get.
