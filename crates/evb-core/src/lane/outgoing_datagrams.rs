@@ -133,7 +133,7 @@ impl OutgoingDatagrams {
     /// than all earlier ones.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) -> bool {
         let is_newer = is_after(header.sequence, self.seen);
-        if self.seen == 0 {
+        if self.seen == 0 && self.sequence > 0 {
             // The first datagram need not be repeated any more.
             self.acknowledge_at = None;
         }

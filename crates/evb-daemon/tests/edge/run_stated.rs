@@ -88,9 +88,10 @@ fn who_comes_late_or_never_reads_is_served_like_others() {
     let run = late.wait_for_start();
     late.state(run);
     late.send(&fragment(2, 1, 1)[..40]);
-    drop(late);
+    // Without any front end, events would not wait for the source.
     let mut again = system.connect(2);
     again.greet("late", 0);
+    drop(late);
     assert_eq!(again.wait_for_start(), run);
     again.state(run);
     again.send_run(1);
