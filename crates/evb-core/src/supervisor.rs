@@ -124,6 +124,8 @@ pub struct SupervisorCore {
     annotation: Annotation,
     /// Message that told peers about the beginning of the run; `None` before that.
     begun: Option<Begin>,
+    /// Sources without a readout when the run was called to begin.
+    without_readout: Vec<Peer>,
 }
 
 impl SupervisorCore {
@@ -154,6 +156,7 @@ impl SupervisorCore {
             wall: WallWatch::default(),
             annotation: Annotation::default(),
             begun: None,
+            without_readout: Vec::new(),
             plan,
         }
     }

@@ -103,6 +103,8 @@ impl Beginning<'_> {
         self.core.outbox.journal(What::Begin(begin.clone()), now);
         self.core.begun = Some(begin.clone());
         self.core.roster.forget_begun();
+        // A front end may be done and gone before the last peer has answered.
+        self.core.without_readout = without_front_ends(&self.core.roster);
         self.core.outbox.send(Recipients::Everyone, Message::Begin(begin));
         self.core.phase = Phase::Beginning { until: now + BEGIN_TIMEOUT };
         Ok(())
@@ -181,7 +183,7 @@ impl Beginning<'_> {
             tracing::warn!("{remark}");
             self.core.books.remark(remark, &mut self.core.outbox, now);
         }
-        for source in without_front_ends(&self.core.roster) {
+        for source in core::mem::take(&mut self.core.without_readout) {
             let remark = format!(
                 "{} had no readout at the start of the run: none of its front ends was connected",
                 self.core.plan.named(source)

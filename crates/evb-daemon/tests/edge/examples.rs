@@ -25,10 +25,11 @@ fn example(language: &str) -> String {
 /// Runs a run in which the first source gets one fragment from an example, and all others of this
 /// run from the test.
 fn serves(system: &System, mut front_end: Child) {
+    // A source whose last front end closes its connection has no readout.
+    let mut one = system.connect(1);
     system.begin();
     assert!(front_end.wait().unwrap().success());
     system.wait_for("pushed", |status| status["survey"]["sources"][0]["live"]["pushed"] == 1);
-    let mut one = system.connect(1);
     (2..=EVENTS).for_each(|event| one.send(&fragment(1, 1, event)));
     system.connect(2).send_run(1);
     let summary = system.end(1);

@@ -146,7 +146,9 @@ sink = {{ kind = "file", path = "{folder}/out" }}
     pub(crate) fn wait_for_front_ends(&self) {
         self.wait_for("connected", |status| {
             let sources = status["survey"]["sources"].as_array();
-            sources.is_some_and(|all| all.iter().all(|source| source["front_ends"]["connected"] != 0))
+            let has =
+                |source: &Value| source["front_ends"]["connected"].as_u64().is_some_and(|count| count > 0);
+            sources.is_some_and(|all| all.iter().all(has))
         });
     }
 
