@@ -19,6 +19,7 @@ fn leftovers_after_the_start_are_told_apart() {
         system.wait_until_ready(run - 1);
         let mut boards = [system.connect(1), system.connect(2)];
         boards.iter_mut().for_each(|board| board.greet("board", 0));
+        system.wait_for_front_ends();
         system.begin();
         let stated = boards.each_mut().map(|board| board.wait_for_start());
         for (board, source) in boards.iter_mut().zip([1, 2]) {
