@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::{id::EventId, session::FrontEndCounts, time::Instant};
+use evb_core::{session::FrontEndCounts, time::Instant};
 use evb_shaper::role::SourceRole;
 use tokio::sync::watch;
 
@@ -144,7 +144,7 @@ impl Feed {
     fn tell_run(&mut self, role: &SourceRole) {
         let Some(front_ends) = &self.front_ends else { return };
         let (run, stage) = role.run();
-        let first = EventId::new(role.core().config().decided.number() + 1);
+        let first = role.core().config().decided.next();
         let told = ToldRun { id: run.id, number: run.run, first, stage, is_over: false };
         if told != self.told {
             self.told = told;

@@ -179,14 +179,14 @@ pub struct SourceSummary {
     pub kept_before_start: u64,
     /// Fragments of front ends that arrived before the start of the run, and were discarded.
     pub discarded_before_start: u64,
-    /// Fragments that were discarded because their front end said that they are of another run.
+    /// Fragments that were discarded because their front end stated another run.
     pub of_other_runs: u64,
     /// Fragments of front ends that were cut off, or whose bytes cannot be a fragment.
     pub malformed: u64,
     /// Lowest version of the front-end protocol by which fragments of the run came; 0 if none came
     /// from front ends.
     pub front_end_protocol: u32,
-    /// Fragments of front ends that did not say of which run they are.
+    /// Fragments whose front end did not state their run.
     pub run_not_stated: u64,
     /// Fragments of the source with a wrong checksum.
     pub crc_errors: u64,

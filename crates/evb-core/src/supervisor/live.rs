@@ -43,7 +43,7 @@ pub struct SourceLive {
     /// Lowest version of the front-end protocol by which fragments of the run came; 0 if none came
     /// from front ends.
     pub front_end_protocol: u32,
-    /// Fragments of front ends that did not say of which run they are.
+    /// Fragments whose front end did not state their run.
     pub run_not_stated: u64,
     /// Fragments that readout pushed for an event for which it had pushed another one before.
     pub contradictions: u64,

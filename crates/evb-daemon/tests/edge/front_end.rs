@@ -92,7 +92,7 @@ impl FrontEnd {
 
     /// States the run of the following fragments.
     pub(crate) fn state(&mut self, run: [u8; 16]) {
-        self.send(&[&MARK[..], &run].concat());
+        assert!(self.try_state(run));
     }
 
     /// States the run of the following fragments, unless evb has closed the connection.

@@ -183,7 +183,7 @@ impl Board {
         self.dies || self.actions.iter().any(long)
     }
 
-    /// Checks what the summary says of the board's source, and its fragments in the files.
+    /// Checks the counts of the board's source in the summary, and its fragments in the files.
     fn check(&self, run: u64, summary: &Value, used: &[(u64, Option<u64>)]) {
         let own = &summary["sources"][usize::from(self.source) - 1];
         let count = |key: &str| own[key].as_u64().unwrap();

@@ -156,5 +156,5 @@ fn fragments_that_wait_for_the_run_are_told_of_until_it_begins() {
     assert_eq!(holds(&mut watch, true), Some(true));
     watch.begin();
     assert_eq!(holds(&mut watch, true), Some(false));
-    assert_eq!(holds(&mut watch, false), None, "in the run, nobody is told how much is held");
+    assert_eq!(holds(&mut watch, false), None, "in the run, the supervisor is not told");
 }
