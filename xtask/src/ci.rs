@@ -13,7 +13,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 
-use self::step::{Ended, Step};
+use self::step::{Ended, Place, Step};
 
 #[derive(Args)]
 pub(crate) struct CiArgs {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
         return Ok(true);
     }
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for together in steps.chunk_by(|_, next| next.beside) {
+    for together in steps.chunk_by(|_, next| next.place != Place::After) {
         rows.extend(run_together(together, budget.saturating_sub(began.elapsed())));
     }
     println!("\n{:<28} {:>9}  result", "step", "seconds");
@@ -67,39 +67,48 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
 /// A step's name, its duration, and its result.
 type Row<'a> = (&'a str, Duration, Ended);
 
-/// Runs steps that start together. The output of a single step is printed as it comes; the outputs
-/// of several steps are printed one after the other.
+/// Runs steps of which none waits for all others: each lane of steps that follow each other beside
+/// the other lanes. The output of a single step is printed as it comes; beside others,
+/// when the step ends.
 fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
-    let head = |step: &Step| println!("\n=== {}: {}", step.name, step.line());
-    let timed = |step: &Step, keep: bool| {
-        let started = Instant::now();
-        let (ended, said) = if keep { step.run_and_keep(left) } else { (step.run(left), String::new()) };
-        (started.elapsed(), ended, said)
-    };
-    let foot = |name, took: Duration, ended: &Ended| {
-        println!("=== {name}: {ended} after {:.1} s", took.as_secs_f64())
-    };
     if let [step] = steps {
-        head(step);
-        let (took, ended, _) = timed(step, false);
-        foot(&step.name, took, &ended);
-        return vec![(&step.name, took, ended)];
+        println!("{}", head(step));
+        let started = Instant::now();
+        let ended = step.run(left);
+        println!("{}", foot(step, started.elapsed(), &ended));
+        return vec![(&step.name, started.elapsed(), ended)];
     }
     let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
     println!("\n=== together: {}", names.join(", "));
+    let began = Instant::now();
+    let run = |step| {
+        let started = Instant::now();
+        let (ended, said) = Step::run_and_keep(step, left.saturating_sub(began.elapsed()));
+        let took = started.elapsed();
+        println!("{}\n{said}{}", head(step), foot(step, took, &ended));
+        (step.name.as_str(), took, ended)
+    };
     thread::scope(|scope| {
-        let running: Vec<_> = steps.iter().map(|step| scope.spawn(move || timed(step, true))).collect();
-        let rows = steps.iter().zip(running).map(|(step, running)| {
-            let panicked =
-                |_| (Duration::ZERO, Ended::Failed("its thread has panicked".into()), String::new());
-            let (took, ended, said) = running.join().unwrap_or_else(panicked);
-            head(step);
-            print!("{said}");
-            foot(&step.name, took, &ended);
-            (step.name.as_str(), took, ended)
-        });
-        rows.collect()
+        let lanes = steps.chunk_by(|_, next| next.place == Place::Then);
+        let lanes: Vec<_> =
+            lanes.map(|lane| scope.spawn(move || lane.iter().map(run).collect::<Vec<_>>())).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_else(|_| vec![lane_panicked()])).collect()
     })
+}
+
+/// Returns the row of a lane whose thread has panicked.
+fn lane_panicked() -> Row<'static> {
+    ("a lane of steps", Duration::ZERO, Ended::Failed("its thread has panicked".into()))
+}
+
+/// Returns the line before the output of a step.
+fn head(step: &Step) -> String {
+    format!("\n=== {}: {}", step.name, step.line())
+}
+
+/// Returns the line after the output of a step.
+fn foot(step: &Step, took: Duration, ended: &Ended) -> String {
+    format!("=== {}: {ended} after {:.1} s", step.name, took.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -28,8 +28,11 @@ const EXPORTS: &str = "exports/Cargo.toml";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 6;
 
-/// Returns all steps in their order: first the commands of the README, then cheap steps, then the
-/// steps that need a release build.
+/// Returns all steps in their order: first the commands of the README, then those that need a
+/// release build.
+///
+/// Most steps either wait or compile. So steps that compile run beside those that wait, in the
+/// processor time that these leave. What is measured on a quiet machine runs alone.
 ///
 /// Steps that need third-party programs are skipped if these are missing, unless `required` is
 /// true. `lab` is the path of the program `lab`, if it is already built.
@@ -38,48 +41,61 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     let mut steps = vec![
         Step::new("README names the test", 10, &in_readme(README_TEST)),
         Step::new("README names the run", 10, &in_readme(README_RUN)),
+        Step::new("tests build", 1200, &format!("{README_TEST} --no-run")),
         Step::new("tests", 1200, README_TEST),
-        Step::xtask("tests, bare", 900, if required { "bare --require" } else { "bare" }),
-        Step::new("format", 60, "cargo fmt --all --check"),
-        Step::new("clippy", 600, "cargo clippy --workspace --all-targets -- -D warnings"),
-        Step::new("documentation", 600, "cargo doc --workspace --no-deps --document-private-items")
-            .environment("RUSTDOCFLAGS", "-D warnings"),
-        msrv(&root)?,
-        Step::xtask("tidy", 60, "tidy"),
-        Step::xtask("package", 600, "package"),
-        Step::xtask("public API", 300, "api").unless(api::lacks()),
-        Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")),
-        Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(lacks("deny")),
-        Step::new("release build", 900, "cargo build --release -p evb-daemon"),
+        Step::xtask("tests, bare", 900, if required { "bare --require" } else { "bare" }).then(),
     ];
+    steps.extend(of_the_source(&root)?);
     steps.extend(quickstart(&root)?);
     steps.extend(networks(lab));
-    // The last of the networks mostly waits for a slow line, so steps that compile run beside it.
-    steps.push(
-        Step::new("features", 600, &format!("cargo hack check -p evb -p evb-net {POWERSET}"))
-            .unless(lacks("hack"))
-            .beside(),
-    );
-    steps.push(Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")).beside());
+    steps.extend(waiting(required, lab));
+    steps.extend(feature_sets(&root));
     steps.extend(beside_others(required, lab));
-    // Short studies mostly wait. None of their bounds that needs a quiet machine counts here.
-    steps.push(studies(required, lab).beside());
-    steps.push(
-        // Each bench runs once, as built by the tests, only to show that it runs.
-        Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
-    );
-    // The time limit is generous, because the first build takes minutes.
-    steps.push(Step::xtask("seeds", 900, "seeds --count 100"));
-    steps.extend(clippy_outside(&root));
-    steps.extend(forms(&root));
-    // The next steps run together to keep all cores busy, because each builds in a folder of its
-    // own and often waits for a single crate. The results of these steps do not depend on time.
-    steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
-    steps.push(fuzz(&root).beside());
-    steps.push(peers(&root).beside());
+    // Each of the last steps builds in a folder of its own, and often waits for a single crate.
     let pages = if required { "tutorial --require" } else { "tutorial" };
-    steps.push(Step::xtask("tutorials", 1500, pages).beside());
+    steps.push(Step::xtask("tutorials", 1500, pages));
+    // The time limit is generous, because the first build takes minutes.
+    steps.push(Step::xtask("seeds", 900, "seeds --count 100").then());
+    steps.push(
+        Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()).beside().humbly(),
+    );
+    steps.push(fuzz(&root).beside().humbly());
+    // Each bench runs once, as built by the tests, only to show that it runs.
+    let benches = format!("cargo test --workspace {BENCHES}");
+    steps.push(Step::new("benches run", 600, &benches).unless(no_benches(&root)).beside().humbly());
+    steps.push(peers(&root).then().humbly());
     Ok(steps)
+}
+
+/// Returns the steps that check the source, and the release build, which run beside the tests.
+fn of_the_source(root: &Path) -> Result<Vec<Step>> {
+    let steps = vec![
+        Step::xtask("tidy", 60, "tidy").beside(),
+        Step::new("format", 60, "cargo fmt --all --check").then(),
+        Step::new("release build", 900, "cargo build --release -p evb-daemon").then(),
+        Step::new("clippy", 600, "cargo clippy --workspace --all-targets -- -D warnings").then(),
+        Step::new("documentation", 600, "cargo doc --workspace --no-deps --document-private-items")
+            .environment("RUSTDOCFLAGS", "-D warnings")
+            .then(),
+        msrv(root)?.then(),
+        Step::xtask("package", 600, "package").then(),
+        Step::xtask("public API", 300, "api").unless(api::lacks()).then(),
+        Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")).then(),
+        Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(lacks("deny")).then(),
+    ];
+    Ok(steps.into_iter().chain(forms(root).map(Step::then)).map(Step::humbly).collect())
+}
+
+/// Returns steps that compile with all sets of features, and what users get outside of the
+/// workspace; they run beside others.
+fn feature_sets(root: &Path) -> Vec<Step> {
+    let features = format!("cargo hack check -p evb -p evb-net {POWERSET}");
+    let mut steps = vec![
+        Step::new("features", 600, &features).unless(lacks("hack")).beside(),
+        Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")).then(),
+    ];
+    steps.extend(clippy_outside(root).map(Step::then));
+    steps.into_iter().map(Step::humbly).collect()
 }
 
 /// Returns a command that searches the README for `command`. The pattern has a dot instead of each
@@ -161,49 +177,56 @@ fn of_lab(lab: Option<&Path>, name: &str, seconds: u64, line: &str) -> Step {
     if let Some(lab) = lab { step.program(lab) } else { step }
 }
 
-/// Returns the steps of the network lab and of User-Mode Linux.
-fn networks(lab: Option<&Path>) -> [Step; 5] {
-    let scenario = |name: &str, seconds, arguments: &str| {
-        of_lab(lab, name, seconds, &format!("lab {arguments} --evbd target/release/evbd"))
-    };
+/// Returns the steps of the network lab and of User-Mode Linux whose bounds need a quiet machine.
+fn networks(lab: Option<&Path>) -> [Step; 4] {
     let given = lab.map_or_else(String::new, |lab| format!("--lab {} ", lab.display()));
     let kernel = format!("uml {given}--limit 150 --test kernel -- --nocapture");
     [
-        scenario("lab smoke", 300, "smoke"),
-        scenario("lab chaos, short", 400, "chaos --short --faults 15"),
-        scenario("lab pressure, short", 300, "pressure --short"),
+        scenario(lab, "lab smoke", 300, "smoke"),
+        scenario(lab, "lab chaos, short", 400, "chaos --short --faults 15"),
+        scenario(lab, "lab pressure, short", 300, "pressure --short"),
         Step::xtask("kernel", 400, &kernel).environment("EVB_KERNEL_TESTS", "required"),
-        scenario("lab wan, short", 300, "wan --short"),
     ]
 }
 
-/// Returns the steps that test evb together with third-party programs, such as Prometheus and
-/// Slurm.
+/// Returns a step that runs a scenario of the network lab.
+fn scenario(lab: Option<&Path>, name: &str, seconds: u64, arguments: &str) -> Step {
+    of_lab(lab, name, seconds, &format!("lab {arguments} --evbd target/release/evbd"))
+}
+
+/// Returns a step that tests evb together with third-party programs, such as Prometheus and Slurm.
+fn eco(required: bool, lab: Option<&Path>, part: &str, seconds: u64) -> Step {
+    let line = format!("eco {part} --evbd target/release/evbd");
+    let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
+    if required { step.required() } else { step }
+}
+
+/// Returns steps that wait, so that others can compile beside them: for a slow line, and for
+/// processes.
+fn waiting(required: bool, lab: Option<&Path>) -> [Step; 4] {
+    [
+        scenario(lab, "lab wan, short", 300, "wan --short"),
+        eco(required, lab, "here", 240).then(),
+        eco(required, lab, "thousands --short", 300).then(),
+        eco(required, lab, "page", 600).then(),
+    ]
+}
+
+/// Returns the other steps with third-party programs, and the studies.
 fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
-    let step = |part: &str, seconds| {
-        let line = format!("eco {part} --evbd target/release/evbd");
-        let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
-        if required { step.required() } else { step }
-    };
-    // slurm, metrics and alerts run together, because they mostly wait: for leases, for scrapes,
-    // and for delays of alerts. So a step that compiles runs beside them.
-    let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
-    let export = step("export --quick", 600).beside();
-    // Each pair of steps that compile keeps both cores busy, because crates at the end of a build
-    // compile alone.
-    let (reader, packages) = (step("file-cpp --files 2000", 900), step("packages --quick", 1500));
+    let step = |part: &str, seconds| eco(required, lab, part, seconds);
     vec![
-        step("page", 600),
-        step("here", 240),
-        step("thousands --short", 300),
+        // They wait for leases, for scrapes, and for delays of alerts.
         step("slurm", 300),
-        metrics,
-        alerts,
-        export,
-        step("c", 900),
-        reader.beside(),
-        step("python --quick", 1200),
-        packages.beside(),
+        step("metrics", 300).beside(),
+        step("alerts", 400).beside(),
+        step("export --quick", 600).beside().humbly(),
+        step("file-cpp --files 2000", 900).then().humbly(),
+        // Short studies mostly wait. None of their bounds that needs a quiet machine counts here.
+        studies(required, lab),
+        step("c", 900).beside().humbly(),
+        step("python --quick", 1200).then().humbly(),
+        step("packages --quick", 1500).beside().humbly(),
     ]
 }
 

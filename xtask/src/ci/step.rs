@@ -51,8 +51,20 @@ pub(crate) struct Step {
     skip: Option<String>,
     /// True if CI fails when the step is skipped.
     required: bool,
-    /// True if the step starts together with the previous step.
-    pub(crate) beside: bool,
+    pub(crate) place: Place,
+    /// True if the step only gets the processor time that others leave.
+    is_humble: bool,
+}
+
+/// Place of a step in the order of the steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// The step starts after all steps before it.
+    After,
+    /// The step starts together with the previous step that is [`After`](Self::After).
+    Beside,
+    /// The step starts as soon as the previous step ends, also if others still run beside it.
+    Then,
 }
 
 impl Step {
@@ -67,7 +79,8 @@ impl Step {
             environment: Vec::new(),
             skip: None,
             required: false,
-            beside: false,
+            place: Place::After,
+            is_humble: false,
         }
     }
 
@@ -100,10 +113,20 @@ impl Step {
         Self { required: true, ..self }
     }
 
-    /// Makes the step start together with the previous step; the results of both must not depend on
-    /// their duration.
+    /// Makes the step start together with the previous steps.
     pub(crate) fn beside(self) -> Self {
-        Self { beside: true, ..self }
+        Self { place: Place::Beside, ..self }
+    }
+
+    /// Makes the step start when the previous step ends, also if others still run beside it.
+    pub(crate) fn then(self) -> Self {
+        Self { place: Place::Then, ..self }
+    }
+
+    /// Gives the step only the processor time that others leave, so that it does not disturb those
+    /// beside it, and twice its time limit. Its result must not depend on its duration.
+    pub(crate) fn humbly(self) -> Self {
+        Self { is_humble: true, limit: self.limit * 2, ..self }
     }
 
     /// Returns the command line of the step, as a user would type it.
@@ -165,8 +188,12 @@ impl Step {
     fn attempt(&self, seconds: u64, output: Option<PipeWriter>) -> Result<u8, String> {
         // The program `timeout` kills the whole process group of the command, while
         // [`std::process::Child::kill`] would kill one process.
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=20", &seconds.to_string()]).arg(&self.program).args(&self.arguments);
+        let mut command = Command::new("nice");
+        command.args(["-n", if self.is_humble { "19" } else { "0" }]);
+        command
+            .args(["timeout", "--kill-after=20", &seconds.to_string()])
+            .arg(&self.program)
+            .args(&self.arguments);
         command.envs(self.environment.iter().copied()).current_dir(repo::root());
         if let Some(output) = output {
             let errors = output.try_clone().map_err(|error| format!("no pipe: {error}"))?;

@@ -8,6 +8,7 @@ fn steps_that_start_together_take_no_longer_than_the_longest() {
         Step::new("x", 10, "sleep 1"),
         Step::new("y", 10, "sleep 1.5").beside(),
         Step::new("z", 10, "false").beside(),
+        Step::new("after z", 10, "sleep 1").then().humbly(),
     ];
     let started = Instant::now();
     let rows = run_together(&steps, AMPLE);
@@ -15,6 +16,11 @@ fn steps_that_start_together_take_no_longer_than_the_longest() {
     let ended: Vec<_> = rows.into_iter().map(|(name, _, ended)| (name, ended)).collect();
     assert_eq!(
         ended,
-        [("x", Ended::Passed), ("y", Ended::Passed), ("z", Ended::Failed("exit code 1".into()))]
+        [
+            ("x", Ended::Passed),
+            ("y", Ended::Passed),
+            ("z", Ended::Failed("exit code 1".into())),
+            ("after z", Ended::Passed),
+        ]
     );
 }

@@ -58,3 +58,8 @@ fn what_a_step_says_can_be_kept() {
     let skipped = Step::new("x", 10, "true").unless(Some("no root".into())).run_and_keep(AMPLE);
     assert_eq!(skipped, (Ended::Skipped("no root".into()), String::new()));
 }
+
+#[test]
+fn a_humble_step_leaves_the_processor_to_others() {
+    assert_eq!(Step::new("x", 10, "nice").humbly().run_and_keep(AMPLE).1, "19\n");
+}
