@@ -144,7 +144,13 @@ impl Stage {
                 slowest: 1,
                 ..Load::default()
             });
-            let beat = Heartbeat { sent_ns: self.now.as_nanos(), echo_ns: 1, echo_delay_ns: 1, load };
+            let beat = Heartbeat {
+                sent_ns: self.now.as_nanos(),
+                echo_ns: 1,
+                echo_delay_ns: 1,
+                load,
+                ..Heartbeat::default()
+            };
             self.says(peer, Message::Heartbeat(beat));
         }
         self.core.handle_timeout(self.now);

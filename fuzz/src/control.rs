@@ -179,7 +179,7 @@ pub fn messages() -> Vec<Control> {
         Message::Decisions(decisions),
         Message::Assignments(assignments),
         Message::Completions(completions),
-        Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2, load: None }),
+        Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2, load: None, is_paused: true }),
         Message::Stop(Stop { cause: "a person".to_owned() }),
         Message::Finish(Default::default()),
         Message::Report(Report { report: Some(RoleReport::Builder(builder)), live: Some(live) }),

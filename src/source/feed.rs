@@ -105,19 +105,19 @@ impl Feed {
         }
         // A closed connection counts when all that came on it is taken.
         if count < BATCH {
-            self.poll_connections(cx, role);
+            self.poll_connections(cx, role, now);
         }
         count == BATCH
     }
 
     /// Tells the role how many front ends are connected.
-    fn poll_connections(&mut self, cx: &mut Context<'_>, role: &mut SourceRole) {
+    fn poll_connections(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) {
         while let Some(wait) = &mut self.connections
             && let Poll::Ready(changed) = wait.as_mut().poll(cx)
         {
             self.connections = changed.map(|mut connected| {
                 let expected = self.front_ends.as_ref().map_or(0, FrontEnds::expected);
-                role.handle_front_ends(expected, *connected.borrow_and_update());
+                role.handle_front_ends(expected, *connected.borrow_and_update(), now);
                 next_connections(connected)
             });
         }

@@ -121,8 +121,7 @@ async fn fake_builder(address: String, id: u16) -> (u64, u64) {
 }
 
 fn answer(link: &mut ControlLink, beat: &Heartbeat) {
-    let reply =
-        Heartbeat { load: None, sent_ns: clock::now().as_nanos(), echo_ns: beat.sent_ns, echo_delay_ns: 0 };
+    let reply = Heartbeat { sent_ns: clock::now().as_nanos(), echo_ns: beat.sent_ns, ..Heartbeat::default() };
     link.send(&control(Message::Heartbeat(reply))).unwrap();
 }
 

@@ -57,7 +57,13 @@ fn messages() -> Vec<Message> {
     let source = SourceReport { pushed: 9, committed: 8, ..SourceReport::default() };
     vec![
         Message::Completions(completions),
-        Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1 << 30, echo_delay_ns: 17, load: None }),
+        Message::Heartbeat(Heartbeat {
+            sent_ns: 1 << 40,
+            echo_ns: 1 << 30,
+            echo_delay_ns: 17,
+            load: None,
+            is_paused: true,
+        }),
         Message::Report(Report { report: Some(RoleReport::Builder(builder)), live: Some(live) }),
         Message::Report(Report { report: Some(RoleReport::Source(source)), live: None }),
         Message::Ready(Ready {}),

@@ -126,6 +126,8 @@ pub struct SourceCore {
     wanted: VecDeque<EventId>,
     /// True while the connection to the supervisor is up.
     is_supervised: bool,
+    /// True while the run's triggers are paused.
+    is_paused: bool,
     next_heartbeat: Instant,
     reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
@@ -157,6 +159,7 @@ impl SourceCore {
             permitted: LaneSet::default(),
             wanted: VecDeque::new(),
             is_supervised: true,
+            is_paused: false,
             next_heartbeat: now,
             reports: ReportTimer::new(config.report_period, config.id.number(), now),
             last_heard: None,
@@ -249,8 +252,8 @@ impl SourceCore {
 
     /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
     /// number that are.
-    pub fn handle_front_ends(&mut self, expected: u32, connected: u32) {
-        self.readout.handle_front_ends(expected, connected);
+    pub fn handle_front_ends(&mut self, expected: u32, connected: u32, now: Instant) {
+        self.readout.handle_front_ends(expected, connected, now);
     }
 
     /// Notes whether readout cannot push at present, because the backlog is full.
@@ -294,10 +297,7 @@ impl SourceCore {
     /// number of waiting events that the driver has already passed to readout.
     /// Requirements: docs/reference/protocol.md RUN-6.
     pub fn check_wanted(&self, told: usize) -> Result<(), MalformedMessage> {
-        let fault = MalformedMessage {
-            message: "Decisions",
-            problem: "more events are assigned than builders could have slots",
-        };
+        let fault = malformed("more events are assigned than builders could have slots");
         if (self.wanted.len() + told) as u64 > MAX_AHEAD { Err(fault) } else { Ok(()) }
     }
 
@@ -318,12 +318,13 @@ impl SourceCore {
     /// Handles a heartbeat of the supervisor.
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last_heard = Some((heartbeat.sent_ns, now));
+        self.is_paused = heartbeat.is_paused;
     }
 
     /// Drops fragments that have waited too long for a decision, and handles the timers of the
     /// lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.readout.handle_timeout(self.is_full || !self.is_supervised, now);
+        self.readout.handle_timeout(self.is_full || !self.is_supervised || self.is_paused, now);
         if self.is_supervised {
             self.counters.unexpected += self.backlog.expire(now);
         }
@@ -369,10 +370,8 @@ impl SourceCore {
         }
         let heartbeat = self.config.heartbeat;
         self.next_heartbeat = if heartbeat < RARE { now + heartbeat } else { on_grid(now, heartbeat) };
-        let (echo_ns, since) = self.last_heard.unwrap_or_default();
-        let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
-        let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None };
-        Some(Output::Supervisor(Control { message: Some(Message::Heartbeat(heartbeat)) }))
+        let message = Some(Message::Heartbeat(Heartbeat::echoing(self.last_heard, now)));
+        Some(Output::Supervisor(Control { message }))
     }
 
     /// Notes that every event of the run is settled, and that the source has to report after the
@@ -491,10 +490,10 @@ impl SourceCore {
     }
 
     fn lane_of(&self, builder: BuilderId) -> Result<LaneIndex, MalformedMessage> {
-        let fault = MalformedMessage {
-            message: "Decisions",
-            problem: "assigned to a builder that is not in the roster",
-        };
-        self.seats.lane(builder).ok_or(fault)
+        self.seats.lane(builder).ok_or_else(|| malformed("assigned to a builder that is not in the roster"))
     }
+}
+
+const fn malformed(problem: &'static str) -> MalformedMessage {
+    MalformedMessage { message: "Decisions", problem }
 }

@@ -398,6 +398,7 @@ impl SupervisorCore {
         tracing::info!(run = %self.plan.run, paused, "triggers were paused or resumed");
         self.intake.set_paused(paused);
         self.outbox.journal(What::Paused(paused), now);
+        self.pulse.hasten(now);
     }
 
     /// Sets the mean rate of the run's own trigger from now on. That is possible for a held run,

@@ -112,15 +112,8 @@ fn answer(link: &mut ControlLink, peer: Peer, message: Control, done: &mut u64) 
         }
         Some(Message::Heartbeat(beat)) => {
             let sent_ns = clock::now().as_nanos();
-            say(
-                link,
-                Message::Heartbeat(Heartbeat {
-                    sent_ns,
-                    echo_ns: beat.sent_ns,
-                    echo_delay_ns: 0,
-                    load: None,
-                }),
-            );
+            let answer = Heartbeat { sent_ns, echo_ns: beat.sent_ns, ..Heartbeat::default() };
+            say(link, Message::Heartbeat(answer));
         }
         _ => {}
     }

@@ -43,9 +43,7 @@ impl PeerClock {
 
     /// Returns a heartbeat to send.
     pub(super) fn heartbeat(&self, now: Instant) -> Heartbeat {
-        let (echo_ns, since) = self.last.unwrap_or_default();
-        let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
-        Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None }
+        Heartbeat::echoing(self.last, now)
     }
 
     /// Converts an instant on the supervisor's clock to one on the builder's clock. An instant

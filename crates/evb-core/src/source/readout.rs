@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::{
     id::EventId,
-    time::Instant,
+    time::{Instant, earlier},
     wire::control::{ReadoutState, ReadoutStatus},
 };
 
@@ -20,11 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// that a process which stands still does not take its own standstill for the readout's silence.
 const STEPS: u32 = 16;
 
-/// A readout that falls silent this often in [`UNSTEADY`] is unsteady: it stays silent for at least
-/// [`REST`], so that its source does not come and go with every event.
+/// A readout that is silent or gone this often in [`UNSTEADY`] is unsteady: it stays silent for at
+/// least [`REST`], so that its source does not come and go with every event.
 const SILENCES: usize = 3;
 const UNSTEADY: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(30);
+
+/// Time after which a readout without a connection is gone. A front end that connects again within
+/// this time has never left.
+const ABSENCE: Duration = Duration::from_millis(200);
 
 /// Status that the supervisor assumes until it is told another.
 const ASSUMED: ReadoutStatus =
@@ -44,7 +48,9 @@ pub(super) struct ReadoutWatch {
     /// not connected by sockets, or may come and go.
     expected: u32,
     connected: u32,
-    /// True if the last front end has closed its connection, and no fragment has come since.
+    /// Time at which the last front end closed its connection; `None` while one is connected.
+    closed: Option<Instant>,
+    /// True if readout had no connection for some time, and no fragment has come since.
     is_gone: bool,
     /// Time of the last fragment.
     delivered: Option<Instant>,
@@ -59,7 +65,7 @@ pub(super) struct ReadoutWatch {
     is_silent: bool,
     /// True until the run begins, or an event is assigned.
     is_early: bool,
-    /// Latest times at which readout fell silent.
+    /// Latest times at which readout fell silent, or was gone.
     silences: VecDeque<Instant>,
     /// End of the time for which an unsteady readout stays silent.
     rest: Option<Instant>,
@@ -75,6 +81,7 @@ impl ReadoutWatch {
             patience: deadline.max(PATIENCE),
             expected: 0,
             connected: 0,
+            closed: None,
             is_gone: false,
             delivered: None,
             lacking: None,
@@ -89,9 +96,11 @@ impl ReadoutWatch {
     }
 
     /// Notes the number of front ends that should be connected, and the number that are.
-    pub(super) fn handle_front_ends(&mut self, expected: u32, connected: u32) {
-        if expected > 0 && connected == 0 && self.connected > 0 {
-            self.is_gone = true;
+    pub(super) fn handle_front_ends(&mut self, expected: u32, connected: u32, now: Instant) {
+        if connected > 0 || expected == 0 {
+            self.closed = None;
+        } else if self.connected > 0 {
+            self.closed = Some(now);
         }
         (self.expected, self.connected) = (expected, connected);
     }
@@ -99,6 +108,7 @@ impl ReadoutWatch {
     /// Notes that the run begins: what was before does not count.
     pub(super) fn begin(&mut self) {
         (self.is_gone, self.is_silent, self.assigned, self.delivered) = (false, false, None, None);
+        self.closed = None;
         (self.lacking, self.rest, self.is_early) = (None, None, false);
         self.recent.clear();
         self.silences.clear();
@@ -150,6 +160,11 @@ impl ReadoutWatch {
     /// Counts the time for which events lack their fragments. `is_held_up` is true if readout
     /// cannot deliver, because evb takes nothing.
     pub(super) fn handle_timeout(&mut self, is_held_up: bool, now: Instant) {
+        if self.closed.is_some_and(|closed| now >= closed + ABSENCE) {
+            self.closed = None;
+            self.handle_loss(now);
+            self.is_gone = true;
+        }
         let step = self.patience / STEPS;
         let Some((lacking, counted)) = &mut self.lacking else { return };
         if self.is_silent || now < *counted + step {
@@ -160,12 +175,16 @@ impl ReadoutWatch {
         }
         *counted = now;
         if *lacking >= self.patience {
-            self.fall_silent(now);
+            self.handle_loss(now);
+            self.is_silent = true;
         }
     }
 
-    fn fall_silent(&mut self, now: Instant) {
-        self.is_silent = true;
+    /// Counts that readout is silent or gone from now on, if it was neither before.
+    fn handle_loss(&mut self, now: Instant) {
+        if self.is_silent || self.is_gone {
+            return;
+        }
         self.silences.push_back(now);
         while self.silences.front().is_some_and(|at| now.since(*at) >= UNSTEADY) {
             self.silences.pop_front();
@@ -178,8 +197,9 @@ impl ReadoutWatch {
 
     /// Returns the time at which to call [`Self::handle_timeout`] without further input.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let (_, counted) = self.lacking.filter(|_| !self.is_silent)?;
-        Some(counted + self.patience / STEPS)
+        let lacking = self.lacking.filter(|_| !self.is_silent);
+        let step = lacking.map(|(_, counted)| counted + self.patience / STEPS);
+        earlier(step, self.closed.map(|closed| closed + ABSENCE))
     }
 
     /// Returns the time of the last fragment of the run.

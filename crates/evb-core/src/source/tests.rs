@@ -13,7 +13,10 @@ use crate::{
     lane::Taken,
     time::Instant,
     units::Bytes,
-    wire::control::{ContradictionReport, Decisions, Heartbeat, Message, RoleReport, SourceReport, Verdict},
+    wire::control::{
+        ContradictionReport, Control, Decisions, Heartbeat, Message, ReadoutState, RoleReport, SourceReport,
+        Verdict,
+    },
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -210,6 +213,29 @@ fn heartbeats_echo_the_supervisors() {
     assert!(beat(&mut source, at(99)).is_none());
     let second = beat(&mut source, at(100)).unwrap();
     assert_eq!((second.echo_ns, second.echo_delay_ns), (77, 60_000_000));
+}
+
+/// Returns true if the source tells the supervisor that its readout is silent, after 3 s.
+fn falls_silent(is_paused: bool) -> bool {
+    let deadline = Duration::from_millis(100);
+    let mut source = SourceCore::new(SourceCoreConfig { deadline, ..source(false).config }, at(0));
+    source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
+    source.handle_heartbeat(&Heartbeat { is_paused, ..Heartbeat::default() }, at(0));
+    (1..300).map(|tick| at(10 * tick)).any(|now| {
+        source.handle_timeout(now);
+        core::iter::from_fn(|| source.poll(now)).any(|output| {
+            let Output::Supervisor(Control { message: Some(Message::Readout(status)) }) = output else {
+                return false;
+            };
+            status.state == ReadoutState::Silent
+        })
+    })
+}
+
+#[test]
+fn readout_need_not_deliver_while_triggers_are_paused() {
+    assert!(falls_silent(false));
+    assert!(!falls_silent(true));
 }
 
 #[test]

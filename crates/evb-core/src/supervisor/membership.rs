@@ -212,7 +212,7 @@ impl Membership<'_> {
         }
         let Some(connection) = seat.connection else { return false };
         let falls_silent = watch && silence >= self.plan.down_after && !seat.suspended;
-        self.outbox.send_ahead(Recipients::Builder(id), connection.heartbeat(now));
+        self.outbox.send_ahead(Recipients::Builder(id), Message::Heartbeat(connection.heartbeat(now)));
         if falls_silent {
             let named = self.plan.named(Peer::Builder(id));
             tracing::warn!(builder = %id, "{named} sends no heartbeat: it gets no more events");

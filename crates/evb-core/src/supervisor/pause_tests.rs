@@ -3,9 +3,10 @@
 use core::time::Duration;
 
 use crate::{
+    id::SourceId,
     ledger::{Annotation, DeadTimeCause},
     supervisor::{
-        ChangeError, Presence, RunPlan, RunState,
+        ChangeError, Presence, Recipients, RunPlan, RunState,
         tests::{EVERYBODY, Stage, both, builder, complete, plan, source, to},
     },
     trigger::TriggerKind,
@@ -67,6 +68,32 @@ fn a_paused_run_takes_no_triggers_and_says_so() {
     stage.reports(&[(1, complete(1)), (2, complete(0))]);
     let causes = stage.report.unwrap().dead_time;
     assert_eq!(causes, [DeadTimeCause { cause: "paused".to_owned(), inhibited: 3 }]);
+}
+
+/// Returns what heartbeats tell the sources since the last call, and forgets them.
+fn told(stage: &mut Stage) -> Vec<(Recipients, bool)> {
+    stage.pass(Duration::from_millis(1), &[]);
+    let told = stage.sent.iter().filter_map(|(to, message)| match (to, message) {
+        (Recipients::Source(_), Message::Heartbeat(beat)) => Some((to.clone(), beat.is_paused)),
+        _ => None,
+    });
+    let told = told.collect();
+    stage.sent.clear();
+    told
+}
+
+#[test]
+fn sources_are_told_at_once_of_a_pause_and_its_end() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    told(&mut stage);
+    let all = |paused| [3, 5].map(|id| (Recipients::Source(SourceId::new(id)), paused)).to_vec();
+    stage.core.pause(stage.now).unwrap();
+    assert_eq!(told(&mut stage), all(true));
+    stage.pass(Duration::from_millis(300), &[]);
+    let later = told(&mut stage);
+    assert!(!later.is_empty() && later.iter().all(|(_, paused)| *paused), "{later:?}");
+    stage.core.resume(stage.now).unwrap();
+    assert_eq!(told(&mut stage), all(false));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
     index::{BuilderIndex, SourceIndex},
     ledger::Annotation,
     time::Instant,
-    wire::control::{Begun, Hello, ReadoutStatus, Refusal, Report, Welcome},
+    wire::control::{Begun, Heartbeat, Hello, Message, ReadoutStatus, Refusal, Report, Welcome},
 };
 
 impl SupervisorCore {
@@ -85,7 +85,8 @@ impl SupervisorCore {
             let seat = self.roster.source(index);
             let Some(connection) = seat.connection else { continue };
             if self.pulse.is_for(index.get(), periods) {
-                self.outbox.send_ahead(Recipients::Source(seat.id), connection.heartbeat(now));
+                let heartbeat = Heartbeat { is_paused: self.intake.is_paused(), ..connection.heartbeat(now) };
+                self.outbox.send_ahead(Recipients::Source(seat.id), Message::Heartbeat(heartbeat));
             }
             if watch && now.since(connection.last_heard) >= down_after {
                 self.membership().lower(index, "no heartbeat", now);

@@ -15,6 +15,9 @@ pub(super) struct Pulse {
     next: Instant,
     /// Number of heartbeats so far.
     count: usize,
+    /// True if all peers get the next heartbeat, or the present one.
+    is_next_for_all: bool,
+    is_for_all: bool,
     /// Time since which no source is up, and the limit for that state; `None` while a source is up.
     no_source_since: Option<(Instant, Duration)>,
     /// Time at which a run without builders fails; `None` while there is a builder.
@@ -23,12 +26,26 @@ pub(super) struct Pulse {
 
 impl Pulse {
     pub(super) fn new(now: Instant, every: Duration) -> Self {
-        Self { every, next: now + every, count: 0, no_source_since: None, give_up_builders: None }
+        Self {
+            every,
+            next: now + every,
+            count: 0,
+            is_next_for_all: false,
+            is_for_all: false,
+            no_source_since: None,
+            give_up_builders: None,
+        }
     }
 
     /// Makes a heartbeat due at once, for a supervisor that has restarted.
     pub(super) fn restart(&mut self, now: Instant) {
         self.next = now;
+    }
+
+    /// Makes a heartbeat to all peers due at once, which tells sources of a pause: readout need not
+    /// deliver in that time.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        (self.next, self.is_next_for_all) = (now, true);
     }
 
     pub(super) fn next(&self) -> Instant {
@@ -44,13 +61,14 @@ impl Pulse {
         let late = now.since(self.next);
         self.next = now + self.every;
         self.count = self.count.wrapping_add(1);
+        self.is_for_all = core::mem::take(&mut self.is_next_for_all);
         late
     }
 
     /// Returns true if the peer at that position gets this heartbeat; each peer gets one of
     /// `periods` heartbeats.
     pub(super) fn is_for(&self, position: usize, periods: usize) -> bool {
-        self.count.wrapping_add(position).is_multiple_of(periods)
+        self.is_for_all || self.count.wrapping_add(position).is_multiple_of(periods)
     }
 
     pub(super) fn lose_sources(&mut self, now: Instant, limit: Duration) {

@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{BuilderReport, Heartbeat, Hello, Load, Message, ReadoutStatus, Role, SourceReport},
+        control::{BuilderReport, Heartbeat, Hello, Load, ReadoutStatus, Role, SourceReport},
         journal::Registered,
     },
 };
@@ -34,11 +34,8 @@ pub(super) struct Connection {
 impl Connection {
     /// Returns the next heartbeat to the peer. The heartbeat contains the sending time of the
     /// peer's last heartbeat, so that the peer can compare the clocks.
-    pub(super) fn heartbeat(&self, now: Instant) -> Message {
-        let (echo_ns, echo_delay_ns) = self.echo.map_or((0, 0), |(sent_ns, came)| {
-            (sent_ns, u64::try_from(now.since(came).as_nanos()).unwrap_or(u64::MAX))
-        });
-        Message::Heartbeat(Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None })
+    pub(super) fn heartbeat(&self, now: Instant) -> Heartbeat {
+        Heartbeat::echoing(self.echo, now)
     }
 }
 

@@ -113,6 +113,16 @@ impl Verdict {
     }
 }
 
+impl Heartbeat {
+    /// Returns a heartbeat that echoes the last one of the other side, which is given by its
+    /// `sent_ns` and the time of its arrival.
+    pub(crate) fn echoing(heard: Option<(u64, Instant)>, now: Instant) -> Self {
+        let (echo_ns, came) = heard.unwrap_or((0, now));
+        let echo_delay_ns = u64::try_from(now.since(came).as_nanos()).unwrap_or(u64::MAX);
+        Self { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, ..Self::default() }
+    }
+}
+
 impl Decisions {
     /// Creates decisions that begin with event `first` and cover no event yet.
     pub fn starting(first: EventId) -> Self {

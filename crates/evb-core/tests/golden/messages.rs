@@ -134,7 +134,8 @@ fn control() -> Vec<Example> {
     };
     let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
     let load = Load { building: 1, at_sink: 2, slowest: 3, slowest_events: 4, others_events: 5 };
-    let heartbeat = Heartbeat { sent_ns: 1000, echo_ns: 900, echo_delay_ns: 50, load: Some(load) };
+    let heartbeat =
+        Heartbeat { sent_ns: 1000, echo_ns: 900, echo_delay_ns: 50, load: Some(load), is_paused: true };
     let run_end = RunEnd { exit_code: 1, verdict: "incomplete".to_owned() };
     let held = vec![Holding { holder: 3, events: vec![42, 1] }, Holding { holder: 0, events: vec![44] }];
     [

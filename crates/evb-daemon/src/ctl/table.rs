@@ -64,6 +64,7 @@ pub(super) fn status(status: &Value) -> String {
     if seconds > 0.0 {
         events(&mut text, status);
     }
+    problems(&mut text, status);
     if let Some(error) = status["last_error"].as_str() {
         let _ = writeln!(text, "last error   {error}");
     }
@@ -104,6 +105,10 @@ fn events(text: &mut String, status: &Value) {
         let _ =
             writeln!(text, "latency      half within {:.3} ms, 99 % within {:.3} ms", p50 / 1e3, p99 / 1e3);
     }
+}
+
+/// Writes what is wrong, also before the run begins.
+fn problems(text: &mut String, status: &Value) {
     for problem in status["problems"].as_array().into_iter().flatten() {
         let of = |key: &str| words(&problem[key]).to_owned();
         let _ = writeln!(text, "{:<12} {}: {}; {}", of("severity"), of("subject"), of("text"), of("remedy"));

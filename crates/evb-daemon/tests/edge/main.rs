@@ -7,9 +7,13 @@ mod ports;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod boundary;
+mod cabling;
 mod examples;
 mod first_readouts;
 mod front_end;
+mod hosts;
+mod library;
+mod rates;
 mod readouts;
 mod run_stated;
 mod schedules;

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_millis(10);
 
 /// A board that reads out every trigger from the start of the run on, until it dies or freezes.
-struct Board {
+pub(crate) struct Board {
     front_end: Arc<Mutex<Option<FrontEnd>>>,
     is_frozen: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
@@ -39,10 +39,12 @@ impl Board {
             while !over.load(Ordering::Relaxed) {
                 let triggers = (begun.elapsed().as_nanos() / EVERY.as_nanos()) as u64;
                 for event in next..=triggers {
-                    if let Some(front_end) = &mut *own.lock().unwrap()
+                    let mut own = own.lock().unwrap();
+                    if let Some(front_end) = &mut *own
                         && !frozen.load(Ordering::Relaxed)
+                        && !front_end.try_send(&fragment(source, 1, event))
                     {
-                        front_end.send(&fragment(source, 1, event));
+                        *own = None;
                     }
                 }
                 next = triggers + 1;
@@ -52,15 +54,15 @@ impl Board {
         Self { front_end, is_frozen, is_over, thread: Some(thread) }
     }
 
-    fn die(&self) {
+    pub(crate) fn die(&self) {
         *self.front_end.lock().unwrap() = None;
     }
 
-    fn revive(&self, system: &System, source: u16) {
+    pub(crate) fn revive(&self, system: &System, source: u16) {
         *self.front_end.lock().unwrap() = Some(system.connect(source));
     }
 
-    fn freeze(&self, is_frozen: bool) {
+    pub(crate) fn freeze(&self, is_frozen: bool) {
         self.is_frozen.store(is_frozen, Ordering::Relaxed);
     }
 }
@@ -73,7 +75,7 @@ impl Drop for Board {
 }
 
 /// Starts a run with a board at each source.
-fn start(system: &System) -> [Board; 2] {
+pub(crate) fn start(system: &System) -> [Board; 2] {
     system.wait_until_ready(0);
     system.begin();
     let begun = Instant::now();
@@ -82,20 +84,20 @@ fn start(system: &System) -> [Board; 2] {
     boards
 }
 
-fn count(status: &Value, outcome: &str) -> u64 {
+pub(crate) fn count(status: &Value, outcome: &str) -> u64 {
     status["survey"]["events"][outcome].as_u64().unwrap()
 }
 
-fn complete(status: &Value) -> u64 {
+pub(crate) fn complete(status: &Value) -> u64 {
     count(status, "complete")
 }
 
-fn presence(status: &Value, source: usize) -> &str {
+pub(crate) fn presence(status: &Value, source: usize) -> &str {
     status["survey"]["sources"][source - 1]["presence"].as_str().unwrap()
 }
 
 /// Waits until more events are complete.
-fn wait_until_complete_again(system: &System) {
+pub(crate) fn wait_until_complete_again(system: &System) {
     let before = complete(&system.status());
     system.wait_for("complete again", |status| complete(status) >= before + 50);
 }
@@ -111,7 +113,7 @@ fn live_fraction(system: &System) -> f64 {
 }
 
 /// Stops the run. Each missing fragment must have one of the causes.
-fn stop(system: &System, causes: &[&str]) {
+pub(crate) fn stop(system: &System, causes: &[&str]) -> Value {
     assert!(system.ctl(&["stop"]).status.success(), "{}", system.log());
     let summary = system.end(1);
     let found: Vec<&String> = summary["sources"]
@@ -122,6 +124,7 @@ fn stop(system: &System, causes: &[&str]) {
         .flat_map(|causes| causes.keys())
         .collect();
     assert!(found.iter().all(|cause| causes.contains(&cause.as_str())), "{found:?}: {summary:#}");
+    summary
 }
 
 #[test]

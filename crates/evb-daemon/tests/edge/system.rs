@@ -2,15 +2,16 @@
 
 use std::{
     fs, io,
-    net::TcpStream,
+    net::{TcpStream, UdpSocket},
+    ops::RangeInclusive,
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use evb_core::event::Event;
+use evb_core::{event::Event, trigger::announcement::Announcement};
 use evb_file::{EventFile, files_at};
 use serde_json::Value;
 
@@ -30,8 +31,10 @@ pub(crate) const EVENTS: u64 = 60;
 pub(crate) struct System {
     dir: tempfile::TempDir,
     port: u16,
+    supervisor_port: u16,
     trigger_port: u16,
     evbd: Child,
+    other: Option<Child>,
 }
 
 impl System {
@@ -51,34 +54,79 @@ impl System {
         Self::launch(&format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"1 s\"\n{keys}\n"), "")
     }
 
+    /// Starts a system with a trigger every five seconds.
+    pub(crate) fn at_a_low_rate() -> Self {
+        let trigger = r#"{ kind = "periodic", rate = "0.2 Hz" }"#;
+        Self::launch(&format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"1 s\"\n"), "")
+    }
+
+    /// Starts a system that builds that number of events as fast as it can.
+    pub(crate) fn at_full_speed(events: u64) -> Self {
+        let head = format!("[run]\nevents = {events}\n[supervisor]\ntrigger = \"as-fast-as-possible\"\n");
+        Self::launch(&head, "")
+    }
+
+    /// Starts a system with triggers every 10 ms in two processes: one with the supervisor and the
+    /// builder, and one with both sources.
+    pub(crate) fn of_two_hosts() -> Self {
+        let mut system = Self::without_sources();
+        system.start_other();
+        system
+    }
+
+    /// Starts a system with triggers every 10 ms whose sources run elsewhere.
+    pub(crate) fn without_sources() -> Self {
+        let trigger = r#"{ kind = "periodic", rate = "100 Hz" }"#;
+        let head = format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"1 s\"\n");
+        Self::launch_with(&head, "", "", &["supervisor", "builder:1"])
+    }
+
+    /// Starts the process with both sources.
+    pub(crate) fn start_other(&mut self) {
+        let log = fs::File::options().append(true).open(self.dir.path().join("log")).unwrap();
+        let mut command = evbd(self.dir.path(), &["source:1", "source:2"]);
+        self.other = Some(command.stderr(log).spawn().unwrap());
+    }
+
+    /// Sends a signal to the process with both sources.
+    pub(crate) fn signal_other(&self, signal: &str) {
+        signals::send(signal, [self.other.as_ref().unwrap()]);
+    }
+
     /// Starts a system whose triggers are announced by datagrams.
-    pub(crate) fn triggered() -> Self {
+    pub(crate) fn triggered(deadline: &str) -> Self {
         let port = free_ports(1)[0];
         let trigger = format!(r#"{{ kind = "external", listen = "127.0.0.1:{port}", protocol = "udp" }}"#);
-        let head = format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"5 s\"\nslots = 256\n");
+        let head = format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"{deadline}\"\nslots = 256\n");
         let mut system = Self::launch(&head, "");
         system.trigger_port = port;
         system
     }
 
-    /// Returns the address for triggers of a system that is [`triggered`](Self::triggered).
-    pub(crate) fn trigger_port(&self) -> (&'static str, u16) {
-        ("127.0.0.1", self.trigger_port)
+    /// Announces triggers to a system that is [`triggered`](Self::triggered).
+    pub(crate) fn announce(&self, numbers: RangeInclusive<u64>) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(("127.0.0.1", self.trigger_port)).unwrap();
+        for number in numbers {
+            socket.send(&Announcement { number, sent_ns: 0 }.encode()).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Starts a system with further keys of run control.
     pub(crate) fn with_control(keys: &str) -> Self {
         let trigger = r#"trigger = { kind = "periodic", rate = "100 Hz" }"#;
         let run = format!("[run]\nevents = {EVENTS}\n[supervisor]\n{trigger}\n");
-        Self::launch_with(&run, keys, "")
+        Self::launch_with(&run, keys, "", &[])
     }
 
     /// Starts a system; `head` ends with the section of the supervisor.
     fn launch(head: &str, keys: &str) -> Self {
-        Self::launch_with(head, "", keys)
+        Self::launch_with(head, "", keys, &[])
     }
 
-    fn launch_with(head: &str, control: &str, keys: &str) -> Self {
+    /// Starts a system; `roles` are those of its process, by default all.
+    fn launch_with(head: &str, control: &str, keys: &str, roles: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = free_ports(4);
         let folder = dir.path().display();
@@ -101,11 +149,14 @@ sink = {{ kind = "file", path = "{folder}/out" }}
             ports[0], ports[1], ports[2], ports[3],
         );
         fs::write(dir.path().join("evb.toml"), text).unwrap();
-        let mut command = Command::new(EVBD);
-        command.arg("run").arg(dir.path().join("evb.toml")).arg("--quiet").arg("--summary");
-        command.arg(dir.path().join("summary-{run}.json")).stdout(Stdio::null()).env("EVBD_LOG", "info");
-        let log = fs::File::create(dir.path().join("log")).unwrap();
-        Self { port: ports[2], trigger_port: 0, evbd: command.stderr(log).spawn().unwrap(), dir }
+        let log = fs::File::options().create(true).append(true).open(dir.path().join("log")).unwrap();
+        let evbd = evbd(dir.path(), roles).stderr(log).spawn().unwrap();
+        Self { port: ports[2], supervisor_port: ports[0], trigger_port: 0, evbd, other: None, dir }
+    }
+
+    /// Returns the address of the supervisor.
+    pub(crate) fn supervisor(&self) -> String {
+        format!("127.0.0.1:{}", self.supervisor_port)
     }
 
     pub(crate) fn log(&self) -> String {
@@ -227,9 +278,23 @@ sink = {{ kind = "file", path = "{folder}/out" }}
 impl Drop for System {
     fn drop(&mut self) {
         // An error means that the process has ended already.
-        let _ = self.evbd.kill();
-        let _ = self.evbd.wait();
+        for child in self.other.iter_mut().chain([&mut self.evbd]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
+}
+
+/// Returns the command of a process that hosts these roles, by default all.
+fn evbd(dir: &Path, roles: &[&str]) -> Command {
+    let mut command = Command::new(EVBD);
+    command.arg("run").arg(dir.join("evb.toml")).arg("--quiet").stdout(Stdio::null());
+    command.env("EVBD_LOG", "info");
+    if roles.is_empty() || roles.contains(&"supervisor") {
+        command.arg("--summary").arg(dir.join("summary-{run}.json"));
+    }
+    command.args(roles.iter().flat_map(|role| ["--role", role]));
+    command
 }
 
 /// Returns the head of a configuration for runs of [`EVENTS`] events.

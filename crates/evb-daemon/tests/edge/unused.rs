@@ -1,8 +1,5 @@
 //! Fragments and triggers that evb does not use: each is counted, and what may be wrong is named.
 
-use std::{net::UdpSocket, time::Duration};
-
-use evb_core::trigger::announcement::Announcement;
 use serde_json::Value;
 
 use crate::system::{EVENTS, System, foreign, fragment};
@@ -47,18 +44,11 @@ fn repeats_are_a_remark_and_other_fragments_of_an_event_a_problem() {
 
 #[test]
 fn a_trigger_program_that_is_started_again_in_a_run_is_named() {
-    let system = System::triggered();
+    let system = System::triggered("5 s");
     system.wait_until_ready(0);
     system.begin();
     let (mut one, mut two) = (system.connect(1), system.connect(2));
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(system.trigger_port()).unwrap();
-    let announce = |numbers: std::ops::RangeInclusive<u64>| {
-        for number in numbers {
-            socket.send(&Announcement { number, sent_ns: 0 }.encode()).unwrap();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
+    let announce = |numbers| system.announce(numbers);
     announce(1..=100);
     (1..=100).for_each(|event| one.send(&fragment(1, 1, event)));
     (1..=100).for_each(|event| two.send(&fragment(2, 1, event)));
@@ -72,4 +62,31 @@ fn a_trigger_program_that_is_started_again_in_a_run_is_named() {
     let summary = system.end(1);
     assert_eq!((&summary["events"]["complete"], &summary["exit_code"]), (&100.into(), &1.into()));
     assert!(says(&summary["problems"], "began to count again, and 20 of its announcements"), "{summary:#}");
+}
+
+#[test]
+fn triggers_that_are_repeated_or_left_out_are_counted() {
+    let system = System::triggered("1 s");
+    system.wait_until_ready(0);
+    system.begin();
+    let (mut one, mut two) = (system.connect(1), system.connect(2));
+    // The trigger program announces every number twice, and leaves out two.
+    for number in (1..=20).chain(23..=40) {
+        system.announce(number..=number);
+        system.announce(number..=number);
+    }
+    for event in (1..=20).chain(23..=40) {
+        one.send(&fragment(1, 1, event));
+        two.send(&fragment(2, 1, event));
+    }
+    let status = system.wait_for("repeats", |status| status["survey"]["triggers"]["repeated"] == 38);
+    assert_eq!(status["survey"]["triggers"]["restarts"], 0, "{status:#}");
+    system.wait_for("settled", |status| {
+        let of = |outcome: &str| status["survey"]["events"][outcome].as_u64().unwrap();
+        of("complete") + of("incomplete") == 40
+    });
+    assert!(system.ctl(&["stop"]).status.success());
+    let summary = system.end(1);
+    assert_eq!(summary["events"]["complete"], 38, "{summary:#}");
+    assert_eq!(foreign(&system.events(1), 1), 0);
 }

@@ -208,8 +208,8 @@ impl SourceRole {
 
     /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
     /// number that are.
-    pub fn handle_front_ends(&mut self, expected: u32, connected: u32) {
-        self.paced.core_mut().handle_front_ends(expected, connected);
+    pub fn handle_front_ends(&mut self, expected: u32, connected: u32, now: Instant) {
+        self.paced.core_mut().handle_front_ends(expected, connected, now);
     }
 
     /// Notes whether readout cannot push at present, because the backlog is full.

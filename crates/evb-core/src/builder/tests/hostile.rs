@@ -44,7 +44,7 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
                 now,
             );
             bench.core.handle_heartbeat(
-                &Heartbeat { sent_ns: a, echo_ns: wild, echo_delay_ns: b, load: None },
+                &Heartbeat { sent_ns: a, echo_ns: wild, echo_delay_ns: b, ..Heartbeat::default() },
                 now,
             );
             Ok(())

@@ -1,4 +1,5 @@
 use super::*;
+use crate::rng::Rng;
 
 const DEADLINE: Duration = Duration::from_millis(200);
 
@@ -16,7 +17,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let mut watch = ReadoutWatch::new(DEADLINE);
-        watch.handle_front_ends(1, 1);
+        watch.handle_front_ends(1, 1, at(0));
         Self { watch, millis: 0, event: 0 }
     }
 
@@ -34,6 +35,10 @@ impl Bench {
             self.watch.settle(now);
             self.watch.handle_timeout(false, now);
         }
+    }
+
+    fn connect(&mut self, expected: u32, connected: u32) {
+        self.watch.handle_front_ends(expected, connected, at(self.millis));
     }
 
     fn assign(&mut self, event: u64, now: Instant) {
@@ -105,18 +110,62 @@ fn neither_a_full_backlog_nor_a_standstill_is_silence() {
 }
 
 #[test]
-fn a_closed_connection_counts_at_once_unless_fragments_are_left() {
+fn a_closed_connection_counts_soon_unless_fragments_are_left() {
     let mut bench = Bench::new();
     bench.run(100, true);
-    bench.watch.handle_front_ends(1, 0);
+    bench.connect(1, 0);
+    bench.run(190, false);
+    assert_eq!(bench.state(), ReadoutState::Present, "it may connect again");
+    bench.run(10, false);
     assert_eq!(bench.watch.status(true).state, ReadoutState::Present);
     assert_eq!(bench.state(), ReadoutState::Gone);
-    bench.watch.handle_front_ends(1, 1);
+    bench.connect(1, 1);
     assert_eq!(bench.state(), ReadoutState::Silent, "a connection is not a fragment");
     bench.deliver(bench.event + 1);
     assert_eq!(bench.state(), ReadoutState::Present);
-    bench.watch.handle_front_ends(0, 0);
+    bench.connect(0, 0);
+    bench.run(500, false);
     assert_eq!(bench.state(), ReadoutState::Present, "front ends that may come and go");
+}
+
+#[test]
+fn a_front_end_may_connect_for_each_event() {
+    let mut bench = Bench::new();
+    for _ in 0..100 {
+        bench.run(50, true);
+        bench.connect(1, 0);
+        bench.run(100, false);
+        bench.connect(1, 1);
+        assert_eq!(bench.state(), ReadoutState::Present);
+    }
+}
+
+/// However readout comes and goes, its state changes at most eight times in a minute.
+#[test]
+fn no_readout_changes_its_state_more_than_eight_times_in_a_minute() {
+    let mut rng = Rng::new(36);
+    for _ in 0..200 {
+        let (mut bench, mut last, mut changes) = (Bench::new(), ReadoutState::Present, Vec::new());
+        let longest = 10 << rng.below(9);
+        while bench.millis < 300_000 {
+            let (millis, delivers) = (10 * (1 + rng.below(longest)), rng.below(2) == 0);
+            if rng.below(3) == 0 {
+                bench.connect(1, rng.below(2) as u32);
+            }
+            let end = bench.millis + millis;
+            while bench.millis < end {
+                bench.run(10, delivers && bench.watch.connected > 0);
+                let state = bench.state();
+                // Silent or gone is the same to events.
+                if (state == ReadoutState::Present) != (last == ReadoutState::Present) {
+                    changes.push(bench.millis);
+                }
+                last = state;
+            }
+        }
+        let minutes = changes.windows(9).map(|nine| nine[8] - nine[0]);
+        assert!(minutes.min().is_none_or(|shortest| shortest >= 60_000), "{changes:?}");
+    }
 }
 
 #[test]
@@ -148,8 +197,8 @@ fn the_supervisor_is_told_once_and_again_on_a_new_connection() {
 #[test]
 fn fragments_that_wait_for_the_run_are_told_of_until_it_begins() {
     let mut watch = ReadoutWatch::new(Duration::from_secs(1));
-    watch.handle_front_ends(1, 1);
-    watch.handle_front_ends(1, 0);
+    watch.handle_front_ends(1, 1, at(0));
+    watch.handle_front_ends(1, 0, at(0));
     let holds = |watch: &mut ReadoutWatch, held| watch.take_news(held).map(|status| status.holds_first);
     assert_eq!(holds(&mut watch, true), Some(true));
     assert_eq!(holds(&mut watch, false), Some(false));

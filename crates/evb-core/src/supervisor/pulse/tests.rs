@@ -14,6 +14,19 @@ fn heartbeats_come_an_interval_after_the_one_before() {
 }
 
 #[test]
+fn a_hastened_heartbeat_is_for_all_and_the_next_ones_are_shared_out() {
+    let start = Instant::from_nanos(5);
+    let mut pulse = Pulse::new(start, SECOND);
+    let receivers = |pulse: &Pulse| (0..8).filter(|position| pulse.is_for(*position, 4)).count();
+    pulse.hasten(start);
+    assert!(pulse.is_due(start));
+    pulse.beat(start);
+    assert_eq!(receivers(&pulse), 8);
+    pulse.beat(start + SECOND);
+    assert_eq!(receivers(&pulse), 2);
+}
+
+#[test]
 fn limits_stand_still_as_long_as_time_does() {
     let start = Instant::from_nanos(5);
     let mut pulse = Pulse::new(start, SECOND);

@@ -90,7 +90,9 @@ messages! {
         missing_causes: Vec<u32> = 5,
     }
     #[derive(Copy)]
-    pub struct Heartbeat { sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4 }
+    pub struct Heartbeat {
+        sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4, is_paused: bool = 5,
+    }
     /// Number of events that occupy a builder's slots, by what they wait for.
     #[derive(Copy)]
     pub struct Load {

@@ -3,6 +3,17 @@ use serde_json::json;
 use super::*;
 
 #[test]
+fn what_is_wrong_before_a_run_is_said_in_words() {
+    let problem = json!({"severity": "warning", "subject": "source 1", "text": "no front end is connected",
+                         "remedy": "start its front end"});
+    let table = status(&json!({"state": "Configured", "ready": true, "problems": [problem]}));
+    assert!(
+        table.contains("warning      source 1: no front end is connected; start its front end\n"),
+        "{table}"
+    );
+}
+
+#[test]
 fn names_stand_with_the_ids() {
     let builder = |id: u16, name: &str| {
         json!({"id": id, "name": name, "presence": "up", "slots": 16, "outstanding": 2, "complete": 9,

@@ -119,7 +119,7 @@ impl Running {
     fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
         if around.scenario.pushes != Pushes::OnDemand {
-            self.role.handle_front_ends(1, u32::from(around.mute != Some(true)));
+            self.role.handle_front_ends(1, u32::from(around.mute != Some(true)), now);
         }
         while let Some(heard) = self.line.poll(around)? {
             self.note(&heard, around)?;
