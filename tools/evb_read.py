@@ -29,6 +29,7 @@ requirements of docs/reference/file-format.md, which describes both versions of 
 import argparse
 import datetime
 import os
+import re
 import struct
 import sys
 from collections import Counter, namedtuple
@@ -723,13 +724,19 @@ class Run:
         return "run %d (%s%s, %s)" % (self.number, name, begun, files)
 
 
+def _by_number(path):
+    """A key by which numbers in names count by their values: file 10000 follows file 9999."""
+    parts = re.split("([0-9]+)", os.path.basename(path))
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], path
+
+
 def files_at(paths):
     """The files at the given paths, each once; a directory stands for all *.evb in it."""
     seen, files = set(), []
     for path in paths:
         found = [path]
         if os.path.isdir(path):
-            found = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(".evb"))
+            found = sorted((entry.path for entry in os.scandir(path) if entry.name.endswith(".evb")), key=_by_number)
         files += [one for one in found if os.path.realpath(one) not in seen]
         seen.update(map(os.path.realpath, found))
     return files

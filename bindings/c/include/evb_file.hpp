@@ -1995,6 +1995,33 @@ class EventFile {
     std::shared_ptr<const std::vector<IndexEntry>> scanned_;
 };
 
+namespace detail {
+
+/// Compares two paths by their names, in which numbers count by their values: file 10000 follows
+/// file 9999 (FILE-54).
+inline bool by_number(const std::string& a, const std::string& b) {
+    const std::string one = a.substr(a.rfind('/') + 1), other = b.substr(b.rfind('/') + 1);
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    // Returns the part of a name that begins at `at`: a number without its leading zeros, or text.
+    const auto part = [&](const std::string& name, std::size_t& at) {
+        const bool is_number = is_digit(name[at]);
+        std::size_t begin = at;
+        while (at < name.size() && is_digit(name[at]) == is_number) ++at;
+        if (is_number)
+            while (begin < at && name[begin] == '0') ++begin;
+        return std::make_tuple(!is_number, is_number ? at - begin : 0, name.substr(begin, at - begin));
+    };
+    std::size_t i = 0, j = 0;
+    while (i < one.size() && j < other.size()) {
+        const auto left = part(one, i), right = part(other, j);
+        if (left != right) return left < right;
+    }
+    if (i < one.size() || j < other.size()) return j < other.size();
+    return a < b;
+}
+
+} // namespace detail
+
 /// Returns the event files for which a path stands: a directory stands for all `*.evb` in it,
 /// sorted by name, and any other path for itself. Throws `Error` if the path does not exist.
 inline std::vector<std::string> files_at(const std::string& path) {
@@ -2009,7 +2036,7 @@ inline std::vector<std::string> files_at(const std::string& path) {
     } catch (const std::filesystem::filesystem_error& error) {
         throw Error(detail::file_finding("list", path, error.code().value()));
     }
-    std::sort(found.begin(), found.end());
+    std::sort(found.begin(), found.end(), detail::by_number);
     return found;
 }
 

@@ -5,6 +5,7 @@
 mod tests;
 
 use std::{
+    cmp::Ordering,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -38,6 +39,28 @@ pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)
     parts.next().is_none().then_some((run, builder, sequence))
 }
 
+/// Compares two paths by their names, in which numbers count by their values: file 10000 follows
+/// file 9999. Requirements: docs/reference/file-format.md FILE-54.
+fn compare_names(a: &Path, b: &Path) -> Ordering {
+    let [one, other] = [a, b].map(|path| path.file_name().unwrap_or_default().as_encoded_bytes());
+    parts(one).cmp(parts(other)).then_with(|| a.cmp(b))
+}
+
+/// Returns the parts of a name: numbers and what is between them.
+fn parts(name: &[u8]) -> impl Iterator<Item = (bool, usize, &[u8])> {
+    name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()).map(part)
+}
+
+/// Returns a part of a name so that numbers come before text, and a number with more digits, apart
+/// from leading zeros, comes later.
+fn part(bytes: &[u8]) -> (bool, usize, &[u8]) {
+    if !bytes[0].is_ascii_digit() {
+        return (true, 0, bytes);
+    }
+    let zeros = bytes.iter().take_while(|digit| **digit == b'0').count();
+    (false, bytes.len() - zeros, &bytes[zeros..])
+}
+
 /// Returns the event files of a run in a directory, sorted by name. If the directory does not
 /// exist, the list is empty.
 pub fn existing_files(dir: &Path, run: RunNumber) -> Result<Vec<PathBuf>, FileError> {
@@ -52,7 +75,7 @@ pub fn highest_run(dir: &Path) -> Result<Option<RunNumber>, FileError> {
 }
 
 /// Returns the files that a path stands for: a directory stands for all `*.evb` in it, sorted by
-/// name, and any other path for itself.
+/// name (docs/reference/file-format.md FILE-54), and any other path for itself.
 pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let metadata = fs::metadata(path).map_err(FileError::of("open", path))?;
     if !metadata.is_dir() {
@@ -86,6 +109,6 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, FileError> {
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<Vec<_>>>()
         .map_err(FileError::of("list", dir))?;
-    paths.sort();
+    paths.sort_by(|a, b| compare_names(a, b));
     Ok(paths)
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use evb_net::host::{Fact, Unavailable, text_of};
 
+use crate::control_groups::processor_limit;
+
 /// The cores of this host, and the cores that this process may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cores {
@@ -16,7 +18,7 @@ pub struct Cores {
     pub allowed: Fact<BTreeSet<usize>>,
     /// Cores that the scheduler uses only for threads that request them (`isolcpus`).
     pub isolated: Fact<BTreeSet<usize>>,
-    /// Processor time that the control group grants, in units of whole cores; `None`: not limited.
+    /// Processor time that the control groups grant, in units of whole cores; `None`: not limited.
     pub quota: Option<f64>,
 }
 
@@ -28,12 +30,7 @@ pub fn cores() -> Cores {
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         line.ok_or_else(|| Unavailable::new("/proc/self/status lists no cores")).and_then(ranges)
     });
-    Cores {
-        online: system("online"),
-        allowed,
-        isolated: system("isolated"),
-        quota: text_of("/sys/fs/cgroup/cpu.max").ok().and_then(|text| quota(&text)),
-    }
+    Cores { online: system("online"), allowed, isolated: system("isolated"), quota: processor_limit() }
 }
 
 /// Returns the distinct frequency governors (`scaling_governor`) of these cores.
@@ -75,12 +72,4 @@ fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
         Some(ranges) => Ok(ranges.into_iter().flatten().collect()),
         None => Err(Unavailable::new(format!("`{}` is not a list of cores", text.trim()))),
     }
-}
-
-/// Parses the CPU quota of a control group, `QUOTA PERIOD` in microseconds or `max PERIOD`, into a
-/// number of cores.
-fn quota(text: &str) -> Option<f64> {
-    let mut words = text.split_whitespace();
-    let (quota, period): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    (quota > 0.0 && period > 0.0).then_some(quota / period)
 }

@@ -4,6 +4,7 @@
 //! ([`keygen`]), the choice of the configuration's roles that belong to this host ([`here`]), and
 //! the check of a configuration before a run ([`check`]).
 
+mod control_groups;
 pub mod memory;
 pub mod bandwidth;
 pub mod descriptors;

@@ -4,19 +4,16 @@ use std::fs;
 
 use evb_core::units::Bytes;
 
+use crate::control_groups::memory_limit;
+
 #[cfg(test)]
 mod tests;
 
-/// Returns the machine's memory, or the control group's limit if it is smaller; `None` if
-/// `/proc/meminfo` cannot be read.
+/// Returns the machine's memory, or the smallest limit of the process's control groups if that is
+/// less; `None` if the kernel tells neither.
 pub fn machine_memory() -> Option<Bytes> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text));
-    let group =
-        fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    match (machine, group.map(Bytes::new)) {
-        (Some(machine), Some(group)) => Some(machine.min(group)),
-        (machine, group) => machine.or(group),
-    }
+    machine.into_iter().chain(memory_limit()).min()
 }
 
 /// Parses the line `MemTotal:  16384 kB`, whose kB are 1024 bytes (proc_meminfo(5)).

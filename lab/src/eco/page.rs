@@ -2,6 +2,8 @@
 //! request to another host fails and is noticed.
 
 #[cfg(feature = "browser")]
+mod boards;
+#[cfg(feature = "browser")]
 mod browser;
 #[cfg(feature = "browser")]
 mod figures;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -349,7 +350,7 @@ def open(
     files: list[str] = []
     for name in names:
         if os.path.isdir(name):
-            found = sorted(entry.path for entry in os.scandir(name) if entry.name.endswith(".evb"))
+            found = sorted((entry.path for entry in os.scandir(name) if entry.name.endswith(".evb")), key=_by_number)
         else:
             os.stat(name)
             found = [name]
@@ -358,6 +359,12 @@ def open(
         raise FileNotFoundError(f"no event files (*.evb) in {', '.join(names) or 'an empty list'}")
     files = _chosen(files, run, same_run or epoch is not None)
     return EventFiles(", ".join(names), [EventFile(file, epoch) for file in files])
+
+
+def _by_number(path: str) -> tuple[list[str | int], str]:
+    """Return a key by which numbers in names count by their values: file 10000 follows file 9999."""
+    parts = re.split("([0-9]+)", os.path.basename(path))
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], path
 
 
 def _chosen(files: list[str], run: int | str | None, same_run: bool) -> list[str]:

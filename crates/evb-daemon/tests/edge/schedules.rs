@@ -247,6 +247,7 @@ fn every_fragment_is_of_its_run_or_named() {
             .zip(&mut open)
             .for_each(|(board, front_end)| board.leave(front_end, &board.before, run));
         thread::sleep(Duration::from_millis(rng.below(2) * 50));
+        let logged = system.log().len();
         system.freeze();
         boards.iter().zip(&mut open).for_each(|(board, front_end)| board.leave(front_end, &board.at, run));
         system.begin_from_frozen();
@@ -261,6 +262,20 @@ fn every_fragment_is_of_its_run_or_named() {
         last = ids.into_iter().flatten().next().unwrap_or([run as u8; 16]);
         println!("run {run}: {boards:?}");
         check(&system, run, &boards, &summary);
+        check_changes(&system.log()[logged..]);
+    }
+}
+
+/// Checks that no readout changed its state more than eight times in a run, which takes less than a
+/// minute.
+fn check_changes(log: &str) {
+    for source in [1, 2] {
+        let words = [
+            format!("source {source} has no readout"),
+            format!("the readout of source {source} delivers again"),
+        ];
+        let changes = log.lines().filter(|line| words.iter().any(|words| line.contains(words))).count();
+        assert!(changes <= 8, "{log}");
     }
 }
 

@@ -37,6 +37,33 @@ fn files_of_a_directory_are_found_by_run_and_by_kind() {
     assert!(error.contains("/no/such/place") && error.contains("os error 2"), "{error}");
 }
 
+/// Names in the order of their files, which is not that of their letters.
+#[test]
+fn numbers_in_names_count_by_their_values() {
+    let ordered = [
+        "1.evb",
+        "a.evb",
+        "run000001_all_0000.evb",
+        "run000001_b02_9999.evb",
+        "run000001_b02_10000.evb",
+        "run000001_b02_010001.evb",
+        "run000001_b99_0000.evb",
+        "run000001_b100_0000.evb",
+        "run999999_b01_0000.evb",
+        "run1000000_b01_0000.evb",
+        "run4294967295_b01_0000.evb",
+        "run99999999999999999999999_b01_0000.evb",
+        "z1.evb",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for name in ordered.iter().rev() {
+        fs::write(dir.path().join(name), "").unwrap();
+    }
+    let found = files_at(dir.path()).unwrap();
+    let names: Vec<_> = found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ordered);
+}
+
 proptest! {
     #[test]
     fn names_read_back(run in any::<u32>(), builder in any::<Option<u16>>(), sequence in any::<u32>()) {

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{cores, quota, ranges};
+use super::{cores, ranges};
 
 #[test]
 fn sets_of_cores() {
@@ -10,12 +10,6 @@ fn sets_of_cores() {
     for bad in ["3-1", "x", "0-99999999999", "1-"] {
         assert!(ranges(bad).is_err(), "{bad}");
     }
-}
-
-#[test]
-fn a_quota_in_cores() {
-    assert_eq!(quota("150000 100000"), Some(1.5));
-    assert_eq!((quota("max 100000"), quota(""), quota("1 0")), (None, None, None));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::{browser::Browser, figures, house, pictures::Album};
+use super::{boards::Board, browser::Browser, figures, house, pictures::Album};
 use crate::{
     eco::{
         Setting,
@@ -23,6 +23,7 @@ use crate::{
 };
 
 const CONFIG: &str = include_str!("evb.toml");
+const READOUTS: &str = include_str!("readouts.toml");
 /// Roles of the main evbd process: all roles except that of source 6, which is frozen later.
 const LEADER: [&str; 8] =
     ["supervisor", "source:1", "source:2", "source:3", "source:4", "source:5", "builder:1", "builder:2"];
@@ -91,6 +92,7 @@ impl Course<'_> {
         self.slow_sink(disk).await?;
         house::console(&self.browser, self.refusals, &mut self.report).await?;
         self.new_daemon().await?;
+        self.readouts().await?;
         self.large_system().await?;
         house::requests(&self.browser, &mut self.report).await?;
         house::console(&self.browser, 0, &mut self.report).await?;
@@ -267,6 +269,54 @@ impl Course<'_> {
             entries.iter().filter(|(source, message)| source != "network" || !message.contains("net::ERR_"));
         self.report.holds("away: other errors on the console", others.count() as f64, Bound::AtMost(0.0));
         Ok(())
+    }
+
+    /// Shows a run with front ends, of which one closes its connection, and later one hangs.
+    /// Returns to the first system.
+    async fn readouts(&mut self) -> Result<()> {
+        for name in ["leader", "other"] {
+            self.daemon.end(name)?;
+        }
+        let folder = self.setting.out.join("page/readouts");
+        let mut edge = Daemon::new(&self.setting.evbd, &folder, READOUTS)?;
+        edge.start("edge", &[])?;
+        edge.wait("ready", |status| status["ready"] == true)?;
+        self.browser
+            .wait("connected", "document.querySelector('#state').textContent === 'Configured'", SOON)
+            .await?;
+        self.wait_for_problem("who has no front end before the run", "no front end is connected").await?;
+        self.press("start", "Running", false).await?;
+        let begun = Instant::now();
+        let boards = (7201..=7204).map(|port| Board::start(port, begun)).collect::<Result<Vec<_>>>()?;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        self.wait_for_problem("a good run", "No problems.").await?;
+        boards[2].die();
+        let told = self.wait_for_problem("the closed connection", "source 3 (silicon tracker)").await?;
+        self.report.holds("from a closed connection to its name, s", told.as_secs_f64(), Bound::AtMost(2.0));
+        let problems = self.browser.text("#problems").await?;
+        self.report.note(format!("a closed connection: {problems}"));
+        self.report.yes("with its remedy", problems.contains("start its front end again"));
+        boards[2].revive()?;
+        let is_back = "!document.querySelector('#problems').textContent.includes('no readout')";
+        self.browser.wait("back", is_back, SOON).await?;
+        boards[0].hang();
+        let told = self.wait_for_problem("the front end that hangs", "source 1 (TPC crate 1)").await?;
+        // The deadline is 1 s.
+        self.report.holds("from a hanging front end to its name, s", told.as_secs_f64(), Bound::AtMost(3.0));
+        let problems = self.browser.text("#problems").await?;
+        self.report
+            .yes("with its remedy too", problems.contains("check that its front end runs and gets triggers"));
+        self.album.take(&self.browser, "no-readout", &mut self.report).await?;
+        self.press("stop", "Configured", false).await?;
+        edge.end("edge")?;
+        self.daemon.start("leader", &LEADER)?;
+        self.daemon.start("other", &[OTHER])
+    }
+
+    /// Waits until the list of problems contains these words; returns how long that took.
+    async fn wait_for_problem(&self, what: &str, words: &str) -> Result<Duration> {
+        let is = format!("document.querySelector('#problems').textContent.includes({words:?})");
+        self.browser.wait(what, &is, SOON).await
     }
 
     /// Shows the page a made-up status of 320 peers; other tests run evbd itself with that number
