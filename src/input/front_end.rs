@@ -3,6 +3,7 @@
 
 mod answers;
 mod arrivals;
+mod assembly;
 mod fragments;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use std::{
     net::SocketAddr,
     os::{fd::AsFd as _, unix::fs::FileTypeExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -27,6 +29,7 @@ use super::taker::Taker;
 use crate::source::{BeforeStart, FrontEnds, PushError, Source};
 use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
+use assembly::Assembly;
 use fragments::{Fragments, FrontEndError};
 
 /// Pause after the operating system refused to accept a connection, for example for lack of file
@@ -134,7 +137,7 @@ impl FrontEndListener {
 
     /// Serves front-ends until the source's run is over.
     pub async fn serve(self, source: Source) {
-        let mut connections = Connections { set: JoinSet::new(), requests: Requests::new() };
+        let mut connections = Connections::new(&self);
         tokio::select! {
             () = self.serve_to(source.clone(), &mut connections) => {}
             _ = source.finished() => {}
@@ -180,11 +183,13 @@ impl FrontEndListener {
             }
             Ok((stream, answers, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
-                let (taker, limit, front_ends) = (taker.clone(), self.max_fragment, self.front_ends.clone());
+                let (taker, front_ends) = (taker.clone(), self.front_ends.clone());
+                let assembly = connections.assembly.clone();
+                let fragments = Fragments::new(arrivals, self.max_fragment, assembly, &front_ends);
                 let connected = self.front_ends.connect();
                 connections.set.spawn(async move {
                     let _connected = connected;
-                    connection(arrivals, answers, peer, limit, &taker, &front_ends).await;
+                    connection(fragments, answers, peer, &taker, &front_ends).await;
                 });
             }
             Err(error) => {
@@ -218,6 +223,14 @@ impl FrontEndListener {
 struct Connections {
     set: JoinSet<()>,
     requests: Requests,
+    assembly: Arc<Assembly>,
+}
+
+impl Connections {
+    fn new(listener: &FrontEndListener) -> Self {
+        let assembly = Assembly::new(listener.max_fragment, listener.front_ends.expected());
+        Self { set: JoinSet::new(), requests: Requests::new(), assembly: Arc::new(assembly) }
+    }
 }
 
 /// Returns true if the path is a socket on which no process listens.
@@ -257,16 +270,14 @@ impl fmt::Display for FrontEnd {
 
 /// Serves a connection until its end, or until the source's part in the run is over.
 async fn connection(
-    arrivals: impl AsyncRead + Unpin + Send,
+    mut fragments: Fragments<impl AsyncRead + Unpin + Send>,
     mut answers: Answers,
     peer: FrontEnd,
-    limit: Bytes,
     taker: &impl Taker,
     front_ends: &FrontEnds,
 ) {
     let source = taker.source().number();
     let mut run = front_ends.run();
-    let mut fragments = Fragments::new(arrivals, limit, front_ends);
     let accepted = fragments.accepted();
     tracing::info!(source, %peer, "a front end has connected");
     let serve = async {
@@ -288,7 +299,10 @@ async fn connection(
         Ok(()) => tracing::info!(source, %peer, fragments = count, "a front end has closed its connection"),
         Err(FrontEndError::Push(PushError::Ended)) => {}
         Err(reason) => {
-            if matches!(reason, FrontEndError::CutShort | FrontEndError::Length { .. }) {
+            if matches!(
+                reason,
+                FrontEndError::CutShort | FrontEndError::Stopped | FrontEndError::Length { .. }
+            ) {
                 front_ends.count_malformed();
             }
             tracing::warn!(source, %peer, %reason, "closed the connection of a front end");
@@ -311,7 +325,8 @@ pub(super) async fn receive(
     taker: &impl Taker,
     front_ends: &FrontEnds,
 ) -> Result<u64, FrontEndError> {
-    let mut fragments = Fragments::new(stream, limit, front_ends);
+    let assembly = Arc::new(Assembly::new(limit, front_ends.expected()));
+    let mut fragments = Fragments::new(stream, limit, assembly, front_ends);
     fragments.open().await?;
     fragments.pass_on(taker).await?;
     Ok(fragments.count())

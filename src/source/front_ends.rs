@@ -105,7 +105,7 @@ impl FrontEnds {
     }
 
     /// Returns the number of front ends that should be connected; 0 if they may come and go.
-    pub(super) fn expected(&self) -> u32 {
+    pub(crate) fn expected(&self) -> u32 {
         self.0.expected
     }
 

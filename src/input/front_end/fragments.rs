@@ -16,6 +16,7 @@ use evb_core::{
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, BufReader};
 
+use super::assembly::Assembly;
 use crate::{
     input::taker::Taker,
     source::{FrontEnds, PushError},
@@ -45,6 +46,8 @@ pub(in crate::input) enum FrontEndError {
     Length { length: u32, limit: Bytes },
     #[error("the connection ended inside a fragment")]
     CutShort,
+    #[error("the front end stopped inside a fragment, while others waited for memory")]
+    Stopped,
     #[error("the front end speaks version {0} of the protocol; this evb knows versions 1 and 2")]
     Version(u8),
     #[error("the name of the front end is no printable text of at most {MAX_NAME} bytes")]
@@ -59,6 +62,7 @@ pub(in crate::input) enum FrontEndError {
 pub(super) struct Fragments<S> {
     stream: BufReader<S>,
     limit: Bytes,
+    assembly: Arc<Assembly>,
     front_ends: FrontEnds,
     /// Name of the front end, if it speaks protocol 2.
     name: Option<String>,
@@ -76,10 +80,11 @@ pub(super) struct Fragments<S> {
 }
 
 impl<S: AsyncRead + Unpin + Send> Fragments<S> {
-    pub(super) fn new(stream: S, limit: Bytes, front_ends: &FrontEnds) -> Self {
+    pub(super) fn new(stream: S, limit: Bytes, assembly: Arc<Assembly>, front_ends: &FrontEnds) -> Self {
         Self {
             stream: BufReader::with_capacity(READ, stream),
             limit,
+            assembly,
             front_ends: front_ends.clone(),
             name: None,
             wants_counts: false,
@@ -177,8 +182,18 @@ impl<S: AsyncRead + Unpin + Send> Fragments<S> {
         if u64::from(length) > self.limit.count() {
             return Err(FrontEndError::Length { length, limit: self.limit });
         }
+        // The room is held until the source has room of its own for the fragment.
+        let _room = self.assembly.room(length).await;
         let mut payload = BytesMut::with_capacity(length as usize);
-        read(&mut self.stream, &mut payload, length as usize).await?;
+        let buffered = self.stream.buffer();
+        payload.extend_from_slice(&buffered[..buffered.len().min(length as usize)]);
+        self.stream.consume(payload.len());
+        while payload.len() < length as usize {
+            let missing = u64::from(length) - payload.len() as u64;
+            if self.assembly.read(&mut self.stream, &mut payload, missing).await? == 0 {
+                return Err(FrontEndError::CutShort);
+            }
+        }
         self.count += 1;
         let front_ends = &self.front_ends;
         let is_discarding = front_ends.is_discarding();

@@ -14,6 +14,7 @@ use tokio::{
 };
 
 use super::{
+    assembly::PATIENCE,
     fragments::{HEAD, READ},
     *,
 };
@@ -38,7 +39,7 @@ async fn received(bytes: &[u8]) -> (Vec<Fragment>, Result<u64, FrontEndError>) {
 /// Serves the front ends of a listener until the task is aborted.
 fn serve(listener: FrontEndListener, taker: Channel) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let mut connections = Connections { set: JoinSet::new(), requests: Requests::new() };
+        let mut connections = Connections::new(&listener);
         listener.serve_to(taker, &mut connections).await;
     })
 }
@@ -83,6 +84,66 @@ async fn a_stream_out_of_step_is_refused_with_a_reason() {
         assert!(told.contains(reason), "{told}");
         assert!(fragments.is_empty());
     }
+}
+
+/// Many front ends send all but the last byte of a large fragment. Only a few of these are read;
+/// when another front end needs the memory, those that have stopped give way.
+#[tokio::test]
+async fn unfinished_fragments_take_no_more_than_their_memory() {
+    let large = Bytes::mib(1);
+    let front_ends = FrontEnds::new(BeforeStart::Keep, 2);
+    let assembly = Arc::new(Assembly::new(large, 2));
+    let (sender, mut taken) = mpsc::channel(64);
+    let mut open = Vec::new();
+    let mut reading = JoinSet::new();
+    let bytes = record(1, 0, &vec![7; 1 << 20]);
+    let connect = |reading: &mut JoinSet<_>| {
+        let (front_end, stream) = duplex(1024);
+        let mut fragments = Fragments::new(stream, large, assembly.clone(), &front_ends);
+        let taker = Channel(sender.clone());
+        reading.spawn(async move {
+            fragments.open().await?;
+            fragments.pass_on(&taker).await
+        });
+        front_end
+    };
+    let mut writing = JoinSet::new();
+    for _ in 0..20 {
+        let (mut front_end, bytes) = (connect(&mut reading), bytes.clone());
+        writing
+            .spawn(async move { front_end.write_all(&bytes[..bytes.len() - 1]).await.map(|()| front_end) });
+    }
+    while let Ok(Some(written)) = timeout(PATIENCE / 2, writing.join_next()).await {
+        open.push(written.unwrap().unwrap());
+    }
+    assert_eq!(open.len(), 4, "only four fragments are read");
+    let mut whole = connect(&mut reading);
+    let sent = whole.write_all(&bytes);
+    timeout(Duration::from_secs(60), sent).await.expect("the others give way").unwrap();
+    assert_eq!(taken.recv().await.unwrap().payload.len(), 1 << 20);
+    let mut stopped = 0;
+    while let Some(Ok(ended)) = reading.try_join_next() {
+        assert!(matches!(ended, Err(FrontEndError::Stopped)), "{ended:?}");
+        stopped += 1;
+    }
+    assert!(stopped >= 4, "{stopped}");
+}
+
+/// As long as nobody needs the memory, a front end may take its time.
+#[tokio::test]
+async fn a_slow_front_end_is_waited_for() {
+    let (mut front_end, stream) = duplex(1024);
+    let (sender, mut taken) = mpsc::channel(1);
+    let reading = tokio::spawn(async move {
+        receive(stream, LIMIT, &Channel(sender), &FrontEnds::new(BeforeStart::Keep, 1)).await
+    });
+    for part in record(1, 0, &[1; 500]).chunks(100) {
+        front_end.write_all(part).await.unwrap();
+        tokio::time::sleep(PATIENCE * 5 / 4).await;
+    }
+    assert_eq!(taken.recv().await.unwrap().payload.len(), 500);
+    drop(front_end);
+    assert_eq!(reading.await.unwrap().unwrap(), 1);
 }
 
 #[tokio::test]
@@ -251,7 +312,7 @@ proptest! {
         let mut bytes: Vec<u8> = lengths.iter().flat_map(|length| record(1, 0, &vec![0; *length])).collect();
         bytes.truncate(cut.index(bytes.len() + 1));
         bytes.extend_from_slice(&noise);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (fragments, result) = runtime.block_on(received(&bytes));
         prop_assert!(fragments.iter().all(|fragment| fragment.size() <= LIMIT));
         if let Ok(count) = result {

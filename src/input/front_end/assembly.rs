@@ -1,0 +1,82 @@
+//! [`Assembly`]: the memory for fragments of which only a part has arrived.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use evb_core::units::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use super::fragments::FrontEndError;
+
+/// Number of largest fragments for which there is room at least.
+const FEW: u32 = 4;
+/// Time after which a front end that has stopped within a fragment gives way to others.
+pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 800 } else { 5000 });
+
+/// The memory that a source has for fragments of which only a part has arrived. A connection reads
+/// a payload only when it holds room for all of it.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    room: Semaphore,
+    /// Number of connections that wait for room.
+    waiting: AtomicUsize,
+}
+
+impl Assembly {
+    pub(super) fn new(max_fragment: Bytes, front_ends: u32) -> Self {
+        let size = max_fragment.count().saturating_mul(front_ends.max(FEW).into());
+        let size = usize::try_from(size).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Self { room: Semaphore::new(size), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits until there is room for a payload, which is not larger than `max_fragment`.
+    pub(super) async fn room(&self, length: u32) -> SemaphorePermit<'_> {
+        if let Ok(room) = self.room.try_acquire_many(length) {
+            return room;
+        }
+        let _waiting = Waiting::new(&self.waiting);
+        self.room.acquire_many(length).await.unwrap_or_else(|_| unreachable!("it is never closed"))
+    }
+
+    /// Reads into `payload`, which has room; returns the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// The front end sends nothing while others wait for room.
+    pub(super) async fn read(
+        &self,
+        stream: &mut (impl AsyncRead + Unpin + Send),
+        payload: &mut bytes::BytesMut,
+        missing: u64,
+    ) -> Result<usize, FrontEndError> {
+        loop {
+            match timeout(PATIENCE, (&mut *stream).take(missing).read_buf(payload)).await {
+                // A connection that is reset ends like one that is closed.
+                Ok(read) => return Ok(read.unwrap_or(0)),
+                Err(_) if self.waiting.load(Ordering::Relaxed) > 0 => return Err(FrontEndError::Stopped),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Counts a connection that waits, as long as it exists.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
