@@ -96,6 +96,7 @@
 //! `docs/reference/protocol.md` every byte on the wire.
 
 mod watch;
+mod threads;
 pub mod role;
 pub mod filter;
 pub mod sink;

@@ -18,4 +18,4 @@
 
 pub use evb_net::security::Security;
 #[cfg(feature = "security")]
-pub use evb_net::security::{KEY_LENGTH, KeyError, PresharedKey};
+pub use evb_net::security::{KEY_LENGTH, KeyError, PresharedKey, SecretError};

@@ -261,7 +261,7 @@ impl Supervisor {
     pub async fn start(config: SupervisorConfig) -> Result<SupervisorHandle, SupervisorError> {
         let (bound, has_bound) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("supervisor".to_owned()).spawn(move || {
+        crate::threads::start("supervisor", move || {
             runtime.block_on(async {
                 let supervisor = match Self::bind(config).await {
                     Ok(supervisor) => supervisor,

@@ -20,8 +20,13 @@ mod export;
 use std::process::ExitCode;
 
 use clap::Parser;
+use nix::sys::signal::{SigSet, Signal};
 
 fn main() -> ExitCode {
+    // A write beyond the limit of a file's size fails, and does not end the program. The threads
+    // that start later have the same mask.
+    let of_writes: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ].into_iter().collect();
+    of_writes.thread_block().ok();
     let arguments = arguments::Arguments::parse();
     match export::run(&arguments) {
         Ok(summary) => export::print(&arguments, &summary),

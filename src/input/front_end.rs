@@ -301,7 +301,7 @@ async fn connection(
         Err(reason) => {
             if matches!(
                 reason,
-                FrontEndError::CutShort | FrontEndError::Stopped | FrontEndError::Length { .. }
+                FrontEndError::CutShort | FrontEndError::Stopped(_) | FrontEndError::Length { .. }
             ) {
                 front_ends.count_malformed();
             }

@@ -118,7 +118,7 @@ where
         return workers::run(move || Box::pin(run()));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(name.clone()).spawn(move || {
+    crate::threads::start(name.clone(), move || {
         if let Place::Own(Some(core)) = place
             && let Err(error) = host::pin_to_core(core)
         {

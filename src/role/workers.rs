@@ -70,7 +70,7 @@ pub(super) fn run(job: impl FnOnce() -> Role + Send + 'static) -> io::Result<()>
 fn start() -> io::Result<mpsc::UnboundedSender<Job>> {
     let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    thread::Builder::new().name("roles".to_owned()).spawn(move || {
+    crate::threads::start("roles", move || {
         let roles = task::LocalSet::new();
         roles.block_on(&runtime, async {
             while let Some(job) = queue.recv().await {

@@ -121,7 +121,7 @@ pub(crate) fn start<S: Sink>(
     let (ending, is_ending) = watch::channel(false);
     let (show_space, space) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name(format!("sink {builder}")).spawn(move || {
+    crate::threads::start(format!("sink {builder}"), move || {
         runtime.block_on(async {
             let mut sink = Beginning { sink, facts: None, has_begun: false };
             let result = sink.sink.prepare().await;

@@ -136,7 +136,7 @@ impl StateKeeper {
         let (runs, to_keep) = mpsc::sync_channel::<LastRun>(WAITING);
         let (ends, ended) = oneshot::channel();
         let path = state.path().to_owned();
-        std::thread::Builder::new().name("state".to_owned()).spawn(move || {
+        crate::threads::start("state", move || {
             for run in to_keep {
                 if let Err(error) = state.keep(&name(run.run, run.run_id), &run) {
                     let path = state.path().display();

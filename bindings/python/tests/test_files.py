@@ -144,6 +144,15 @@ def test_a_view_needs_whole_values(path):
     assert evb.open(path).event(10).fragment(1).view("<u8").shape == (0,)
 
 
+@pytest.mark.parametrize("kind", ["O", [("a", "O"), ("b", "u8")], [("a", [("b", "O")])]])
+def test_a_view_never_takes_bytes_for_objects(path, kind):
+    pytest.importorskip("numpy")
+    for event in evb.open(path):
+        for fragment in event.fragments:
+            with pytest.raises(TypeError, match="no Python objects"):
+                fragment.view(kind)
+
+
 def test_batches_take_no_memory_of_their_own(tmp_path):
     pytest.importorskip("numpy")
     block = bytes(1 << 20)

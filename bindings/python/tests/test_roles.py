@@ -1,5 +1,6 @@
 """Sources and builders in Python, in one process and with the supervisor of evbd."""
 
+import ctypes
 import signal
 import subprocess
 import sys
@@ -34,6 +35,21 @@ def test_all_kinds_of_payloads_arrive():
     expected += [numbers.tobytes(), b""]
     assert [events[event].fragments[0].payload for event in range(1, 8)] == expected
     assert events[4].fragment(1).view("<u2").tolist() == list(range(10))
+
+
+def test_addresses_are_no_payload():
+    np = pytest.importorskip("numpy")
+    pointers = (ctypes.c_void_p * 2)(1, 2)
+    records = np.zeros(2, dtype=[("a", "u4"), ("b", "O")])
+    with evb.LocalSystem(events=1) as system:
+        for payload in [np.array(["a", None], dtype=object), records, pointers]:
+            with pytest.raises(TypeError, match="addresses of this process"):
+                system.sources[0].push(1, payload)
+            with pytest.raises(TypeError, match="addresses of this process"):
+                system.sources[0].push_many([(1, payload, 0)])
+        # Names of fields say nothing about their contents.
+        system.sources[0].push(1, np.zeros(2, dtype=[("O", "u4"), ("P", "u4")]))
+        assert [event.fragments[0].payload for event in system] == [bytes(16)]
 
 
 def test_a_callback_gets_every_event():

@@ -74,6 +74,7 @@ enum Command {
 
 /// Runs the command that is given on the command line.
 pub fn main() -> ExitCode {
+    evb_net::host::block_signals_of_writes();
     let cli = Cli::parse();
     log::start(cli.log_format);
     match cli.command {

@@ -19,13 +19,18 @@ fn an_interrupt_drains_and_a_second_one_leaves() {
     assert!(number(&summary, "/events/complete") > 50.0 && number(&summary, "/events/incomplete") == 0.0);
     assert!(fleet.log("supervisor").contains("stopping"), "{}", fleet.log("supervisor"));
 
-    // A frozen source delays the drain by a second, which leaves time for a second signal.
-    let mut fleet = Plan::default().start();
+    // The drain waits for a frozen source for as long as the run does.
+    let supervisor = "trigger = { kind = \"periodic\", rate = \"500 Hz\" }\non_source_loss = \"wait\"\ndeadline = \"20 s\"";
+    let mut fleet = Plan { supervisor, ..Plan::default() }.start();
     sleep(Duration::from_millis(800));
     fleet.signal("source:1", "STOP");
     sleep(Duration::from_millis(100));
-    fleet.signal("supervisor", "TERM");
-    sleep(Duration::from_millis(100));
+    for signal in ["INT", "TERM", "HUP", "QUIT", "INT", "TERM"] {
+        fleet.signal("supervisor", signal);
+        sleep(Duration::from_millis(20));
+    }
+    sleep(Duration::from_millis(1000));
+    assert!(!fleet.log("supervisor").contains("leaving at once"), "{}", fleet.log("supervisor"));
     fleet.signal("supervisor", "INT");
     assert_eq!(fleet.wait("supervisor", LIMIT), Some(130), "{}", fleet.log("supervisor"));
     assert!(fleet.log("supervisor").contains("leaving at once"));

@@ -59,7 +59,7 @@ give_up = "{give_up}"
         );
         let config = dir.path().join("evb.toml");
         fs::write(&config, text).unwrap();
-        let limit = blocks.map(|blocks| format!("trap '' XFSZ; ulimit -S -f {blocks}; ")).unwrap_or_default();
+        let limit = blocks.map(|blocks| format!("ulimit -S -f {blocks}; ")).unwrap_or_default();
         let mut child = Command::new("sh")
             .args(["-c", &format!("{limit}exec \"$0\" \"$@\""), EVBD, "run", "--quiet", "--summary"])
             .args([dir.path().join("summary.json"), config])

@@ -13,7 +13,7 @@ use evb_needs::{Missing, granted};
 use serde_json::Value;
 
 fn command(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+    let mut command = signals::evbd();
     command.arg("trigger").args(line.split_whitespace());
     command
 }

@@ -20,6 +20,13 @@ pub mod clocks;
 pub use awake::{Awake, keep_awake};
 pub use fact::{Fact, Unavailable, setting, setting_number, text_of};
 
+/// Blocks SIGPIPE and SIGXFSZ in the calling thread and in the threads that it starts from now on:
+/// a write to a closed connection, or beyond the limit of a file's size, then fails and does not
+/// end the process.
+pub fn block_signals_of_writes() {
+    crate::sys_signals::block_signals_of_writes();
+}
+
 /// Returns the kernel's identifier of the current boot, or an empty text where the system has none.
 /// Processes with the same boot identifier share the monotonic clock.
 pub fn boot_id() -> String {

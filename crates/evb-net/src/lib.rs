@@ -17,12 +17,12 @@ mod sys_time;
 mod sys_tcp;
 mod sys_read;
 mod sys_cpu;
+mod sys_signals;
 mod sys_ethtool;
 mod sys_path;
 #[cfg(target_os = "linux")]
 mod sys_option;
 mod sys_txtime;
-mod sys_user;
 pub mod clock;
 mod stamps;
 pub mod timer;

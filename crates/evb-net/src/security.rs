@@ -10,6 +10,7 @@ mod nonce;
 mod lane_keys;
 #[cfg(not(feature = "security"))]
 mod absent;
+mod secret;
 #[cfg(feature = "security")]
 mod key;
 #[cfg(feature = "security")]
@@ -30,6 +31,7 @@ pub use replay::{REPLAY_WINDOW, ReplayWindow, extend};
 pub use absent::{CipherError, Session, TagKey, Tagging, is_equal};
 #[cfg(feature = "security")]
 pub use key::{KEY_LENGTH, KeyError, PresharedKey};
+pub use secret::{SecretError, open_secret};
 #[cfg(feature = "security")]
 pub use session::Session;
 #[cfg(feature = "security")]

@@ -12,12 +12,15 @@ use tokio::{
     time::timeout,
 };
 
-use super::fragments::FrontEndError;
-
 /// Number of largest fragments for which there is room at least.
 const FEW: u32 = 4;
 /// Time after which a front end that has stopped within a fragment gives way to others.
 pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 800 } else { 5000 });
+
+/// A front end sends nothing more of a fragment, while others wait for its memory.
+#[derive(Debug, thiserror::Error)]
+#[error("the front end stopped inside a fragment, while others waited for memory")]
+pub(in crate::input) struct Stopped;
 
 /// The memory that a source has for fragments of which only a part has arrived. A connection reads
 /// a payload only when it holds room for all of it.
@@ -53,12 +56,12 @@ impl Assembly {
         stream: &mut (impl AsyncRead + Unpin + Send),
         payload: &mut bytes::BytesMut,
         missing: u64,
-    ) -> Result<usize, FrontEndError> {
+    ) -> Result<usize, Stopped> {
         loop {
             match timeout(PATIENCE, (&mut *stream).take(missing).read_buf(payload)).await {
                 // A connection that is reset ends like one that is closed.
                 Ok(read) => return Ok(read.unwrap_or(0)),
-                Err(_) if self.waiting.load(Ordering::Relaxed) > 0 => return Err(FrontEndError::Stopped),
+                Err(_) if self.waiting.load(Ordering::Relaxed) > 0 => return Err(Stopped),
                 Err(_) => {}
             }
         }

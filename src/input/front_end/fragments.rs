@@ -16,7 +16,7 @@ use evb_core::{
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, BufReader};
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Stopped};
 use crate::{
     input::taker::Taker,
     source::{FrontEnds, PushError},
@@ -46,8 +46,8 @@ pub(in crate::input) enum FrontEndError {
     Length { length: u32, limit: Bytes },
     #[error("the connection ended inside a fragment")]
     CutShort,
-    #[error("the front end stopped inside a fragment, while others waited for memory")]
-    Stopped,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     #[error("the front end speaks version {0} of the protocol; this evb knows versions 1 and 2")]
     Version(u8),
     #[error("the name of the front end is no printable text of at most {MAX_NAME} bytes")]

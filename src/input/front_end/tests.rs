@@ -123,7 +123,7 @@ async fn unfinished_fragments_take_no_more_than_their_memory() {
     assert_eq!(taken.recv().await.unwrap().payload.len(), 1 << 20);
     let mut stopped = 0;
     while let Some(Ok(ended)) = reading.try_join_next() {
-        assert!(matches!(ended, Err(FrontEndError::Stopped)), "{ended:?}");
+        assert!(matches!(ended, Err(FrontEndError::Stopped(_))), "{ended:?}");
         stopped += 1;
     }
     assert!(stopped >= 4, "{stopped}");

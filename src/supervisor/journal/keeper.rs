@@ -131,8 +131,7 @@ impl Keeper {
         let path = store.path().to_owned();
         let (jobs, to_do) = jobs::sync_channel(1);
         let (say, done) = mpsc::channel(1);
-        let thread = std::thread::Builder::new().name("journal".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = crate::threads::start("journal", move || {
             work(store, &to_do, &say);
             // The file is closed by now: another journal may open it when this channel ends.
             drop(say);

@@ -45,6 +45,8 @@ def array(data: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return the bytes of a memoryview as a read-only array of numbers, without a copy."""
     np_ = numpy()
     kind: np.dtype[Any] = np_.dtype(dtype)
+    if kind.hasobject:
+        raise TypeError(f"bytes of a detector hold no Python objects ({kind}); give a dtype of numbers")
     if kind.itemsize == 0 or data.nbytes % kind.itemsize:
         raise ValueError(f"{data.nbytes} bytes are not a whole number of {kind.itemsize}-byte values ({kind})")
     result: npt.NDArray[Any] = np_.ndarray((data.nbytes // kind.itemsize,), kind, data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from . import _evb
@@ -35,7 +36,13 @@ class Outcome(NamedTuple):
 
 def _bytes(payload: Buffer) -> bytes:
     """Return a payload as bytes. Bytes cannot change, so they are not copied; all else is."""
-    return payload if type(payload) is bytes else memoryview(payload).tobytes()
+    if type(payload) is bytes:
+        return payload
+    memory = memoryview(payload)
+    # PEP 3118: objects, pointers and functions. The names of fields stand between colons.
+    if set(re.sub(":[^:]*:", "", memory.format)) & set("OP&X"):
+        raise TypeError("the payload holds addresses of this process, such as objects; give an array of numbers")
+    return memory.tobytes()
 
 
 def _split(sink: Sink) -> tuple[str | None, Callable[[_evb.Event], object] | None]:

@@ -2,12 +2,11 @@
 
 use std::{
     fmt,
-    fs::File,
-    io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
+use evb_net::security::{SecretError, open_secret};
 use subtle::ConstantTimeEq as _;
 
 /// Permitted lengths of tokens: the shortest that is safe, and the longest that is accepted.
@@ -19,22 +18,9 @@ pub(crate) struct Token(String);
 /// The reason why a token file is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// The file cannot be read.
-    #[error("cannot read the token file {path}: {reason}")]
-    Unreadable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        reason: io::Error,
-    },
-    /// Other users may read or change the file.
-    #[error("the token file {path} has mode {mode:04o}, so others may read it: `chmod 600 {path}`")]
-    Open {
-        /// Path of the file.
-        path: PathBuf,
-        /// Permissions of the file.
-        mode: u32,
-    },
+    /// The file cannot be read, or others may read or change it.
+    #[error("the token: {0}")]
+    File(#[from] SecretError),
     /// The file holds no token.
     #[error(
         "the token file {path} must hold one line of 16 to 512 printable characters without blanks: `openssl rand -hex 24 > {path}` makes one"
@@ -46,16 +32,11 @@ pub(crate) enum TokenError {
 }
 
 impl Token {
-    /// Reads the secret from a file that only its owner has access to.
+    /// Reads the secret from a file that passes [`open_secret`].
     pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
-        let unreadable = |reason| TokenError::Unreadable { path: path.to_owned(), reason };
-        let file = File::open(path).map_err(unreadable)?;
-        // The open file is checked, because its path may name another file by now.
-        let mode = file.metadata().map_err(unreadable)?.mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(TokenError::Open { path: path.to_owned(), mode });
-        }
+        let file = open_secret(path)?;
         let mut text = String::new();
+        let unreadable = |reason| SecretError::Read { path: path.to_owned(), reason };
         file.take(1024).read_to_string(&mut text).map_err(unreadable)?;
         let token = text.trim_end();
         if !LENGTH.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -100,7 +100,7 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
     let _ = lead.close("interrupted by a signal").await;
     tokio::select! {
         () = async { while watch.next().await.is_some() {} } => {}
-        // A second signal ends the process inside `signals.next()`.
+        // It does not return again, but a second SIGINT ends the process in it.
         () = signals.next() => {}
     }
     let code = watch.latest().last_run.as_ref().map_or(0, |report| report.exit_code);

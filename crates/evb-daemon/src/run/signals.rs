@@ -1,37 +1,119 @@
-//! SIGINT and SIGTERM: the first signal drains the run, the second signal ends the process.
+//! The signals that ask the process to end, or that mean nothing to it: docs/reference/operation.md
+//! has the table.
 
-use std::io;
+#[cfg(test)]
+mod tests;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::{
+    fs,
+    future::poll_fn,
+    io,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
 
 /// Exit code of a process that ended before its ledger was closed: 130, as a shell reports SIGINT.
 const LEFT: i32 = 130;
 
+/// Time after a first SIGINT within which another one means the same: one press of Ctrl-C may reach
+/// the process twice.
+const SAME: Duration = Duration::from_secs(1);
+
+/// Signals by which systems, shells, terminals and batch systems ask a program to end.
+const ENDING: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::XCPU, Signal::POWER];
+
+/// Signals that would end the process by default, but mean nothing to it.
+const MEANINGLESS: [Signal; 7] =
+    [Signal::USR1, Signal::USR2, Signal::ALARM, Signal::VTALARM, Signal::PROF, Signal::IO, Signal::STKFLT];
+
+/// The requests to end the process.
 pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    seen: u32,
+    ending: Vec<(Signal, unix::Signal)>,
+    asked: Asked,
 }
 
 impl Signals {
+    /// Notes all signals from now on. What was ignored when the process began, as `nohup` and
+    /// scripts arrange it, stays ignored.
     pub(super) fn new() -> io::Result<Self> {
-        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate, seen: 0 })
+        let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let counts = |one: &Signal| ignored & mask(*one) == 0;
+        let listen = |one: Signal| signal(SignalKind::from_raw(one.as_raw()));
+        for one in MEANINGLESS.into_iter().filter(counts) {
+            // The handler stays when the receiver is dropped.
+            drop(listen(one)?);
+        }
+        let ending = ENDING.into_iter().filter(counts).map(|one| Ok((one, listen(one)?)));
+        Ok(Self { ending: ending.collect::<io::Result<_>>()?, asked: Asked::default() })
     }
 
-    /// Waits for a signal; the second signal ends the process at once.
+    /// Waits until the process is first asked to end. Afterwards, waits for a second SIGINT, at
+    /// which the process ends at once.
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-        self.seen += 1;
-        if self.seen > 1 {
-            eprintln!("interrupted again: leaving at once; the ledger stays open");
-            std::process::exit(LEFT);
+        loop {
+            let one = poll_fn(|cx| self.poll(cx)).await;
+            match self.asked.again(one, Instant::now()) {
+                Effect::None => {}
+                Effect::Drain => break,
+                Effect::Leave => {
+                    eprintln!("interrupted again: leaving at once; the ledger stays open");
+                    std::process::exit(LEFT);
+                }
+            }
         }
         eprintln!(
-            "stopping: no more triggers; events under way are built first (interrupt again to leave at once)"
+            "stopping: no more triggers; events under way are built first (interrupt again after a second to leave at once)"
         );
     }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
+        for (one, signal) in &mut self.ending {
+            if signal.poll_recv(cx).is_ready() {
+                return Poll::Ready(*one);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// The effect of a signal.
+#[derive(Debug, PartialEq)]
+enum Effect {
+    None,
+    Drain,
+    Leave,
+}
+
+/// The signals that have come.
+#[derive(Debug, Default)]
+struct Asked {
+    any: bool,
+    interrupted: Option<Instant>,
+}
+
+impl Asked {
+    /// Returns the effect of another signal.
+    fn again(&mut self, one: Signal, now: Instant) -> Effect {
+        if one == Signal::INT {
+            let first = *self.interrupted.get_or_insert(now);
+            if now.duration_since(first) >= SAME {
+                return Effect::Leave;
+            }
+        }
+        if std::mem::replace(&mut self.any, true) { Effect::None } else { Effect::Drain }
+    }
+}
+
+/// Returns the signals that are ignored according to `/proc/self/status`, one bit for each.
+fn ignored(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn mask(one: Signal) -> u64 {
+    1 << (one.as_raw() - 1)
 }

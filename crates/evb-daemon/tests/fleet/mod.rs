@@ -12,7 +12,7 @@ use std::{
     fmt::Write as _,
     fs::File,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus},
+    process::{Child, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -113,7 +113,7 @@ impl Fleet {
     pub(crate) fn launch_with(&mut self, role: &str, variables: &[(&str, &Path)]) {
         self.roles.retain(|(name, _)| name != role);
         let log = File::create(self.path(role, "log")).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        let mut command = signals::evbd();
         command.args(["run", "--quiet", "--role", role, "--summary"]).arg(self.path(role, "json"));
         command.arg(self.dir.path().join("evb.toml")).stderr(log);
         command.current_dir(self.dir.path()).envs(variables.iter().copied());

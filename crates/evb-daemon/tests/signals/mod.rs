@@ -1,8 +1,18 @@
 //! Signals to the programs that a test starts.
 
-use std::process::Child;
+#![allow(dead_code)] // not every test program uses every function
+
+use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// Returns a command that starts evbd with the default dispositions of all signals: a test in the
+/// background of a script would hand on that it ignores SIGINT.
+pub(crate) fn evbd() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_evbd")]);
+    command
+}
 
 /// Sends a signal, given by its name, to processes.
 pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Child>) {
@@ -13,6 +23,16 @@ pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Chi
         "CONT" => Signal::CONT,
         "KILL" => Signal::KILL,
         "HUP" => Signal::HUP,
+        "QUIT" => Signal::QUIT,
+        "XCPU" => Signal::XCPU,
+        "PWR" => Signal::POWER,
+        "USR1" => Signal::USR1,
+        "USR2" => Signal::USR2,
+        "ALRM" => Signal::ALARM,
+        "VTALRM" => Signal::VTALARM,
+        "PROF" => Signal::PROF,
+        "IO" => Signal::IO,
+        "STKFLT" => Signal::STKFLT,
         other => panic!("no test sends {other} yet"),
     };
     for child in processes {

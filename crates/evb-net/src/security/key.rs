@@ -13,6 +13,8 @@ use std::{
 
 use zeroize::Zeroizing;
 
+use super::secret::{SecretError, open_secret};
+
 /// Length of a key in bytes.
 pub const KEY_LENGTH: usize = 32;
 
@@ -40,7 +42,7 @@ pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 /// ```
 /// use std::os::unix::fs::PermissionsExt as _;
 ///
-/// use evb_net::security::{KeyError, PresharedKey};
+/// use evb_net::security::{KeyError, PresharedKey, SecretError};
 ///
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("evb.key");
@@ -48,48 +50,16 @@ pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 /// // The usual mistake after a copy: other users may read the key.
 /// std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
 /// match PresharedKey::read(&path) {
-///     Err(KeyError::Mode { mode, .. }) => assert_eq!(mode & 0o777, 0o644),
+///     Err(KeyError::File(SecretError::Mode { mode, .. })) => assert_eq!(mode & 0o777, 0o644),
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The key file cannot be read.
-    #[error("cannot read the key file {}: {reason}; `evbd keygen FILE` makes one", path.display())]
-    Read {
-        /// Path of the key file.
-        path: PathBuf,
-        /// Error that the operating system reported.
-        reason: io::Error,
-    },
-    /// Users other than the owner may read or write the key file.
-    #[error(
-        "the key file {} may be read or written by others than its owner (mode {mode:04o}): chmod 600 {}",
-        path.display(), path.display()
-    )]
-    Mode {
-        /// Path of the key file.
-        path: PathBuf,
-        /// Permission bits of the file.
-        mode: u32,
-    },
-    /// The key file belongs to another user, who may change the key.
-    #[error(
-        "the key file {} belongs to user {owner}, not to this user ({user}) or root: chown {user} {}",
-        path.display(), path.display()
-    )]
-    Owner {
-        /// Path of the key file.
-        path: PathBuf,
-        /// User ID of the file's owner.
-        owner: u32,
-        /// Effective user ID of this process.
-        user: u32,
-    },
-    /// The path leads to a device, a pipe or a directory.
-    #[error("the key file {} is not a regular file", .0.display())]
-    NotAFile(PathBuf),
+    /// The key file cannot be read, or others may read or change it.
+    #[error("the key: {0}; `evbd keygen FILE` makes one")]
+    File(#[from] SecretError),
     /// The content of the key file is not 32 bytes in hex or base64.
     #[error(
         "the key file {} does not hold a key: 64 hex digits, or 32 bytes in base64; `evbd keygen FILE` makes one",
@@ -135,17 +105,13 @@ impl PresharedKey {
         bytes.map(Self::new)
     }
 
-    /// Reads the key from a file that only its owner may read or write; the owner must be this user
-    /// or root.
+    /// Reads the key from a file that passes [`open_secret`].
     ///
     /// # Errors
     /// Returns a [`KeyError`], whose text names the remedy.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let fault = |reason| KeyError::Read { path: path.to_owned(), reason };
-        // The permissions are read from the open file, because the path may lead to another file a
-        // moment later.
-        let file = File::open(path).map_err(fault)?;
-        check(path, &file.metadata().map_err(fault)?)?;
+        let fault = |reason| SecretError::Read { path: path.to_owned(), reason };
+        let file = open_secret(path)?;
         let mut text = Zeroizing::new(String::new());
         file.take(FILE_LIMIT).read_to_string(&mut text).map_err(fault)?;
         let key = Self::parse(&text).ok_or_else(|| KeyError::Form(path.to_owned()))?;
@@ -180,27 +146,6 @@ impl PresharedKey {
     pub(crate) fn bytes(&self) -> &[u8; KEY_LENGTH] {
         &self.0
     }
-}
-
-#[cfg(unix)]
-fn check(path: &Path, facts: &std::fs::Metadata) -> Result<(), KeyError> {
-    use std::os::unix::fs::MetadataExt as _;
-    if !facts.is_file() {
-        return Err(KeyError::NotAFile(path.to_owned()));
-    }
-    let user = crate::sys_user::effective_user();
-    if facts.uid() != user && facts.uid() != 0 {
-        return Err(KeyError::Owner { path: path.to_owned(), owner: facts.uid(), user });
-    }
-    if facts.mode() & 0o077 != 0 {
-        return Err(KeyError::Mode { path: path.to_owned(), mode: facts.mode() & 0o7777 });
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check(path: &Path, facts: &std::fs::Metadata) -> Result<(), KeyError> {
-    if facts.is_file() { Ok(()) } else { Err(KeyError::NotAFile(path.to_owned())) }
 }
 
 fn from_hex(text: &str) -> Option<[u8; KEY_LENGTH]> {
