@@ -30,6 +30,7 @@ import argparse
 import datetime
 import os
 import re
+import stat
 import struct
 import sys
 from collections import Counter, namedtuple
@@ -362,6 +363,8 @@ class EventFile:
         self.check_payloads = check_payloads
         self.recovered = None
         """'closing block' or 'records' if the header is damaged, and its content comes from there."""
+        if not os.path.isdir(self.path) and not stat.S_ISREG(os.stat(self.path).st_mode):
+            raise NotAnEventFile("%s: it is not a regular file" % self.path)  # a pipe would wait for a writer
         self._file = open(self.path, "rb")
         try:
             self.size = os.fstat(self._file.fileno()).st_size

@@ -1232,12 +1232,14 @@ class Storage {
         if (descriptor_ >= 0) ::close(descriptor_);
     }
 
-    /// Opens a file; "-" is standard input. Returns 0 or an error number.
+    /// Opens a regular file; "-" is standard input. Returns 0 or an error number.
     int open(const std::string& path) {
         if (path == "-") return drain();
-        descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        // A pipe would keep the program waiting for a writer.
+        descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         struct ::stat status {};
         if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) return errno;
+        if (!S_ISREG(status.st_mode)) return S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
         length_ = static_cast<std::uint64_t>(status.st_size);
         return 0;
     }
@@ -2050,8 +2052,8 @@ inline std::vector<std::string> distinct_files(const std::vector<std::string>& p
         for (const std::string& file : files_at(path)) {
             std::error_code error;
             const std::string real = file == "-" ? file : std::filesystem::canonical(file, error).string();
-            if (error) throw Error(file_finding("open", file, error.value()));
-            if (seen.insert(real).second) files.push_back(file);
+            // A link that leads nowhere is listed as unreadable like other files.
+            if (seen.insert(error ? file : real).second) files.push_back(file);
         }
     if (!files.empty()) return files;
     Finding finding;
@@ -2378,8 +2380,9 @@ class Run {
   public:
     /// Opens the files at `path`: a directory, one file, or "-" for standard input.
     ///
-    /// Throws `Error` if there is no event file, a file cannot be read, or the selection leaves
-    /// files of several runs, or of none.
+    /// A file that cannot be read costs no event of another file: it is a finding. Throws `Error`
+    /// if there is no event file, no file can be read, or the selection leaves files of several
+    /// runs, or of none.
     explicit Run(const std::string& path, const Options& options = {}, const Selection& selection = {})
         : Run(std::vector<std::string>{path}, options, selection) {}
 
@@ -2387,11 +2390,7 @@ class Run {
     explicit Run(const std::vector<std::string>& paths, const Options& options = {}, Selection selection = {})
         : selection_(std::move(selection)) {
         detail::Runs runs(detail::distinct_files(paths), selection_, options);
-        for (const Finding& finding : runs.unreadable) {
-            // The writer was killed just after it had created the file, which holds no event.
-            if (finding.kind != Kind::header || !is_short(finding)) throw Error(finding);
-            findings_.push_back(finding);
-        }
+        findings_ = runs.unreadable;
         runs.choose(selection_);
         if (runs.found.size() > 1) throw detail::runs_error(runs.several());
         if (runs.found.empty()) throw Error(findings_.front());
@@ -2399,7 +2398,12 @@ class Run {
         const auto& [run, members] = runs.found.front();
         found_ = run;
         for (const detail::Member& member : members) {
-            inputs_.emplace_back(member, options, findings_);
+            try {
+                inputs_.emplace_back(member, options, findings_);
+            } catch (const Error& error) {
+                findings_.push_back(error.finding());
+                continue;
+            }
             const Header& header = inputs_.back().header();
             sources.insert(header.sources.begin(), header.sources.end());
             source_names_.insert(header.source_names.begin(), header.source_names.end());
@@ -2407,6 +2411,7 @@ class Run {
             if (kind_.empty()) kind_ = header.kind;
             if (comment_.empty()) comment_ = header.comment;
         }
+        if (inputs_.empty()) throw Error(findings_.front());
         sources_.assign(sources.begin(), sources.end());
         for (std::size_t place = 0; place < inputs_.size(); ++place) enqueue(place);
     }
@@ -2425,8 +2430,8 @@ class Run {
     const std::map<std::uint16_t, std::string>& builder_names() const noexcept { return builder_names_; }
     /// Returns the sources of the run, sorted.
     const std::vector<std::uint16_t>& sources() const noexcept { return sources_; }
-    /// Returns the findings made when the run was opened: recovered headers, and damage in files
-    /// without an intact index, whose events are therefore not known.
+    /// Returns the findings made when the run was opened: files that cannot be read, recovered
+    /// headers, and damage in files without an intact index, whose events are therefore not known.
     const std::vector<Finding>& findings() const noexcept { return findings_; }
     /// Returns the number of copies left out so far because the event was built again later.
     std::uint64_t superseded() const noexcept { return superseded_; }
@@ -2474,10 +2479,6 @@ class Run {
             return input > other.input;
         }
     };
-
-    static bool is_short(const Finding& finding) {
-        return finding.text == detail::header_finding(finding.path, detail::short_header).text;
-    }
 
     void enqueue(std::size_t place) {
         if (const IndexEntry* entry = inputs_[place].next()) queue_.push({entry->event, entry->epoch, place});

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -133,6 +134,30 @@ def test_columns_are_views(path, tmp_path, closed):
                 assert view.nbytes == 0 or np.shares_memory(view, data)
     assert seen == [event.id for event in file]
     assert batches[0].columns() is batches[0].columns()
+
+
+def zeros(path):
+    path.write_bytes(bytes(4096))
+
+
+def other_text(path):
+    path.write_text("notes")
+
+
+def link_to_nothing(path):
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize(
+    "make", [zeros, other_text, link_to_nothing, pathlib.Path.mkdir, os.mkfifo, pathlib.Path.touch]
+)
+def test_a_bad_file_costs_only_itself_and_is_named(tmp_path, make):
+    write(tmp_path, events=5)
+    bad = tmp_path / "run000001_b01_9999.evb"
+    make(bad)
+    with pytest.warns(evb.DamageWarning, match=bad.name):
+        files = evb.open(tmp_path)
+    assert len(files) == 5 and len(files.unreadable) == 1 and bad.name in files.unreadable[0]
 
 
 def test_a_view_needs_whole_values(path):

@@ -19,7 +19,7 @@ use evb_core::{
 
 use crate::{
     error::{CreateError, ReadError, WriteError},
-    format::{FileHeader, HeaderFlaw, Record},
+    format::{FileHeader, Record},
     runs::{FoundRun, Runs, RunsError, Selection},
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
@@ -57,8 +57,8 @@ pub struct MergeReport {
     pub duplicates: u64,
     /// Records left out because of the selection of epochs.
     pub other_epochs: u64,
-    /// Descriptions of damaged records, torn tails, and files that end inside their header. If the
-    /// copy of an event in one file is damaged, the merge uses another copy, if one exists.
+    /// Descriptions of damaged records, torn tails, and files that cannot be read. If the copy of
+    /// an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
 }
 
@@ -220,8 +220,8 @@ impl Merge {
     /// Reads the next event. Returns `None` after the last one.
     ///
     /// # Errors
-    /// Returns [`MergeError::Read`] if a file cannot be read any more, or if an event is larger
-    /// than [`EventFile::RECORD_LIMIT`](crate::EventFile::RECORD_LIMIT).
+    /// Returns [`MergeError::Read`] if an event is larger than
+    /// [`EventFile::RECORD_LIMIT`](crate::EventFile::RECORD_LIMIT).
     pub fn next_event(&mut self) -> Result<Option<Event>, MergeError> {
         self.next_by(Input::read)
     }
@@ -253,14 +253,20 @@ impl Merge {
                         self.last = Some((next.event, next.epoch.0));
                         found = Some(event);
                     }
-                    Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => {
-                        return Err(error.into());
+                    Err(error @ ReadError::TooLarge { .. }) => return Err(error.into()),
+                    Err(error) => {
+                        report.damaged.add(error.to_string());
+                        if matches!(error, ReadError::File(_)) {
+                            // The other events of this file are out of reach too.
+                            continue;
+                        }
                     }
-                    Err(error) => report.damaged.add(error.to_string()),
                 },
             }
-            input.advance()?;
-            self.queue.extend(Next::of(next.input, input).map(Reverse));
+            match input.advance() {
+                Ok(()) => self.queue.extend(Next::of(next.input, input).map(Reverse)),
+                Err(error) => report.damaged.add(error.to_string()),
+            }
             if found.is_some() {
                 return Ok(found);
             }
@@ -275,25 +281,31 @@ fn survey(
     selection: &Selection,
     report: &mut MergeReport,
 ) -> Result<(Vec<Input>, FileIdentity), MergeError> {
-    let mut first_torn = None;
+    // A file that cannot be read costs no event of another file.
+    let mut first = None;
+    let mut leave_out = |report: &mut MergeReport, error: ReadError| {
+        report.damaged.add(error.to_string());
+        first.get_or_insert(error);
+    };
     let mut runs = Runs::of(paths, selection);
     for (_, error) in mem::take(&mut runs.unreadable) {
-        // The file is shorter than its header: its writer was killed just after it had created the
-        // file.
-        let ReadError::Header { flaw: HeaderFlaw::Short, .. } = error else { return Err(error.into()) };
-        report.damaged.add(error.to_string());
-        first_torn.get_or_insert(error);
+        leave_out(report, error);
     }
-    let Some(run) = runs.one(selection)? else {
-        return Err(first_torn.map_or_else(no_files, MergeError::from));
-    };
+    let run = runs.one(selection)?;
     let (mut inputs, mut headers) = (Vec::new(), Vec::new());
-    for path in &run.files {
-        let (input, header) = Input::survey(path, |damage| report.damaged.add(damage))?;
-        inputs.push(input);
-        headers.push(header);
+    for path in run.iter().flat_map(|run| &run.files) {
+        match Input::survey(path, |damage| report.damaged.add(damage)) {
+            Ok((input, header)) => {
+                inputs.push(input);
+                headers.push(header);
+            }
+            Err(error) => leave_out(report, error),
+        }
     }
-    Ok((inputs, identity_of(&run, headers)))
+    match run {
+        Some(run) if !inputs.is_empty() => Ok((inputs, identity_of(&run, headers))),
+        _ => Err(first.map_or_else(no_files, MergeError::from)),
+    }
 }
 
 fn no_files() -> MergeError {

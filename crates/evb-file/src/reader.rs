@@ -9,7 +9,8 @@ mod batch;
 mod tests;
 
 use std::{
-    fs::File,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -72,10 +73,21 @@ pub struct EventFile {
     scanned: OnceLock<Vec<IndexEntry>>,
 }
 
-/// Reads or recovers the header of an event file, and nothing else if it is intact.
-pub(crate) fn read_header(path: &Path) -> Result<(FileHeader, Option<Recovery>), ReadError> {
+/// Opens a regular file for reading, and returns its length too. Anything else is refused before it
+/// is opened: a pipe would wait for a writer.
+fn open_regular(path: &Path) -> Result<(File, u64), FileError> {
+    if !fs::metadata(path).map_err(FileError::of("open", path))?.is_file() {
+        let reason = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        return Err(FileError::of("read", path)(reason));
+    }
     let file = File::open(path).map_err(FileError::of("open", path))?;
     let length = file.metadata().map_err(FileError::of("open", path))?.len();
+    Ok((file, length))
+}
+
+/// Reads or recovers the header of an event file, and nothing else if it is intact.
+pub(crate) fn read_header(path: &Path) -> Result<(FileHeader, Option<Recovery>), ReadError> {
+    let (file, length) = open_regular(path)?;
     let found = recovery::header(&file, length).map_err(FileError::of("read", path))?;
     let found = found.map_err(|flaw| ReadError::Header { path: path.to_owned(), flaw })?;
     Ok((found.header, found.recovery))
@@ -90,8 +102,7 @@ impl EventFile {
     /// header is recovered from other parts of the file, if possible; [`Self::recovery`] tells.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ReadError> {
         let path = path.into();
-        let file = File::open(&path).map_err(FileError::of("open", &path))?;
-        let length = file.metadata().map_err(FileError::of("open", &path))?.len();
+        let (file, length) = open_regular(&path)?;
         let found = recovery::header(&file, length).map_err(FileError::of("read", &path))?;
         let found = found.map_err(|flaw| ReadError::Header { path: path.clone(), flaw })?;
         let recovery::Found { header, tag, bytes, first_record, recovery } = found;

@@ -142,7 +142,8 @@ pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyEr
     let mut files = Vec::new();
     for path in paths {
         for file in files_at(path)? {
-            if seen.insert(fs::canonicalize(&file).map_err(FileError::of("open", &file))?) {
+            // A link that leads nowhere is listed as unreadable like other files.
+            if seen.insert(fs::canonicalize(&file).unwrap_or_else(|_| file.clone())) {
                 files.push(file);
             }
         }

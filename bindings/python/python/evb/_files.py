@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Union, overload
 
 from . import _evb
 from ._batch import Batch
-from ._errors import DamageWarning, NotFoundError, RunsError
+from ._errors import DamageWarning, FileError, NotFoundError, RunsError
 from ._events import Event, built
 
 if TYPE_CHECKING:
@@ -246,11 +246,13 @@ class EventFiles(_OfRun):
     other; ``evbd merge`` writes a run in the order of its events.
     """
 
-    def __init__(self, path: str, files: list[EventFile]) -> None:
+    def __init__(self, path: str, files: list[EventFile], unreadable: list[str]) -> None:
         self.path = path
         """The path of the directory, or several paths with commas between them."""
         self.files = files
         """The files."""
+        self.unreadable = unreadable
+        """Why other files at the path cannot be read; a warning has told each."""
 
     def _headers(self) -> list[_evb.EventFile]:
         return [file._native for file in self.files]
@@ -333,7 +335,9 @@ def open(
     only the records of the epochs from ``a`` to ``b``.
 
     Raises ``FileNotFoundError`` if there is nothing at a path or there are no event files,
-    ``FileError`` if a file is no event file, and ``RunsError`` if the files are of several runs.
+    ``FileError`` if no file is an event file, and ``RunsError`` if the files are of several runs. A
+    file of several that cannot be read costs only itself: a ``DamageWarning`` names it, and so does
+    ``unreadable``.
     """
     if isinstance(path, (str, os.PathLike)):
         name = os.fspath(path)
@@ -357,8 +361,10 @@ def open(
         files += found
     if not files:
         raise FileNotFoundError(f"no event files (*.evb) in {', '.join(names) or 'an empty list'}")
-    files = _chosen(files, run, same_run or epoch is not None)
-    return EventFiles(", ".join(names), [EventFile(file, epoch) for file in files])
+    chosen, unreadable = _chosen(files, run, same_run or epoch is not None)
+    for reason in unreadable:
+        warnings.warn(reason, DamageWarning, stacklevel=2)
+    return EventFiles(", ".join(names), [EventFile(file, epoch) for file in chosen], unreadable)
 
 
 def _by_number(path: str) -> tuple[list[str | int], str]:
@@ -367,9 +373,11 @@ def _by_number(path: str) -> tuple[list[str | int], str]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], path
 
 
-def _chosen(files: list[str], run: int | str | None, same_run: bool) -> list[str]:
-    """Return the files of the only run, or of the chosen one."""
-    runs = _evb.find_runs(files, same_run)
+def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[list[str], list[str]]:
+    """Return the files of the only run, or of the chosen one, and why others cannot be read."""
+    runs, unreadable = _evb.find_runs(files, same_run)
+    if not runs:
+        raise FileError(unreadable[0])
     there = ", ".join(text for *_, text in runs)
     chosen = runs
     if isinstance(run, str):
@@ -388,7 +396,7 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> list[str
             way_out = "choose the records of one with epoch=(a, b), or take them for one run with same_run=True"
         listed = ", ".join(text for *_, text in chosen)
         raise RunsError(f"the files are of {len(chosen)} runs: {listed}; {way_out}")
-    return [os.fspath(file) for file in chosen[0][3]]
+    return [os.fspath(file) for file in chosen[0][3]], unreadable
 
 
 def _standard_input() -> EventFile:

@@ -1,7 +1,8 @@
 use std::{
     fs::{self, OpenOptions},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, symlink},
     path::Path,
+    process::Command,
 };
 
 use evb_core::{
@@ -180,6 +181,62 @@ fn a_file_that_ends_in_its_header_costs_the_others_nothing() {
         let alone = merge(&[torn], &all(), out.join("alone"), options(u64::MAX));
         assert!(matches!(alone, Err(MergeError::Read(_))) && !out.join("alone").exists(), "{alone:?}");
     }
+}
+
+/// Makes something that is no event file, at that path.
+type Make = fn(&Path);
+
+/// Things that may lie beside event files, with a name like theirs.
+const BAD: [(&str, Make); 9] = [
+    ("zeros", |path| fs::write(path, [0; 4096]).unwrap()),
+    ("a text", |path| fs::write(path, "notes").unwrap()),
+    ("nothing", |path| fs::write(path, "").unwrap()),
+    ("a folder", |path| fs::create_dir(path).unwrap()),
+    ("a link to nothing", |path| symlink("nowhere", path).unwrap()),
+    ("a link to itself", |path| symlink(path, path).unwrap()),
+    ("a pipe", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
+    ("a device", |path| symlink("/dev/zero", path).unwrap()),
+    ("a file of another version", |path| {
+        fs::write(path, [b"\x89EVB\r\n\x1a\n".as_slice(), &[99; 500]].concat()).unwrap();
+    }),
+];
+
+#[test]
+fn a_bad_file_costs_only_itself_and_is_named() {
+    for (kind, make) in BAD {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+        write(&input, BUILDER, u64::MAX, &[event_of(1, 40, EPOCH, BUILDER)]);
+        let bad = input.join("run000001_b01_0001.evb");
+        make(&bad);
+        let report = merge(std::slice::from_ref(&input), &all(), &out, options(u64::MAX)).unwrap();
+        assert_eq!((report.written.events, read(&out).len()), (1, 1), "{kind}");
+        let [told] = &report.damaged.first[..] else { panic!("{kind}: {report:?}") };
+        assert!(told.contains("run000001_b01_0001.evb"), "{kind}: {told}");
+        let verified = verify(std::slice::from_ref(&input), &VerifyOptions::default()).unwrap();
+        assert_eq!((verified.runs[0].events, verified.unreadable.len()), (1, 1), "{kind}: {verified}");
+        assert!(verified.unreadable[0].path.ends_with("run000001_b01_0001.evb"), "{kind}: {verified}");
+        assert!(merge(&[bad], &all(), out.join("alone"), options(u64::MAX)).is_err(), "{kind}");
+        assert!(!out.join("alone").exists(), "{kind}");
+    }
+}
+
+/// A file that disappears while it is merged costs its own events only.
+#[test]
+fn a_file_that_disappears_costs_only_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    write(&input, BUILDER, u64::MAX, &[1, 4].map(|id| event_of(id, 40, EPOCH, BUILDER)));
+    let gone = write(&input, builder(9), u64::MAX, &[2, 3].map(|id| event_of(id, 40, EPOCH, builder(9))));
+    let mut merge = Merge::open(&[input], &all()).unwrap();
+    fs::remove_file(&gone[0]).unwrap();
+    let mut found = Vec::new();
+    while let Some(event) = merge.next_event().unwrap() {
+        found.push(event.id.number());
+    }
+    assert_eq!(found, [1, 4]);
+    let [told] = &merge.report().damaged.first[..] else { panic!("{:?}", merge.report()) };
+    assert!(told.contains("b09_0000.evb"), "{told}");
 }
 
 /// Replaces the event's record in a file by one with another section before the closing block,
