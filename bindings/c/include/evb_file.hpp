@@ -1921,7 +1921,30 @@ class EventFile {
     /// Reads the event to which an index entry points.
     void event_at(const IndexEntry& entry, Item& item) { item.finding = file_->at(*window_, entry, item.event); }
 
-    /// Returns the number of index entries. Throws `Error` if the file cannot be read.
+    /// Returns true if the file has an intact index that leaves out no record: an index is a help
+    /// and never the truth (FILE-45). The first call reads the heads of all records. Throws `Error`
+    /// if the file cannot be read.
+    bool has_whole_index() {
+        if (file_->index_state != IndexState::present) return false;
+        if (has_whole_index_) return *has_whole_index_;
+        const std::vector<IndexEntry> told = told_entries(0, file_->index_records);
+        bool is_whole = true;
+        detail::Scan scan(file_);
+        for (Item item; scan.next(item);) {
+            const IndexEntry own{item.event.id, item.event.epoch, item.event.offset};
+            // The entry of a damaged record leads to the damage.
+            if (item) is_whole = is_whole && std::binary_search(told.begin(), told.end(), own);
+            else if (item.finding->kind == Kind::file) throw Error(*item.finding);
+        }
+        has_whole_index_ = is_whole;
+        return is_whole;
+    }
+
+    /// Takes over what is known of the index of the same file, which was open before.
+    void trust_index(bool is_whole) { has_whole_index_ = is_whole; }
+
+    /// Returns the number of index entries: without an index that is whole, those of the records.
+    /// Throws `Error` if the file cannot be read.
     std::uint64_t index_size() {
         scan_if_needed();
         return scanned_ ? scanned_->size() : file_->index_records;
@@ -1940,6 +1963,14 @@ class EventFile {
             entries.assign(first, first + static_cast<std::ptrdiff_t>(count));
             return entries;
         }
+        return told_entries(place, count);
+    }
+
+  private:
+    /// Returns entries as the file's own index has them.
+    std::vector<IndexEntry> told_entries(std::uint64_t place, std::uint64_t count) const {
+        std::vector<IndexEntry> entries;
+        entries.reserve(count);
         std::vector<std::uint8_t> bytes(count * detail::index_entry);
         try {
             const std::uint64_t at = file_->index_offset + detail::index_head + detail::index_entry * place;
@@ -1952,10 +1983,9 @@ class EventFile {
         return entries;
     }
 
-  private:
     /// Collects the index entries of all intact records, if the file's own index cannot be used.
     void scan_if_needed() {
-        if (scanned_ || file_->index_state == IndexState::present) return;
+        if (scanned_ || has_whole_index()) return;
         std::vector<IndexEntry> entries;
         detail::Scan scan(file_);
         // Damage is no error of a lookup: the walk over the file reports it.
@@ -1995,6 +2025,7 @@ class EventFile {
     std::shared_ptr<const detail::Opened> file_;
     std::shared_ptr<detail::Window> window_;
     std::shared_ptr<const std::vector<IndexEntry>> scanned_;
+    std::optional<bool> has_whole_index_;
 };
 
 namespace detail {
@@ -2310,7 +2341,15 @@ class RunInput {
         header_ = file.header();
         if (const auto recovery = file.recovery())
             findings.push_back(header_finding_of(path_, *recovery));
-        if (file.index_state() != IndexState::present) {
+        has_whole_index_ = file.has_whole_index();
+        if (!*has_whole_index_) {
+            if (file.index_state() == IndexState::present) {
+                Finding finding;
+                finding.kind = Kind::wrong_index;
+                finding.path = path_;
+                finding.text = path_ + ": the index leaves out records of the file";
+                findings.push_back(std::move(finding));
+            }
             Events heads = file.events(Read::heads);
             for (const Item& item : heads)
                 if (!item) findings.push_back(*item.finding);
@@ -2334,7 +2373,10 @@ class RunInput {
 
   private:
     EventFile& open() {
-        if (!file_) file_.emplace(path_, options_);
+        if (!file_) {
+            file_.emplace(path_, options_);
+            if (has_whole_index_) file_->trust_index(*has_whole_index_);
+        }
         return *file_;
     }
 
@@ -2366,6 +2408,7 @@ class RunInput {
     Options options_;
     Header header_;
     std::optional<EventFile> file_;
+    std::optional<bool> has_whole_index_;
     std::vector<IndexEntry> entries_;
     std::size_t place_ = 0;
     std::uint64_t piece_ = 0;

@@ -71,6 +71,8 @@ pub struct EventFile {
     /// The index entries found by scanning, for a file without an intact index. The scan is done
     /// when the entries are first needed.
     scanned: OnceLock<Vec<IndexEntry>>,
+    /// True if an intact index leaves out no record, once that is known.
+    has_whole_index: OnceLock<bool>,
 }
 
 /// Opens a regular file for reading, and returns its length too. Anything else is refused before it
@@ -123,6 +125,7 @@ impl EventFile {
             footer,
             record_limit: Self::RECORD_LIMIT,
             scanned: OnceLock::new(),
+            has_whole_index: OnceLock::new(),
         })
     }
 

@@ -359,11 +359,11 @@ impl FileWalk {
     fn agrees(&mut self, file: &EventFile) -> Result<bool, ReadError> {
         const PIECE: usize = 4096;
         self.entries.sort();
-        if self.entries.len() != file.index_len()? {
+        if self.entries.len() != file.told_len() {
             return Ok(false);
         }
         for (place, piece) in self.entries.chunks(PIECE).enumerate() {
-            if file.index_entries(place * PIECE, PIECE)? != piece {
+            if file.told_entries(place * PIECE, PIECE)? != piece {
                 return Ok(false);
             }
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -352,16 +353,19 @@ def open(
     else:
         names = [os.fspath(one) for one in path]
     files: list[str] = []
+    others: list[str] = []
     for name in names:
         if os.path.isdir(name):
             found = sorted((entry.path for entry in os.scandir(name) if entry.name.endswith(".evb")), key=_by_number)
         else:
             os.stat(name)
             found = [name]
-        files += found
-    if not files:
+        files += filter(os.path.isfile, found)
+        others += itertools.filterfalse(os.path.isfile, found)
+    if not files and not others:
         raise FileNotFoundError(f"no event files (*.evb) in {', '.join(names) or 'an empty list'}")
     chosen, unreadable = _chosen(files, run, same_run or epoch is not None)
+    unreadable += [f"cannot read {other}: it is not a regular file" for other in others]
     for reason in unreadable:
         warnings.warn(reason, DamageWarning, stacklevel=2)
     return EventFiles(", ".join(names), [EventFile(file, epoch) for file in chosen], unreadable)
@@ -377,7 +381,7 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
     """Return the files of the only run, or of the chosen one, and why others cannot be read."""
     runs, unreadable = _evb.find_runs(files, same_run)
     if not runs:
-        raise FileError(unreadable[0])
+        raise FileError(unreadable[0] if unreadable else "there are only folders, pipes or links to nothing")
     there = ", ".join(text for *_, text in runs)
     chosen = runs
     if isinstance(run, str):

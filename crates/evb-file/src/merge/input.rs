@@ -33,6 +33,8 @@ pub(super) struct Input {
     path: PathBuf,
     /// The open file; `None` before its first event is read, and after its last.
     file: Option<EventFile>,
+    /// True if the file has an index that leaves out no record.
+    has_whole_index: bool,
     /// The part of the file's index that is in memory.
     entries: Vec<IndexEntry>,
     /// The position of the next event's entry in `entries`.
@@ -54,14 +56,18 @@ impl Input {
         if let Some(recovery) = file.recovery() {
             damaged(format!("{}: {recovery}", path.display()));
         }
-        if file.index_state() != IndexState::Present {
+        let has_whole_index = file.has_whole_index()?;
+        if !has_whole_index {
+            if file.index_state() == IndexState::Present {
+                damaged(format!("{}: the index leaves out records of the file", path.display()));
+            }
             for error in file.records().filter_map(Result::err) {
                 damaged(error.to_string());
             }
         }
         let header = file.header().clone();
         let (path, entries, held) = (path.to_owned(), Vec::new(), Held::default());
-        let mut input = Self { path, file: Some(file), entries, place: 0, piece: 0, held };
+        let mut input = Self { path, file: Some(file), has_whole_index, entries, place: 0, piece: 0, held };
         input.load(2)?;
         input.file = None;
         Ok((input, header))
@@ -150,7 +156,11 @@ impl Input {
     fn open(&mut self) -> Result<&EventFile, ReadError> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => EventFile::open(&self.path)?,
+            None => {
+                let file = EventFile::open(&self.path)?;
+                file.trust_index(self.has_whole_index);
+                file
+            }
         };
         Ok(self.file.insert(file))
     }

@@ -25,9 +25,52 @@ impl EventFile {
         entry.map(|entry| self.event_at(entry)).transpose()
     }
 
-    /// Returns the number of index entries. A file without an intact index is scanned first.
+    /// Returns the number of index entries. The first call of a function that uses the index reads
+    /// the heads of all records: if the file has no intact index, or one that leaves out a record,
+    /// the entries are those of the records.
     pub fn index_len(&self) -> Result<usize, ReadError> {
         Ok(self.scanned()?.map_or(self.footer.records, <[IndexEntry]>::len))
+    }
+
+    /// Returns true if the file has an intact index that leaves out no record: an index is a help
+    /// and never the truth. The first call reads the heads of all records.
+    pub fn has_whole_index(&self) -> Result<bool, ReadError> {
+        if self.footer.state != IndexState::Present {
+            return Ok(false);
+        }
+        if let Some(is_whole) = self.has_whole_index.get() {
+            return Ok(*is_whole);
+        }
+        let told = self.told_entries(0, self.footer.records)?;
+        let mut is_whole = true;
+        for record in self.records() {
+            match record {
+                Ok(record) => is_whole &= told.binary_search(&IndexEntry::of(&record)).is_ok(),
+                Err(error @ ReadError::File(_)) => return Err(error),
+                // The entry of a damaged record leads to the damage.
+                Err(_) => {}
+            }
+        }
+        Ok(*self.has_whole_index.get_or_init(|| is_whole))
+    }
+
+    /// Returns entries as the file's own index has them.
+    pub(crate) fn told_entries(&self, place: usize, count: usize) -> Result<Vec<IndexEntry>, ReadError> {
+        let mut entries = Vec::new();
+        self.footer
+            .entries(&self.file, place, count, &mut entries)
+            .map_err(FileError::of("read the index of", &self.path))?;
+        Ok(entries)
+    }
+
+    /// Returns the number of entries of the file's own index.
+    pub(crate) const fn told_len(&self) -> usize {
+        self.footer.records
+    }
+
+    /// Takes over what is known of the index of the same file, which was open before.
+    pub(crate) fn trust_index(&self, is_whole: bool) {
+        self.has_whole_index.get_or_init(|| is_whole);
     }
 
     /// Returns at most `count` index entries from position `place` on, in the order of event id,
@@ -36,11 +79,7 @@ impl EventFile {
         if let Some(entries) = self.scanned()? {
             return Ok(entries.iter().skip(place).take(count).copied().collect());
         }
-        let mut entries = Vec::new();
-        self.footer
-            .entries(&self.file, place, count, &mut entries)
-            .map_err(FileError::of("read the index of", &self.path))?;
-        Ok(entries)
+        self.told_entries(place, count)
     }
 
     /// Finds the index entry of an event's copy with the highest epoch that is at most `epoch`.
@@ -66,7 +105,7 @@ impl EventFile {
 
     /// Returns the entries found by scanning, if the file's own index cannot be used.
     fn scanned(&self) -> Result<Option<&[IndexEntry]>, ReadError> {
-        if self.footer.state == IndexState::Present {
+        if self.has_whole_index()? {
             return Ok(None);
         }
         if let Some(entries) = self.scanned.get() {

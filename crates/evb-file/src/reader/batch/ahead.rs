@@ -207,7 +207,7 @@ impl Share {
 
 /// Returns the mean size of the file's records, if the file has an index.
 fn mean_of(file: &EventFile) -> Option<u64> {
-    let records = (!file.wants_entries()).then(|| file.index_len().ok())??;
+    let records = (!file.wants_entries()).then(|| file.told_len())?;
     file.records_end().checked_sub(file.header_length)?.checked_div(records as u64)
 }
 
