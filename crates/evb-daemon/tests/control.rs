@@ -408,10 +408,10 @@ fn a_token_is_required_where_there_is_one() {
         assert_eq!(output.status.code(), Some(2), "{words}");
         assert!(words.contains(wanted), "{words}");
     };
-    refused(&system, "cannot read the token file");
+    refused(&system, "the token: cannot read the file");
     std::fs::write(&token, "correct-horse-battery-staple\n").unwrap();
     std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).unwrap();
-    refused(&system, "has mode 0644");
+    refused(&system, "(mode 0644)");
     std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
     std::fs::write(&token, "short\n").unwrap();
     refused(&system, "16 to 512");

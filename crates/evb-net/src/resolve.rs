@@ -27,7 +27,8 @@ use std::{
 pub enum ResolveError {
     /// The text does not have the form `host:port`.
     #[error(
-        "`{text}` is not an address: write host:port, for example `127.0.0.1:7000`, `[::1]:7000` or `daq1:7000`"
+        "`{}` is not an address: write host:port, for example `127.0.0.1:7000`, `[::1]:7000` or `daq1:7000`",
+        text.escape_debug()
     )]
     Form {
         /// The text that was given.
@@ -64,7 +65,11 @@ pub fn split_host_port(text: &str) -> Result<(&str, u16), ResolveError> {
         None if host.contains(':') => return Err(fault()),
         None => host,
     };
-    if host.is_empty() || host.contains(char::is_whitespace) { Err(fault()) } else { Ok((host, port)) }
+    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        Err(fault())
+    } else {
+        Ok((host, port))
+    }
 }
 
 /// Returns all addresses of `host:port` (name, IPv4, or IPv6 in brackets), in the resolver's order;

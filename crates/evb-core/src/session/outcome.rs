@@ -6,7 +6,7 @@ use crate::{
     id::{Epoch, RunId, RunNumber},
     time::Instant,
     units::Bytes,
-    wire::control::{MalformedMessage, Report, RunEnd, Welcome},
+    wire::control::{MAX_REASON, MalformedMessage, Report, RunEnd, Welcome, plain},
 };
 
 /// The run that a role belongs to.
@@ -82,7 +82,7 @@ impl RunOutcome {
         let RunIdentity { id: run_id, run, epoch } = identity;
         let exit_code = u8::try_from(end.exit_code).unwrap_or(1);
         let took_part = participation.length(now);
-        Self { run, run_id, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
+        Self { run, run_id, epoch, exit_code, verdict: plain(&end.verdict, MAX_REASON), report, took_part }
     }
 }
 

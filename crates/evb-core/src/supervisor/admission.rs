@@ -3,7 +3,6 @@
 
 use super::{
     RunPlan,
-    nonsense::MAX_LISTEN,
     phase::Phase,
     roster::{Roster, Seat},
     seats::{BuilderSeat, Connection},
@@ -12,7 +11,7 @@ use super::{
 use crate::{
     id::Peer,
     time::Instant,
-    wire::control::{Hello, Reason, Refusal},
+    wire::control::{Hello, Reason, Refusal, is_address},
 };
 
 /// State of the run on which the admission of a peer depends.
@@ -112,7 +111,7 @@ impl Admission<'_> {
             self.check_not_live(peer, seat.connection, now)?;
             self.check_lease_over(seat, now)?;
         }
-        if hello.listen.is_empty() || hello.listen.len() > MAX_LISTEN {
+        if !is_address(&hello.listen) {
             let detail = format!("the hello of {peer} must contain the host:port at which sources reach it");
             return Err(Refusal::because(Reason::Configuration, detail));
         }

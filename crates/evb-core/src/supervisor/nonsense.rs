@@ -6,7 +6,10 @@ use super::journal::What;
 use crate::{
     id::{BuilderId, Epoch},
     time::Instant,
-    wire::{control::MalformedMessage, journal::Entry},
+    wire::{
+        control::{MalformedMessage, is_address},
+        journal::Entry,
+    },
 };
 
 /// Upper limit of counts, which no run reaches: at 1 MHz, it takes 35 years. Sums of 16 383
@@ -19,9 +22,6 @@ const TOO_OFTEN: u32 = 1 << 31;
 /// Longest text that is read from the journal, in bytes. Texts from the journal become part of
 /// reports and verdicts.
 const MAX_TEXT: usize = 1 << 14;
-
-/// Longest `host:port` of a builder, in bytes.
-pub(super) const MAX_LISTEN: usize = 300;
 
 /// Earliest time that is used for an occurrence: in [`Totals`](crate::wire::journal::Totals), zero
 /// means that it has not happened.
@@ -81,12 +81,12 @@ pub(super) fn text(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
-/// Returns a builder's address, if its length is possible.
+/// Returns a builder's address, which is empty before the builder has registered.
 pub(super) fn listen(address: &str) -> Result<String, Nonsense> {
-    if address.len() <= MAX_LISTEN {
+    if address.is_empty() || is_address(address) {
         Ok(address.to_owned())
     } else {
-        nonsense("the address of a builder is too long")
+        nonsense("the address of a builder is not host:port")
     }
 }
 

@@ -633,6 +633,14 @@ fn wrong_hellos_are_refused_with_a_reason() {
         (hello(builder(9)), Reason::UnknownPeer),
         (hello(source(3)), Reason::DuplicateId),
         (Hello { listen: String::new(), ..hello(builder(1)) }, Reason::Configuration),
+        (Hello { listen: "daq1".to_owned(), ..hello(builder(1)) }, Reason::Configuration),
+        (Hello { listen: ":7101".to_owned(), ..hello(builder(1)) }, Reason::Configuration),
+        (
+            Hello { listen: "daq1:7101\n2026 ERROR forged".to_owned(), ..hello(builder(1)) },
+            Reason::Configuration,
+        ),
+        (Hello { listen: "\u{1b}[2Jdaq1:7101".to_owned(), ..hello(builder(1)) }, Reason::Configuration),
+        (Hello { listen: format!("{}:7101", "d".repeat(300)), ..hello(builder(1)) }, Reason::Configuration),
     ] {
         let refusal = stage.core.register(&hello, stage.now).unwrap_err();
         assert_eq!(refusal.reason, reason, "{hello:?}");

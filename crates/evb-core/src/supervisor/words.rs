@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{id::Peer, wire::control::MAX_REASON, wire::control::Message};
+use crate::{
+    id::Peer,
+    wire::control::{MAX_REASON, Message, plain},
+};
 
 /// Most ids or ranges of ids that a text lists.
 const LISTED: usize = 10;
@@ -58,18 +61,14 @@ pub(super) fn names(peers: &[Peer]) -> String {
 
 /// Returns a text from a peer without control characters, shortened to fit a log line.
 pub(super) fn short(text: &str) -> String {
-    cut(text, 200)
+    plain(text, 200)
 }
 
 /// Returns a peer's reason for refusing or leaving, limited in length and without control
 /// characters. The result is never empty: a peer may send a reason that is.
 pub(super) fn reason_of(text: &str) -> String {
-    let reason = cut(text, MAX_REASON);
+    let reason = plain(text, MAX_REASON);
     if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
 /// Returns the names of peers, each with its reason, if there is one.

@@ -46,6 +46,23 @@ pub fn is_name(text: &str) -> bool {
     (1..=MAX_NAME).contains(&text.len()) && !text.contains(char::is_control)
 }
 
+/// Length of the longest address of a builder, in bytes (docs/reference/protocol.md CONN-14).
+const MAX_LISTEN: usize = 300;
+
+/// Returns true if the text may be an address `host:port`, without blanks and control characters.
+pub(crate) fn is_address(text: &str) -> bool {
+    let is_plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
+    let has_port =
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    text.len() <= MAX_LISTEN && is_plain && has_port
+}
+
+/// Returns at most `most` characters of a peer's text, without control characters: they could forge
+/// lines of a log, or command a terminal.
+pub(crate) fn plain(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
 /// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
 pub const MAX_PATHS: usize = 10;
 

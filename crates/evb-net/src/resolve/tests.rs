@@ -14,9 +14,22 @@ async fn names_are_looked_up() {
 
 #[test]
 fn bad_forms_are_told_how_to_write_it() {
-    for text in ["", "host", ":7000", "host:", "host:70000", "::1:7000", "[::1:7000", "a b:1", "host:-1"] {
+    for text in [
+        "",
+        "host",
+        ":7000",
+        "host:",
+        "host:70000",
+        "::1:7000",
+        "[::1:7000",
+        "a b:1",
+        "host:-1",
+        "a\x1b[2J:1",
+        "a\nERROR forged:1",
+    ] {
         let error = split_host_port(text).unwrap_err();
         assert!(matches!(error, ResolveError::Form { .. }), "{text}");
+        assert!(!error.to_string().contains(char::is_control), "{text:?}: {error}");
         assert!(error.to_string().contains("host:port"));
     }
 }

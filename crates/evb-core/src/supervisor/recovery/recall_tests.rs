@@ -105,7 +105,7 @@ fn peers_are_known_and_come_one_life_after_the_other() {
             (What::Registered(registered(Role::Builder, 1, 0)), "earlier incarnation"),
             (What::Registered(registered(Role::Builder, 2, 2)), "still has events"),
             (What::Registered(registered(Role::Supervisor, 0, 1)), "unknown role"),
-            (What::Registered(endless), "too long"),
+            (What::Registered(endless), "not host:port"),
             (roster(1, &[], &[]), "not higher than the last"),
             (roster(u32::MAX, &[], &[]), "larger than any possible"),
             (roster(3, &[2], &[]), "no such source"),

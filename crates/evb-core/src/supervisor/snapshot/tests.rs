@@ -192,7 +192,7 @@ fn impossible_peers_are_refused() {
             totals.builders.extend((3..=MAX_BUILDERS as u32 + 1).map(more));
         }),
         ("larger than any possible", |totals| first(totals).incarnation = u32::MAX),
-        ("too long", |totals| first(totals).listen = "x".repeat(301)),
+        ("not host:port", |totals| first(totals).listen = "x".repeat(301)),
         ("larger than any possible", |totals| first(totals).accounted = HUGE),
         ("membership is unknown", |totals| first(totals).membership = Change::Unspecified),
         ("than were accepted", |totals| first(totals).past_written = HUGE),
