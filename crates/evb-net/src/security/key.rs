@@ -58,7 +58,7 @@ pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The key file cannot be read, or others may read or change it.
-    #[error("the key: {0}; `evbd keygen FILE` makes one")]
+    #[error("key file: {0}; `evbd keygen FILE` makes one")]
     File(#[from] SecretError),
     /// The content of the key file is not 32 bytes in hex or base64.
     #[error(
