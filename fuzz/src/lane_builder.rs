@@ -183,8 +183,10 @@ impl Bench {
             }
             Step::Heartbeat(sent_ns, echo_ns, echo_delay_ns) => {
                 let (sent_ns, echo_ns, echo_delay_ns) = (*sent_ns, *echo_ns, *echo_delay_ns);
-                self.core
-                    .handle_heartbeat(&Heartbeat { sent_ns, echo_ns, echo_delay_ns, ..Heartbeat::default() }, self.now);
+                self.core.handle_heartbeat(
+                    &Heartbeat { sent_ns, echo_ns, echo_delay_ns, ..Heartbeat::default() },
+                    self.now,
+                );
             }
             Step::Pass(millis) => {
                 self.now += Duration::from_millis((*millis).into());
