@@ -2053,7 +2053,7 @@ inline bool by_number(const std::string& a, const std::string& b) {
     return a < b;
 }
 
-} // namespace detail
+}  // namespace detail
 
 /// Returns the event files for which a path stands: a directory stands for all `*.evb` in it,
 /// sorted by name, and any other path for itself. Throws `Error` if the path does not exist.

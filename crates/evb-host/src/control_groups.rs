@@ -13,7 +13,7 @@ use std::{
 use evb_core::units::Bytes;
 
 /// Without a limit, version 1 shows the largest number of bytes in whole pages, which depends on
-/// the size of a page. No machine has so much memory.
+/// the size of a page. No machine has as much memory as this.
 const UNLIMITED: u64 = 1 << 62;
 
 /// Returns the smallest limit of memory of this process's groups; `None` if none has one.

@@ -14,7 +14,7 @@ use std::{io, net::IpAddr};
 
 use evb_core::wire::encoding::Encoding;
 use evb_core::wire::{
-    control::{Hello, HelloReply, MAX_HELLO, Reason, Refusal, Reply, Welcome},
+    control::{Hello, HelloReply, MAX_HELLO, Reason, Refusal, Reply, Welcome, plain},
     preamble::{
         ConnectionKind, MAGIC, PREAMBLE_LENGTH, PreambleError, Spoken, check_preamble, preamble,
         protected_preamble,
@@ -114,7 +114,7 @@ impl From<io::Error> for HandshakeError {
 
 /// Returns a readable text of a refusal (docs/reference/protocol.md CONN-16).
 pub fn words(refusal: &Refusal) -> String {
-    let detail: String = refusal.detail.chars().filter(|c| !c.is_control()).take(400).collect();
+    let detail = plain(&refusal.detail, 400);
     if detail.is_empty() { format!("{:?}", refusal.reason) } else { detail }
 }
 

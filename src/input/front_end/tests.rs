@@ -129,7 +129,7 @@ async fn unfinished_fragments_take_no_more_than_their_memory() {
     assert!(stopped >= 4, "{stopped}");
 }
 
-/// As long as nobody needs the memory, a front end may take its time.
+/// A front end may take its time while there is memory for the others.
 #[tokio::test]
 async fn a_slow_front_end_is_waited_for() {
     let (mut front_end, stream) = duplex(1024);

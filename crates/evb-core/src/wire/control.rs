@@ -59,7 +59,7 @@ pub(crate) fn is_address(text: &str) -> bool {
 
 /// Returns at most `most` characters of a peer's text, without control characters: they could forge
 /// lines of a log, or command a terminal.
-pub(crate) fn plain(text: &str, most: usize) -> String {
+pub fn plain(text: &str, most: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 

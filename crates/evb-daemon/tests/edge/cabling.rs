@@ -39,8 +39,8 @@ fn two_boards_at_one_source_are_named_and_so_is_the_source_without_one() {
     }
 }
 
-/// A board that reaches the supervisor's port by mistake disturbs nobody, and its source says that
-/// it has no front end.
+/// A board that reaches the supervisor's port by mistake does not disturb the run, and its source
+/// says that it has no front end.
 #[test]
 fn a_board_at_the_port_of_another_role_is_turned_away() {
     let system = System::at_100_hz("");

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns the effects of signals, each so many milliseconds after the first.
+/// Returns the effects of signals, each with its time in milliseconds after the first.
 fn effects(signals: &[(Signal, u64)]) -> Vec<Effect> {
     let (mut asked, begin) = (Asked::default(), Instant::now());
     signals.iter().map(|(one, millis)| asked.again(*one, begin + Duration::from_millis(*millis))).collect()
