@@ -69,7 +69,8 @@ impl Counts {
                 "event" if section == "events" => &mut counts.events,
                 "finding" if line.contains("kind=damaged") => &mut counts.damaged,
                 "finding" if line.contains("kind=torn_tail") => &mut counts.torn_tails,
-                "finding" if line.contains("kind=wrong_index") => &mut counts.wrong_indexes,
+                // No reader follows such an index, so none of them meets its wrong entries.
+                "|" if line.contains("the index does not match") => &mut counts.wrong_indexes,
                 _ => {
                     let is_item = matches!(word, "event" | "fragment" | "finding" | "none" | "|");
                     section = if is_item { section } else { word };

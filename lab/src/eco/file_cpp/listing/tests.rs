@@ -27,4 +27,7 @@ fn items_are_counted() {
     let counts = Counts::of(LISTING);
     assert_eq!(counts, Counts { files: 1, events: 1, torn_tails: 1, ..Counts::default() });
     assert!(!counts.has_all());
+    let wrong =
+        format!("{LISTING}| CRC error in a.evb at 8: the index does not match the records of the file\n");
+    assert_eq!(Counts::of(&wrong), Counts { wrong_indexes: 1, ..counts });
 }
