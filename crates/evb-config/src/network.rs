@@ -50,16 +50,17 @@ pub enum Admission {
 pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
     let transport =
         section.choice("transport", &[Transport::Tcp, Transport::Udp].map(|one| (one.word(), one)));
+    let mtu = Bytes::new(section.whole("mtu", 576..=65_536).unwrap_or(1500));
     let config = NetworkConfig {
         transport: transport.unwrap_or(Transport::Tcp),
         link_rate: section.rate("link_rate"),
         port_buffer: section.some_bytes("port_buffer"),
         trunks: trunk::read(&mut section),
-        mtu: Bytes::new(section.whole("mtu", 576..=65_536).unwrap_or(1500)),
+        mtu,
         congestion_control: congestion_control(&mut section),
         nodelay: section.flag("nodelay").unwrap_or(true),
-        send_buffer: socket_buffer(&mut section, "send_buffer"),
-        receive_buffer: socket_buffer(&mut section, "receive_buffer"),
+        send_buffer: socket_buffer(&mut section, "send_buffer", mtu),
+        receive_buffer: socket_buffer(&mut section, "receive_buffer", mtu),
         dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
         admission: section
             .choice("admission", &[("refuse", Admission::Refuse), ("warn", Admission::Warn)])
@@ -90,10 +91,16 @@ fn congestion_control(section: &mut Section<'_>) -> Option<String> {
     good.then_some(name)
 }
 
-/// Reads the size of a socket buffer. The kernel takes the size as a C `int`, and larger sizes are
-/// refused.
-fn socket_buffer(section: &mut Section<'_>, key: &'static str) -> Option<Bytes> {
+/// Reads the size of a socket buffer. The kernel takes the size as a C `int`, so larger sizes are
+/// refused. So are buffers without room for a packet: TCP closes their window, and goes on by
+/// probes, which take seconds.
+fn socket_buffer(section: &mut Section<'_>, key: &'static str, mtu: Bytes) -> Option<Bytes> {
     let size = section.some_bytes(key)?;
+    if size < mtu {
+        let remedy = format!("give at least {mtu}, better several packets, or leave `{key}` out");
+        section.refuse(key, format!("a buffer of {size} has no room for a packet of {mtu}"), remedy);
+        return None;
+    }
     if size > Bytes::new(i32::MAX as u64 / 2) {
         section.refuse(key, format!("{size} is more than a socket buffer can have"), "give less than 1 GiB");
         return None;

@@ -17,6 +17,12 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[network]\ntransport = \"tpc\"\n", 2, &["did you mean `tcp`?"]),
     ("[network]\nnodelay = \"yes\"\n", 2, &["not true or false"]),
     ("[network]\nsend_buffer = \"4 GiB\"\n", 2, &["more than a socket buffer can have"]),
+    (
+        "[network]\nreceive_buffer = \"1 kB\"\n",
+        2,
+        &["no room for a packet of 1500 B", "leave `receive_buffer` out"],
+    ),
+    ("[network]\nsend_buffer = \"8 kB\"\nmtu = 9000\n", 2, &["no room for a packet of 9 kB"]),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),
