@@ -107,6 +107,12 @@ impl Problems {
         Self { origin, list }
     }
 
+    /// Returns these problems together with others of the same configuration.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        Self::new(self.origin, [self.list, others.list].concat())
+    }
+
     /// Returns the problems, sorted: errors first, then by line.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.list.iter()

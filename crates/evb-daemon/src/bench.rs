@@ -16,6 +16,7 @@ pub(crate) fn main(command: &BenchCommand) -> ExitCode {
 fn run_system(config: Config) -> Result<RunReport, evb_bench::RunError> {
     run::here(config).map_err(|error| match error {
         RunError::Operator(reason) => evb_bench::RunError::Operator(reason),
+        RunError::Unmet { .. } => evb_bench::RunError::Operator(error.to_string()),
         other => evb_bench::RunError::Failed(other.to_string()),
     })
 }

@@ -89,7 +89,7 @@ pub fn main() -> ExitCode {
         Command::Provision(arguments) => provision::main(&arguments),
         Command::ProbeBuffer { end } => probe_buffer::main(&end),
         Command::Bench { what } => bench::main(&what),
-        Command::Check(arguments) => check::main(&arguments),
+        Command::Check(arguments) => check::main(&arguments, run::needs_of_host),
         Command::Plan(arguments) => plan::main(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments, &mut Cli::command()),
         Command::ManPages(arguments) => shell::man_pages(&arguments, Cli::command()),

@@ -31,6 +31,7 @@ use evb_core::id::Peer;
 use evb_host::{descriptors, here::host_name, memory::machine_memory};
 
 pub(crate) use host::here;
+pub(crate) use needs::of_host as needs_of_host;
 pub use roles::RoleArgument;
 
 use build::Shared;
@@ -83,6 +84,16 @@ pub enum RunError {
     /// The operator must change something; no role was started.
     #[error("error: {0}")]
     Operator(String),
+    /// The operator must change a key of the configuration, or this host; no role was started.
+    #[error("error: {key}: {reason}; {remedy}")]
+    Unmet {
+        /// Path of the key.
+        key: &'static str,
+        /// Description of what is wrong.
+        reason: String,
+        /// Advice for the operator.
+        remedy: String,
+    },
     /// The operator must change the configuration, because files that roles need are missing or the
     /// hosts of roles are unclear; no role was started.
     #[error(transparent)]
@@ -143,7 +154,7 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     }
     match run(arguments, admitted) {
         Ok(code) => code.into(),
-        Err(error @ (RunError::Operator(_) | RunError::Refused(_))) => {
+        Err(error @ (RunError::Operator(_) | RunError::Unmet { .. } | RunError::Refused(_))) => {
             say(&error);
             BAD_CONFIGURATION.into()
         }
@@ -195,10 +206,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
     enough_descriptors(&config, &admitted.origin, &hosted)?;
     let _claim = on_loopback(arguments, &config)?;
-    // Under run control, only a missing key ends the program: an operator must provide the key.
-    // Other faults may pass by themselves, such as a disk that is not mounted yet.
-    let needed = if config.control.is_some() { &[][..] } else { &hosted[..] };
-    let missing = needs::missing(&config, &admitted.origin, needed);
+    let missing = needs::missing(&config, &admitted.origin, &hosted);
     if missing.are_fatal() {
         return Err(RunError::Refused(missing));
     }

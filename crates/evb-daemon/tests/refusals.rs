@@ -73,6 +73,52 @@ fn files_that_roles_need_and_do_not_have_are_named() {
     assert!(said.ends_with("4 error(s), 0 warning(s)\n"), "{said}");
 }
 
+/// Whatever a run refuses on this host, `check --here` finds before; without `--here`, the check
+/// says nothing of this host.
+#[test]
+fn the_check_of_this_host_finds_what_a_run_refuses() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = directory.path().display();
+    std::fs::write(directory.path().join("plain"), "").expect("written");
+    let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+    let sound = system(builder, "");
+    let input = |input: &str| sound.replace("kind = \"generator\", size = \"1 kB\"", input);
+    let supervisor = |more: &str| sound.replace("[supervisor]\n", &format!("[supervisor]\n{more}\n"));
+    let numbered =
+        supervisor(&format!("state = \"{here}/state\"")).replace("events = 10", "events = 10\nnumber = 7");
+    assert_eq!(run(&numbered).0, Some(0), "the run takes its number");
+    let control = "[control]\nlisten = \"127.0.0.1:7999\"\n";
+    let cases = [
+        ("security.key_file", format!("{sound}[security]\nmode = \"psk\"\nkey_file = \"{here}/key\"\n")),
+        ("control.token_file", format!("{sound}{control}token_file = \"{here}/token\"\n")),
+        ("control.token_file", format!("{sound}{control}token_file = \"{here}/plain\"\n")),
+        ("supervisor.journal", supervisor(&format!("journal = \"{here}/none/journal\""))),
+        ("supervisor.state", supervisor(&format!("state = \"{here}/plain\""))),
+        ("run.number", numbered),
+        (
+            "source.input.path",
+            input(&format!("kind = \"replay\", format = \"evb\", path = \"{here}/absent\"")),
+        ),
+        ("source.input.path", input(&format!("kind = \"unix\", path = \"{here}/none/socket\""))),
+        ("source.input.path", input(&format!("kind = \"unix\", path = \"{here}/plain\""))),
+        (
+            "builder.sink.path",
+            sound.replace("\"null\"", &format!("{{ kind = \"file\", path = \"{here}/plain/out\" }}")),
+        ),
+    ];
+    for (key, text) in cases {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("written");
+        let (code, said) = run_file(file.path());
+        assert_eq!(code, Some(2), "{key}: {said}");
+        assert!(said.contains(key), "{key}: {said}");
+        let (code, found) = evbd(&["check", "--here"], file.path());
+        assert_eq!(code, Some(2), "{key}: {found}");
+        assert!(found.contains(&format!("= key: {key}\n")) && found.contains("= help: "), "{key}: {found}");
+        assert_eq!(evbd(&["check"], file.path()).0, Some(0), "{key}: the check is not of this host");
+    }
+}
+
 #[test]
 fn a_bad_configuration_names_key_line_and_remedy() {
     let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";

@@ -3,12 +3,12 @@
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use evb_config::{
-    ConfigError, Origin,
+    Config, ConfigError, Origin, Problems,
     admission::{self, GrantPaths, Machine},
     check::{BAD_CONFIGURATION, json, text},
     roles_in_words, say, say_in_line,
 };
-use evb_core::units::parse_duration;
+use evb_core::{id::Peer, units::parse_duration};
 
 use crate::{descriptors, here::Locations, memory::machine_memory};
 
@@ -21,6 +21,7 @@ pub struct CheckArguments {
     #[arg(long)]
     json: bool,
     /// Show which roles `evbd run --here` hosts on this host, and the hosts of all other roles.
+    /// Check also the files and devices of this host that its roles need.
     #[arg(long)]
     here: bool,
     /// Time from a grant to its data, if known; by default, the check assumes 20, 60 and 200 µs.
@@ -32,8 +33,11 @@ pub struct CheckArguments {
     path: Option<PathBuf>,
 }
 
-/// Runs `evbd check`.
-pub fn main(arguments: &CheckArguments) -> ExitCode {
+/// Runs `evbd check`. The function `needs` returns what the given roles need and this host lacks.
+pub fn main(
+    arguments: &CheckArguments,
+    needs: impl FnOnce(&Config, &Origin, &[Peer]) -> Problems,
+) -> ExitCode {
     let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -56,6 +60,10 @@ pub fn main(arguments: &CheckArguments) -> ExitCode {
     let machine = Machine { memory: machine_memory(), descriptors: Some(descriptors::hard_limit()) };
     let (sums, problems) = admission::admit(&loaded, machine);
     let locations = arguments.here.then(|| Locations::of(&loaded.config));
+    let problems = match &locations {
+        Some(locations) => problems.and(needs(&loaded.config, &loaded.origin, &locations.here())),
+        None => problems,
+    };
     if arguments.json {
         let mut object = json(Some((&loaded.config, &sums, &paths)), Some(&problems));
         if let Some(locations) = &locations {

@@ -21,6 +21,7 @@ use evb_core::{id::Peer, units::Rate};
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
 
+pub(super) use number::{next_number, state_dir};
 pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;

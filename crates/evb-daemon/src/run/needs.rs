@@ -1,5 +1,6 @@
-//! Checks, before any role starts, that the files exist that the roles of this process need. Each
-//! missing file is reported with its line in the configuration.
+//! What the roles of this process need of this host. `evbd run` asks before any role starts, and
+//! `evbd check --here` asks too. Each need that is not met is reported with its line in the
+//! configuration.
 
 #[cfg(test)]
 mod tests;
@@ -7,29 +8,64 @@ mod tests;
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::FileTypeExt as _,
     path::Path,
 };
 
-use evb_config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry};
+use evb_config::{
+    Config, ControlConfig, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry, ViewersEntry,
+};
 use evb_core::id::Peer;
 use rustix::fs::Access;
+
+use super::{
+    RunError,
+    build::{Shared, next_number, state_dir},
+};
+use crate::control::Token;
+
+/// Returns everything for which `evbd run` would refuse to host these roles on this host, and what
+/// the roles would lack later.
+pub(crate) fn of_host(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
+    let mut look = missing_files(config, origin, hosted);
+    let number = || next_number(config, state_dir(config, hosted).as_ref(), None).map(drop);
+    if hosted.contains(&Peer::Supervisor) {
+        look.at_start(number());
+    }
+    look.at_start(Shared::default().prove(config, hosted).map(drop));
+    Problems::new(origin.clone(), look.list)
+}
 
 /// Returns the files and directories that the hosted roles need and that do not exist. The check
 /// creates no directory, because a sink must make its directory itself, so that the directory
 /// survives a power cut.
 pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
-    let mut look = Look { origin, list: Vec::new() };
+    Problems::new(origin.clone(), missing_files(config, origin, hosted).list)
+}
+
+fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
+    let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
     if let Err(error) = config.security.load() {
         let remedy = "`evbd keygen FILE` makes a key file; all peers need a copy of it, which only their users can read";
         look.refuse("security.key_file", None, error.to_string(), remedy);
+    }
+    if let Some(control) = &config.control {
+        if hosted.contains(&Peer::Supervisor) {
+            look.at_tokens(control);
+        }
+        // An operator must provide secrets. Other faults may pass by themselves, such as a disk
+        // that is not mounted yet, so run control waits for that.
+        look.severity = Severity::Warning;
     }
     for peer in hosted {
         match peer {
             Peer::Supervisor => look.at_journal(config.supervisor.journal.as_deref()),
             Peer::Source(id) => {
                 let entry = config.sources.iter().find(|entry| entry.id == *id);
-                if let Some(Input::Replay { path, format, .. }) = entry.map(|entry| &entry.input) {
-                    look.at_replay(path, format, id.number());
+                match entry.map(|entry| &entry.input) {
+                    Some(Input::Replay { path, format, .. }) => look.at_replay(path, format, id.number()),
+                    Some(Input::Unix { path, .. }) => look.at_socket(path, id.number()),
+                    _ => {}
                 }
             }
             Peer::Builder(id) => {
@@ -40,15 +76,53 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
             }
         }
     }
-    Problems::new(origin.clone(), look.list)
+    look
 }
 
 struct Look<'a> {
     origin: &'a Origin,
+    /// Severity of the problems that are found next.
+    severity: Severity,
     list: Vec<Problem>,
 }
 
 impl Look<'_> {
+    /// Adds the reason for which a run would not start.
+    fn at_start(&mut self, outcome: Result<(), RunError>) {
+        match outcome {
+            Err(RunError::Unmet { key, reason, remedy }) => self.refuse(key, None, reason, &remedy),
+            Err(error) => self.refuse("", None, error.to_string(), "`evbd run` would not start"),
+            Ok(()) => {}
+        }
+    }
+
+    fn at_tokens(&mut self, control: &ControlConfig) {
+        let viewers = match &control.viewers {
+            ViewersEntry::TokenFile(path) => Some(path),
+            ViewersEntry::None | ViewersEntry::Anyone => None,
+        };
+        for (key, path) in [("token_file", control.token_file.as_ref()), ("viewers", viewers)] {
+            if let Some(Err(error)) = path.map(|path| Token::read(path)) {
+                let remedy = "give a file with a secret that only its owner can read";
+                self.refuse(&format!("control.{key}"), None, error.to_string(), remedy);
+            }
+        }
+    }
+
+    fn at_socket(&mut self, path: &Path, id: u16) {
+        let usable = match fs::symlink_metadata(path) {
+            Ok(what) if !what.file_type().is_socket() => {
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, "another kind of file has this name"))
+            }
+            _ => writable(directory_of(path)),
+        };
+        if let Err(error) = usable {
+            let reason = format!("cannot make the socket {}: {error}", path.display());
+            let remedy = "give a path in a directory that is there, and that this user can write to";
+            self.refuse("source.input.path", Some(id), reason, remedy);
+        }
+    }
+
     fn at_replay(&mut self, path: &Path, format: &ReplayFormat, id: u16) {
         // A pipe is not opened: its writer would get a broken pipe when the check closes it.
         let readable = fs::metadata(path).and_then(|what| match format {
@@ -79,11 +153,10 @@ impl Look<'_> {
         // The journal may be a symbolic link: its file is created at the target of the link.
         let led = fs::read_link(path).ok().and_then(|to| Some(path.parent()?.join(to)));
         let path = led.as_deref().unwrap_or(path);
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let usable = if path.exists() {
             File::options().append(true).read(true).open(path).map(drop)
         } else {
-            writable(directory.unwrap_or_else(|| Path::new(".")))
+            writable(directory_of(path))
         };
         if let Err(error) = usable {
             let reason = format!("cannot keep the journal {}: {error}", path.display());
@@ -94,13 +167,18 @@ impl Look<'_> {
 
     fn refuse(&mut self, key: &str, id: Option<u16>, reason: String, remedy: &str) {
         self.list.push(Problem {
-            severity: Severity::Error,
+            severity: self.severity,
             key: key.to_owned(),
             span: self.origin.span_of(key, id),
             reason,
             remedy: remedy.to_owned(),
         });
     }
+}
+
+/// Returns the directory in which a file of this path is.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 /// Succeeds if the kernel lets this user create files in `directory`. The kernel considers

@@ -20,29 +20,28 @@ const STATE: &str = "evb-state";
 
 /// A run number, and whether the run must have it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbered {
-    pub(super) run: RunNumber,
-    pub(super) is_fixed: bool,
+pub(in crate::run) struct Numbered {
+    pub(in crate::run) run: RunNumber,
+    pub(in crate::run) is_fixed: bool,
 }
 
 /// Returns the number that the next run has at least. A configured number is that of the run;
 /// under run control it is only the least one. `last` is the number of the last run of this
 /// process.
-pub(super) fn next_number(
+pub(in crate::run) fn next_number(
     config: &Config,
     state: Option<&StateDir>,
     last: Option<RunNumber>,
 ) -> Result<Numbered, RunError> {
     if let Some(path) = &config.supervisor.journal
-        && let Some(run) = unfinished_run(path).map_err(|error| RunError::Operator(error.to_string()))?
+        && let Some(run) = unfinished_run(path).map_err(|error| unusable(&error))?
     {
         return Ok(Numbered { run, is_fixed: true });
     }
-    let unreadable = |state: &StateDir, error| {
-        let path = state.path().display();
-        RunError::Operator(format!(
-            "cannot read the state directory {path}: {error}; make it readable for this user, or name another one with `supervisor.state`"
-        ))
+    let unreadable = |state: &StateDir, error| RunError::Unmet {
+        key: "supervisor.state",
+        reason: format!("cannot read the state directory {}: {error}", state.path().display()),
+        remedy: "make it readable for this user, or name another one with `supervisor.state`".to_owned(),
     };
     if let (Some(run), None) = (config.run.number, &config.control) {
         if let Some(state) = state {
@@ -67,22 +66,34 @@ pub(super) fn next_number(
 fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunError> {
     highest.number().checked_add(1).map(RunNumber::new).ok_or_else(|| {
         let place = state.map_or(String::new(), |state| format!(", which {} knows", state.path().display()));
-        RunError::Operator(format!(
-            "there is no run number after {highest}{place}: move the files of that run elsewhere, or set `run.number` to a free number"
-        ))
+        RunError::Unmet {
+            key: "run.number",
+            reason: format!("there is no run number after {highest}{place}"),
+            remedy: "move the files of that run elsewhere, or set `run.number` to a free number".to_owned(),
+        }
     })
 }
 
 fn taken(run: RunNumber, id: &str, state: &Path) -> RunError {
-    RunError::Operator(format!(
-        "run {run} was taken before ({id}, says {}): choose another `run.number`, or leave it out to have the next free one",
-        state.display()
-    ))
+    RunError::Unmet {
+        key: "run.number",
+        reason: format!("run {run} was taken before ({id}, says {})", state.display()),
+        remedy: "choose another `run.number`, or leave it out to have the next free one".to_owned(),
+    }
+}
+
+/// Turns the error of a journal that exists and cannot be continued into the operator's.
+fn unusable(error: &impl std::fmt::Display) -> RunError {
+    RunError::Unmet {
+        key: "supervisor.journal",
+        reason: error.to_string(),
+        remedy: "name another file with `supervisor.journal`, or move this one away".to_owned(),
+    }
 }
 
 /// Returns the state directory: the configured one, or the one of the service, or one beside the
 /// journal or the first event files of this host.
-pub(super) fn state_dir(config: &Config, hosted: &[Peer]) -> Option<StateDir> {
+pub(in crate::run) fn state_dir(config: &Config, hosted: &[Peer]) -> Option<StateDir> {
     let given = config.supervisor.state.clone();
     let of_service = || {
         let listed = env::var_os("STATE_DIRECTORY").filter(|listed| !listed.is_empty())?;

@@ -36,7 +36,13 @@ pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice
     let requested = requested.or_else(|| config.shaping.classes.is_some().then_some(Offload::Software));
     choose(requested, software, &trials(config, &sources))
         .map(Some)
-        .map_err(|error| RunError::Operator(error.to_string()))
+        .map_err(|error| unmet("shaping.offload", &error))
+}
+
+/// Returns the error for a key of the configuration that this host cannot fulfil.
+fn unmet(key: &'static str, error: &impl std::fmt::Display) -> RunError {
+    let remedy = format!("`evbd doctor` shows what this host can do; `{key}` chooses what evb uses");
+    RunError::Unmet { key, reason: error.to_string(), remedy }
 }
 
 fn software(spin: Spin) -> Result<Software, RunError> {
@@ -45,7 +51,7 @@ fn software(spin: Spin) -> Result<Software, RunError> {
     }
     spin_allowed(spin == Spin::Force, cores())
         .map(|()| Software::spinning())
-        .map_err(|error| RunError::Operator(format!("shaping.spin: {error}")))
+        .map_err(|error| unmet("shaping.spin", &error))
 }
 
 /// Returns the time for which `threads` roles of this process poll before they sleep, if the
@@ -55,8 +61,7 @@ pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>,
         return Ok(None);
     }
     if asked == Spin::On {
-        prove_polling(threads, cores())
-            .map_err(|error| RunError::Operator(format!("shaping.busy_poll: {error}")))?;
+        prove_polling(threads, cores()).map_err(|error| unmet("shaping.busy_poll", &error))?;
     }
     Ok(Some(POLL_TIME))
 }
