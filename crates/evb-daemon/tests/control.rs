@@ -368,8 +368,21 @@ fn strangers_are_turned_away() {
         ("GET /metrics", "Host: evil.example\r\n", "", 403),
         ("GET /v1/history?since=3", "", "", 400),
         ("POST /v1/start", JSON, "{\"comments\": \"x\"}", 400),
+        ("GET /v1/status", "Host: localhost\r\nHost: localhost\r\n", "", 400),
+        ("GET /", "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n", "", 400),
+        ("GET /v1/status", "Authorization: Bearer one\r\nAuthorization: Bearer two\r\n", "", 400),
+        ("GET http://evil.example/v1/status", "", "", 400),
+        ("GET /v1/status", "Host: 127.0.0.1:80@evil.example\r\n", "", 400),
+        ("DELETE /v1/builders/builders/5", "", "", 404),
+        ("HEAD /v1/start", "Host: evil.example\r\n", "", 403),
     ];
     for (line, headers, body, wanted) in cases {
+        if line.starts_with("HEAD") {
+            // An answer to HEAD has no body.
+            let answer = system.raw(&format!("{line} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n"));
+            assert!(answer.starts_with(&format!("HTTP/1.1 {wanted}")), "{line} {headers}: {answer}");
+            continue;
+        }
         let (code, answer) = system.asks(line, headers, body);
         assert_eq!(code, wanted, "{line} {headers}: {answer}");
         assert!(answer["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{answer}");
@@ -379,6 +392,15 @@ fn strangers_are_turned_away() {
     let long = system
         .raw(&format!("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(20_000)));
     assert!(long.starts_with("HTTP/1.1 431"), "{long}");
+    // Load balancers ask by HEAD, and absolute names end with a dot.
+    for (line, host) in
+        [("HEAD /", "localhost"), ("HEAD /metrics", "localhost."), ("HEAD /v1/status", "LocalHost")]
+    {
+        let answer = system.raw(&format!("{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200") && body.is_empty(), "{line} {host}: {answer}");
+        assert!(head.contains("cross-origin-resource-policy: same-origin"), "{head}");
+    }
     // Silent connections are closed, and do not delay other clients.
     let silent: Vec<_> =
         (0..32).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();

@@ -10,6 +10,8 @@ use hyper::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::page::CROSS_ORIGIN_RESOURCE_POLICY;
+
 /// The content type of most answers.
 pub(super) const JSON: &str = "application/json";
 
@@ -76,6 +78,7 @@ impl Answer {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN},
+    http::request::Parts,
 };
 
 use serde::Serialize;
@@ -17,7 +18,8 @@ use super::{answer::Answer, token::Token};
 pub(super) struct Guard {
     token: Option<Token>,
     viewers: Viewers,
-    /// The host of the listening address and the other names of this host, in lower case.
+    /// The host of the listening address and the other names of this host, in lower case and
+    /// without a final dot.
     names: Vec<String>,
 }
 
@@ -49,7 +51,7 @@ impl Guard {
         viewers: Viewers,
         names: impl IntoIterator<Item = String>,
     ) -> Self {
-        let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        let names = names.into_iter().map(|name| plain_name(&name)).collect();
         Self { token, viewers, names }
     }
 
@@ -57,10 +59,11 @@ impl Guard {
     ///
     /// # Errors
     /// The answer to a request that is turned away.
-    pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<Access, Answer> {
-        self.check_site(headers)?;
+    pub(super) fn check(&self, head: &Parts) -> Result<Access, Answer> {
+        self.check_site(head)?;
+        let (method, headers) = (&head.method, &head.headers);
         let access = self.access(headers)?;
-        if access == Access::Viewer && method != Method::GET {
+        if access == Access::Viewer && !is_look(method) {
             return Err(forbidden(
                 "viewers may not give commands",
                 "send `Authorization: Bearer TOKEN` with the content of the token file",
@@ -103,7 +106,9 @@ impl Guard {
     ///
     /// # Errors
     /// The answer to a request that is turned away.
-    pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Answer> {
+    pub(super) fn check_site(&self, head: &Parts) -> Result<(), Answer> {
+        check_form(head)?;
+        let headers = &head.headers;
         let host = text(headers, &HOST).unwrap_or_default();
         if !self.is_ours(host) {
             // The request names another domain that resolves to this host: DNS rebinding.
@@ -125,9 +130,41 @@ impl Guard {
     /// Returns true if `authority` names an address, which DNS cannot redirect, or a known host.
     fn is_ours(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else { return false };
-        let host = host.to_ascii_lowercase();
+        let host = plain_name(host);
         host == "localhost" || self.names.contains(&host) || host.parse::<IpAddr>().is_ok()
     }
+}
+
+/// Returns true if a request of this method only reads.
+pub(super) fn is_look(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+/// Checks that the head of a request has one meaning only (RFC 9112, section 3.2): a proxy in front
+/// of run control might see another one.
+fn check_form(head: &Parts) -> Result<(), Answer> {
+    let bad = |reason: &str| {
+        let remedy = "send one `Host` of the form HOST:PORT, and the path alone after the method";
+        Err(Answer::turned_away(StatusCode::BAD_REQUEST, reason, remedy))
+    };
+    for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE] {
+        if head.headers.get_all(&name).iter().nth(1).is_some() {
+            return bad(&format!("the request has more than one `{name}`"));
+        }
+    }
+    let host = text(&head.headers, &HOST).unwrap_or_default();
+    if host.contains('@') {
+        return bad("`Host` names a user");
+    }
+    match head.uri.authority() {
+        Some(authority) if authority.as_str() != host => bad("the request asks for another host than `Host`"),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the name of a host in lower case and without the final dot of an absolute name.
+fn plain_name(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
 /// Returns the host in `authority` without port and brackets.

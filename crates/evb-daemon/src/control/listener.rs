@@ -16,15 +16,14 @@ use tokio::{
 
 use super::{
     answer::Answer,
-    guard::Guard,
+    guard::{Guard, is_look},
     page,
-    places::{Busy, Places},
+    places::{Busy, Place, Places},
     rendered::Rendered,
     routes,
 };
 
-/// Limit of the number of open connections. For one more connection, the oldest idle connection is
-/// closed.
+/// Limit of the number of open connections. For one more connection, an idle one is closed.
 const CONNECTIONS: usize = 32;
 
 /// Time limit for the head of a request, for its body, and for the pause between two requests.
@@ -74,7 +73,10 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
                     // The outcome is ignored: a failed connection concerns only its client.
                     let _ = timeout(LIFE, converse(stream, peer, desk, own)).await;
                 });
-                places.take(CONNECTIONS, connection.abort_handle(), busy);
+                places.take(
+                    CONNECTIONS,
+                    Place { connection: connection.abort_handle(), from: peer.ip(), busy },
+                );
             }
             // No file descriptor is free, or the client has closed the connection.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -108,10 +110,11 @@ async fn serve_one(
     request: Request<Incoming>,
     busy: &Busy,
 ) -> Response<Full<Bytes>> {
-    if request.method() == hyper::Method::GET
+    if is_look(request.method())
         && let Some(asset) = page::asset(request.uri().path())
     {
-        return match desk.guard.check_site(request.headers()) {
+        let (head, _) = request.into_parts();
+        return match desk.guard.check_site(&head) {
             Ok(()) => asset.into_response(),
             Err(answer) => {
                 desk.log.lock().await.record(peer, &answer.reason());
@@ -124,14 +127,14 @@ async fn serve_one(
 
 async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy: &Busy) -> Answer {
     let (head, body) = request.into_parts();
-    let access = match desk.guard.check(&head.method, &head.headers) {
+    let access = match desk.guard.check(&head) {
         Ok(access) => access,
         Err(answer) => {
             desk.log.lock().await.record(peer, &answer.reason());
             return answer;
         }
     };
-    if head.method == hyper::Method::GET
+    if is_look(&head.method)
         && let Some(answer) = routes::look(&desk.rendered, access, &head).await
     {
         return answer;
@@ -156,7 +159,7 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     busy.set(true);
     let answer = routes::answer(&desk.lead, &head.method, head.uri.path(), &body).await;
     busy.set(false);
-    if head.method != hyper::Method::GET {
+    if !is_look(&head.method) {
         desk.rendered.forget().await;
         tracing::info!(%peer, method = %head.method, path = head.uri.path(), status = answer.status.as_u16(), "answered a request");
     }

@@ -94,7 +94,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             Err(answer) => return answer,
         },
         (&Method::DELETE, what) if what.starts_with("builders/") => {
-            let Ok(id) = what.trim_start_matches("builders/").parse::<u16>() else { return unknown(path) };
+            let Ok(id) = what["builders/".len()..].parse::<u16>() else { return unknown(path) };
             let removed = lead.remove_builder(BuilderId::new(id)).await;
             removed.map(|()| Answer::done(json!({ "builder": id })))
         }

@@ -3,7 +3,7 @@
 use std::{io, path::Path, time::Duration};
 
 use bytes::Bytes;
-use evb_config::Endpoint;
+use evb_config::{Endpoint, EndpointError};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     Request, StatusCode,
@@ -63,15 +63,39 @@ pub(super) struct Client {
     runtime: tokio::runtime::Runtime,
 }
 
-/// Returns the host and port in a URL.
+/// Returns the host and port in a URL, or in the text `HOST:PORT`.
 pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
-    let rest = url.strip_prefix("http://").unwrap_or(url);
-    let authority = rest.strip_suffix("/v1").unwrap_or(rest).trim_end_matches('/');
-    authority.parse().map_err(|error| {
-        AskError::Operator(format!(
-            "--url `{url}`: {error}; write http://HOST:PORT, as http://127.0.0.1:7900"
-        ))
-    })
+    let wrong = |reason: &str| {
+        let shown = without_user(url);
+        Err(AskError::Operator(format!(
+            "--url `{shown}`: {reason}; write http://HOST:PORT, as http://127.0.0.1:7900"
+        )))
+    };
+    let rest = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+            return wrong("evbd speaks HTTP without TLS; a proxy that adds TLS is not for `evbd ctl`");
+        }
+        Some((scheme, _)) => return wrong(&format!("evbd does not speak `{scheme}`")),
+        None => url,
+    };
+    let authority = rest.trim_end_matches('/');
+    let authority = authority.strip_suffix("/v1").unwrap_or(authority).trim_end_matches('/');
+    if authority.contains('@') {
+        return wrong("it names a user; evbd takes a secret from a file (--token-file)");
+    }
+    authority.parse().or_else(|error: EndpointError| wrong(&error.to_string()))
+}
+
+/// Returns a URL without the name and password of a user, which are nobody else's business.
+fn without_user(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((user, rest)) => {
+            let scheme = user.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+            format!("{scheme}…@{rest}")
+        }
+        None => url.to_owned(),
+    }
 }
 
 impl Client {
@@ -135,3 +159,6 @@ impl Client {
         Ok((status, text.to_bytes()))
     }
 }
+
+#[cfg(test)]
+mod tests;
