@@ -26,6 +26,8 @@ pub struct LaneDialing {
     address: String,
     state: State,
     wait: Duration,
+    /// Time of the last attempt that a new entry in the roster caused.
+    aimed: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ enum State {
 impl LaneDialing {
     /// Creates a lane to that incarnation of a builder, to be dialed at once.
     pub fn new(incarnation: Incarnation, address: String, now: Instant) -> Self {
-        Self { incarnation, address, state: State::Due(now), wait: RETRY_FIRST }
+        Self { incarnation, address, state: State::Due(now), wait: RETRY_FIRST, aimed: None }
     }
 
     /// Returns the incarnation of the builder to connect to.
@@ -66,13 +68,21 @@ impl LaneDialing {
 
     /// Applies the builder's entry in a new roster. Returns true if the source has to connect
     /// again: the builder is another process, has another address, or was not in the previous
-    /// roster.
+    /// roster. The first such entry lets the source connect at once; further ones once a second, so
+    /// that rosters that change all the time cost no more than a builder that does not answer.
     pub fn aim(&mut self, incarnation: Incarnation, address: &str, now: Instant) -> bool {
         let is_same = self.incarnation == incarnation && self.address == address;
         if is_same && self.state != State::Over {
             return false;
         }
-        (self.incarnation, self.wait, self.state) = (incarnation, RETRY_FIRST, State::Due(now));
+        let at = match (self.state, self.aimed) {
+            // The attempt that the entry before has caused is still to come.
+            (State::Due(at), Some(last)) if at == last => at,
+            (_, Some(last)) => now.max(last + RETRY_LIMIT),
+            (_, None) => now,
+        };
+        self.aimed = Some(at);
+        (self.incarnation, self.wait, self.state) = (incarnation, RETRY_FIRST, State::Due(at));
         address.clone_into(&mut self.address);
         true
     }

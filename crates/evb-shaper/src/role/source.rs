@@ -183,8 +183,7 @@ impl SourceRole {
             return;
         }
         if !self.is_ending {
-            let (builder, address) = self.lanes.peer(lane);
-            tracing::warn!(builder = builder.number(), address, error = %cause, "lane is down");
+            self.lanes.log_down(lane, cause, now);
         }
         self.paced.core_mut().handle_lane_disconnected(lane);
     }

@@ -34,10 +34,10 @@ fn another_life_or_address_is_another_connection() {
     assert!(lane.take_due(at(0)) && lane.handle_connected(at(0)));
     assert!(!lane.aim(Incarnation::new(1), "here:1", at(5)) && lane.is_up());
     assert!(lane.aim(Incarnation::new(1), "there:1", at(5)) && lane.take_due(at(5)));
-    assert!(lane.aim(Incarnation::new(2), "there:1", at(6)));
-    assert!(!lane.handle_connected(at(7)), "the connection was dropped");
-    assert!(!lane.handle_failed(at(7)), "the failure of the dropped connection");
-    assert!(lane.take_due(at(7)));
+    assert!(lane.aim(Incarnation::new(2), "there:1", at(1005)));
+    assert!(!lane.handle_connected(at(1006)), "the connection was dropped");
+    assert!(!lane.handle_failed(at(1006)), "the failure of the dropped connection");
+    assert!(lane.take_due(at(1006)));
     assert_eq!((lane.incarnation(), lane.address()), (Incarnation::new(2), "there:1"));
 }
 
@@ -49,4 +49,19 @@ fn a_lane_that_is_over_waits_for_its_builder_to_be_listed_again() {
     assert!(!lane.handle_failed(at(9000)));
     assert!(lane.aim(Incarnation::new(1), "here:1", at(9000)) && lane.take_due(at(9000)));
     assert!(lane.is_under_way() && lane.begin_anew(at(9001)) && lane.take_due(at(9001)));
+}
+
+/// A supervisor that lists new incarnations a thousand times a second causes no more attempts than
+/// a builder that does not answer.
+#[test]
+fn rosters_that_change_all_the_time_cause_one_attempt_a_second() {
+    let mut lane = lane();
+    let mut attempts = 0;
+    for now in 0..10_000 {
+        lane.aim(Incarnation::new(now as u32 + 2), "nowhere:1", at(now));
+        if lane.take_due(at(now)) {
+            attempts += 1;
+        }
+    }
+    assert_eq!(attempts, 10);
 }

@@ -1,9 +1,11 @@
 //! [`Lanes`]: the connections of a source's lanes.
 
+use core::fmt::Display;
+
 use evb_core::{
     id::{BuilderId, Incarnation},
     index::LaneIndex,
-    session::LaneDialing,
+    session::{LaneDialing, Lines},
     set::LaneSet,
     time::{Instant, earlier},
 };
@@ -16,6 +18,9 @@ pub(super) struct Lanes {
     closing: LaneSet,
     /// Lanes that wait for the next attempt to connect.
     due: LaneSet,
+    /// Limit on log lines about lost lanes, so that builders whose addresses lead nowhere do not
+    /// fill the log.
+    lines: Lines,
 }
 
 impl Lanes {
@@ -27,6 +32,14 @@ impl Lanes {
     pub(super) fn peer(&self, lane: LaneIndex) -> (BuilderId, &str) {
         let (builder, dialing) = &self.lanes[lane];
         (*builder, dialing.address())
+    }
+
+    /// Logs that a lane is down, if the limit of log lines permits.
+    pub(super) fn log_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
+        if let Some(unsaid) = self.lines.next(now) {
+            let (builder, address) = self.peer(lane);
+            tracing::warn!(builder = builder.number(), address, error = %cause, unsaid, "lane is down");
+        }
     }
 
     /// Returns the incarnation of the builder to which a lane must connect.
