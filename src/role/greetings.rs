@@ -8,11 +8,11 @@ use std::{
 };
 
 use evb_core::{
-    session::{GREETING_PATIENCE, GREETINGS},
+    session::{GREETINGS, greeting_patience},
     time::Instant,
     wire::control::RefusalReport,
 };
-use evb_net::handshake::{HandshakeError, RefusalLog};
+use evb_net::handshake::{HandshakeError, RefusalLog, round_trip};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Wakes;
@@ -21,7 +21,8 @@ use super::Wakes;
 pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeError>> + Send>>;
 
 struct UnderWay<T> {
-    since: Instant,
+    /// Time from which on the handshake gives way, if there are too many.
+    gives_way: Instant,
     peer: SocketAddr,
     greeting: Greeting<T>,
 }
@@ -113,9 +114,10 @@ impl<T> Greetings<T> {
             match self.listener.poll_accept(cx) {
                 Poll::Ready(Ok((stream, peer))) => {
                     if self.log.admits(peer, self.places.iter().flatten().map(|under_way| under_way.peer)) {
+                        let gives_way = now + greeting_patience(round_trip(&stream).unwrap_or_default());
                         let greeting = (self.greet)(stream, peer);
                         self.free.pop();
-                        self.places[place] = Some(UnderWay { since: now, peer, greeting });
+                        self.places[place] = Some(UnderWay { gives_way, peer, greeting });
                         self.woken.push(place);
                     }
                 }
@@ -130,14 +132,14 @@ impl<T> Greetings<T> {
         }
     }
 
-    /// Drops silent connections if the limit is reached. Returns true if a connection was dropped.
+    /// Drops handshakes that take long if the limit is reached. Returns true if one was dropped.
     fn make_room(&mut self, now: Instant) -> bool {
         if !self.free.is_empty() {
             return false;
         }
         for place in 0..self.places.len() {
-            if let Some(UnderWay { since, peer, .. }) = &self.places[place]
-                && now.since(*since) >= GREETING_PATIENCE
+            if let Some(UnderWay { gives_way, peer, .. }) = &self.places[place]
+                && now >= *gives_way
             {
                 self.log.record_silence(*peer);
                 self.vacate(place);

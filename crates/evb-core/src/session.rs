@@ -22,7 +22,7 @@ mod dialing;
 mod admission;
 
 pub use admission::{
-    Admission, CONTROL_UNACKNOWLEDGED, GREETING_PATIENCE, GREETINGS, HANDSHAKE_TIMEOUT, LANE_UNACKNOWLEDGED,
+    Admission, CONTROL_UNACKNOWLEDGED, GREETINGS, HANDSHAKE_TIMEOUT, LANE_UNACKNOWLEDGED, greeting_patience,
 };
 pub use attendance::{Attendance, AttendanceOutput, leaving};
 pub use dial::{Dial, Target};

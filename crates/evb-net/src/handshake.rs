@@ -10,7 +10,7 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::IpAddr};
+use std::{io, net::IpAddr, time::Duration};
 
 use evb_core::wire::encoding::Encoding;
 use evb_core::wire::{
@@ -20,9 +20,15 @@ use evb_core::wire::{
         protected_preamble,
     },
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+};
 
-use crate::security::{CipherError, Forged, Security, Session};
+use crate::{
+    security::{CipherError, Forged, Security, Session},
+    sys_tcp,
+};
 
 pub use channel::Channel;
 pub use evb_core::session::HANDSHAKE_TIMEOUT;
@@ -110,6 +116,12 @@ impl From<io::Error> for HandshakeError {
             _ => Self::Io(error),
         }
     }
+}
+
+/// Returns the round-trip time that the kernel measured on a connection; `None` before the first
+/// measurement.
+pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    sys_tcp::round_trip(stream)
 }
 
 /// Returns a readable text of a refusal (docs/reference/protocol.md CONN-16).

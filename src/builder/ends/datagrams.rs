@@ -4,10 +4,10 @@ use std::{io, net::SocketAddr, task::Context};
 
 use evb_core::{id::SourceId, index::LaneIndex, time::Instant, units::Bytes, wire::control::DatagramReport};
 use evb_net::{
-    handshake::Channel,
+    handshake::{Channel, round_trip},
     lane::{
         LaneOptions, Progress,
-        datagrams::{BuilderDatagrams, draw_connection, round_trip},
+        datagrams::{BuilderDatagrams, draw_connection},
     },
     udp,
 };

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use evb_core::{session::Dial, units::Rate, wire::control::Welcome};
 use evb_net::{
     control::ConnectError,
+    handshake::round_trip,
     handshake::{Channel, HandshakeError},
     host::link,
-    lane::datagrams::{SourceDatagrams, probe_tagged, round_trip},
+    lane::datagrams::{SourceDatagrams, probe_tagged},
     security::DatagramTags,
     udp,
 };

@@ -18,9 +18,24 @@ pub const GREETINGS: usize = 64;
 /// Longest time that a handshake may take (docs/reference/protocol.md CONN-6).
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time after which a listener with too many handshakes closes a connection that has sent nothing.
-/// Hundreds of silent connections must not keep a peer out for the full time limit of each.
-pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);
+/// Time after which a listener with too many handshakes closes one that is not complete, beside the
+/// round trips that a handshake takes. Hundreds of silent connections must not keep a peer out for
+/// the full time limit of each.
+const GREETING_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Number of round trips of a handshake with a key, from its first message to the welcome, and one
+/// for a packet that is lost.
+const GREETING_ROUND_TRIPS: u32 = 3;
+
+/// Longest round trip that a listener waits for. A stranger can pretend any.
+const LONGEST_ROUND_TRIP: Duration = Duration::from_millis(400);
+
+/// Returns the time after which a listener with too many handshakes closes one that is not
+/// complete. `round_trip` is that of its connection.
+/// Requirements: docs/reference/protocol.md CONN-7.
+pub fn greeting_patience(round_trip: Duration) -> Duration {
+    GREETING_PATIENCE + GREETING_ROUND_TRIPS * round_trip.min(LONGEST_ROUND_TRIP)
+}
 
 /// Time without an acknowledgement after which the kernel closes a control connection.
 pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);

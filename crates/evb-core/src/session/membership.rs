@@ -28,9 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Time that a role waits between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Number of attempts to join although the keys or the protocol versions seem not to match.
-const LASTING_TRIES: u32 = 3;
-
 /// A role that wants to join a run.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -118,8 +115,8 @@ struct Away {
     /// Time at which the present attempt to connect began.
     dialing: Option<Instant>,
     next: Instant,
-    /// Number of attempts that are left although the keys seem not to match.
-    lasting_tries: u32,
+    /// True if a warning has told of keys or versions that differ.
+    has_warned: bool,
 }
 
 impl Membership {
@@ -292,7 +289,12 @@ impl Membership {
             return Ok(());
         }
         let DialFailure { fault, words } = failure;
-        let may_pass = if is_first { away.may_join_later(&fault) } else { may_pass(&fault) };
+        if is_first && matches!(fault, DialFault::Handshake { is_lasting: true }) && !away.has_warned {
+            let (supervisor, patience) = (&self.supervisor, self.patience);
+            tracing::warn!(supervisor, reason = words, ?patience, "cannot register yet; trying on");
+            away.has_warned = true;
+        }
+        let may_pass = may_pass(&fault) && !(is_first && matches!(fault, DialFault::NoAddress));
         away.fail(words, now);
         if !may_pass || (is_first && now.since(away.since) > self.patience) {
             return Err(self.give_up(now));
@@ -331,25 +333,11 @@ impl Membership {
 
 impl Away {
     fn since(now: Instant, cause: String) -> Self {
-        Self { since: now, cause, last: None, dialing: None, next: now, lasting_tries: LASTING_TRIES }
+        Self { since: now, cause, last: None, dialing: None, next: now, has_warned: false }
     }
 
     fn fail(&mut self, words: String, now: Instant) {
         (self.last, self.dialing, self.next) = (Some(words), None, now + RETRY);
-    }
-
-    /// Returns true if a role that was never admitted should try again.
-    fn may_join_later(&mut self, fault: &DialFault) -> bool {
-        match fault {
-            // Different keys or versions stay different, but a byte that was corrupted in transit
-            // causes the same failure; so a few attempts are made.
-            DialFault::Handshake { is_lasting } => {
-                self.lasting_tries = self.lasting_tries.saturating_sub(u32::from(*is_lasting));
-                self.lasting_tries > 0
-            }
-            DialFault::NoAddress => false,
-            DialFault::Unreachable | DialFault::Refused(_) => may_pass(fault),
-        }
     }
 }
 
@@ -360,6 +348,7 @@ fn may_pass(fault: &DialFault) -> bool {
         // After a restart of the role, the supervisor may still have the old connection and refuse
         // the new one as a duplicate.
         DialFault::Refused(refusal) => refusal.reason == Reason::DuplicateId,
+        // The other side may be a stranger at the supervisor's address.
         DialFault::Unreachable | DialFault::NoAddress | DialFault::Handshake { .. } => true,
     }
 }

@@ -13,7 +13,6 @@ use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use tokio::{
@@ -28,22 +27,13 @@ pub use source_end::SourceDatagrams;
 use evb_core::wire::datagram::{DatagramError, DatagramHeader};
 
 use super::LaneEnd;
-use crate::{
-    security::{DatagramTags, TAG_LENGTH, TagFault},
-    sys_tcp,
-};
+use crate::security::{DatagramTags, TAG_LENGTH, TagFault};
 
 /// Returns a random number for a new connection, known only to the two ends of the connection;
 /// never 0.
 pub fn draw_connection() -> u32 {
     // The standard library seeds `RandomState` with random numbers of the operating system.
     (RandomState::new().build_hasher().finish() as u32).max(1)
-}
-
-/// Returns the round-trip time that the kernel measured on a lane's TCP connection, as a first
-/// estimate for the lane's datagrams.
-pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
-    sys_tcp::round_trip(stream)
 }
 
 /// Reason why a received datagram is rejected.

@@ -42,3 +42,14 @@ fn others_are_told_why_not() {
     assert_eq!(reason(|hello| hello.to_incarnation = 4), Reason::Incarnation);
     assert_eq!(reason(|hello| hello.id = 4), Reason::UnknownPeer);
 }
+
+/// A peer behind a line of 300 ms needs two round trips; a stranger that pretends a minute gets no
+/// more than others.
+#[test]
+fn far_peers_have_time_for_a_handshake_and_strangers_do_not() {
+    let millis = Duration::from_millis;
+    assert_eq!(greeting_patience(Duration::ZERO), millis(250));
+    assert!(greeting_patience(millis(300)) > millis(2 * 300 + 250));
+    assert_eq!(greeting_patience(Duration::from_secs(60)), greeting_patience(millis(400)));
+    assert!(greeting_patience(Duration::from_secs(60)) < HANDSHAKE_TIMEOUT / 3);
+}
