@@ -7,11 +7,11 @@ mod file;
 mod null;
 pub(crate) mod stage;
 
-use std::future::Future;
+use std::{collections::BTreeSet, future::Future};
 
 use evb_core::{
     event::Event,
-    id::{EventId, RunNumber},
+    id::{EventId, RunNumber, ranges},
     units::Bytes,
 };
 
@@ -44,6 +44,8 @@ pub use null::NullSink;
 pub struct SinkError {
     cause: String,
     held: Held,
+    /// Events that the sink accepted before, and that are gone.
+    gone: Vec<EventId>,
 }
 
 /// Events that the builder holds to write them again.
@@ -62,7 +64,7 @@ impl SinkError {
     /// `write`, it means that this event is lost; as the result of `commit`, that all events since
     /// the last commit are. The ledger names the lost events with this cause.
     pub fn lost(cause: impl Into<String>) -> Self {
-        Self { cause: cause.into(), held: Held::None }
+        Self { cause: cause.into(), held: Held::None, gone: Vec::new() }
     }
 
     /// Returns an error of a sink that may accept the events later, for example when the disk is no
@@ -70,13 +72,28 @@ impl SinkError {
     /// slots, and when all slots are occupied, triggers are inhibited. As the result of `write` or
     /// `commit`, this error means that none of the events since the last commit was accepted.
     pub fn passing(cause: impl Into<String>) -> Self {
-        Self { cause: cause.into(), held: Held::All }
+        Self { cause: cause.into(), held: Held::All, gone: Vec::new() }
     }
 
     /// Returns a passing error of a sink that has accepted all events since the last commit except
     /// the given ones.
     pub fn passing_but_for(cause: impl Into<String>, events: Vec<EventId>) -> Self {
-        Self { cause: cause.into(), held: Held::These(events) }
+        Self { cause: cause.into(), held: Held::These(events), gone: Vec::new() }
+    }
+
+    /// Adds events that the sink accepted before and that are gone, for example with a file that
+    /// another program removed. They are a problem of the run, and the log names them.
+    #[must_use]
+    pub fn with_gone(mut self, events: Vec<EventId>) -> Self {
+        self.gone.extend(events);
+        self
+    }
+
+    /// Returns a sentence that names the accepted events that are gone; `None` if there are none.
+    fn gone_in_words(&self) -> Option<String> {
+        let numbers = self.gone.iter().map(|event| event.number()).collect::<BTreeSet<u64>>();
+        let count = numbers.len();
+        (count > 0).then(|| format!("{count} stored events are gone ({}): {}", ranges(numbers), self.cause))
     }
 
     /// Returns the description of the cause.

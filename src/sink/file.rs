@@ -56,8 +56,8 @@ impl FileSink {
         let writer = self.writer.as_mut().ok_or_else(|| SinkError::lost("the file is not open"))?;
         act(writer).map_err(|error| match error {
             WriteError::Refused { .. } => SinkError::lost(error.to_string()),
-            WriteError::Failed { file, not_accepted } => {
-                SinkError::passing_but_for(file.to_string(), not_accepted)
+            WriteError::Failed { file, not_accepted, gone } => {
+                SinkError::passing_but_for(file.to_string(), not_accepted).with_gone(gone)
             }
         })
     }
@@ -129,7 +129,9 @@ impl Sink for FileSink {
 
     fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         let close = |writer: EventFileWriter| {
-            writer.close_or_remove().map_err(|error| SinkError::lost(error.to_string()))
+            let failed =
+                |error: WriteError| SinkError::lost(error.to_string()).with_gone(error.gone().to_vec());
+            writer.close_or_remove().map_err(failed)
         };
         ready(self.writer.take().map_or(Ok(()), |writer| close(writer).map(drop)))
     }

@@ -31,6 +31,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Most events that a stage can have at once.
 const ROOM: usize = MAX_SLOTS as usize;
 
+/// Most sentences about stored events that are gone.
+const MAX_GONE: usize = 16;
+
 /// Number of requests to begin a run that may wait; the supervisor repeats them.
 const BEGINS: usize = 4;
 
@@ -51,6 +54,7 @@ pub(crate) struct Stage {
     fates: mpsc::Receiver<(Event, Fate)>,
     ending: watch::Sender<bool>,
     space: watch::Receiver<Option<SinkSpace>>,
+    gone: watch::Receiver<Vec<String>>,
 }
 
 /// Result of the beginning of a run: the reason why the sink cannot take part, and the highest run
@@ -94,6 +98,11 @@ impl Stage {
         *self.space.borrow()
     }
 
+    /// Returns sentences about events that the sink stored and that are gone.
+    pub(crate) fn gone(&self) -> Vec<String> {
+        self.gone.borrow().clone()
+    }
+
     /// Waits until the sink has closed.
     pub(crate) async fn close(mut self) {
         self.ending.send_replace(true);
@@ -120,10 +129,11 @@ pub(crate) fn start<S: Sink>(
     let (outgoing, fates) = mpsc::channel(ROOM);
     let (ending, is_ending) = watch::channel(false);
     let (show_space, space) = watch::channel(None);
+    let (tell_gone, gone) = watch::channel(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     crate::threads::start(format!("sink {builder}"), move || {
         runtime.block_on(async {
-            let mut sink = Beginning { sink, facts: None, has_begun: false };
+            let mut sink = Beginning { sink, facts: None, has_begun: false, tell_gone };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
@@ -135,7 +145,7 @@ pub(crate) fn start<S: Sink>(
             }
         });
     })?;
-    Ok((Stage { begins, begun, events, fates, ending, space }, has_prepared))
+    Ok((Stage { begins, begun, events, fates, ending, space, gone }, has_prepared))
 }
 
 /// The stage's ends of the channels to the builder.
@@ -153,6 +163,8 @@ struct Beginning<S> {
     /// Facts about the run that the sink has begun, or has to begin.
     facts: Option<RunFacts>,
     has_begun: bool,
+    /// Sentences about stored events that are gone, for the builder's report.
+    tell_gone: watch::Sender<Vec<String>>,
 }
 
 impl<S: Sink> Beginning<S> {
@@ -188,9 +200,23 @@ impl<S: Sink> Beginning<S> {
     async fn close(&mut self) {
         if std::mem::take(&mut self.has_begun)
             && let Err(error) = self.sink.close().await
+            && !self.note_gone(&error)
         {
             tracing::warn!(%error, "the sink failed to close; the events that it accepted are not affected");
         }
+    }
+
+    /// Logs and keeps the stored events that are gone according to an error. Returns false if there
+    /// are none.
+    fn note_gone(&self, error: &SinkError) -> bool {
+        let Some(words) = error.gone_in_words() else { return false };
+        tracing::error!("{words}");
+        self.tell_gone.send_modify(|told| {
+            if told.len() < MAX_GONE {
+                told.push(words);
+            }
+        });
+        true
     }
 }
 
@@ -226,6 +252,9 @@ async fn run<S: Sink>(
         while !left.is_empty() {
             let Err(error) = write(&mut sink, &batch, &mut left, &mut fates).await else { break };
             space.send_replace(sink.sink.space());
+            if sink.note_gone(&error) {
+                patience.note_loss();
+            }
             tokio::select! {
                 goes_on = patience.wait(&error, left.len()) => if !goes_on {
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));

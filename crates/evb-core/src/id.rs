@@ -296,3 +296,33 @@ impl fmt::Display for Peer {
         }
     }
 }
+
+/// Most ids or ranges of ids that a text lists.
+const LISTED: usize = 10;
+
+/// Returns numbers as ranges, of which the first ten are listed. The numbers must ascend.
+///
+/// ```
+/// assert_eq!(evb_core::id::ranges([1_u16, 2, 3, 4, 7]), "1-4, 7");
+/// ```
+pub fn ranges(numbers: impl IntoIterator<Item = impl Into<u64>>) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in numbers.into_iter().map(Into::into) {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let listed = runs.iter().take(LISTED).map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    });
+    let mut text = listed.collect::<Vec<_>>().join(", ");
+    let size = |(first, last): &(u64, u64)| u128::from(last - first) + 1;
+    let more: u128 = runs.iter().skip(LISTED).map(size).sum();
+    if more > 0 {
+        text += &format!(", and {more} more");
+    }
+    text
+}

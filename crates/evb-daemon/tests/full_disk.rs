@@ -201,25 +201,71 @@ fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     assert!(run.log().contains("ERROR"), "events were lost: {}", run.log());
 }
 
-#[test]
-fn a_directory_that_is_removed_is_made_again() {
-    let mut run = Run::start(None, "", "30 s", None);
-    let out = run.path("out");
+/// Waits until builder 1 has written so many bytes.
+fn wait_for_bytes(run: &Run, bytes: u64) {
+    let file = run.path("out/run000001_b01_0000.evb");
     let until = Instant::now() + Duration::from_secs(10);
-    while fs::metadata(out.join("run000001_b01_0000.evb")).map_or(0, |file| file.len()) < 100_000 {
+    while fs::metadata(&file).map_or(0, |file| file.len()) < bytes {
         assert!(Instant::now() < until, "{}", run.log());
         std::thread::sleep(Duration::from_millis(10));
     }
-    fs::rename(out.join("run000001_b02_0000.evb"), run.path("kept.evb")).unwrap();
+}
+
+/// Returns the number of stored events that are gone according to the problems, of which there is
+/// one for each of these files.
+fn gone(summary: &Value, files: &[&str]) -> u64 {
+    let problems = summary["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), files.len(), "{problems:?}");
+    let of_file = |file: &&str| {
+        let named = |problem: &&str| problem.contains(*file) && problem.contains(" stored events are gone (");
+        let words = problems.iter().filter_map(Value::as_str).find(named);
+        let words = words.unwrap_or_else(|| panic!("nothing of {file}: {problems:?}"));
+        let count = words.split(": ").nth(1).and_then(|words| words.split(' ').next());
+        count.and_then(|count| count.parse::<u64>().ok()).unwrap_or_else(|| panic!("no number: {words}"))
+    };
+    files.iter().map(of_file).sum()
+}
+
+#[test]
+fn a_removed_directory_is_made_again_and_what_it_held_is_a_problem() {
+    let mut run = Run::start(None, "", "30 s", None);
+    let out = run.path("out");
+    wait_for_bytes(&run, 100_000);
+    // The file lives on under another name, and the builder goes on writing it.
+    fs::create_dir(run.path("kept")).unwrap();
+    fs::rename(out.join("run000001_b02_0000.evb"), run.path("kept/run000001_b02_0000.evb")).unwrap();
     fs::remove_dir_all(&out).unwrap();
     let line = run.says("the sink accepts no events");
     assert!(line.contains("run000001_b01_0000.evb") && line.contains("os error 2"), "{line}");
-    run.says("accepts events again");
+    assert!(run.says("stored events are gone (").contains("ERROR"));
+    run.says("the sink accepts events again; stored events are gone");
     std::thread::sleep(Duration::from_millis(200));
     run.stop();
     let (code, summary) = run.ends();
-    assert_eq!((code, count(&summary, "lost")), (Some(0), 0), "{}", run.log());
+    assert_eq!((code, count(&summary, "lost")), (Some(1), 0), "{}", run.log());
+    let gone = gone(&summary, &["run000001_b01_0000.evb"]);
+    assert!(!run.log().contains("no event was lost") && gone > 50, "{gone}: {}", run.log());
+    let held = verified(&out) + verified(&run.path("kept"));
+    assert_eq!(held + gone, count(&summary, "written"), "{summary:#}");
     assert!(out.join("run000001_b01_0001.evb").exists(), "{:?}", fs::read_dir(&out).map(Iterator::count));
+}
+
+#[test]
+fn files_that_another_program_cuts_cost_named_events() {
+    let mut run = Run::start(None, "", "30 s", None);
+    wait_for_bytes(&run, 200_000);
+    // One is emptied, as `copytruncate` of logrotate does; the other loses its second half.
+    fs::File::create(run.path("out/run000001_b01_0000.evb")).unwrap();
+    let half = fs::OpenOptions::new().write(true).open(run.path("out/run000001_b02_0000.evb")).unwrap();
+    half.set_len(half.metadata().unwrap().len() / 2).unwrap();
+    run.says("another program cut it");
+    std::thread::sleep(Duration::from_millis(500));
+    run.stop();
+    let (code, summary) = run.ends();
+    assert_eq!((code, count(&summary, "lost")), (Some(1), 0), "{}", run.log());
+    let gone = gone(&summary, &["run000001_b01_0000.evb", "run000001_b02_0000.evb"]);
+    assert!(!run.log().contains("no event was lost"), "{}", run.log());
+    assert_eq!(verified(&run.path("out")) + gone, count(&summary, "written"), "{summary:#}");
 }
 
 /// Mounts a file system of 1 MiB.

@@ -123,6 +123,9 @@ pub enum WriteError {
         /// All events that were appended since the last commit and are in no file, in the order of
         /// appending. Events that a rotation has already committed are not among them.
         not_accepted: Vec<EventId>,
+        /// Events that were committed before and are gone, in the order of appending, because
+        /// another program removed or cut the file.
+        gone: Vec<EventId>,
     },
 }
 
@@ -140,6 +143,14 @@ impl WriteError {
         match self {
             Self::Refused { event, .. } => std::slice::from_ref(event),
             Self::Failed { not_accepted, .. } => not_accepted,
+        }
+    }
+
+    /// Returns the events that were committed before this error and are gone.
+    pub fn gone(&self) -> &[EventId] {
+        match self {
+            Self::Refused { .. } => &[],
+            Self::Failed { gone, .. } => gone,
         }
     }
 }

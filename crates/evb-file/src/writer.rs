@@ -274,7 +274,7 @@ impl EventFileWriter {
     }
 
     /// Passes all appended events to the kernel, and with [`FsyncPolicy::Commit`] also to the disk,
-    /// before it returns.
+    /// before it returns. Checks that no other program has removed the file, or cut it.
     pub fn commit(&mut self) -> Result<(), WriteError> {
         let fsync = self.options.fsync;
         match self.output.as_mut().map_or(Ok(()), |output| output.commit(fsync)) {
@@ -297,6 +297,7 @@ impl EventFileWriter {
         let file = |source| WriteError::Failed {
             file: FileError::of("remove", &path)(source),
             not_accepted: Vec::new(),
+            gone: Vec::new(),
         };
         std::fs::remove_file(&path).map_err(file)?;
         Ok(Written::default())
@@ -372,7 +373,7 @@ impl EventFileWriter {
                 self.finish_file()?;
             }
         }
-        if self.output.as_ref().is_some_and(|output| output.events() == 0 && output.is_removed()) {
+        if self.output.as_ref().is_some_and(|output| output.events() == 0 && output.check_whole().is_err()) {
             self.output = None;
         }
         if self.output.is_none() {
@@ -386,6 +387,7 @@ impl EventFileWriter {
     fn finish_file(&mut self) -> Result<(), FileError> {
         let Some(output) = &mut self.output else { return Ok(()) };
         output.commit(self.options.fsync)?;
+        output.check_whole()?;
         let bytes = output.write_index(self.options.fsync)?;
         self.finished.files += 1;
         self.finished.events += output.committed_events();
@@ -437,15 +439,24 @@ impl EventFileWriter {
         WriteError::Refused { event: event.id, path: self.path(), why }
     }
 
-    /// Truncates the file to the last commit, and returns the error with the events that this
-    /// removed.
+    /// Returns the error with the events that are in no file. Truncates the file to the last
+    /// commit; if another program removed or cut it, the next event begins another file.
     fn failed(&mut self, file: FileError, event: Option<EventId>) -> WriteError {
-        let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, OutputFile::roll_back);
+        let (mut not_accepted, mut gone) = (Vec::new(), Vec::new());
+        if let Some(mut output) = self.output.take() {
+            let lost = output.take_gone();
+            not_accepted = output.roll_back();
+            match lost {
+                Some(lost) => gone = lost,
+                None => {
+                    // The next operation tries again.
+                    let _ = output.mend();
+                    self.output = Some(output);
+                }
+            }
+        }
         not_accepted.extend(event);
-        // If the file was removed, the events in it cannot be recovered, and the next event begins
-        // another file.
-        self.output.take_if(|output| output.is_removed());
-        WriteError::Failed { file, not_accepted }
+        WriteError::Failed { file, not_accepted, gone }
     }
 }
 

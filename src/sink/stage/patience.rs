@@ -20,13 +20,15 @@ pub(super) struct Patience {
     ending: watch::Receiver<bool>,
     /// Times at which the failure began and at which it was last logged.
     trouble: Option<(Instant, Instant)>,
+    /// True if stored events are gone since the failure began.
+    has_lost: bool,
     /// Time until which the sink is retried; set when the run is ending.
     until: Option<Instant>,
 }
 
 impl Patience {
     pub(super) fn new(builder: BuilderId, give_up: Duration, ending: watch::Receiver<bool>) -> Self {
-        Self { builder, give_up, ending, trouble: None, until: None }
+        Self { builder, give_up, ending, trouble: None, has_lost: false, until: None }
     }
 
     /// Notes that the sink accepts no events, and logs this the first time. Returns the time of the
@@ -39,6 +41,11 @@ impl Patience {
             (now, now)
         });
         told
+    }
+
+    /// Notes that stored events are gone.
+    pub(super) fn note_loss(&mut self) {
+        self.has_lost = true;
     }
 
     /// Waits until the next retry; returns false if the time for retries is over.
@@ -76,12 +83,15 @@ impl Patience {
         if let Some((since, _)) = self.trouble.take()
             && self.until.is_none_or(|until| until > Instant::now())
         {
-            let seconds = since.elapsed().as_secs_f64();
-            tracing::warn!(
-                builder = self.builder.number(),
-                seconds,
-                "the sink accepts events again; no event was lost"
-            );
+            let (builder, seconds) = (self.builder.number(), since.elapsed().as_secs_f64());
+            match std::mem::take(&mut self.has_lost) {
+                true => tracing::warn!(
+                    builder,
+                    seconds,
+                    "the sink accepts events again; stored events are gone, as said above"
+                ),
+                false => tracing::warn!(builder, seconds, "the sink accepts events again; no event was lost"),
+            }
         }
     }
 

@@ -35,6 +35,8 @@ pub struct ReportFacts {
     pub datagrams: Option<DatagramReport>,
     /// Connections that were refused at a builder's port.
     pub refusals: Option<RefusalReport>,
+    /// Text that names the events that a builder's sink stored and that are gone; usually empty.
+    pub gone: String,
 }
 
 impl ReportFacts {
@@ -63,6 +65,7 @@ impl ReportFacts {
             Some(RoleReport::Builder(builder)) => {
                 builder.datagrams = self.datagrams;
                 builder.refusals = self.refusals;
+                builder.gone = self.gone;
             }
             None => {}
         }

@@ -276,7 +276,10 @@ impl<'a> Summary<'a> {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}
                 None if !seat.is_member() || seat.over => {}
                 None => problems.push(format!("{named} gave no final report")),
-                Some(report) => problems.extend(mismatch(&named, self.books.present(index), report)),
+                Some(report) => {
+                    problems.extend(mismatch(&named, self.books.present(index), report));
+                    problems.extend((!report.gone.is_empty()).then(|| format!("{named}: {}", report.gone)));
+                }
             }
         }
         problems

@@ -3,37 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+pub(super) use crate::id::ranges;
 use crate::{
     id::Peer,
     wire::control::{MAX_REASON, Message, plain},
 };
-
-/// Most ids or ranges of ids that a text lists.
-const LISTED: usize = 10;
-
-/// Returns ids as ranges, of which the first ten are listed: `1-4, 7, and 12 more`. The ids must
-/// ascend.
-pub(super) fn ranges(ids: impl IntoIterator<Item = u16>) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for id in ids {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
-            _ => runs.push((id, id)),
-        }
-    }
-    let listed = runs.iter().take(LISTED).map(|(first, last)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first}, {last}"),
-        _ => format!("{first}-{last}"),
-    });
-    let mut text = listed.collect::<Vec<_>>().join(", ");
-    let size = |(first, last): &(u16, u16)| usize::from(last - first) + 1;
-    let more: usize = runs.iter().skip(LISTED).map(size).sum();
-    if more > 0 {
-        text += &format!(", and {more} more");
-    }
-    text
-}
 
 /// Returns peers as ranges of ids by role: `sources 1-4, 7, builder 2`. The peers of a role must
 /// ascend.

@@ -268,6 +268,7 @@ fn builder() -> BuilderReport {
         stages: Some(stages()),
         refusals: Some(refusals),
         sum: Some(Box::new(lane(0))),
+        gone: "3 stored events are gone (1-3)".into(),
     }
 }
 

@@ -26,9 +26,9 @@ pub(super) trait Storage: Debug + Send {
     fn truncate(&mut self, length: u64) -> io::Result<()>;
     /// Syncs the file, so that its content survives a power cut.
     fn sync(&mut self) -> io::Result<()>;
-    /// Returns true if the file still has a name in a directory. Bytes written to a removed file
-    /// are lost.
-    fn is_named(&self) -> io::Result<bool>;
+    /// Returns the length of the file; `None` if the file has no name in a directory any more, so
+    /// that its bytes are lost.
+    fn named_length(&self) -> io::Result<Option<u64>>;
 }
 
 /// The real file system.
@@ -64,14 +64,12 @@ impl Storage for File {
         self.sync_data()
     }
 
-    #[cfg(unix)]
-    fn is_named(&self) -> io::Result<bool> {
-        use std::os::unix::fs::MetadataExt as _;
-        Ok(self.metadata()?.nlink() > 0)
-    }
-
-    #[cfg(not(unix))]
-    fn is_named(&self) -> io::Result<bool> {
-        Ok(true)
+    fn named_length(&self) -> io::Result<Option<u64>> {
+        let found = self.metadata()?;
+        #[cfg(unix)]
+        if std::os::unix::fs::MetadataExt::nlink(&found) == 0 {
+            return Ok(None);
+        }
+        Ok(Some(found.len()))
     }
 }

@@ -146,22 +146,43 @@ impl OutputFile {
         self.hand_over()?;
         if self.committed.0 < self.handed_over {
             self.sync(fsync)?;
-            self.check_named()?;
+            self.check_whole()?;
             self.committed = (self.handed_over, self.entries.len());
         }
         Ok(())
     }
 
-    /// Returns true if the file was removed from its directory, so that all events committed to it
-    /// are lost.
-    pub(super) fn is_removed(&self) -> bool {
-        matches!(self.storage.is_named(), Ok(false))
+    /// Checks that the file still has all bytes that were written to it: another program may have
+    /// removed or cut it.
+    pub(super) fn check_whole(&self) -> Result<(), FileError> {
+        let whole = self.storage.named_length().and_then(|length| match length {
+            None => Err(io::Error::from_raw_os_error(ENOENT)),
+            Some(length) if length < self.handed_over => {
+                let what = format!("another program cut it to {length} bytes");
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, what))
+            }
+            Some(_) => Ok(()),
+        });
+        whole.map_err(FileError::of("find all events again in", &self.path))
     }
 
-    fn check_named(&self) -> Result<(), FileError> {
-        let removed = || Err(io::Error::from_raw_os_error(ENOENT));
-        let named = self.storage.is_named().and_then(|named| if named { Ok(()) } else { removed() });
-        named.map_err(FileError::of("find again", &self.path))
+    /// Returns the committed events that are gone, because another program removed or cut the
+    /// file; `None` if the file has all of them. Of a file that was cut, the rest keeps whole
+    /// records only, and nothing more must be written to it.
+    pub(super) fn take_gone(&mut self) -> Option<Vec<EventId>> {
+        let length = match self.storage.named_length() {
+            Ok(Some(length)) if length >= self.handed_over => return None,
+            Ok(length) => length.unwrap_or(0),
+            Err(_) => return None,
+        };
+        // What was written since the last commit may stand behind the cut.
+        let kept = length.saturating_sub(self.handed_over - self.committed.0);
+        let end = |place: usize| self.entries.get(place + 1).map_or(self.committed.0, |next| next.offset);
+        let first = (0..self.committed.1).find(|place| end(*place) > kept).unwrap_or(self.committed.1);
+        let cut = self.entries.get(first).map_or(self.committed.0, |entry| entry.offset);
+        // An error is ignored, because readers find the torn end too.
+        let _ = self.storage.truncate(cut.min(kept));
+        Some(self.entries[first..self.committed.1].iter().map(|entry| entry.event).collect())
     }
 
     /// Writes the closing block after the last committed record, and returns the size of the file.
@@ -177,16 +198,22 @@ impl OutputFile {
         Ok(Bytes::new(size))
     }
 
-    /// Discards all events appended since the last commit, truncates the file accordingly, and
-    /// returns the discarded events.
+    /// Discards all events appended since the last commit, and returns them.
     pub(super) fn roll_back(&mut self) -> Vec<EventId> {
         self.staging.clear();
         self.handed_over = self.committed.0;
         self.torn = true;
-        // If truncating the file fails now, the next operation tries again before it writes
-        // anything.
-        let _ = self.mend();
         self.entries.drain(self.committed.1..).map(|entry| entry.event).collect()
+    }
+
+    /// Truncates the file to the last commit, if events were discarded. After an error, the next
+    /// operation tries again before it writes anything.
+    pub(super) fn mend(&mut self) -> Result<(), FileError> {
+        if self.torn {
+            self.storage.truncate(self.committed.0).map_err(FileError::of("cut back", &self.path))?;
+            self.torn = false;
+        }
+        Ok(())
     }
 
     fn hand_over(&mut self) -> Result<(), FileError> {
@@ -201,13 +228,5 @@ impl OutputFile {
             FsyncPolicy::None => Ok(()),
             FsyncPolicy::Commit => self.storage.sync().map_err(FileError::of("sync", &self.path)),
         }
-    }
-
-    fn mend(&mut self) -> Result<(), FileError> {
-        if self.torn {
-            self.storage.truncate(self.committed.0).map_err(FileError::of("cut back", &self.path))?;
-            self.torn = false;
-        }
-        Ok(())
     }
 }

@@ -81,8 +81,8 @@ impl Storage for FullStorage {
         if self.1.broken.load(Relaxed) { Err(io::Error::from_raw_os_error(5)) } else { self.0.sync() }
     }
 
-    fn is_named(&self) -> io::Result<bool> {
-        self.0.is_named()
+    fn named_length(&self) -> io::Result<Option<u64>> {
+        self.0.named_length()
     }
 }
 
@@ -379,5 +379,74 @@ proptest! {
         prop_assert_eq!(written.files as usize, files.len());
         let verified = verify(&files, &VerifyOptions::default()).unwrap();
         prop_assert!(verified.is_clean() && verified.runs[0].without_index.total == 0, "{}", verified);
+    }
+}
+
+/// Another program removes the file, or cuts it to a length, while it is being written.
+#[derive(Clone, Copy, Debug)]
+enum Meddled {
+    Removed,
+    Cut(u64),
+}
+
+proptest! {
+    /// Whatever another program does to the file, the writer names all stored events that are gone,
+    /// keeps those whose records are whole, and goes on in another file.
+    #[test]
+    fn removed_and_cut_files_cost_named_events(
+        sizes in prop::collection::vec(0_usize..3000, 2..40),
+        every in 1_usize..6,
+        meddlings in prop::collection::btree_map(0_usize..40, prop_oneof![
+            Just(Meddled::Removed),
+            (0_u64..40_000).prop_map(Meddled::Cut),
+        ], 0..4),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+        let (mut gone, mut waiting) = (Vec::new(), Vec::new());
+        let sized = |id: u64| event(id, sizes[id as usize - 1]);
+        for id in 1..=sizes.len() as u64 {
+            match meddlings.get(&(id as usize)) {
+                // The file may have been removed before.
+                Some(Meddled::Removed) => drop(fs::remove_file(writer.path())),
+                Some(Meddled::Cut(length)) => {
+                    if let Ok(file) = fs::OpenOptions::new().write(true).open(writer.path()) {
+                        file.set_len((*length).min(file.metadata().unwrap().len())).unwrap();
+                    }
+                }
+                None => {}
+            }
+            waiting.push(id);
+            let last = id as usize == sizes.len();
+            if !last && !(id as usize).is_multiple_of(every) {
+                continue;
+            }
+            // As the builder does: what was not accepted is written again.
+            while !waiting.is_empty() {
+                let written = waiting.iter().try_for_each(|id| writer.append(&sized(*id)));
+                match written.and_then(|()| writer.commit()) {
+                    Ok(()) => waiting.clear(),
+                    Err(error) => {
+                        gone.extend(error.gone().iter().map(|event| event.number()));
+                        let first = error.not_accepted().first().map_or(u64::MAX, |event| event.number());
+                        waiting.retain(|id| *id >= first);
+                    }
+                }
+            }
+        }
+        writer.close().unwrap();
+        let mut found = Vec::new();
+        for path in existing_files(dir.path(), RUN).unwrap() {
+            // Of a file that was cut within its header, nothing is left.
+            let Ok(file) = EventFile::open(&path) else { continue };
+            for event in file.events() {
+                let event = event.unwrap();
+                prop_assert_eq!(&event, &sized(event.id.number()));
+                found.push(event.id.number());
+            }
+        }
+        let expected: Vec<u64> = (1..=sizes.len() as u64).filter(|id| !gone.contains(id)).collect();
+        found.sort_unstable();
+        prop_assert_eq!(found, expected);
     }
 }

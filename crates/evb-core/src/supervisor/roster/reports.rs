@@ -4,7 +4,7 @@ use super::{Roster, Seat};
 use crate::{
     supervisor::{lanes::PackedLanes, live::Latest},
     time::Instant,
-    wire::control::{MAX_CHANGED, Report, RoleReport},
+    wire::control::{MAX_CHANGED, MAX_REASON, Report, RoleReport, plain},
 };
 
 /// Stores a peer's interim or final report (docs/reference/protocol.md RUN-37).
@@ -40,6 +40,7 @@ pub(in crate::supervisor) fn keep_report(
         }
         (Seat::Builder(index), Some(RoleReport::Builder(mut own)), None) => {
             let lanes = PackedLanes::of(core::mem::take(&mut own.lanes));
+            own.gone = plain(&own.gone, MAX_REASON);
             let seat = &mut roster.builders[index];
             (seat.report, seat.lanes) = (Some(own), Some(lanes));
         }

@@ -3,11 +3,11 @@ use crate::id::{BuilderId, SourceId};
 
 #[test]
 fn ids_are_listed_as_ranges_of_which_ten_are_shown() {
-    assert_eq!(ranges([3]), "3");
-    assert_eq!(ranges([1, 2, 4, 5, 6, 9]), "1, 2, 4-6, 9");
-    assert_eq!(ranges((0..4096).filter(|id| *id != 7)), "0-6, 8-4095");
-    assert_eq!(ranges((1..=12).map(|id| id * 10)), "10, 20, 30, 40, 50, 60, 70, 80, 90, 100, and 2 more");
-    assert_eq!(ranges([u16::MAX - 1, u16::MAX]), "65534, 65535");
+    assert_eq!(ranges([3_u16]), "3");
+    assert_eq!(ranges([1_u64, 2, 4, 5, 6, 9]), "1, 2, 4-6, 9");
+    assert_eq!(ranges((0_u16..4096).filter(|id| *id != 7)), "0-6, 8-4095");
+    assert_eq!(ranges((1_u64..=12).map(|id| id * 10)), "10, 20, 30, 40, 50, 60, 70, 80, 90, 100, and 2 more");
+    assert_eq!(ranges([u64::MAX - 1, u64::MAX]), "18446744073709551614, 18446744073709551615");
 }
 
 #[test]

@@ -163,7 +163,7 @@ messages! {
         memory_peak_bytes: u64 = 10, grant_delay_us: Vec<u64> = 11, clock_error_ns: u64 = 12,
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
-        refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21,
+        refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
     }
     #[derive(Copy)]
     pub struct LaneReport {
