@@ -1,6 +1,7 @@
 //! Merges the files of all builders into one run in the order of event ids.
 
 mod input;
+mod unfinished;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use crate::{
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
 };
 use input::{EventCopy, Input};
+use unfinished::Unfinished;
 
 /// The outcome of a merge.
 ///
@@ -101,14 +103,15 @@ pub enum MergeError {
     /// of the run.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The output cannot be written to its end. The part written so far is readable, but it is not
-    /// the whole run.
+    /// The output cannot be written to its end. The part written so far is removed.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
 /// Merges the files at `inputs` (directories stand for all `*.evb` in them), of which the selection
 /// must leave those of one run, into new files in `dir`, which must have no files of the same run.
+/// The files get there when all are written; until then, they are in the directory `merge.part`
+/// inside of `dir`.
 ///
 /// Records of version 2 are copied to files of version 2 with all that they have, even sections
 /// that this version of evb does not know.
@@ -139,7 +142,10 @@ pub fn merge_watched(
     mut watch: impl FnMut(Bytes),
 ) -> Result<MergeReport, MergeError> {
     let mut merge = Merge::open(inputs, selection)?;
-    let mut writer = EventFileWriter::create_merged(dir.into(), merge.identity().clone(), options)?;
+    let run = merge.identity().run;
+    let unfinished = Unfinished::create(dir.into(), run)?;
+    let mut writer =
+        EventFileWriter::create_merged(unfinished.dir().to_owned(), merge.identity().clone(), options)?;
     let mut bytes = Vec::new();
     while let Some(copy) = merge.next_by(|input| input.read_copy(options.format, &mut bytes))? {
         match copy {
@@ -154,7 +160,9 @@ pub fn merge_watched(
         }
         bytes.clear();
     }
-    Ok(MergeReport { written: writer.close()?, ..merge.report })
+    let written = writer.close()?;
+    unfinished.finish(run)?;
+    Ok(MergeReport { written, ..merge.report })
 }
 
 /// The events of one run in the order of their ids, read from the files of all builders as

@@ -6,6 +6,7 @@ use std::{
     process::ExitCode,
 };
 
+use evb_config::complain;
 use evb_core::units::Bytes;
 use evb_file::{MergeError, MergeReport, WriterOptions, format::FormatVersion, merge_watched};
 
@@ -46,7 +47,7 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
             nothing_done(&error)
         }
         Err(error) => {
-            eprintln!("error: {error}; what was merged so far is readable, but not the whole run");
+            complain!("error: {error}; nothing was merged");
             ExitCode::FAILURE
         }
     }
