@@ -7,12 +7,12 @@ mod tests;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
+    fs::{CWD, OFlags, RenameFlags, renameat_with},
     io::Errno,
 };
 
@@ -80,8 +80,11 @@ impl Staged {
         let mut part = name.to_owned();
         part.push(".part");
         let part = path.with_file_name(part);
-        let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&part);
-        let file = open().map_err(StagedError::of("create", &part))?;
+        // Somebody who knows the name may have put a link there.
+        let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).custom_flags(no_link);
+        let file = options.open(&part).map_err(StagedError::of("create", &part))?;
         // The lock alone is not enough: the other process may have given the file its final name
         // after it was opened here.
         let is_part = || -> io::Result<bool> { Ok(fs::metadata(&part)?.ino() == file.metadata()?.ino()) };

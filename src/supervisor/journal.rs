@@ -9,6 +9,7 @@ mod tests;
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +18,7 @@ use evb_core::{
     supervisor::{RecoverError, unfinished},
     wire::journal::Entry,
 };
+use evb_net::host::WholeFile;
 
 use entries::{Entries, Fault, HEADER, frame};
 
@@ -190,12 +192,17 @@ impl Journal {
             move |reason| JournalError::Io { action, path, reason }
         };
         let mut options = OpenOptions::new();
-        let file =
-            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(fault("open"))?;
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&path).map_err(fault("open"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(JournalError::Taken(path)),
             Err(TryLockError::Error(error)) => return Err(fault("lock")(error)),
+        }
+        // Its owner may have put a new file in the place of this one since it was opened, and then
+        // keeps the lock of the new file.
+        if !is_at(&file, &path).map_err(fault("find again"))? {
+            return Err(JournalError::Taken(path));
         }
         let length = read(&file, &path, show).map_err(JournalError::reading(&path))?;
         let mut journal = Self {
@@ -280,16 +287,15 @@ impl Journal {
     /// has grown further.
     pub(super) fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
         self.compact_at = self.length + COMPACT_AT;
-        let beside = self.path.with_added_extension("new");
         let mut bytes = HEADER.to_vec();
         if !entries.iter().all(|entry| frame(entry, &mut bytes)) {
             return Err(too_large());
         }
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&beside)?;
-        file.try_lock()?;
-        file.write_all(&bytes)?;
-        file.sync_data()?;
-        fs::rename(&beside, &self.path)?;
+        // The journal may be a symbolic link to its place, which stays one.
+        let mut whole = WholeFile::create(&fs::canonicalize(&self.path)?)?;
+        whole.file()?.try_lock()?;
+        whole.file()?.write_all(&bytes)?;
+        let file = whole.finish()?;
         (self.file, self.length, self.untidy) = (file, bytes.len() as u64, false);
         self.compact_at = COMPACT_AT.max(2 * self.length);
         // Until the new name is synced, the old file is as good, because no entry was added since.
@@ -315,6 +321,12 @@ impl Journal {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
     }
+}
+
+/// Returns true if `path` leads to the open file.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let (open, found) = (file.metadata()?, fs::metadata(path)?);
+    Ok((open.dev(), open.ino()) == (found.dev(), found.ino()))
 }
 
 fn too_large() -> io::Error {

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     sync::mpsc,
 };
@@ -15,6 +15,7 @@ use evb_core::{
     ledger::{Annotation, RunReport},
     wire::control::Begin,
 };
+use evb_net::host::write_whole;
 use tokio::sync::oneshot;
 
 use super::LastRun;
@@ -102,11 +103,7 @@ impl StateDir {
     /// Writes the file of a run: whole, or not at all.
     fn keep(&self, name: &str, run: &LastRun) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        let (path, temporary) = (self.dir.join(name), self.dir.join(format!("{name}.part")));
-        let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec_pretty(run)?)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
+        write_whole(&self.dir.join(name), &serde_json::to_vec_pretty(run)?)?;
         File::open(&self.dir)?.sync_all()
     }
 }

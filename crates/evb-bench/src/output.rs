@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
+use evb_net::host::write_whole;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ impl BenchError {
 /// Reports the error of a failed benchmark; the exit code tells whether the operator must change
 /// something.
 pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
-    eprintln!("error: {error}");
+    complain!("error: {error}");
     if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
 }
 
@@ -118,7 +119,7 @@ impl OutputArguments {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), BenchError> {
-    std::fs::write(path, text).map_err(BenchError::system(format!("cannot write {}", path.display())))
+    write_whole(path, text.as_bytes()).map_err(BenchError::system(format!("cannot write {}", path.display())))
 }
 
 /// Formats a table with columns as narrow as possible: the first column aligned left, the others

@@ -1,11 +1,13 @@
 //! Facts about this machine: its identity, and the settings of its kernel and its network devices.
 //!
 //! Each fact is read or measured when asked for. This module judges nothing, and changes nothing
-//! except the scheduling and the power saving of the host when a role requests this for itself. A
-//! fact that cannot be read is [`Unavailable`] with the reason, never a guess.
+//! except the scheduling and the power saving of the host when a role requests this for itself, and
+//! files that evb writes ([`WholeFile`]). A fact that cannot be read is [`Unavailable`] with the
+//! reason, never a guess.
 
 mod awake;
 mod fact;
+mod whole;
 #[cfg(target_os = "linux")]
 mod netlink;
 pub mod kernel;
@@ -19,6 +21,7 @@ pub mod clocks;
 
 pub use awake::{Awake, keep_awake};
 pub use fact::{Fact, Unavailable, setting, setting_number, text_of};
+pub use whole::{WholeFile, write_whole};
 
 /// Blocks SIGPIPE and SIGXFSZ in the calling thread and in the threads that it starts from now on:
 /// a write to a closed connection, or beyond the limit of a file's size, then fails and does not

@@ -8,7 +8,7 @@ use evb_core::{
     wire::journal::{Entry, What},
 };
 
-use super::{HEADER, Journal, JournalConfig, JournalError, JournalFsync, unfinished_run};
+use super::{HEADER, Journal, JournalConfig, JournalError, JournalFsync, is_at, unfinished_run};
 
 /// A file that is removed at the end of the test.
 struct Scratch(PathBuf);
@@ -167,7 +167,7 @@ fn a_journal_is_long_once_more_when_it_has_grown() {
     journal.replace(&[large.clone(), large.clone()]).unwrap();
     assert!(!journal.is_long());
     assert_eq!((add(&mut journal), add(&mut journal), add(&mut journal)), (false, false, true));
-    let folder = scratch.0.with_added_extension("new");
+    let folder = scratch.0.with_added_extension(format!("{}.part", std::process::id()));
     fs::create_dir(&folder).unwrap();
     journal.replace(&[entry(1)]).unwrap_err();
     fs::remove_dir(&folder).unwrap();
@@ -175,6 +175,18 @@ fn a_journal_is_long_once_more_when_it_has_grown() {
     assert_eq!((add(&mut journal), add(&mut journal)), (false, true));
     drop(journal);
     assert_eq!(scratch.open().unwrap().1.len(), 7);
+}
+
+/// Between opening and locking, the owner may put a new file in the place of the old one.
+#[test]
+fn a_file_that_has_lost_its_name_is_not_the_journal() {
+    let scratch = Scratch::new("replaced");
+    let (journal, _) = scratch.open().unwrap();
+    assert!(is_at(&journal.file, &scratch.0).unwrap());
+    let other = scratch.0.with_added_extension("other");
+    fs::write(&other, "another journal").unwrap();
+    fs::rename(&other, &scratch.0).unwrap();
+    assert!(!is_at(&journal.file, &scratch.0).unwrap());
 }
 
 #[test]

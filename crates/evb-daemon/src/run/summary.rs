@@ -16,6 +16,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 use evb_host::here::host_name;
+use evb_net::host::write_whole;
 
 use super::{RunError, host::Ended};
 
@@ -80,8 +81,8 @@ impl Publisher {
     fn keep(&self, run: u32, json: impl FnOnce() -> serde_json::Result<String>) -> Result<(), RunError> {
         let Some(path) = &self.path else { return Ok(()) };
         let path = with_number(path, run);
-        let written =
-            json().map_err(std::io::Error::from).and_then(|json| std::fs::write(&path, json + "\n"));
+        let json = json().map_err(std::io::Error::from);
+        let written = json.and_then(|json| write_whole(&path, (json + "\n").as_bytes()));
         written.map_err(|reason| RunError::Summary { path, reason })
     }
 }
