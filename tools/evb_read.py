@@ -819,52 +819,65 @@ def _state(event):
     return state + ("; absent " + _list_of(event.absent_causes) if event.absent else "")
 
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _say(text, file=None):
+    """Prints a line; control characters, which could command the terminal, are escaped."""
+    print(_CONTROL.sub(lambda found: "\\x%02x" % ord(found[0]), str(text)), file=file)
+
+
+def _shown(text):
+    """A text of a file without control characters, which could forge a line, and at most 500 characters of it."""
+    return re.sub("[\x00-\x1f\x7f-\x9f]", "", text)[:500]
+
+
 def _print_head(file):
     header = file.header
     who = "merged" if header.builder is None else "builder %d" % header.builder
     if header.builder in header.builder_names:
-        who += " (%s)" % header.builder_names[header.builder]
+        who += " (%s)" % _shown(header.builder_names[header.builder])
     run = "run %d" % header.run + (" (%s)" % header.run_id[:8] if header.run_id else "")
-    print("%s: %s, epoch %d, %s, file %d, %d B, format %d, index %s, by %s" % (
+    _say("%s: %s, epoch %d, %s, file %d, %d B, format %d, index %s, by %s" % (
         file.path, run, header.epoch, who, header.sequence, file.size, header.version, file.index_state,
-        header.creator or "unknown"))
+        _shown(header.creator) or "unknown"))
     if file.recovered:
-        print("! the header is damaged; recovered from %s" % _ORIGINS[file.recovered])
+        _say("! the header is damaged; recovered from %s" % _ORIGINS[file.recovered])
     if header.begun_unix_ns:
-        print("run begun %s (supervisor's clock: %s)" % (utc_text(header.begun_unix_ns), header.clock))
+        _say("run begun %s (supervisor's clock: %s)" % (utc_text(header.begun_unix_ns), header.clock))
     for what, text in (("kind", header.kind), ("comment", header.comment)):
         if text:
-            print("%s: %s" % (what, text))
-    names = header.source_names
-    print("sources: " + " ".join("%d (%s)" % (one, names[one]) if one in names else "%d" % one for one in header.sources))
+            _say("%s: %s" % (what, _shown(text)))
+    names = {one: _shown(name) for one, name in header.source_names.items()}
+    _say("sources: " + " ".join("%d (%s)" % (one, names[one]) if one in names else "%d" % one for one in header.sources))
 
 
 _ORIGINS = {"closing block": "the closing block", "records": "its records"}
 
 
 def _print_list(file, epochs):
-    print("%12s %7s %9s %12s %12s  state" % ("event", "epoch", "fragments", "payload", "offset"))
+    _say("%12s %7s %9s %12s %12s  state" % ("event", "epoch", "fragments", "payload", "offset"))
     for item in file.scan(payloads=False):
         if isinstance(item, Damaged):
-            print("! %s" % item)
+            _say("! %s" % item)
             continue
         if not epochs[0] <= item.epoch <= epochs[1]:
             continue
         size = sum(part.length for part in item.fragments)
         row = (item.id, item.epoch, len(item.fragments), size, item.offset, _state(item))
-        print("%12d %7d %9d %12d %12d  %s" % row)
+        _say("%12d %7d %9d %12d %12d  %s" % row)
 
 
 def _print_event(event, with_bytes):
-    print("event %d, run %d%s, epoch %d, builder %d, triggered %d ns, UTC %s, %s" % (
+    _say("event %d, run %d%s, epoch %d, builder %d, triggered %d ns, UTC %s, %s" % (
         event.id, event.run, " (%s)" % event.run_id if event.run_id else "", event.epoch, event.builder,
         event.triggered_ns, utc_text(event.utc_ns), _state(event)))
     for part in event.fragments:
-        print("source %d, %d B, timestamp %d, crc %016x" % (part.source, part.length, part.timestamp, part.crc))
+        _say("source %d, %d B, timestamp %d, crc %016x" % (part.source, part.length, part.timestamp, part.crc))
         for at in range(0, part.length if with_bytes else 0, 16):
             row = part.payload[at : at + 16]
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-            print("  %08x  %-48s |%s|" % (at, "".join("%02x " % byte for byte in row), text))
+            _say("  %08x  %-48s |%s|" % (at, "".join("%02x " % byte for byte in row), text))
 
 
 class _Tally:
@@ -882,7 +895,7 @@ class _Tally:
         for item in file.scan():
             if isinstance(item, Damaged):
                 self.clean = False
-                print("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
+                _say("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
             else:
                 self._event(file, item)
 
@@ -892,10 +905,10 @@ class _Tally:
         self.payload += sum(part.length for part in event.fragments)
         if event.run != file.header.run or not (file.header.run_id or event.run_id).startswith(event.run_id):
             self.clean = False
-            print("! event %d is of another run (%d %s)" % (event.id, event.run, event.run_id))
+            _say("! event %d is of another run (%d %s)" % (event.id, event.run, event.run_id))
         if (event.id, event.epoch) in self.records:
             self.clean = False
-            print("! event %d of epoch %d is there again at byte %d" % (event.id, event.epoch, event.offset))
+            _say("! event %d of epoch %d is there again at byte %d" % (event.id, event.epoch, event.offset))
             return
         self.records.add((event.id, event.epoch))
         lacks = None if event.whole else (event.missing_causes, event.absent_causes, _state(event))
@@ -910,13 +923,13 @@ class _Tally:
         for number, (_, lacks) in sorted(self.counted.items()):
             if lacks is not None and lacks[0]:
                 incomplete += 1
-                print("! event %d: %s" % (number, lacks[2]))
+                _say("! event %d: %s" % (number, lacks[2]))
             elif lacks is not None:
                 absent.update(lacks[1].items())
         without = ["%d without source %d (%s)" % (count, *one) for one, count in sorted(absent.items())]
         clean = self.clean and not incomplete
         events = len(self.counted)
-        print("%d events, %d complete%s, %d incomplete, %d superseded copies, %d B of payload: %s" % (
+        _say("%d events, %d complete%s, %d incomplete, %d superseded copies, %d B of payload: %s" % (
             events, events - incomplete, " (of these, %s)" % ", ".join(without) if without else "", incomplete,
             self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
         return clean
@@ -936,7 +949,7 @@ def _verify(runs, epochs):
         same = [run for run in runs if run.number == number]
         if len(same) > 1:
             clean = False
-            print("! several runs have the number %d: %s" % (number, ", ".join(map(str, same))))
+            _say("! several runs have the number %d: %s" % (number, ", ".join(map(str, same))))
     return clean
 
 
@@ -967,7 +980,7 @@ def _show_event(runs, number, epochs, with_bytes):
         if event is not None and (found is None or event.epoch > found.epoch):
             found = event
     if found is None:
-        print("%s: no event %d" % (", ".join(runs[0].files), number), file=sys.stderr)
+        _say("%s: no event %d" % (", ".join(runs[0].files), number), file=sys.stderr)
         return 1
     _print_event(found, with_bytes)
     return 0
@@ -1005,19 +1018,19 @@ def main(arguments=None):
         runs, unusable = runs_of(files, arguments.same_run or arguments.epoch is not None)
         epochs = arguments.epoch or (0, (1 << 64) - 1)
         for _, error in unusable:
-            print(error, file=sys.stderr)
+            _say(error, file=sys.stderr)
         if not runs:
             if not unusable:
-                print("no event files (*.evb) at %s" % ", ".join(arguments.paths), file=sys.stderr)
+                _say("no event files (*.evb) at %s" % ", ".join(arguments.paths), file=sys.stderr)
             return 2
         if arguments.run is not None:
             found, runs = runs, _selected(runs, arguments.run)
             if not runs:
                 there = ", ".join(map(str, found))
-                print("no file is of run %s: there is %s" % (arguments.run, there), file=sys.stderr)
+                _say("no file is of run %s: there is %s" % (arguments.run, there), file=sys.stderr)
                 return 2
         if len(runs) > 1 and (arguments.run is not None or arguments.event is not None):
-            print(_several(runs), file=sys.stderr)
+            _say(_several(runs), file=sys.stderr)
             return 2
         if arguments.event is not None:
             return _show_event(runs, arguments.event, epochs, arguments.hex)
@@ -1029,10 +1042,10 @@ def main(arguments=None):
             return 0
         return 0 if _verify(runs, epochs) and not unusable else 1
     except Damaged as damage:
-        print(damage, file=sys.stderr)
+        _say(damage, file=sys.stderr)
         return 1
     except (NotAnEventFile, OSError) as error:
-        print(error, file=sys.stderr)
+        _say(error, file=sys.stderr)
         return 2
 
 

@@ -20,6 +20,7 @@ mod export;
 use std::process::ExitCode;
 
 use clap::Parser;
+use evb_core::wire::control::plain;
 use nix::sys::signal::{SigSet, Signal};
 
 fn main() -> ExitCode {
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     match export::run(&arguments) {
         Ok(summary) => export::print(&arguments, &summary),
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", plain(&error.to_string(), 2000));
             error.code()
         }
     }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use evb_config::say;
+use evb_config::{complain, say};
 use evb_net::host::sockets as sockets_of_host;
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +97,7 @@ pub(super) fn listen(at: SocketAddr, bench: &str, serve: Serve) -> Result<Infall
     loop {
         match accept(&listener, bench, serve) {
             Ok(peer) => say!("{peer} is done"),
-            Err(error) => eprintln!("a measurement failed: {error}"),
+            Err(error) => complain!("a measurement failed: {error}"),
         }
     }
 }

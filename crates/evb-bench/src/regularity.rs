@@ -31,7 +31,7 @@ use std::{
     time::Duration,
 };
 
-use evb_config::say;
+use evb_config::{complain, say};
 use evb_core::{
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate, parse_duration},
@@ -215,7 +215,7 @@ fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, Be
     loop {
         match receiver.serve() {
             Ok(peer) => say!("{peer} is done"),
-            Err(error) => eprintln!("a sender failed: {error}"),
+            Err(error) => complain!("a sender failed: {error}"),
         }
     }
 }

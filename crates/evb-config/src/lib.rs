@@ -63,6 +63,7 @@ pub use layout::{Layout, Link, NodeKind};
 pub use network::{Admission, NetworkConfig};
 pub use problem::{Origin, Problem, Problems, Severity};
 pub use run::RunConfig;
+pub use say::Plain;
 pub use security::SecurityMode;
 pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin};
 pub use source::SourceEntry;

@@ -153,14 +153,14 @@ pub fn main(arguments: &PlanArguments) -> ExitCode {
     let paths = match GrantPaths::of(arguments.path.as_deref(), &arguments.rtt) {
         Ok(paths) => paths,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             return BAD_CONFIGURATION.into();
         }
     };
     let plan = match plan(&numbers, &paths) {
         Ok(plan) => plan,
         Err(problems) => {
-            eprintln!("{problems}");
+            complain!("{problems}");
             return BAD_CONFIGURATION.into();
         }
     };
@@ -172,7 +172,7 @@ pub fn main(arguments: &PlanArguments) -> ExitCode {
         say_in_line!("{}", page(&plan));
     }
     if plan.problems.are_fatal() {
-        eprintln!("{}\n{}", plan.problems, remedy(&numbers, &plan));
+        complain!("{}\n{}", plan.problems, remedy(&numbers, &plan));
         return BAD_CONFIGURATION.into();
     }
     ExitCode::SUCCESS
@@ -196,7 +196,7 @@ fn for_hosts(arguments: &PlanArguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            eprintln!("{reason}");
+            complain!("{reason}");
             BAD_CONFIGURATION.into()
         }
     }

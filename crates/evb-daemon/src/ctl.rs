@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::Subcommand;
-use evb_config::{ControlConfig, say, say_in_line};
+use evb_config::{ControlConfig, complain, say, say_in_line};
 use evb_core::units::{Frequency, parse_duration};
 use serde_json::{Value, json};
 
@@ -105,8 +105,10 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
         Err(error) => {
             match (&error, arguments.json) {
                 (AskError::Refused { answer, .. }, true) => say!("{answer:#}"),
-                (AskError::Refused { answer, .. }, false) => eprint!("{}", table::refusal(answer)),
-                (other, _) => eprintln!("error: {other}"),
+                (AskError::Refused { answer, .. }, false) => {
+                    complain!("{}", table::refusal(answer).trim_end())
+                }
+                (other, _) => complain!("error: {other}"),
             }
             match error {
                 AskError::Refused { is_transition: true, .. } => REFUSED.into(),
@@ -203,7 +205,8 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
         let status = client.ask("GET", "status", None)?;
         if terminal {
             // The escape codes move to the top left and clear to the end, which avoids flicker.
-            say_in_line!("\x1b[H\x1b[J");
+            // These codes are evb's own, so they go past the macro, which would escape them.
+            let _ = std::io::stdout().write_all(b"\x1b[H\x1b[J");
         }
         if as_json {
             say!("{status}");
@@ -237,7 +240,7 @@ fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
         }
         if !told && since.elapsed() > LOOK * 4 {
             told = true;
-            eprintln!("draining: {} events under way", status["survey"]["outstanding"]);
+            complain!("draining: {} events under way", status["survey"]["outstanding"]);
         }
         sleep(LOOK / 5);
     }

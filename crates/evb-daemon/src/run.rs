@@ -23,7 +23,7 @@ use std::{
 
 use evb::role::RoleError;
 use evb_config::{
-    Config, ControlConfig, Origin, Problems, admission,
+    Config, ControlConfig, Origin, Plain, Problems, admission,
     check::{self, Admitted, BAD_CONFIGURATION},
     is_loopback,
 };
@@ -167,7 +167,7 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
 
 /// Prints to standard error. If standard error is closed or its disk is full, the run goes on.
 fn say(what: &dyn fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{what}");
+    let _ = writeln!(Plain(io::stderr().lock()), "{what}");
 }
 
 /// Tells the user that a system on loopback is confined to this host, and prevents a second process

@@ -12,6 +12,7 @@ use std::{
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use evb_config::complain;
 
 #[derive(Args)]
 pub(crate) struct CompletionsArguments {
@@ -30,7 +31,7 @@ pub(crate) struct ManPagesArguments {
 pub(crate) fn completions(arguments: &CompletionsArguments, evbd: &mut Command) -> ExitCode {
     match io::stdout().write_all(&script(arguments.shell, evbd)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,
@@ -49,7 +50,7 @@ pub(crate) fn man_pages(arguments: &ManPagesArguments, evbd: Command) -> ExitCod
     match clap_mangen::generate_to(evbd, &arguments.folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.folder.display());
+            complain!("error: {}: {error}", arguments.folder.display());
             ExitCode::from(2)
         }
     }

@@ -13,24 +13,26 @@ use std::{
     process::ExitCode,
 };
 
+use evb_config::{Plain, complain};
+
 /// Exit code if there were no files to process, or an argument was invalid.
 const NOTHING_DONE: u8 = 2;
 
 /// Reports the reason for which a tool could not do anything.
 fn nothing_done(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("error: {error}");
+    complain!("error: {error}");
     NOTHING_DONE.into()
 }
 
 /// Writes to standard output and turns the outcome into an exit code. A reader that closes the pipe
 /// causes no error.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) -> ExitCode {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = Plain(BufWriter::new(io::stdout().lock()));
     match write(&mut out).and_then(|code| out.flush().map(|()| code)) {
         Ok(code) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use evb::trigger_feed::TriggerFeed;
-use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
 use evb_core::units::parse_duration;
 use evb_net::clock;
 use tokio::signal::unix::{SignalKind, signal};
@@ -72,7 +72,7 @@ pub(crate) fn main(arguments: &TriggerArguments) -> ExitCode {
     match announce(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             if matches!(error, TriggerError::Operator(_)) {
                 BAD_CONFIGURATION.into()
             } else {
@@ -91,7 +91,7 @@ fn announce(arguments: &TriggerArguments) -> Result<(), TriggerError> {
     runtime.block_on(async {
         let mut feed = open(arguments, to).await?;
         let asked = arguments.kind.describe();
-        eprintln!("announcing {asked} to {to}; interrupt (Ctrl-C) to stop");
+        complain!("announcing {asked} to {to}; interrupt (Ctrl-C) to stop");
         let fault = system("cannot wait for signals");
         let (mut interrupt, mut terminate) = signal(SignalKind::interrupt())
             .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)))

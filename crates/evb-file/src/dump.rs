@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use evb_core::{
     event::{Event, MissingSource},
     time::Utc,
+    wire::control::plain,
 };
 
 use crate::{
@@ -89,23 +90,29 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
         IndexState::Damaged => "its index is damaged",
     };
     let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
-    writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), header.creator)?;
+    writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), text_of(&header.creator))?;
     writeln!(out, "sources: {}", sources.join(" "))?;
     for (what, text) in [("kind", &header.kind), ("comment", &header.comment)] {
         if !text.is_empty() {
-            writeln!(out, "{what}: {text}")?;
+            writeln!(out, "{what}: {}", text_of(text))?;
         }
     }
     for (id, name) in &header.source_names {
-        writeln!(out, "source {id}: {name}")?;
+        writeln!(out, "source {id}: {}", text_of(name))?;
     }
     for (id, name) in &header.builder_names {
-        writeln!(out, "builder {id}: {name}")?;
+        writeln!(out, "builder {id}: {}", text_of(name))?;
     }
     match file.recovery() {
         Some(recovery) => writeln!(out, "! {recovery}"),
         None => Ok(()),
     }
+}
+
+/// Returns a text of a file for people: at most 500 characters, and no control characters, which
+/// could forge a line or command a terminal.
+fn text_of(text: &str) -> String {
+    plain(text, 500)
 }
 
 fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {

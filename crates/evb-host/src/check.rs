@@ -6,7 +6,7 @@ use evb_config::{
     Config, ConfigError, Origin, Problems,
     admission::{self, GrantPaths, Machine},
     check::{BAD_CONFIGURATION, json, text},
-    roles_in_words, say, say_in_line,
+    complain, roles_in_words, say, say_in_line,
 };
 use evb_core::{id::Peer, units::parse_duration};
 
@@ -45,7 +45,7 @@ pub fn main(
                 ConfigError::Invalid(problems) if arguments.json => {
                     say!("{:#}", json(None, Some(problems)))
                 }
-                _ => eprintln!("{error}"),
+                _ => complain!("{error}"),
             }
             return BAD_CONFIGURATION.into();
         }
@@ -53,7 +53,7 @@ pub fn main(
     let paths = match GrantPaths::of(arguments.path.as_deref(), &arguments.rtt) {
         Ok(paths) => paths,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             return BAD_CONFIGURATION.into();
         }
     };
@@ -76,7 +76,7 @@ pub fn main(
             say_in_line!("\n{}", locations.page());
         }
         if !problems.is_empty() {
-            eprintln!("\n{problems}");
+            complain!("\n{problems}");
         }
     }
     if problems.are_fatal() || locations.is_some_and(|locations| !is_hosted(&locations, &loaded.origin)) {
@@ -92,15 +92,15 @@ pub fn main(
 fn is_hosted(locations: &Locations<'_>, origin: &Origin) -> bool {
     let problems = locations.problems(origin);
     if problems.are_fatal() {
-        eprintln!("\n{problems}");
+        complain!("\n{problems}");
         return false;
     }
     if locations.here().is_empty() {
-        eprintln!("\nerror: {}", locations.nobody_here(origin.file()));
+        complain!("\nerror: {}", locations.nobody_here(origin.file()));
         return false;
     }
     for (host, (roles, reason)) in locations.unknown() {
-        eprintln!("warning: {}: `{host}` is {reason}", roles_in_words(&roles));
+        complain!("warning: {}: `{host}` is {reason}", roles_in_words(&roles));
     }
     true
 }

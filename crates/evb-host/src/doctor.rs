@@ -18,7 +18,7 @@ use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 use evb_config::{
     Config, ConfigError,
     check::{self, BAD_CONFIGURATION},
-    say, say_in_line,
+    complain, say, say_in_line,
 };
 use evb_net::host::kernel;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub fn main(arguments: &DoctorArguments) -> ExitCode {
                 ConfigError::Invalid(problems) if arguments.json => {
                     say!("{:#}", check::json(None, Some(problems)));
                 }
-                _ => eprintln!("{error}"),
+                _ => complain!("{error}"),
             }
             return BAD_CONFIGURATION.into();
         }
@@ -68,7 +68,7 @@ pub fn main(arguments: &DoctorArguments) -> ExitCode {
     let facts = match gather::gather(demand, &peers, &arguments.devices) {
         Ok(facts) => facts,
         Err(reason) => {
-            eprintln!("error: {reason}");
+            complain!("error: {reason}");
             return BAD_CONFIGURATION.into();
         }
     };

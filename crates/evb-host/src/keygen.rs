@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use evb_config::say;
+use evb_config::{complain, say};
 use evb_net::security::PresharedKey;
 
 /// Arguments of `evbd keygen`.
@@ -24,7 +24,7 @@ pub fn main(arguments: &KeygenArguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use clap::Subcommand;
-use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
 use evb_core::units::{Bytes, parse_duration};
 
 use self::{
@@ -92,7 +92,7 @@ pub fn main(command: &ProbeBufferCommand) -> ExitCode {
         ProbeBufferCommand::Send(arguments) => &arguments.address,
     };
     let Some(address) = socket_address(address) else {
-        eprintln!(
+        complain!(
             "error: `{address}` is not an address that this host knows: write for example 10.0.0.7 or 10.0.0.7:{PORT}"
         );
         return BAD_CONFIGURATION.into();
@@ -104,7 +104,7 @@ pub fn main(command: &ProbeBufferCommand) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            complain!("error: {error}");
             ExitCode::FAILURE
         }
     }
@@ -121,7 +121,7 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
     let quiet = arguments.json;
     let mut say = |progress: &str| {
         if !quiet {
-            eprintln!("{progress}");
+            complain!("{progress}");
         }
     };
     say(&format!(

@@ -15,7 +15,7 @@ mod tests;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use evb_config::{check::BAD_CONFIGURATION, say, say_in_line};
+use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::ByteMeasure;
 
@@ -90,7 +90,7 @@ pub fn main(arguments: &ProvisionArguments) -> ExitCode {
     let loaded = match evb_config::load(&arguments.config) {
         Ok(loaded) => loaded,
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             return BAD_CONFIGURATION.into();
         }
     };
@@ -126,12 +126,12 @@ pub fn main(arguments: &ProvisionArguments) -> ExitCode {
 }
 
 fn refused(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("error: {error}");
+    complain!("error: {error}");
     BAD_CONFIGURATION.into()
 }
 
 fn failed(error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("error: {error}");
+    complain!("error: {error}");
     ExitCode::FAILURE
 }
 

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use evb_config::complain;
 use evb_host::ethtool;
 use evb_net::host::link::Link;
 
@@ -56,7 +57,7 @@ impl Coalescer {
     pub(super) fn set(&mut self, times: Times) -> Result<(), BenchError> {
         if !self.is_changed {
             let ethtool::Coalescing { receive_micros, send_micros, .. } = self.before;
-            eprintln!(
+            complain!(
                 "the coalescing of {0} changes during this run; should the run be killed, restore it with: \
                  ethtool -C {0} rx-usecs {receive_micros} tx-usecs {send_micros}",
                 self.device
@@ -82,7 +83,7 @@ impl Drop for Coalescer {
         if self.is_changed
             && let Err(reason) = ethtool::set_coalescing(&self.device, self.before)
         {
-            eprintln!("error: the coalescing of {} could not be restored: {reason}", self.device);
+            complain!("error: the coalescing of {} could not be restored: {reason}", self.device);
         }
     }
 }

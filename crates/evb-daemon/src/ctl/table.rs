@@ -10,8 +10,24 @@ use serde_json::Value;
 /// Most sources that are listed because the run of their fragments is not proven.
 const NAMED: usize = 10;
 
+/// Returns an answer without control characters in its texts, which could forge a line: the server
+/// may be anybody.
+fn plain(answer: &Value) -> Value {
+    match answer {
+        Value::String(text) => Value::String(text.replace(char::is_control, " ")),
+        Value::Array(values) => values.iter().map(plain).collect(),
+        Value::Object(fields) => {
+            let plain_field =
+                |(key, value): (&String, &Value)| (key.replace(char::is_control, " "), plain(value));
+            Value::Object(fields.iter().map(plain_field).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// Returns the effect of a command as a line.
 pub(super) fn line(answer: &Value) -> String {
+    let answer = plain(answer);
     let Some(fields) = answer.as_object() else { return answer.to_string() };
     let words = fields.iter().map(|(key, value)| match value {
         Value::String(text) if key == "state" => text.clone(),
@@ -23,6 +39,7 @@ pub(super) fn line(answer: &Value) -> String {
 
 /// Returns a refusal as text: the refusing party, the reason and the remedy.
 pub(super) fn refusal(answer: &Value) -> String {
+    let answer = plain(answer);
     let of = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
     let what = answer["request"].as_str().map_or(String::new(), |request| format!("{request} "));
     format!("{what}refused by {}: {}\n  {}\n", of("refused_by"), of("reason"), of("remedy"))
@@ -30,17 +47,18 @@ pub(super) fn refusal(answer: &Value) -> String {
 
 /// Returns the outcome of the last run and the state of the system.
 pub(super) fn outcome(status: &Value) -> String {
-    let last = &status["last_run"];
+    let last = plain(&status["last_run"]);
     let mut text = String::new();
     if !last.is_null() {
         let _ = writeln!(text, "run {}: {}", last["run"], words(&last["verdict"]));
     }
-    let _ = writeln!(text, "{}", words(&status["state"]));
+    let _ = writeln!(text, "{}", words(&plain(&status["state"])));
     text
 }
 
 /// Returns the whole status as a table.
 pub(super) fn status(status: &Value) -> String {
+    let status = &plain(status);
     let mut text = String::new();
     let survey = &status["survey"];
     let id = status["run_id"].as_str().and_then(|id| id.get(..8));
@@ -54,8 +72,7 @@ pub(super) fn status(status: &Value) -> String {
     let _ = writeln!(text, "{}{run}{time}{ready}", words(&status["state"]));
     let said = ["kind", "comment"].map(|key| status["annotation"][key].as_str().unwrap_or_default());
     if said.iter().any(|words| !words.is_empty()) {
-        let said = said.join(" ").replace(char::is_control, " ");
-        let _ = writeln!(text, "comment      {}", said.trim());
+        let _ = writeln!(text, "comment      {}", said.join(" ").trim());
     }
     let waiting = list(&status["waiting_for"]);
     if !waiting.is_empty() {

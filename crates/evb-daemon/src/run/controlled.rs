@@ -6,7 +6,7 @@ use evb::{
     role::TurnCounters,
     run_control::{Refusal, RunControl, State},
 };
-use evb_config::{Config, ControlConfig, Origin};
+use evb_config::{Config, ControlConfig, Origin, complain};
 
 use super::{
     RunArguments, RunError,
@@ -42,7 +42,7 @@ pub(super) async fn run(
         ServerError::Listen { .. } => RunError::Supervisor(error.to_string()),
     })?;
     if !arguments.quiet {
-        eprintln!("{}", invitation(&server.address().to_string(), &arguments.config));
+        complain!("{}", invitation(&server.address().to_string(), &arguments.config));
     }
     // The task starts before any command can be given, so that it shows every state.
     let shown = (!arguments.quiet).then(|| tokio::spawn(show(lead.clone())));
@@ -137,12 +137,12 @@ async fn show(lead: RunControl) {
         if now.0 != before.0 {
             let run = lead.status().await.ok().and_then(|status| status.run);
             let run = run.map_or(String::new(), |run| format!(", run {run}"));
-            eprintln!("{}{run}", now.0);
+            complain!("{}{run}", now.0);
         }
         if now.1 != before.1
             && let Some(error) = &now.1
         {
-            eprintln!("  {error}");
+            complain!("  {error}");
         }
         before = now;
         if shown.next().await.is_none() {

@@ -11,7 +11,7 @@ use evb::{
     run_control::Role,
     supervisor::{Supervisor, SupervisorHandle},
 };
-use evb_config::Config;
+use evb_config::{Config, complain};
 use evb_core::{
     id::Peer,
     ledger::RunReport,
@@ -131,7 +131,7 @@ impl Host {
             }
             service.stopping();
             if !self.stop("interrupted by a signal").await {
-                eprintln!("the run had not begun");
+                complain!("the run had not begun");
                 break Ok(Ended::Part(Vec::new()));
             }
         };

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb_config::complain;
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 
@@ -60,12 +61,12 @@ impl Signals {
                 Effect::None => {}
                 Effect::Drain => break,
                 Effect::Leave => {
-                    eprintln!("interrupted again: leaving at once; the ledger stays open");
+                    complain!("interrupted again: leaving at once; the ledger stays open");
                     std::process::exit(LEFT);
                 }
             }
         }
-        eprintln!(
+        complain!(
             "stopping: no more triggers; events under way are built first (interrupt again after a second to leave at once)"
         );
     }

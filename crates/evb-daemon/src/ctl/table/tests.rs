@@ -27,3 +27,19 @@ fn names_stand_with_the_ids() {
     assert!(rows[0].starts_with("  1  ") && rows[1].starts_with("  2 (left rack, top) up "), "{table}");
     assert_eq!(rows[0].find("up"), rows[1].find("up"), "columns are aligned:\n{table}");
 }
+
+/// Somebody who poses as the daemon may answer anything.
+#[test]
+fn a_false_server_neither_forges_lines_nor_commands_the_terminal() {
+    let evil = "Run\u{1b}]0;owned\u{7}\nevents 5 complete";
+    let answers = json!({
+        "state": evil, "problems": [{"severity": evil, "subject": evil, "text": evil, "remedy": evil}],
+        "last_error": evil, "annotation": {"comment": evil}, "waiting_for": [evil],
+        "survey": {"sources": [{"id": 1, "name": evil, "presence": evil, "missing": 1}]},
+        "last_run": {"run": evil, "verdict": evil}, "refused_by": evil, "reason": evil, "remedy": evil,
+    });
+    for text in [status(&answers), outcome(&answers), refusal(&answers), line(&answers)] {
+        assert!(text.contains("Run ]0;owned"), "{text}");
+        assert!(!text.contains("\u{1b}") && !text.lines().any(|line| line.starts_with("events 5")), "{text}");
+    }
+}
