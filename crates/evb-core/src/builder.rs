@@ -220,6 +220,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.release(slot, event, Some(Outcome::Lost), cause);
     }
 
+    /// Restarts the time for which events wait, because this process stood still, and what arrived
+    /// meanwhile is unread.
+    pub fn handle_standstill(&mut self, now: Instant) {
+        self.slots.wait_anew(now);
+    }
+
     /// Handles event deadlines, lost datagrams, and lanes whose connection stays broken
     /// (docs/reference/protocol.md LANE-15).
     pub fn handle_timeout(&mut self, now: Instant) {

@@ -7,6 +7,7 @@
 //! lanes: grants, commits ─►└────────────┘──► Output::Supervisor  heartbeats
 //!                           granted bytes: `take` from a lane, paced by evb-shaper
 //! ```
+// tidy: long because all inputs of one machine stand together.
 
 mod push_error;
 mod before_start;
@@ -319,6 +320,11 @@ impl SourceCore {
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last_heard = Some((heartbeat.sent_ns, now));
         self.is_paused = heartbeat.is_paused;
+    }
+
+    /// Restarts the time for which fragments wait for decisions: those that arrived are unread.
+    pub fn handle_standstill(&mut self, now: Instant) {
+        self.backlog.wait_anew(now);
     }
 
     /// Drops fragments that have waited too long for a decision, and handles the timers of the

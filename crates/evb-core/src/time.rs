@@ -94,6 +94,15 @@ impl fmt::Display for Instant {
     }
 }
 
+/// A role whose timer is later than this stood still with its process or its host. It charges
+/// nobody with that time: what arrived meanwhile is still unread.
+pub const STANDSTILL: Duration = Duration::from_millis(250);
+
+/// Returns true if a role that wanted to act at `due` stood still until `now`.
+pub fn stood_still(due: Instant, now: Instant) -> bool {
+    now.since(due) >= STANDSTILL
+}
+
 /// Returns the earlier of two optional instants.
 pub fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, thread::sleep, time::Duration};
 use evb_core::id::{RunNumber, SourceId};
 use evb_file::{EventFile, existing_files};
 use fleet::{Fleet, Plan, assert_closed, number, problems};
+use serde_json::Value;
 
 /// The sources of each event in the files of all builders, by event id.
 fn events(fleet: &Fleet) -> BTreeMap<u64, (Vec<u16>, Vec<SourceId>)> {
@@ -93,4 +94,68 @@ fn frozen_sources_do_not_hold_the_budget() {
         assert!(number(source, "/fragments") > 50.0 && number(source, "/uncommitted") == 0.0, "{source:#}");
     }
     assert!(number(&summary["sources"][5], "/missing") == 0.0);
+}
+
+/// Returns the summary of a run in which the processes of these roles (all, if there are none)
+/// stand still for each of the given times.
+fn stand_still(transport: &str, roles: &[&str], times: &[Duration]) -> Value {
+    let shaping = match transport {
+        "udp" => "mode = \"credit\"\n[network]\ntransport = \"udp\"",
+        _ => "mode = \"credit\"",
+    };
+    let plan = Plan {
+        supervisor: "trigger = { kind = \"periodic\", rate = \"200 Hz\" }\ndeadline = \"1 s\"",
+        run: "number = 1",
+        shaping,
+        files: true,
+        ..Plan::default()
+    };
+    let mut fleet = plan.start();
+    sleep(Duration::from_millis(1500));
+    for time in times {
+        fleet.signal_all(roles, "STOP");
+        sleep(*time);
+        fleet.signal_all(roles, "CONT");
+        sleep(Duration::from_millis(1500));
+    }
+    fleet.signal("supervisor", "TERM");
+    fleet.wait("supervisor", Duration::from_secs(30));
+    let summary = fleet.summary("supervisor");
+    fleet.assert_closed(&summary);
+    summary
+}
+
+/// Returns random times, the same ones in each run of the test.
+fn times(count: usize) -> Vec<Duration> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        Duration::from_millis(1000 + state % 19_000)
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// A machine that is suspended or moved stops all processes at once. Nobody is called silent for
+/// it, and no event is closed without its fragments. `EVB_STANDSTILLS=40` stands still for random
+/// times from 1 to 20 s, in place of two short ones.
+#[test]
+fn a_standstill_of_the_whole_system_costs_no_fragment() {
+    let times = match std::env::var("EVB_STANDSTILLS") {
+        Ok(count) => times(count.parse().expect("a number")),
+        Err(_) => [1300, 2500, 1700, 3100].map(Duration::from_millis).to_vec(),
+    };
+    let (over_tcp, over_udp) = times.split_at(times.len() / 2);
+    for (transport, times) in [("tcp", over_tcp), ("udp", over_udp)] {
+        for some in times.chunks(4) {
+            let summary = stand_still(transport, &[], some);
+            let of = |key: &str| number(&summary, &format!("/events/{key}"));
+            let seen = (of("incomplete"), of("lost"), problems(&summary));
+            assert_eq!(seen, (0.0, 0.0, "[]".to_owned()), "{transport}, {some:?}: {:#}", summary["events"]);
+            for source in 0..3 {
+                assert_eq!(number(&summary["sources"][source], "/down_s"), 0.0, "{transport}, {some:?}");
+            }
+        }
+    }
 }

@@ -126,6 +126,11 @@ impl Assembly {
         self.assigned.as_ref()
     }
 
+    /// Restarts the time for which an event waits for its assignment.
+    pub(super) fn wait_anew(&mut self, now: Instant) {
+        self.opened = now;
+    }
+
     /// Returns the time of the first announcement or assignment of the event.
     pub(super) fn opened(&self) -> Instant {
         self.opened

@@ -261,6 +261,19 @@ impl Slots {
         change.gone
     }
 
+    /// Restarts the time for which events wait, because the builder stood still, and what arrived
+    /// meanwhile is unread.
+    pub(super) fn wait_anew(&mut self, now: Instant) {
+        for slot in self.all() {
+            let assembly = &mut self.assemblies[slot.get()];
+            if assembly.is_provisional() {
+                assembly.wait_anew(now);
+            } else if assembly.is_waiting() {
+                self.put_off(slot, now);
+            }
+        }
+    }
+
     /// Gives up fragments that were not announced by their event's deadline, unless the roster says
     /// that their source is awaited.
     pub(super) fn expire(&mut self, now: Instant, mut ended: impl FnMut(&Assembly)) {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Dial, DialFailure, DialFault, Heard, RoleFault, RunIdentity, Target};
 use crate::{
     id::Incarnation,
-    time::Instant,
+    time::{Instant, stood_still},
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
 };
 
@@ -24,6 +24,9 @@ const TRY: Duration = Duration::from_secs(2);
 
 /// Time for which a role tries to register again if the supervisor has not specified one.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Number of looks for silence in the time after which the supervisor counts as lost.
+const LOOKS: u32 = 8;
 
 /// Time that a role waits between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(100);
@@ -98,8 +101,11 @@ pub struct Membership {
 #[derive(Clone, Debug)]
 enum State {
     Up {
-        /// Time at which the last message arrived.
+        /// Time at which the last message arrived, moved by the time for which this process stood
+        /// still.
         heard: Instant,
+        /// Time of the last look for silence.
+        looked: Instant,
     },
     Away(Away),
     /// The membership has ended.
@@ -151,8 +157,8 @@ impl Membership {
     /// CTRL-5).
     pub fn watch(&mut self, now: Instant) {
         self.is_watched = true;
-        if let State::Up { heard } = &mut self.state {
-            *heard = now;
+        if self.is_up() {
+            self.state = State::Up { heard: now, looked: now };
         }
     }
 
@@ -177,7 +183,7 @@ impl Membership {
     pub fn handle(&mut self, heard: Heard, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         match heard {
             Heard::Message(message) => {
-                let State::Up { heard } = &mut self.state else { return Ok(None) };
+                let State::Up { heard, .. } = &mut self.state else { return Ok(None) };
                 *heard = now;
                 Ok(Some(MembershipEvent::Message(message)))
             }
@@ -196,9 +202,19 @@ impl Membership {
     pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         let is_first = self.identity.is_none();
         match &mut self.state {
-            State::Up { heard } if self.is_watched && now.since(*heard) >= self.silence => {
-                self.closes = true;
-                return Ok(Some(self.lose(format!("it sent nothing for {:?}", self.silence), now)));
+            State::Up { heard, looked } if self.is_watched => {
+                let due = *looked + self.silence / LOOKS;
+                if now >= due {
+                    if stood_still(due, now) {
+                        // What arrived meanwhile is unread.
+                        *heard = (*heard + now.since(*looked)).min(now);
+                    }
+                    *looked = now;
+                }
+                if now.since(*heard) >= self.silence {
+                    self.closes = true;
+                    return Ok(Some(self.lose(format!("it sent nothing for {:?}", self.silence), now)));
+                }
             }
             // The driver limits the duration of an attempt before the role has joined.
             State::Away(away) if !is_first => match away.dialing {
@@ -221,7 +237,9 @@ impl Membership {
     pub fn next_timeout(&self) -> Option<Instant> {
         let is_first = self.identity.is_none();
         match &self.state {
-            State::Up { heard } => self.is_watched.then(|| *heard + self.silence),
+            State::Up { heard, looked } => {
+                self.is_watched.then(|| (*heard + self.silence).min(*looked + self.silence / LOOKS))
+            }
             State::Away(Away { dialing: Some(_), .. }) if is_first => None,
             State::Away(Away { dialing: Some(since), .. }) => Some(*since + TRY),
             State::Away(away) if is_first => Some(away.next),
@@ -278,7 +296,7 @@ impl Membership {
         };
         self.silence =
             SILENCE.max(Duration::from_nanos(registered.parameters.heartbeat_ns.saturating_mul(4)));
-        self.state = State::Up { heard: now };
+        self.state = State::Up { heard: now, looked: now };
         Ok(Some(MembershipEvent::Registered(registered)))
     }
 

@@ -150,6 +150,12 @@ impl Fleet {
         signals::send(signal, [child]);
     }
 
+    /// Sends a signal to the processes of several roles, in this order.
+    pub(crate) fn signal_all(&self, roles: &[&str], signal: &str) {
+        let is_meant = |name: &str| roles.is_empty() || roles.contains(&name);
+        signals::send(signal, self.roles.iter().filter(|(name, _)| is_meant(name)).map(|(_, child)| child));
+    }
+
     /// Waits for a role's end, and returns its exit code; `None` if a signal ended it.
     pub(crate) fn wait(&mut self, role: &str, limit: Duration) -> Option<i32> {
         let until = Instant::now() + limit;

@@ -17,7 +17,7 @@ use evb_core::{
         ReportFacts, RoleFault, RunOutcome, Start, Target,
     },
     set::{LaneSet, SourceSet},
-    time::{Instant, earlier},
+    time::{Instant, earlier, stood_still},
     units::Bytes,
     wire::control::{Begin, Begun, Control, MAX_REASON, Message, Roster},
 };
@@ -167,6 +167,9 @@ impl BuilderRole {
         let event = self.attendance.handle_timeout(now, || sink.give_up(core));
         self.take(event, now);
         let Some(due) = self.core.next_timeout().filter(|due| *due <= now) else { return };
+        if stood_still(due, now) {
+            self.core.handle_standstill(now);
+        }
         if !is_unread || due + READING <= now {
             self.core.handle_timeout(now);
             self.drop_idle_lanes(now);

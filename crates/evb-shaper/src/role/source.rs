@@ -18,7 +18,7 @@ use evb_core::{
         RunIdentity, RunOutcome, Start, Target,
     },
     source::{BeforeStart, Output, PushError, SourceCore},
-    time::{Instant, earlier},
+    time::{Instant, earlier, stood_still},
     units::Bytes,
     wire::{
         control::{Begun, Control, Message, Ready, Report, RoleReport, Welcome},
@@ -250,7 +250,10 @@ impl SourceRole {
         let core = self.paced.core();
         let event = self.attendance.handle_timeout(now, || held(core));
         self.take(event, now);
-        if self.paced.next_timeout().is_some_and(|due| due <= now) {
+        if let Some(due) = self.paced.next_timeout().filter(|due| *due <= now) {
+            if stood_still(due, now) {
+                self.paced.core_mut().handle_standstill(now);
+            }
             self.paced.core_mut().handle_timeout(now);
         }
     }

@@ -64,7 +64,7 @@ fn a_role_is_let_in_and_begins_with_the_first_roster() {
         [JoiningOutput::Begin(start)] => {
             assert_eq!(start.registered.incarnation.number(), 2);
             assert_eq!(start.identity.run.number(), 7);
-            assert_eq!(start.membership.next_timeout(), Some(at(2020)), "silence counts from now on");
+            assert_eq!(start.membership.next_timeout(), Some(at(270)), "silence counts from now on");
         }
         other => panic!("{other:?}"),
     }

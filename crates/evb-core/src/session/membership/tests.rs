@@ -175,12 +175,33 @@ fn silence_counts_once_there_is_a_roster() {
     member.watch(at(9000));
     let message = || Heard::Message(Control::default());
     assert!(matches!(member.handle(message(), at(10_000)), Ok(Some(MembershipEvent::Message(_)))));
+    for look in (9250..12_000).step_by(250) {
+        assert_eq!(member.next_timeout(), Some(at(look)), "the role looks whether it stood still");
+        assert!(member.handle_timeout(at(look)).unwrap().is_none());
+    }
     assert_eq!(member.next_timeout(), Some(at(12_000)));
     assert!(member.handle_timeout(at(11_999)).unwrap().is_none());
     assert!(matches!(member.handle_timeout(at(12_000)), Ok(Some(MembershipEvent::Lost))));
     assert!(matches!(member.poll(at(12_000)), Some(MembershipOutput::Close)));
     assert!(member.handle(message(), at(12_000)).unwrap().is_none(), "the connection was dropped");
     dial(&mut member, at(12_000));
+}
+
+/// A role that was stopped for a minute with its whole host has unread messages of the supervisor.
+#[test]
+fn a_standstill_is_nobodys_silence() {
+    let mut member = joined();
+    member.watch(at(0));
+    for from in [0, 100_000, 200_000] {
+        member.handle(Heard::Message(Control::default()), at(from)).unwrap();
+        for look in (from..=from + 1500).step_by(250) {
+            assert!(member.handle_timeout(at(look)).unwrap().is_none());
+        }
+        // Silence of 1.5 s counts, a standstill of a minute does not.
+        assert!(member.handle_timeout(at(from + 61_500)).unwrap().is_none() && member.is_up());
+        assert!(member.handle_timeout(at(from + 61_750)).unwrap().is_none() && member.is_up());
+    }
+    assert!(matches!(member.handle_timeout(at(262_100)), Ok(Some(MembershipEvent::Lost))));
 }
 
 #[test]

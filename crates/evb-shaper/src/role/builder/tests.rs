@@ -341,13 +341,36 @@ fn timers_wait_a_while_for_what_can_be_read() {
     let due = at(1010);
     let heard = Heartbeat { echo_ns: at(1000).as_nanos(), ..Heartbeat::default() };
     role.handle_supervisor(said(Message::Heartbeat(heard)), at(1000));
-    role.handle_timeout(false, at(1000));
-    assert_eq!(told(&mut role, at(1000)), "");
+    for now in (200..=1000).step_by(100) {
+        role.handle_timeout(false, at(now));
+        assert!(!told(&mut role, at(now)).contains("event"));
+    }
     assert!(role.wants_reading(due));
     role.handle_timeout(true, due);
     assert!(!told(&mut role, due).contains("event"), "the missing fragment may be in unread input");
     role.handle_timeout(true, due + READING);
     assert!(told(&mut role, due + READING).contains("event 1"));
+}
+
+/// A builder that was stopped for 5 s gives its events their whole time again, because it has not
+/// read what arrived meanwhile.
+#[test]
+fn a_standstill_closes_no_event() {
+    let mut role = open();
+    assign(&mut role, 1, at(10));
+    for now in (200..=800).step_by(100) {
+        role.handle_timeout(false, at(now));
+    }
+    role.handle_timeout(false, at(5800));
+    for now in (5800..6800).step_by(100) {
+        // The answers keep the builder's lease.
+        let heard = Heartbeat { echo_ns: at(now).as_nanos(), ..Heartbeat::default() };
+        role.handle_supervisor(said(Message::Heartbeat(heard)), at(now));
+        role.handle_timeout(false, at(now));
+        assert!(!told(&mut role, at(now)).contains("event"));
+    }
+    role.handle_timeout(false, at(6800));
+    assert!(told(&mut role, at(6800)).contains("event 1"));
 }
 
 #[test]
