@@ -5,12 +5,16 @@ use evb::run_control::Refusal;
 use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
+    header::{
+        CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    },
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::page::CROSS_ORIGIN_RESOURCE_POLICY;
+/// Header by which browsers keep an answer from the pages of other sites.
+pub(super) const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
 
 /// The content type of most answers.
 pub(super) const JSON: &str = "application/json";

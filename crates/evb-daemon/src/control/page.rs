@@ -7,19 +7,17 @@ use http_body_util::Full;
 use hyper::{
     Response,
     header::{
-        CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+        CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY,
         X_CONTENT_TYPE_OPTIONS,
     },
 };
+
+use super::answer::CROSS_ORIGIN_RESOURCE_POLICY;
 
 /// Content security policy: the browser may load, run and contact only this server, and ignores
 /// scripts and styles inside the text of a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// Header by which browsers keep an answer from the pages of other sites.
-pub(super) const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
-    HeaderName::from_static("cross-origin-resource-policy");
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";

@@ -1,5 +1,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
+use hyper::header::HeaderName;
+
 use super::*;
 
 /// Limit of the bytes that a browser loads for the page.
