@@ -51,8 +51,8 @@ pub(crate) struct PackagesArgs {
     /// Test the files that an earlier test has built, instead of building them.
     #[arg(long)]
     built: bool,
-    /// Build the files without optimization, compare no rates, and test only a part of the changed
-    /// configurations.
+    /// Build the files without optimization and those that need the C library of the system not at
+    /// all, compare no rates, and test only a part of the changed configurations.
     #[arg(long)]
     quick: bool,
 }
@@ -88,7 +88,8 @@ pub(super) fn run(setting: &Setting, args: &PackagesArgs) -> Result<u8> {
         // The mirror sends the Debian system while the files are built.
         let fresh = wanted(Check::Debian).then(|| scope.spawn(|| debian::fetch(&setting.out)));
         let files = setting.out.join("packages-files");
-        let files = if args.built { Files::find(&files)? } else { Files::build(&files, args.quick)? };
+        let files =
+            if args.built { Files::find(&files, args.quick)? } else { Files::build(&files, args.quick)? };
         match fresh.map(thread::ScopedJoinHandle::join) {
             Some(Ok(fetched)) => fetched?,
             Some(Err(_)) => bail!("the thread that fetches Debian has panicked"),

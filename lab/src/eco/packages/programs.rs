@@ -11,8 +11,13 @@ use crate::lab::report::{Bound, Report};
 const GLIBC: f64 = 28.0;
 
 pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result<()> {
-    let (glibc, musl) = (unpack(&files.glibc, folder)?, unpack(&files.musl, folder)?);
-    let sdk = unpack(&files.sdk, folder)?;
+    let musl = unpack(&files.musl, folder)?;
+    let headers = execute(Command::new("readelf").arg("-lW").arg(musl.join("bin/evbd")))?;
+    report.yes("the static program needs no dynamic linker", !headers.contains("INTERP"));
+    archive("musl", &musl, report)?;
+    let Some(dynamic) = &files.dynamic else { return Ok(()) };
+    let (glibc, sdk) = (unpack(&dynamic.glibc, folder)?, unpack(&dynamic.sdk, folder)?);
+    archive("glibc", &glibc, report)?;
     let mut libraries = Vec::new();
     for entry in fs::read_dir(sdk.join("lib"))? {
         let path = entry?.path();
@@ -31,26 +36,24 @@ pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result
             Bound::AtMost(GLIBC),
         );
     }
-    let headers = execute(Command::new("readelf").arg("-lW").arg(musl.join("bin/evbd")))?;
-    report.yes("the static program needs no dynamic linker", !headers.contains("INTERP"));
-    for (name, tree) in [("glibc", &glibc), ("musl", &musl)] {
-        let evbd = tree.join("bin/evbd");
-        let sections = execute(Command::new("readelf").arg("-SW").arg(&evbd))?;
-        let stripped = !sections.contains(".symtab") && !sections.contains(".debug_info");
-        report.yes(&format!("{name}: the program is stripped"), stripped);
-        report.yes(
-            &format!("{name}: the program names its debug symbols"),
-            sections.contains(".gnu_debuglink"),
-        );
-        let said = execute(Command::new(&evbd).arg("--version"))?;
-        report.yes(&format!("{name}: the program runs here: {}", said.trim()), said.starts_with("evbd "));
-        let pages = fs::read_dir(tree.join("share/man/man1"))?.count();
-        report.holds(&format!("{name}: man pages"), pages as f64, Bound::AtLeast(13.0));
-        let mut man = Command::new("man");
-        man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(tree.join("share/man/man1/evbd-run.1"));
-        let page = execute(man.env("MANPAGER", "cat").env("MANROFFOPT", "-c"));
-        report.yes(&format!("{name}: man shows a page"), page.is_ok_and(|page| page.contains("--here")));
-    }
+    Ok(())
+}
+
+/// Checks an unpacked archive: its program and its manual.
+fn archive(name: &str, tree: &Path, report: &mut Report) -> Result<()> {
+    let evbd = tree.join("bin/evbd");
+    let sections = execute(Command::new("readelf").arg("-SW").arg(&evbd))?;
+    let stripped = !sections.contains(".symtab") && !sections.contains(".debug_info");
+    report.yes(&format!("{name}: the program is stripped"), stripped);
+    report.yes(&format!("{name}: the program names its debug symbols"), sections.contains(".gnu_debuglink"));
+    let said = execute(Command::new(&evbd).arg("--version"))?;
+    report.yes(&format!("{name}: the program runs here: {}", said.trim()), said.starts_with("evbd "));
+    let pages = fs::read_dir(tree.join("share/man/man1"))?.count();
+    report.holds(&format!("{name}: man pages"), pages as f64, Bound::AtLeast(13.0));
+    let mut man = Command::new("man");
+    man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(tree.join("share/man/man1/evbd-run.1"));
+    let page = execute(man.env("MANPAGER", "cat").env("MANROFFOPT", "-c"));
+    report.yes(&format!("{name}: man shows a page"), page.is_ok_and(|page| page.contains("--here")));
     Ok(())
 }
 

@@ -15,26 +15,34 @@ use crate::{
 
 /// Paths of the files that the checks use.
 pub(super) struct Files {
-    pub(super) glibc: PathBuf,
     pub(super) musl: PathBuf,
-    pub(super) sdk: PathBuf,
+    /// The files that need a second and a third build of everything; `None` in a quick test.
+    pub(super) dynamic: Option<Dynamic>,
     pub(super) image: PathBuf,
     /// The package in two revisions.
     pub(super) debs: [PathBuf; 2],
 }
 
+/// Paths of the files that need the C library of the system.
+pub(super) struct Dynamic {
+    pub(super) glibc: PathBuf,
+    pub(super) sdk: PathBuf,
+}
+
 impl Files {
-    /// Builds all files, on request without optimization. The wheel has a test of its own.
+    /// Builds all files; on request without optimization, and without those that need the C library
+    /// of the system. The wheel has a test of its own.
     pub(super) fn build(folder: &Path, quick: bool) -> Result<Self> {
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder)?;
-        release(folder, &["glibc", "musl", "deb", "sdk", "image"], 1, quick)?;
+        let parts = ["musl", "deb", "image", "glibc", "sdk"];
+        release(folder, if quick { &parts[..3] } else { &parts }, 1, quick)?;
         release(folder, &["deb"], 2, quick)?;
-        Self::find(folder)
+        Self::find(folder, quick)
     }
 
     /// Finds the files in the folder, each by the end of its name.
-    pub(super) fn find(folder: &Path) -> Result<Self> {
+    pub(super) fn find(folder: &Path, quick: bool) -> Result<Self> {
         let mut names: Vec<PathBuf> = Vec::new();
         for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
             names.push(entry?.path());
@@ -48,10 +56,15 @@ impl Files {
             let found = names.iter().find(fits).cloned();
             found.with_context(|| format!("there is no {begin}*{end} in {}", folder.display()))
         };
+        let dynamic = match quick {
+            true => None,
+            false => {
+                Some(Dynamic { glibc: find("evbd-", "-gnu.tar.gz")?, sdk: find("evb-sdk-", ".tar.gz")? })
+            }
+        };
         Ok(Self {
-            glibc: find("evbd-", "-gnu.tar.gz")?,
             musl: find("evbd-", "-musl.tar.gz")?,
-            sdk: find("evb-sdk-", ".tar.gz")?,
+            dynamic,
             image: find("evbd-", "-oci.tar")?,
             debs: [find("evbd_", "-1_amd64.deb")?, find("evbd_", "-2_amd64.deb")?],
         })

@@ -10,7 +10,7 @@ use crate::lab::report::{Bound, Report};
 const SCRIPT: &str = include_str!("terminal.py");
 
 pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result<()> {
-    let tree = unpack(&files.glibc, folder)?;
+    let tree = unpack(&files.musl, folder)?;
     let script = folder.join("terminal.py");
     fs::write(&script, SCRIPT)?;
     for shell in ["bash", "zsh"] {

@@ -30,9 +30,10 @@ pub(super) fn check(
     folder: &Path,
     report: &mut Report,
 ) -> Result<()> {
+    let dynamic = files.dynamic.as_ref().context("a quick test compares no rates")?;
     let programs = [
         ("ordinary", setting.evbd.clone()),
-        ("glibc", unpack(&files.glibc, folder)?.join("bin/evbd")),
+        ("glibc", unpack(&dynamic.glibc, folder)?.join("bin/evbd")),
         ("musl", unpack(&files.musl, folder)?.join("bin/evbd")),
     ];
     for size in SIZES {
