@@ -25,6 +25,7 @@ use evb_shaper::cost::PacketCost;
 pub(crate) use busy_poll::BusyPoll;
 pub(crate) use entry::{Beginning, Entry};
 pub use evb_core::session::RunOutcome;
+pub use evb_net::host::is_forked_child;
 pub(crate) use greetings::Greetings;
 pub(crate) use handle::{Place, RoleHandle, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
@@ -34,6 +35,10 @@ pub(crate) use wakes::Wakes;
 /// Number of control messages that a role takes in before it acts on them, so that a flood of
 /// messages cannot use up memory.
 pub(crate) const MESSAGES: usize = 64;
+
+/// Words for a program that uses evb in a forked child.
+pub(crate) const FORKED: &str = "this process was forked from one that uses evb, whose threads it does not have; use evb in the parent, or \
+                                 start a new program";
 
 /// Time to empty a port's queue below which cores are kept awake: a core takes up to some 100 µs to
 /// leave its sleep on each side of a grant, and meanwhile the port falls idle.
@@ -71,6 +76,9 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoleError {
+    /// This process is a forked child of one that has used evb.
+    #[error("{}", FORKED)]
+    Forked,
     /// The supervisor could not be reached, or refused the role.
     #[error("cannot join the run: {0}")]
     Join(#[from] ConnectError),

@@ -3,7 +3,7 @@
 use std::{future::Future, io, sync::Arc};
 
 use evb_core::session::RunOutcome;
-use evb_net::host;
+use evb_net::host::{self, is_forked_child};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::{
@@ -52,6 +52,9 @@ impl RoleHandle {
         T: Send + 'static,
         F: 'static + Future<Output = Result<RunOutcome, RoleError>>,
     {
+        if is_forked_child() {
+            return Err(RoleError::Forked);
+        }
         let (joined, has_joined) = oneshot::channel();
         let (early, ended_early) = oneshot::channel();
         let (end, ending) = watch::channel(None);
@@ -101,6 +104,9 @@ impl RoleHandle {
 
     /// Waits until the role has ended.
     pub(crate) async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
+        if is_forked_child() {
+            return Err(Arc::new(RoleError::Forked));
+        }
         let mut ending = self.ending.clone();
         let ended = ending.wait_for(Option::is_some).await;
         let vanished = || Err(Arc::new(RoleError::Vanished));

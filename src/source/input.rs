@@ -10,6 +10,7 @@ use evb_core::{
     source::{MAX_AHEAD, PushError as Refused},
     units::Bytes,
 };
+use evb_net::host::is_forked_child;
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError, mpsc, watch};
 
 use super::{PushError, TryPushError};
@@ -108,6 +109,7 @@ fn cost(size: Bytes) -> u32 {
 
 impl Intake {
     pub(super) async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
+        check_process()?;
         let first = *self.undecided.borrow();
         self.check(&fragment, first)?;
         let room = self.room_for(&fragment, first).await?;
@@ -116,6 +118,9 @@ impl Intake {
     }
 
     pub(super) fn try_push(&self, fragment: Fragment) -> Result<(), TryPushError> {
+        if is_forked_child() {
+            return Err(TryPushError::Forked(fragment));
+        }
         let first = *self.undecided.borrow();
         if let Err(reason) = self.check(&fragment, first) {
             return Err(TryPushError::Refused { reason, fragment });
@@ -130,6 +135,7 @@ impl Intake {
 
     /// Pushes the fragments in their order and removes them, until `fragments` is empty.
     pub(super) async fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
+        check_process()?;
         while let Some(head) = fragments.first() {
             let first = *self.undecided.borrow();
             self.check(head, first)?;
@@ -151,6 +157,7 @@ impl Intake {
     }
 
     pub(super) async fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
+        check_process()?;
         if size > self.max_fragment {
             return Err(PushError::Reservation { size, limit: self.max_fragment });
         }
@@ -264,6 +271,11 @@ impl Outlet {
     pub(super) fn is_full(&self) -> bool {
         self.permits.available_permits() == 0
     }
+}
+
+/// Refuses a forked child, in which nobody takes fragments.
+fn check_process() -> Result<(), PushError> {
+    if is_forked_child() { Err(PushError::Forked) } else { Ok(()) }
 }
 
 #[cfg(test)]

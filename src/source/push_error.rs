@@ -2,6 +2,8 @@
 
 use evb_core::{fragment::Fragment, source::PushError as Refused, units::Bytes};
 
+use crate::role::FORKED;
+
 /// Reason for which a fragment was not taken.
 ///
 /// ```
@@ -41,6 +43,9 @@ pub enum PushError {
     /// the result.
     #[error("the source has ended and takes no more fragments")]
     Ended,
+    /// This process is a forked child of the one that has the source.
+    #[error("{}", FORKED)]
+    Forked,
 }
 
 /// Reason for which a fragment was not taken at once, and the fragment.
@@ -82,13 +87,19 @@ pub enum TryPushError {
     /// the result.
     #[error("the source has ended and takes no more fragments")]
     Ended(Fragment),
+    /// This process is a forked child of the one that has the source.
+    #[error("{}", FORKED)]
+    Forked(Fragment),
 }
 
 impl TryPushError {
     /// Returns the fragment that was not taken.
     pub fn into_fragment(self) -> Fragment {
         match self {
-            Self::Full(fragment) | Self::Refused { fragment, .. } | Self::Ended(fragment) => fragment,
+            Self::Full(fragment)
+            | Self::Refused { fragment, .. }
+            | Self::Ended(fragment)
+            | Self::Forked(fragment) => fragment,
         }
     }
 }

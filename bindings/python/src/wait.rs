@@ -3,6 +3,7 @@
 
 use std::{future::Future, pin::pin, sync::LazyLock, thread, time::Duration};
 
+use evb::role::{RoleError, is_forked_child};
 use pyo3::prelude::*;
 use tokio::{runtime::Runtime, sync::oneshot};
 
@@ -21,8 +22,14 @@ static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
         .build()
 });
 
+/// Refuses a forked child of a process that uses evb: nobody there would end the wait.
+fn check_process() -> PyResult<()> {
+    if is_forked_child() { Err(error(RoleError::Forked)) } else { Ok(()) }
+}
+
 /// Waits until the future is ready. If a signal handler raises, the future is dropped.
 pub(crate) fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> PyResult<T> {
+    check_process()?;
     let runtime = RUNTIME.as_ref().map_err(error)?;
     let mut future = pin!(future);
     loop {
@@ -45,6 +52,7 @@ where
     T: Send + 'static,
     F: Future<Output = T>,
 {
+    check_process()?;
     let (sender, receiver) = oneshot::channel();
     let work = move || {
         if let Ok(result) = evb::block_on(start())

@@ -1,11 +1,13 @@
 """Sources and builders in Python, in one process and with the supervisor of evbd."""
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 from conftest import Evbd
@@ -50,6 +52,37 @@ def test_addresses_are_no_payload():
         # Names of fields say nothing about their contents.
         system.sources[0].push(1, np.zeros(2, dtype=[("O", "u4"), ("P", "u4")]))
         assert [event.fragments[0].payload for event in system] == [bytes(16)]
+
+
+def test_a_forked_child_gets_errors_and_harms_nobody():
+    with evb.LocalSystem(events=20) as system:
+        (source,) = system.sources
+        source.push(1, b"before")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            uses = [
+                lambda: source.push(2, b"of the child"),
+                lambda: source.push_many([(2, b"of the child", 0)]),
+                lambda: next(iter(system)),
+                system.finished,
+                evb.LocalSystem,
+                lambda: evb.Source("127.0.0.1:7000", 1),
+            ]
+            refused = 0
+            for use in uses:
+                try:
+                    use()
+                except evb.Error as error:
+                    refused += "forked" in str(error)
+            os._exit(refused)
+        _, status = os.waitpid(child, 0)
+        assert os.WEXITSTATUS(status) == 6
+        source.push_many((event, b"of the parent", 0) for event in range(2, 21))
+        assert [event.fragments[0].payload for event in system][1:] == [b"of the parent"] * 19
+        assert system.finished()["events"]["complete"] == 20
 
 
 def test_a_callback_gets_every_event():

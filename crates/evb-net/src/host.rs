@@ -30,6 +30,12 @@ pub fn block_signals_of_writes() {
     crate::sys_signals::block_signals_of_writes();
 }
 
+/// Returns true in a child that was forked after the first call of this function. A fork copies no
+/// thread, so evb cannot work in the child.
+pub fn is_forked_child() -> bool {
+    crate::sys_fork::is_forked_child()
+}
+
 /// Returns the kernel's identifier of the current boot, or an empty text where the system has none.
 /// Processes with the same boot identifier share the monotonic clock.
 pub fn boot_id() -> String {

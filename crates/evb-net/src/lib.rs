@@ -18,6 +18,7 @@ mod sys_tcp;
 mod sys_read;
 mod sys_cpu;
 mod sys_signals;
+mod sys_fork;
 mod sys_ethtool;
 mod sys_path;
 #[cfg(target_os = "linux")]
