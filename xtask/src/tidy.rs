@@ -23,6 +23,7 @@ mod apart;
 mod private_paths;
 mod citations;
 mod links;
+mod promises;
 mod words;
 mod subjects;
 mod studies;
@@ -35,7 +36,7 @@ use crate::repo::{self, Repo};
 /// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Violation>);
 
-const CHECKS: [Check; 21] = [
+const CHECKS: [Check; 22] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -54,6 +55,7 @@ const CHECKS: [Check; 21] = [
     ("no private paths", private_paths::check),
     ("protocol citations", citations::check),
     ("Markdown links", links::check),
+    ("promises have tests", promises::check),
     ("plain words", words::check),
     ("commit subjects", subjects::check),
     ("studies of the papers", studies::check),

@@ -255,6 +255,7 @@ fn the_units_start_what_there_is_and_give_it_no_rights() {
     for (name, text) in [("evbd@.service", &template), ("evbd.service", &here)] {
         let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         assert_eq!((of("Type"), of("WatchdogSec")), (Some("notify"), Some("30")));
+        assert_eq!(of("LimitCORE"), Some("0"), "a core file would hold the key");
         let words: Vec<String> =
             of("ExecStart").unwrap().split(' ').map(|word| word.replace("%i", "builder:1")).collect();
         // The unit's command line is valid: only the configuration file is missing here.
