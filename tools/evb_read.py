@@ -350,6 +350,7 @@ class _Layout2:
 
 _LENGTHS = "the lengths in the record's head contradict each other"
 _PAST_END = "the record is longer than the rest of the file"
+_UNCHECKED = "the record's head is not checked: too many heads before it were checked in vain"
 _RESERVED = "a reserved bit is set, or a flag contradicts the rest"
 
 
@@ -454,20 +455,19 @@ class EventFile:
     def _header_from_records(self):
         """Finds the file's tag in its records, each of which can be checked alone; False if there is none (FILE-37)."""
         self._layout, self._end, self.index_state = _Layout2(None, None), self.size, "absent"
-        found = {}
-        at = self._resume(0)
+        found, vain = {}, [0]
+        at = self._resume(0, vain)
         while at is not None:
             try:
                 event = self._head(at)
             except Damaged:
-                at = self._resume(at + 8)
+                at = self._resume(at + 8, vain)
                 continue
             # For each tag: the size of its records, the first of them, the lowest epoch, and the builders.
             tag = _RECORD_2.unpack(self._read(at, _RECORD_2.size))[7]
             size, first, epoch, builders = found.get(tag, (0, event, event.epoch, set()))
             found[tag] = (size + event.length, first, min(epoch, event.epoch), builders | {event.builder})
-            following = at + event.length
-            at = following if following < self.size and self._is_head(following) else self._resume(following)
+            at = self._resume(at + event.length, vain)
         if not found:
             return False
         self._tag = max(found, key=lambda tag: (found[tag][0], -found[tag][1].offset))
@@ -508,8 +508,9 @@ class EventFile:
         else:
             self.index_state = "damaged"
 
-    def _head(self, offset):
-        """The event at offset without its payloads; Damaged where there is none."""
+    def _head(self, offset, vain=None):
+        """The event at offset without its payloads; Damaged where there is none. In a walk over the file, vain is a
+        list of one number: the bytes of heads that were checked in vain."""
         layout, available = self._layout, self._end - offset
         prefix = self._read(offset, min(layout.prefix, available))
         if prefix[:4] != layout.record[: len(prefix)]:
@@ -525,7 +526,19 @@ class EventFile:
             raise Damaged(offset, 0, _PAST_END)
         if layout.is_of_another_file(prefix):
             raise Damaged(offset, 0, "the record has the file tag of another file")
-        data = self._read(offset, head)
+        if vain is None:
+            return self._whole_head(offset, head, length)
+        # Each few bytes may be the front of a head of megabytes, and a small file could take hours (FILE-39).
+        if vain[0] + head > MAX_HEAD + 16 * offset:
+            raise Damaged(offset, 0, _UNCHECKED)
+        try:
+            return self._whole_head(offset, head, length)
+        except Damaged:
+            vain[0] += head
+            raise
+
+    def _whole_head(self, offset, head, length):
+        layout, data = self._layout, self._read(offset, head)
         if len(data) < head or layout.seal(crc64(data[:-8])) != int.from_bytes(data[-8:], "little"):
             raise Damaged(offset, 0, "the checksum of the record's head is wrong")
         event = layout.decode(data, offset, length)
@@ -535,9 +548,9 @@ class EventFile:
             raise Damaged(offset, 0, _LENGTHS)
         return event
 
-    def _is_head(self, offset):
+    def _is_head(self, offset, vain):
         try:
-            self._head(offset)
+            self._head(offset, vain)
             return True
         except Damaged:
             return False
@@ -568,7 +581,7 @@ class EventFile:
             raise Damaged(event.offset, event.length, "event %d: the record's padding is not zero" % event.id, event.id)
         return event._replace(fragments=tuple(parts))
 
-    def _resume(self, start):
+    def _resume(self, start, vain):
         """Where from start on the next intact record head, or an index, begins (FILE-33)."""
         piece, layout = 1 << 20, self._layout
         for base in range(start, self._end, piece):
@@ -579,7 +592,7 @@ class EventFile:
                 if at < 0 or at >= piece:
                     break
                 if (base + at) % 8 == 0 and data[at : at + 4] in (layout.record, layout.index):
-                    if self._begins_index(base + at) or self._is_head(base + at):
+                    if self._begins_index(base + at) or self._is_head(base + at, vain):
                         return base + at
         return None
 
@@ -637,17 +650,17 @@ class EventFile:
 
     def scan(self, payloads=True):
         """Events in file order; where the file is damaged a Damaged as item, and then what follows it."""
-        offset, entries = self.first_record, []
+        offset, entries, vain = self.first_record, [], [0]
         while offset is not None and offset < self._end:
             try:
-                event = self._head(offset)
+                event = self._head(offset, vain)
             except Damaged as damage:
                 index = self._index_here(offset, entries)
                 if index == "ends":
                     return
                 if index == "wrong":
                     damage = Damaged(offset, 0, "an index begins here that does not match the records before it")
-                resumed, entries = self._resume(offset + 8), None
+                resumed, entries = self._resume(offset + 8, vain), None
                 damage.length = (self._end if resumed is None else resumed) - offset
                 damage.torn = resumed is None and self.index_state == "absent" and index == "no"
                 yield damage
@@ -669,40 +682,28 @@ class EventFile:
             yield item
 
     def index(self):
-        """All index entries, sorted by event id, epoch and offset; made by a scan if the file has no index."""
-        if self.index_state == "present":
-            data = self._read(self._index_at + _INDEX_HEAD.size, self._records * _INDEX_ENTRY.size)
-            return [IndexEntry._make(entry) for entry in _INDEX_ENTRY.iter_unpack(data)]
+        """All index entries, sorted by event id, epoch and offset. They are those of a scan if the file has no index, or
+        one that leaves out a record: an index is a help, and never the truth (FILE-45)."""
         if self._scanned is None:
             events = (item for item in self.scan(payloads=False) if not isinstance(item, Damaged))
             self._scanned = sorted(IndexEntry(event.id, event.epoch, event.offset) for event in events)
+            if self.index_state == "present":
+                data = self._read(self._index_at + _INDEX_HEAD.size, self._records * _INDEX_ENTRY.size)
+                told = [IndexEntry._make(entry) for entry in _INDEX_ENTRY.iter_unpack(data)]
+                # The entry of a damaged record leads to the damage.
+                self._scanned = told if set(told) >= set(self._scanned) else self._scanned
         return self._scanned
 
     def event(self, event_id, epochs=(0, (1 << 64) - 1)):
         """The event with this id, of the highest of these epochs; None if the file does not have it."""
         first, last = epochs
-        found = None
-        if self.index_state == "present":
-            low, high = 0, self._records
-            while low < high:
-                middle = (low + high) // 2
-                if self._entry(middle)[:2] <= (event_id, last):
-                    low = middle + 1
-                else:
-                    high = middle
-            found = self._entry(low - 1) if low else None
-        else:
-            found = max((entry for entry in self.index() if (event_id, 0) <= entry[:2] <= (event_id, last)), default=None)
+        found = max((entry for entry in self.index() if (event_id, 0) <= entry[:2] <= (event_id, last)), default=None)
         if found is None or found.event != event_id or found.epoch < first:
             return None
         event = self._head(found.offset)
         if (event.id, event.epoch) != (found.event, found.epoch):
             raise Damaged(found.offset, event.length, "the index promises event %d here" % event_id, event_id)
         return self._payloads(event)
-
-    def _entry(self, place):
-        at = self._index_at + _INDEX_HEAD.size + place * _INDEX_ENTRY.size
-        return IndexEntry._make(_INDEX_ENTRY.unpack(self._read(at, _INDEX_ENTRY.size)))
 
 
 class Run:

@@ -92,6 +92,8 @@ enum class Flaw {
     past_end,
     /// The checksum of the record's head is wrong.
     head_checksum,
+    /// The record's head was not checked, so that a hostile file does not take hours.
+    unchecked,
     /// A reserved bit is set, or a flag contradicts the rest.
     reserved,
     /// The record is of another file: an old disk block, or a file inside a payload.
@@ -775,6 +777,8 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::lengths: return "the lengths in the record's head contradict each other";
         case Flaw::past_end: return "the record is longer than the rest of the file";
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
+        case Flaw::unchecked:
+            return "the record's head is not checked: too many heads before it were checked in vain";
         case Flaw::reserved: return "a reserved bit is set, or a flag contradicts the rest";
         case Flaw::tag: return "the record has the file tag of another file";
         case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
@@ -1016,6 +1020,18 @@ struct Layout {
     std::uint64_t record_prefix() const noexcept { return version == 1 ? record_prefix_1 : record_prefix_2; }
     /// Returns the number that the file stores for bytes with the given checksum.
     std::uint64_t seal(std::uint64_t checksum) const noexcept { return version == 1 ? checksum ^ tag : checksum; }
+};
+
+/// The bytes of heads that a walk over a file has checked in vain (FILE-39). Each few bytes of a
+/// file may be the front of a head of megabytes, so without a limit a small file could take hours.
+struct VainChecks {
+    std::uint64_t bytes = 0;
+
+    /// Returns true if the walk may check a head of this length at that offset.
+    bool affords(std::uint64_t offset, std::uint64_t length) const noexcept {
+        constexpr std::uint64_t rate = 16;
+        return offset >= std::uint64_t{1} << 56 || bytes + length <= max_head + offset * rate;
+    }
 };
 
 /// The beginning of a record head. Its checksum is not verified yet, so the lengths only bound the
@@ -1440,9 +1456,10 @@ struct Opened {
     }
 
     /// Reads the head of the record at `offset`, in a file whose records end at `end`.
-    std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t end, Event& event) const {
+    std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t end, Event& event,
+                             VainChecks* vain = nullptr) const {
         const std::uint64_t available = end > offset ? end - offset : 0;
-        return head(window, offset, available, layout, event);
+        return head(window, offset, available, layout, event, vain);
     }
 
     /// Reads the payloads of a record whose head is intact.
@@ -1495,13 +1512,23 @@ struct Opened {
         }
     }
 
+    /// Reads the front of the record at `offset` alone.
+    std::optional<Flaw> front(Window& window, std::uint64_t offset, Prefix& prefix) const {
+        const std::uint64_t available = offset < records_end() ? records_end() - offset : 0;
+        const Bytes bytes = window.up_to(offset, std::min(layout.record_prefix(), available));
+        return prefix.decode(bytes, available, layout);
+    }
+
   private:
     static std::optional<Flaw> head(Window& window, std::uint64_t offset, std::uint64_t available,
-                                    const Layout& layout, Event& event) {
+                                    const Layout& layout, Event& event, VainChecks* vain) {
         Prefix prefix;
         const Bytes front = window.up_to(offset, std::min(layout.record_prefix(), available));
         if (const auto flaw = prefix.decode(front, available, layout)) return flaw;
-        return prefix.record(offset, window.up_to(offset, prefix.head_length), layout, event);
+        if (vain && !vain->affords(offset, prefix.head_length)) return Flaw::unchecked;
+        const auto flaw = prefix.record(offset, window.up_to(offset, prefix.head_length), layout, event);
+        if (flaw && vain) vain->bytes += prefix.head_length;
+        return flaw;
     }
 
     /// Reads the header, or recovers it if it is damaged (FILE-36, FILE-37).
@@ -1600,7 +1627,8 @@ struct Opened {
         constexpr std::size_t limit = 1024;
         std::map<std::uint64_t, Tagged> tags;
         Event event;
-        for (std::uint64_t at = 0; next_record(window, at, std::nullopt, event); at += event.length) {
+        VainChecks vain;
+        for (std::uint64_t at = 0; next_record(window, vain, at, std::nullopt, event); at += event.length) {
             const std::size_t order = tags.size();
             const std::uint64_t tag = layout.tag;
             if (order >= limit && tags.count(tag) == 0) continue;
@@ -1614,7 +1642,8 @@ struct Opened {
         };
         const auto most = std::max_element(tags.begin(), tags.end(), less);
         std::uint64_t at = 0;
-        if (most == tags.end() || !next_record(window, at, most->first, event)) return false;
+        vain = VainChecks{};
+        if (most == tags.end() || !next_record(window, vain, at, most->first, event)) return false;
         header = Header{};
         header.run = event.run;
         header.run_id = layout.run_id = event.run_id;
@@ -1628,7 +1657,8 @@ struct Opened {
 
     /// Finds the first intact record of version 2 from `at` on: of any file, or with the given tag.
     /// Sets `at` to its offset, and the layout's tag to that of the record.
-    bool next_record(Window& window, std::uint64_t& at, std::optional<std::uint64_t> wanted, Event& event) {
+    bool next_record(Window& window, VainChecks& vain, std::uint64_t& at, std::optional<std::uint64_t> wanted,
+                     Event& event) {
         layout = Layout{};
         const std::uint64_t length = storage.length();
         for (at = aligned(at); at < length; at += alignment) {
@@ -1637,7 +1667,7 @@ struct Opened {
             if (front.size < 56) return false;
             layout.tag = le64(front.data + 48);
             if (wanted && *wanted != layout.tag) continue;
-            if (!head(window, at, length - at, layout, event)) return true;
+            if (!head(window, at, length - at, layout, event, &vain)) return true;
         }
         return false;
     }
@@ -1740,7 +1770,7 @@ class Scan {
         if (!next_ || *next_ >= end) return false;
         const std::uint64_t offset = *next_;
         next_.reset();
-        const auto flaw = file_->head(window_, offset, end, item.event);
+        const auto flaw = file_->head(window_, offset, end, item.event, &vain_);
         if (!flaw) {
             next_ = offset + item.event.length;
             keep(item.event);
@@ -1809,7 +1839,7 @@ class Scan {
             if (at >= end) return std::nullopt;
             const Bytes front = window_.up_to(at, index_head);
             if (front.size < alignment) return std::nullopt;
-            if (begins_index(file_->layout, front, at, file_->storage.length()) || !file_->head(window_, at, end, event))
+            if (begins_index(file_->layout, front, at, file_->storage.length()) || !file_->head(window_, at, end, event, &vain_))
                 return at;
             at += alignment;
         }
@@ -1825,6 +1855,7 @@ class Scan {
     /// True if no damage was found so far and the header is known, so that `entries_` and the
     /// header determine the closing block.
     bool unbroken_;
+    VainChecks vain_;
 };
 
 }  // namespace detail
@@ -1928,16 +1959,24 @@ class EventFile {
         if (file_->index_state != IndexState::present) return false;
         if (has_whole_index_) return *has_whole_index_;
         const std::vector<IndexEntry> told = told_entries(0, file_->index_records);
+        std::vector<bool> found(told.size());
         bool is_whole = true;
+        std::uint64_t damaged = 0;
         detail::Scan scan(file_);
         for (Item item; scan.next(item);) {
-            const IndexEntry own{item.event.id, item.event.epoch, item.event.offset};
-            // The entry of a damaged record leads to the damage.
-            if (item) is_whole = is_whole && std::binary_search(told.begin(), told.end(), own);
-            else if (item.finding->kind == Kind::file) throw Error(*item.finding);
+            if (item) {
+                const IndexEntry own{item.event.id, item.event.epoch, item.event.offset};
+                const auto place = std::lower_bound(told.begin(), told.end(), own);
+                if (place == told.end() || own < *place) is_whole = false;
+                else found[static_cast<std::size_t>(place - told.begin())] = true;
+            } else if (item.finding->kind == Kind::file) {
+                throw Error(*item.finding);
+            } else {
+                damaged += item.finding->length;
+            }
         }
-        has_whole_index_ = is_whole;
-        return is_whole;
+        has_whole_index_ = is_whole && leads_to_damage(told, found, damaged);
+        return *has_whole_index_;
     }
 
     /// Takes over what is known of the index of the same file, which was open before.
@@ -1967,6 +2006,24 @@ class EventFile {
     }
 
   private:
+    /// Returns true if the entries that were not found can be those of damaged records, which have
+    /// so many bytes together: their heads then have no more than these can hold.
+    bool leads_to_damage(const std::vector<IndexEntry>& told, const std::vector<bool>& found,
+                         std::uint64_t damaged) const {
+        std::uint64_t heads = 0;
+        try {
+            for (std::size_t i = 0; i < told.size(); ++i) {
+                detail::Prefix prefix;
+                if (found[i] || file_->front(*window_, told[i].offset, prefix)) continue;
+                heads += prefix.head_length;
+                if (!detail::VainChecks{}.affords(damaged, heads)) return false;
+            }
+        } catch (const detail::ReadFailure& failure) {
+            throw Error(detail::file_finding("read", path(), failure.error));
+        }
+        return true;
+    }
+
     /// Returns entries as the file's own index has them.
     std::vector<IndexEntry> told_entries(std::uint64_t place, std::uint64_t count) const {
         std::vector<IndexEntry> entries;

@@ -190,6 +190,9 @@ pub enum Flaw {
     /// The checksum of the record's head is wrong.
     #[error("the checksum of the record's head is wrong")]
     HeadChecksum,
+    /// The record's head was not checked, so that a hostile file does not take hours.
+    #[error("the record's head is not checked: too many heads before it were checked in vain")]
+    Unchecked,
     /// A flag bit is set that has no meaning in this version of the format, or a flag contradicts
     /// the rest of the record.
     #[error("a reserved bit is set, or a flag contradicts the rest")]

@@ -113,8 +113,8 @@ fn written(
 }
 
 /// The kinds of damage that [`harm`] does.
-pub const HARMS: [&str; 8] =
-    ["intact", "truncated", "flipped", "spliced", "hostile", "mended", "zeroed", "appended"];
+pub const HARMS: [&str; 9] =
+    ["intact", "truncated", "flipped", "spliced", "hostile", "mended", "zeroed", "appended", "heads"];
 
 /// Damages a file in the way that has this position in [`HARMS`]. `other` is another file, whose
 /// bytes may get into this one.
@@ -137,6 +137,7 @@ pub fn harm(kind: usize, bytes: &mut Vec<u8>, other: &[u8], rng: &mut Rng) {
             bytes.resize(bytes.len() + 8 * rng.below(3) as usize, 0);
         }
         7 => bytes.extend_from_slice(&other[..rng.below(other.len() as u64 + 1) as usize]),
+        8 => long_heads(bytes, rng),
         _ => {}
     }
 }
@@ -146,6 +147,24 @@ fn flip(bytes: &mut [u8], rng: &mut Rng) {
     if let Some(byte) = bytes.get_mut(place as usize / 8) {
         *byte ^= 1 << (place % 8);
     }
+}
+
+/// Inserts fronts of records whose heads would take megabytes to check, and zeros for the heads.
+fn long_heads(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    let layout = if number(bytes, 8, 2) == Some(1) { LAYOUT_1 } else { LAYOUT_2 };
+    let record = (0..bytes.len()).step_by(8).find(|at| bytes[*at..].starts_with(&layout.record));
+    let Some(mut front) = record.and_then(|at| bytes.get(at..at + layout.table)).map(<[u8]>::to_vec) else {
+        return;
+    };
+    let fragments = 1 + rng.below(65_536) as u32;
+    let head = layout.table as u64 + 24 * u64::from(fragments) + 8;
+    front[4..8].copy_from_slice(&(head as u32).to_le_bytes());
+    front[8..16].copy_from_slice(&head.to_le_bytes());
+    front[layout.fragments..layout.fragments + 4].copy_from_slice(&fragments.to_le_bytes());
+    let mut piece = front.repeat(1 + rng.below(100) as usize);
+    piece.resize(piece.len() + head as usize, 0);
+    let at = 8 * rng.below(bytes.len() as u64 / 8 + 1) as usize;
+    bytes.splice(at..at, piece);
 }
 
 /// Replaces bytes by bytes of this or the other file, at multiples of eight.

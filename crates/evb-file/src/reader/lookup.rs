@@ -3,9 +3,13 @@
 use evb_core::{
     event::Event,
     id::{Epoch, EventId},
+    units::Bytes,
 };
 
-use super::EventFile;
+use super::{
+    EventFile,
+    scan::{VainChecks, prefix_at},
+};
 use crate::{
     error::{FileError, ReadError},
     index::{IndexEntry, IndexState},
@@ -42,16 +46,44 @@ impl EventFile {
             return Ok(*is_whole);
         }
         let told = self.told_entries(0, self.footer.records)?;
-        let mut is_whole = true;
+        let mut is_found = vec![false; told.len()];
+        let (mut is_whole, mut damaged) = (true, Bytes::ZERO);
         for record in self.records() {
             match record {
-                Ok(record) => is_whole &= told.binary_search(&IndexEntry::of(&record)).is_ok(),
+                Ok(record) => match told.binary_search(&IndexEntry::of(&record)) {
+                    Ok(place) => is_found[place] = true,
+                    Err(_) => is_whole = false,
+                },
                 Err(error @ ReadError::File(_)) => return Err(error),
-                // The entry of a damaged record leads to the damage.
+                Err(ReadError::Damaged { length, .. } | ReadError::TornTail { length, .. }) => {
+                    damaged += length
+                }
                 Err(_) => {}
             }
         }
+        let others = told.iter().zip(&is_found).filter(|(_, is_found)| !**is_found).map(|(entry, _)| entry);
+        is_whole = is_whole && self.leads_to_damage(others, damaged)?;
         Ok(*self.has_whole_index.get_or_init(|| is_whole))
+    }
+
+    /// Returns true if entries of records that were not found can be those of damaged records,
+    /// which have so many bytes together: their heads then have no more than these can hold.
+    fn leads_to_damage<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e IndexEntry>,
+        damaged: Bytes,
+    ) -> Result<bool, ReadError> {
+        let (mut window, mut heads) = (self.window(), 0_u64);
+        for entry in entries {
+            let prefix = prefix_at(&mut window, entry.offset, self.records_end(), self.tag);
+            if let Ok(prefix) = prefix.map_err(FileError::of("read", &self.path))? {
+                heads += prefix.head_length;
+                if !VainChecks::affords_all(heads, damaged.count()) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Returns entries as the file's own index has them.

@@ -11,7 +11,7 @@ use evb_core::{
     id::{BuilderId, Epoch, RunId},
 };
 
-use super::scan::{mark_in, record_at};
+use super::scan::{VainChecks, mark_in, record_on_walk};
 use crate::{
     format::{
         ALIGNMENT, FILE_MAGIC, FileHeader, FileTag, FormatVersion, HeaderFlaw, MAX_HEADER, Record, tag_at,
@@ -146,8 +146,8 @@ struct Tagged {
 /// Recovers the header from the heads of records.
 fn from_records(window: &mut Window<'_>, length: u64) -> io::Result<Option<Found>> {
     let mut tags: BTreeMap<u64, Tagged> = BTreeMap::new();
-    let mut at = 0;
-    while let Some((record, checksum)) = next_record(window, at, length, None)? {
+    let (mut at, mut vain) = (0, VainChecks::default());
+    while let Some((record, checksum)) = next_record(window, &mut vain, (at, length), None)? {
         at = record.end();
         let order = tags.len();
         if order >= TAGS && !tags.contains_key(&checksum.number()) {
@@ -162,7 +162,10 @@ fn from_records(window: &mut Window<'_>, length: u64) -> io::Result<Option<Found
     let most = tags.into_iter().max_by_key(|(_, tagged)| (tagged.bytes, std::cmp::Reverse(tagged.order)));
     let Some((checksum, tagged)) = most else { return Ok(None) };
     let checksum = Checksum::from_number(checksum);
-    let Some((first, _)) = next_record(window, 0, length, Some(checksum))? else { return Ok(None) };
+    let mut vain = VainChecks::default();
+    let Some((first, _)) = next_record(window, &mut vain, (0, length), Some(checksum))? else {
+        return Ok(None);
+    };
     let tag = FileTag { checksum, version: FormatVersion::Two, run_id: first.run_id };
     let header = FileHeader {
         run: first.run,
@@ -179,8 +182,8 @@ fn from_records(window: &mut Window<'_>, length: u64) -> io::Result<Option<Found
 /// file, or the given one.
 fn next_record(
     window: &mut Window<'_>,
-    mut at: u64,
-    length: u64,
+    vain: &mut VainChecks,
+    (mut at, length): (u64, u64),
     wanted: Option<Checksum>,
 ) -> io::Result<Option<(Record, Checksum)>> {
     at = at.next_multiple_of(ALIGNMENT);
@@ -195,7 +198,7 @@ fn next_record(
         let Some(checksum) = tag_at(bytes) else { return Ok(None) };
         if wanted.is_none_or(|wanted| wanted == checksum) {
             let tag = FileTag { checksum, version: FormatVersion::Two, run_id: RunId::UNKNOWN };
-            if let Ok(record) = record_at(window, at, length, tag)? {
+            if let Ok(record) = record_on_walk(window, vain, (at, length), tag)? {
                 return Ok(Some((record, checksum)));
             }
         }

@@ -7,9 +7,53 @@ use evb_core::{event::Event, id::EventId, units::Bytes};
 use super::{EventFile, Window};
 use crate::{
     error::{FileError, ReadError},
-    format::{ALIGNMENT, FileTag, Flaw, FormatVersion, MAX_RECORDS, Prefix, Record},
+    format::{ALIGNMENT, FileTag, Flaw, FormatVersion, MAX_HEAD, MAX_RECORDS, Prefix, Record},
     index::{IndexEntry, IndexState},
 };
+
+/// Bytes of heads that a walk over a file may check in vain for each byte that it has passed, and
+/// at once (docs/reference/file-format.md FILE-39).
+const VAIN_RATE: u64 = 16;
+const VAIN_AT_ONCE: u64 = MAX_HEAD;
+
+/// The bytes of heads that a walk over a file has checked in vain. Each few bytes of a file may be
+/// the front of a head of megabytes, so without a limit a small file could take hours.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct VainChecks(u64);
+
+impl VainChecks {
+    /// Returns true if the walk may check a head of this length at that offset.
+    fn affords(self, offset: u64, length: u64) -> bool {
+        self.0.saturating_add(length) <= VAIN_AT_ONCE.saturating_add(offset.saturating_mul(VAIN_RATE))
+    }
+
+    /// Returns the cost of `length` bytes of heads, if a walk over `passed` bytes affords it.
+    pub(super) fn affords_all(length: u64, passed: u64) -> bool {
+        Self(0).affords(passed, length)
+    }
+}
+
+/// Reads the record at `offset` in a file whose records end at `end`, as a part of a walk over the
+/// file.
+pub(super) fn record_on_walk(
+    window: &mut Window<'_>,
+    vain: &mut VainChecks,
+    (offset, end): (u64, u64),
+    tag: FileTag,
+) -> io::Result<Result<Record, Flaw>> {
+    let prefix = match prefix_at(window, offset, end, tag)? {
+        Ok(prefix) => prefix,
+        Err(flaw) => return Ok(Err(flaw)),
+    };
+    if !vain.affords(offset, prefix.head_length) {
+        return Ok(Err(Flaw::Unchecked));
+    }
+    let record = prefix.record(offset, window.up_to(offset, prefix.head_length)?, tag);
+    if record.is_err() {
+        vain.0 += prefix.head_length;
+    }
+    Ok(record)
+}
 
 /// Reads the record at `offset` in a file whose records end at `end`.
 pub(super) fn record_at(
@@ -18,14 +62,24 @@ pub(super) fn record_at(
     end: u64,
     tag: FileTag,
 ) -> io::Result<Result<Record, Flaw>> {
-    let available = end.saturating_sub(offset);
-    let bytes = window.up_to(offset, (tag.version.record_prefix() as u64).min(available))?;
-    let prefix = match Prefix::decode(bytes, available, tag) {
+    let prefix = match prefix_at(window, offset, end, tag)? {
         Ok(prefix) => prefix,
         Err(flaw) => return Ok(Err(flaw)),
     };
     let head = window.up_to(offset, prefix.head_length)?;
     Ok(prefix.record(offset, head, tag))
+}
+
+/// Reads the front of the record at `offset`.
+pub(super) fn prefix_at(
+    window: &mut Window<'_>,
+    offset: u64,
+    end: u64,
+    tag: FileTag,
+) -> io::Result<Result<Prefix, Flaw>> {
+    let available = end.saturating_sub(offset);
+    let bytes = window.up_to(offset, (tag.version.record_prefix() as u64).min(available))?;
+    Ok(Prefix::decode(bytes, available, tag))
 }
 
 /// Returns the place of the first magic number of a record or an index in bytes that begin at an
@@ -91,13 +145,15 @@ pub(super) struct Position {
     /// True if no damage was found so far, so that `entries` has every record of the file up to the
     /// present position.
     unbroken: bool,
+    vain: VainChecks,
 }
 
 impl Position {
     pub(super) fn first(file: &EventFile) -> Self {
         // If the header is not known, neither is the block that a killed writer may have begun.
         let unbroken = file.block().copy.is_some();
-        Self { next: Some(file.header_length), entries: Vec::new(), unbroken }
+        let vain = VainChecks::default();
+        Self { next: Some(file.header_length), entries: Vec::new(), unbroken, vain }
     }
 
     /// Goes on to the end of an intact record.
@@ -149,7 +205,8 @@ impl<'f> Records<'f> {
         if offset >= self.file.records_end() {
             return Ok(None);
         }
-        match record_at(&mut self.window, offset, self.file.records_end(), self.file.tag)? {
+        let span = (offset, self.file.records_end());
+        match record_on_walk(&mut self.window, &mut self.position.vain, span, self.file.tag)? {
             Ok(record) => {
                 self.position.pass(self.file, record.end(), IndexEntry::of(&record));
                 Ok(Some(self.file.accept(record)))
@@ -226,7 +283,9 @@ impl<'f> Records<'f> {
             if bytes.len() < ALIGNMENT as usize {
                 return Ok(None);
             }
-            if block.begins(bytes, at, file.length) || record_at(&mut self.window, at, end, file.tag)?.is_ok()
+            let vain = &mut self.position.vain;
+            if block.begins(bytes, at, file.length)
+                || record_on_walk(&mut self.window, vain, (at, end), file.tag)?.is_ok()
             {
                 return Ok(Some(at));
             }

@@ -358,3 +358,38 @@ fn records_above_the_limit_are_refused_by_name() {
     assert!(matches!(&items[0], Err(ReadError::TooLarge { event, .. }) if event.number() == 1), "{items:?}");
     assert_eq!(*items[1].as_ref().unwrap(), event(2, 5));
 }
+
+/// Each 72 bytes of a hostile file are the front of a head of 65 536 fragments, whose checksum would
+/// take 1.6 MB to compute. The record behind them is found, and the file takes no longer than a
+/// small multiple of a good file of its size.
+#[test]
+fn heads_that_take_long_are_not_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = one_file(dir.path(), &[event(1, 100)]);
+    let file = EventFile::open(&path).unwrap();
+    let (header, records) = (file.header_length as usize, file.footer.offset as usize);
+    let bytes = fs::read(&path).unwrap();
+    let head = 80 + 24 * 65_536_u64;
+    let mut cell = bytes[header..header + 72].to_vec();
+    cell[4..8].copy_from_slice(&(head as u32).to_le_bytes());
+    cell[8..16].copy_from_slice(&head.to_le_bytes());
+    cell[68..72].copy_from_slice(&65_536_u32.to_le_bytes());
+    let zeros = vec![0; head as usize];
+    let hostile = dir.path().join("hostile.evb");
+    fs::write(&hostile, [&bytes[..header], &cell.repeat(56_000), &zeros, &bytes[header..records]].concat())
+        .unwrap();
+    let good = one_file(&dir.path().join("good"), &[event(1, 5_600_000)]);
+
+    let timed = |path: &Path| {
+        let began = std::time::Instant::now();
+        let found = all(path);
+        (began.elapsed(), found)
+    };
+    let (usual, _) = timed(&good);
+    let (took, (events, errors)) = timed(&hostile);
+    assert_eq!(events, [event(1, 100)]);
+    assert!(matches!(errors[..], [ReadError::Damaged { flaw: Flaw::HeadChecksum, .. }]), "{errors:?}");
+    assert!(took < 20 * usual + std::time::Duration::from_secs(1), "{took:?}, a good file {usual:?}");
+    // Lookups do not follow such heads either: an index that leads to them is not used.
+    assert_eq!(EventFile::open(&hostile).unwrap().event(EventId::new(1)).unwrap(), Some(event(1, 100)));
+}
