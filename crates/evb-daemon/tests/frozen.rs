@@ -159,3 +159,21 @@ fn a_standstill_of_the_whole_system_costs_no_fragment() {
         }
     }
 }
+
+/// One host of three stands still, with a source and a builder, or with the supervisor. Only its
+/// own source may be missing; nobody on another host is called silent.
+#[test]
+fn a_standstill_of_one_host_is_not_the_fault_of_others() {
+    let hosts: [&[&str]; 3] =
+        [&["supervisor", "source:1"], &["source:2", "builder:1"], &["source:3", "builder:2"]];
+    for (own, roles) in hosts.iter().enumerate() {
+        let summary = stand_still("tcp", roles, &[Duration::from_secs(3)]);
+        for source in (0..3).filter(|source| *source != own) {
+            let other = &summary["sources"][source];
+            // Peers of a supervisor that stands still connect again when it is back.
+            let seen = (number(other, "/down_s") < 0.2, number(other, "/missing"));
+            assert_eq!(seen, (true, 0.0), "{roles:?}: {other:#}\n{}", problems(&summary));
+        }
+        assert_eq!(number(&summary, "/events/lost"), 0.0, "{roles:?}: {:#}", summary["events"]);
+    }
+}

@@ -2,6 +2,7 @@
 //! peers.
 
 mod readout;
+mod excuses;
 
 use core::time::Duration;
 
@@ -300,7 +301,8 @@ impl Membership<'_> {
         if !self.phase.is_under_way() {
             return;
         }
-        let is_awaited = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
+        let waits = self.is_excused(now) || self.plan.on_source_loss == SourceLoss::Wait;
+        let is_awaited = waits && !self.phase.is_draining();
         self.roster.note_absence(index, is_awaited, now);
         let seat = self.roster.source(index);
         tracing::warn!(source = %seat.id, cause, "{} is down", self.plan.named(Peer::Source(seat.id)));

@@ -73,11 +73,11 @@ impl SupervisorCore {
 
     /// Sends heartbeats and checks for silent peers (docs/reference/protocol.md CTRL-5).
     pub(super) fn beat(&mut self, now: Instant) {
-        // If the supervisor sends its heartbeat late, messages from peers are still unread. The
-        // peers' silence is then the fault of the supervisor, so all peers count as heard.
+        // What peers sent while the supervisor stood still is unread, so all peers count as heard.
         if self.pulse.beat(now) > self.plan.down_after / 2 {
             self.roster.hear_everybody(now);
         }
+        self.membership().end_excuses(now);
         // Before the run begins, peers are not checked for silence.
         let watch = !self.phase.is_gathering() && !self.phase.is_recovering();
         let (periods, down_after) = (self.plan.periods_of_source(), self.plan.source_down_after());

@@ -6,13 +6,15 @@ mod tests;
 
 use core::time::Duration;
 
-use crate::time::Instant;
+use crate::time::{Instant, stood_still};
 
 /// Schedule of heartbeats, and time limits of a run without any source or any builder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pulse {
     every: Duration,
     next: Instant,
+    /// Time of the last heartbeat that was late because the supervisor stood still.
+    woke: Option<Instant>,
     /// Number of heartbeats so far.
     count: usize,
     /// True if all peers get the next heartbeat, or the present one.
@@ -29,6 +31,7 @@ impl Pulse {
         Self {
             every,
             next: now + every,
+            woke: None,
             count: 0,
             is_next_for_all: false,
             is_for_all: false,
@@ -59,10 +62,18 @@ impl Pulse {
     /// Begins the next interval; returns by how much this heartbeat was late.
     pub(super) fn beat(&mut self, now: Instant) -> Duration {
         let late = now.since(self.next);
+        if stood_still(self.next, now) {
+            self.woke = Some(now);
+        }
         self.next = now + self.every;
         self.count = self.count.wrapping_add(1);
         self.is_for_all = core::mem::take(&mut self.is_next_for_all);
         late
+    }
+
+    /// Returns true if the supervisor stood still until less than `recently` ago.
+    pub(super) fn stood_still(&self, recently: Duration, now: Instant) -> bool {
+        stood_still(self.next, now) || self.woke.is_some_and(|woke| now.since(woke) < recently)
     }
 
     /// Returns true if the peer at that position gets this heartbeat; each peer gets one of

@@ -359,9 +359,9 @@ fn records_above_the_limit_are_refused_by_name() {
     assert_eq!(*items[1].as_ref().unwrap(), event(2, 5));
 }
 
-/// Each 72 bytes of a hostile file are the front of a head of 65 536 fragments, whose checksum would
-/// take 1.6 MB to compute. The record behind them is found, and the file takes no longer than a
-/// small multiple of a good file of its size.
+/// Each 72 bytes of a hostile file are the front of a head of 65 536 fragments, whose checksum
+/// would take 1.6 MB to compute. The record behind them is found, and the file takes no longer than
+/// a small multiple of a good file of its size.
 #[test]
 fn heads_that_take_long_are_not_checked() {
     let dir = tempfile::tempdir().unwrap();
