@@ -51,7 +51,10 @@ async fn builds_tiny_small_and_large_fragments_exactly() {
 }
 
 #[tokio::test]
-async fn who_has_another_key_or_none_is_told_so_at_once() {
+async fn who_has_another_key_or_none_is_told_so() {
+    // The other side may be a stranger, so peers try on for their whole time, of which they have
+    // little here.
+    let start_timeout = Duration::from_secs(1);
     for (ours, theirs, words) in [
         (psk(1), psk(2), "copy the same key_file"),
         (psk(1), Security::None, "mode = \"psk\" and key_file"),
@@ -60,11 +63,18 @@ async fn who_has_another_key_or_none_is_told_so_at_once() {
         let mut system = begin_secured(Transport::Tcp, "127.0.0.1:0", &ours, plan(1, 1, 50)).await;
         let began = std::time::Instant::now();
         let id = SourceId::new(1);
-        let config = SourceConfig { security: theirs.clone(), ..SourceConfig::new(id, &system.address) };
+        let config = SourceConfig {
+            security: theirs.clone(),
+            start_timeout,
+            ..SourceConfig::new(id, &system.address)
+        };
         let refused = Source::connect(config).await.expect_err("a refusal");
         assert!(matches!(refused, RoleError::Join(_)) && refused.to_string().contains(words), "{refused}");
-        let config =
-            BuilderConfig { security: theirs, ..BuilderConfig::new(BuilderId::new(1), &system.address) };
+        let config = BuilderConfig {
+            security: theirs,
+            start_timeout,
+            ..BuilderConfig::new(BuilderId::new(1), &system.address)
+        };
         let refused = Builder::connect(config, NullSink).await.expect_err("a refusal");
         assert!(refused.to_string().contains(words), "{refused}");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());

@@ -50,7 +50,17 @@ struct Environment {
 const ENVIRONMENTS: [Environment; 3] = [
     Environment {
         name: "numpy-2",
-        packages: &["pytest", "hypothesis", "numpy>=2", "mypy", "nbclient", "ipykernel", "pyarrow", "awkward", "pandas"],
+        packages: &[
+            "pytest",
+            "hypothesis",
+            "numpy>=2",
+            "mypy",
+            "nbclient",
+            "ipykernel",
+            "pyarrow",
+            "awkward",
+            "pandas",
+        ],
         may_lack: false,
     },
     Environment { name: "numpy-1", packages: &["pytest", "numpy<2"], may_lack: true },

@@ -33,6 +33,8 @@ pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Chi
         "PROF" => Signal::PROF,
         "IO" => Signal::IO,
         "STKFLT" => Signal::STKFLT,
+        "PIPE" => Signal::PIPE,
+        "XFSZ" => Signal::XFSZ,
         other => panic!("no test sends {other} yet"),
     };
     for child in processes {
