@@ -123,13 +123,13 @@ impl TriggerPort {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         match self {
             Self::Datagrams { listener } => listener.poll_asked(cx),
-            Self::Lines { listener, clients, log } => {
+            Self::Lines { listener, clients, log } => loop {
                 while clients.len() < CLIENTS
                     && let Poll::Ready(Ok((stream, address))) = listener.poll_accept(cx)
                 {
                     clients.push(Client::new(stream, address));
                 }
-                let mut index = 0;
+                let (mut index, before) = (0, clients.len());
                 while index < clients.len() {
                     match clients[index].poll_line(cx) {
                         Poll::Pending => index += 1,
@@ -146,8 +146,11 @@ impl TriggerPort {
                         }
                     }
                 }
-                Poll::Pending
-            }
+                // The place of a client that has left is for one that waits in the kernel's queue.
+                if clients.len() == before {
+                    return Poll::Pending;
+                }
+            },
         }
     }
 }
