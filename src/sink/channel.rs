@@ -1,3 +1,6 @@
+#[cfg(test)]
+mod tests;
+
 use evb_core::event::Event;
 use tokio::sync::mpsc;
 

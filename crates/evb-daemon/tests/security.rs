@@ -37,10 +37,15 @@ fn a_system_runs_with_the_key_that_keygen_made_and_counts_nobody() {
     assert!(!evbd(folder.path(), &["keygen", "key"]).status.success(), "the key is not replaced");
     for transport in ["tcp", "udp"] {
         configuration(folder.path(), transport);
-        let run = evbd(folder.path(), &["run", "run.toml", "--quiet", "--summary", "summary.json"]);
+        let mut run = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        run.args(["run", "run.toml", "--quiet", "--summary", "summary.json"]).env("EVBD_LOG", "trace");
+        let run = run.current_dir(folder.path()).output().expect("evbd starts");
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.success(), "{transport}: {said}");
         let summary = fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
+        for text in [&said, &summary] {
+            assert!(!text.to_lowercase().contains(key.trim()), "the key is not shown");
+        }
         let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
         assert_eq!(summary["events"]["complete"], 200, "{transport}");
         for count in ["refused", "foreign", "keys", "forged", "limited"] {

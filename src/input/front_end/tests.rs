@@ -274,6 +274,28 @@ async fn fragments_that_are_stated_to_be_of_another_run_are_discarded() {
 }
 
 #[tokio::test]
+async fn one_front_end_more_than_there_may_be_is_closed() {
+    let Some(()) = evb_needs::granted(evb_needs::open_files(1000)) else { return };
+    let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse().unwrap()], LIMIT).await.unwrap();
+    let address = listener.address().unwrap();
+    let (sender, mut fragments) = mpsc::channel(16);
+    let serving = serve(listener, Channel(sender));
+    let mut connected = Vec::new();
+    for event in 1..=u64::from(MAX_FRONT_ENDS) {
+        let mut front_end = TcpStream::connect(address).await.unwrap();
+        front_end.write_all(&record(event, 0, b"data")).await.unwrap();
+        assert_eq!(fragments.recv().await.unwrap().event.number(), event);
+        connected.push(front_end);
+    }
+    let mut one_more = TcpStream::connect(address).await.unwrap();
+    let closed = timeout(Duration::from_secs(5), one_more.read(&mut [0])).await.unwrap();
+    assert!(matches!(closed, Ok(0) | Err(_)), "nothing is answered");
+    connected[0].write_all(&record(1000, 0, b"data")).await.unwrap();
+    assert_eq!(fragments.recv().await.unwrap().event.number(), 1000, "the others go on");
+    serving.abort();
+}
+
+#[tokio::test]
 async fn a_front_end_of_protocol_2_learns_how_many_fragments_were_accepted() {
     let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
     let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse().unwrap()], LIMIT).await.unwrap();

@@ -154,6 +154,19 @@ fn patience_has_an_end_and_says_why() {
     assert_eq!(member.next_timeout(), None);
 }
 
+/// Somebody without the key holds the supervisor's address for a while.
+#[test]
+fn an_impostor_in_a_run_is_outlived() {
+    let mut member = joined();
+    member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
+    for tried in 0..45 {
+        dial(&mut member, at(tried * 100));
+        member.handle(failed(DialFault::Handshake { is_lasting: true }), at(tried * 100)).unwrap();
+    }
+    dial(&mut member, at(4500));
+    assert!(matches!(member.handle(welcome(4, 2), at(4510)), Ok(Some(MembershipEvent::Registered(_)))));
+}
+
 #[test]
 fn another_run_and_a_final_refusal_end_a_role_at_once() {
     let mut member = joined();
