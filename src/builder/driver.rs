@@ -162,7 +162,7 @@ impl Driver {
             host: HostFacts { disk, ..role::facts::of_process() },
             datagrams: self.lanes.report(),
             refusals: Some(self.lanes.refusals()),
-            gone: self.stage.gone().join("; "),
+            gone: self.stage.gone(),
             ..ReportFacts::default()
         }
     }

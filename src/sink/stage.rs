@@ -98,9 +98,9 @@ impl Stage {
         *self.space.borrow()
     }
 
-    /// Returns sentences about events that the sink stored and that are gone.
-    pub(crate) fn gone(&self) -> Vec<String> {
-        self.gone.borrow().clone()
+    /// Returns a text about events that the sink stored and that are gone; usually empty.
+    pub(crate) fn gone(&self) -> String {
+        self.gone.borrow().join("; ")
     }
 
     /// Waits until the sink has closed.

@@ -22,7 +22,7 @@ static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
         .build()
 });
 
-/// Refuses a forked child of a process that uses evb: nobody there would end the wait.
+/// Refuses a forked child of a process that uses evb: no thread there would end the wait.
 fn check_process() -> PyResult<()> {
     if is_forked_child() { Err(error(RoleError::Forked)) } else { Ok(()) }
 }

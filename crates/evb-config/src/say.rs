@@ -24,7 +24,7 @@ pub struct Plain<W>(pub W);
 impl<W: Write> Write for Plain<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
-        while let Some(place) = rest.iter().enumerate().position(|(place, _)| control_at(rest, place) > 0) {
+        while let Some(place) = (0..rest.len()).find(|place| control_at(rest, *place) > 0) {
             self.0.write_all(&rest[..place])?;
             let length = control_at(rest, place);
             write!(self.0, "\\x{:02x}", rest[place + length - 1])?;

@@ -94,8 +94,8 @@ impl fmt::Display for Instant {
     }
 }
 
-/// A role whose timer is later than this stood still with its process or its host. It charges
-/// nobody with that time: what arrived meanwhile is still unread.
+/// A role whose timer is later than this stood still with its process or its host. That time counts
+/// as no peer's silence, because messages that arrived meanwhile are still unread.
 pub const STANDSTILL: Duration = Duration::from_millis(250);
 
 /// Returns true if a role that wanted to act at `due` stood still until `now`.

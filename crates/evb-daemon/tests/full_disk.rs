@@ -201,7 +201,7 @@ fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     assert!(run.log().contains("ERROR"), "events were lost: {}", run.log());
 }
 
-/// Waits until builder 1 has written so many bytes.
+/// Waits until the first file of builder 1 has this size.
 fn wait_for_bytes(run: &Run, bytes: u64) {
     let file = run.path("out/run000001_b01_0000.evb");
     let until = Instant::now() + Duration::from_secs(10);

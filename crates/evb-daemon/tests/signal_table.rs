@@ -1,4 +1,5 @@
-//! What each signal does to each kind of evbd's programs: the table in docs/reference/operation.md.
+//! The effect of each signal on each kind of evbd's programs: the table in
+//! docs/reference/operation.md.
 //! `EVB_BLESS=1` writes the table.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 

@@ -87,7 +87,7 @@ pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
     authority.parse().or_else(|error: EndpointError| wrong(&error.to_string()))
 }
 
-/// Returns a URL without the name and password of a user, which are nobody else's business.
+/// Returns a URL without the name and password of a user, so that no message shows them.
 fn without_user(url: &str) -> String {
     match url.rsplit_once('@') {
         Some((user, rest)) => {

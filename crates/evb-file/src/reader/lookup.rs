@@ -66,8 +66,8 @@ impl EventFile {
         Ok(*self.has_whole_index.get_or_init(|| is_whole))
     }
 
-    /// Returns true if entries of records that were not found can be those of damaged records,
-    /// which have so many bytes together: their heads then have no more than these can hold.
+    /// Returns true if entries of records that were not found can be those of damaged records: then
+    /// their heads fit into the damaged bytes of the file.
     fn leads_to_damage<'e>(
         &self,
         entries: impl Iterator<Item = &'e IndexEntry>,

@@ -11,8 +11,8 @@ use std::{
 };
 
 /// A file under a temporary name beside its own. It is removed if it is dropped before
-/// [`Self::finish`]. No link is followed: neither one that somebody has put at the temporary name,
-/// nor one at the file's own name, which the file replaces.
+/// [`Self::finish`]. No link is followed: neither one that another user has put at the temporary
+/// name, nor one at the file's own name, which the file replaces.
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,

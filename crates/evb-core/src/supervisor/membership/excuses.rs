@@ -20,7 +20,7 @@ impl Membership<'_> {
             let down = self.roster.source(index).down;
             let is_over = down.is_some_and(|down| now.since(down) >= self.plan.down_after);
             if is_over && self.roster.awaited().contains(index.get()) {
-                self.roster.await_readout(index, false);
+                self.roster.set_awaited(index, false);
                 self.due.roster = true;
             }
         }

@@ -14,7 +14,7 @@ impl Membership<'_> {
     pub(in crate::supervisor) fn forget_readout(&mut self, index: SourceIndex) {
         let was_quiet = self.roster.set_readout(index, ReadoutStatus::default(), false);
         if was_quiet && self.roster.is_up(index) {
-            self.roster.await_readout(index, false);
+            self.roster.set_awaited(index, false);
         }
     }
 
@@ -40,7 +40,7 @@ impl Membership<'_> {
             }
         }
         let waits = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
-        self.roster.await_readout(index, is_quiet && waits);
+        self.roster.set_awaited(index, is_quiet && waits);
         self.due.roster = true;
     }
 }

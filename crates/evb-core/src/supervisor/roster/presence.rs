@@ -146,8 +146,8 @@ impl Roster {
         self.readouts.note(index, status, counts)
     }
 
-    /// Notes whether events wait for a source that is up and whose readout is quiet.
-    pub(in crate::supervisor) fn await_readout(&mut self, index: SourceIndex, is_awaited: bool) {
+    /// Notes whether events wait for a source: for its readout, or until it connects again.
+    pub(in crate::supervisor) fn set_awaited(&mut self, index: SourceIndex, is_awaited: bool) {
         if is_awaited {
             self.awaited.insert(index.get());
         } else {
