@@ -1,6 +1,6 @@
 //! The needs of this process's roles on this host: files, secrets, devices and a run number.
-//! `evbd run` checks them before any role starts, and `evbd check --here` checks them too. Each need
-//! that is not met is reported with its line in the configuration.
+//! `evbd run` checks them before any role starts, and `evbd check --here` checks them too. Each
+//! need that is not met is reported with its line in the configuration.
 
 #[cfg(test)]
 mod tests;
