@@ -381,8 +381,8 @@ impl<S: System> Leader<S> {
             self.last_error = Some(format!("run {number}: {}", report.verdict));
         }
         self.totals.add(&report.events, &report.dead_time, report.bytes.payload);
-        self.over.truncate(EARLIER_RUNS);
         self.over.push_front(LastRun::from(&report));
+        self.over.truncate(EARLIER_RUNS);
         self.last_run = Some(Arc::new(report));
         if let Some(failure) = failure {
             return self.fail(format!("run {number}: {failure}")).await;

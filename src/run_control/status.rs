@@ -1,5 +1,8 @@
 //! The status of a system, for operators.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{

@@ -220,6 +220,20 @@ async fn a_run_may_end_by_itself_and_the_first_may_begin_by_itself() {
 }
 
 #[tokio::test]
+async fn the_oldest_of_many_runs_is_forgotten() {
+    let control = RunControl::new(Small::new(TriggerKind::AsFastAsPossible, Some(3)), false);
+    control.configure().await.unwrap();
+    for run in 5..28 {
+        control.start().await.unwrap();
+        assert_eq!(control.settled().await.unwrap().run, run);
+        in_state(&control, State::Configured).await;
+    }
+    let status = control.status().await.unwrap();
+    let kept: Vec<_> = status.last_run.iter().chain(&status.earlier_runs).map(|run| run.run).collect();
+    assert_eq!(kept, (8..28).rev().collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn who_is_missing_refuses_the_start() {
     let mut system = Small::new(khz(1.0), None);
     system.absent = Some(SourceId::new(2));

@@ -25,7 +25,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Supervisor, SupervisorConfig, SupervisorHandle, TriggerInput, refuse_late};
+use super::{COMMANDS, Supervisor, SupervisorConfig, SupervisorHandle, TriggerInput, refuse_late};
 use crate::trigger_feed::TriggerFeed;
 
 fn plan(sources: u16, builders: u16, trigger: TriggerKind) -> RunPlan {
@@ -302,4 +302,21 @@ async fn a_periodic_trigger_keeps_its_rate_and_a_peer_that_breaks_off_is_named()
     // The builders of this test call every event complete, so the absence cost no event.
     let remarks = &report.remarks;
     assert!(remarks.iter().any(|remark| remark.starts_with("source 2 was down")), "{remarks:?}");
+}
+
+#[tokio::test]
+async fn commands_wait_up_to_a_limit_and_then_the_caller_does() {
+    let plan = RunPlan { hold: true, ..plan(1, 1, TriggerKind::External) };
+    let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await.unwrap();
+    let handle = supervisor.handle();
+    // The supervisor does not run yet, so it carries out nothing.
+    for _ in 0..COMMANDS {
+        handle.trigger(0).await.unwrap();
+    }
+    let mut next = std::pin::pin!(handle.trigger(0));
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut next).await.is_err(), "the queue is full");
+    let run = tokio::spawn(supervisor.run());
+    tokio::time::timeout(Duration::from_secs(20), next).await.unwrap().unwrap();
+    handle.abort();
+    assert!(run.await.unwrap().is_err());
 }

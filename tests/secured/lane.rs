@@ -42,9 +42,13 @@ const EVENTS: u64 = 6;
 /// Lengths of the fragments: small fragments share records, and large ones take many parcels.
 const LENGTHS: [usize; EVENTS as usize] = [0, 100, 3000, 200_000, 7, 20_000];
 
+/// Time that a transfer may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 const KIND: ConnectionKind = ConnectionKind::Lane;
 
-fn source_core(now: Instant) -> SourceCore {
+/// Returns a source that has fragments of these lengths, for events from 1 on.
+fn source_core(lengths: &[usize], now: Instant) -> SourceCore {
     let config = SourceCoreConfig {
         id: SourceId::new(1),
         max_fragment: Bytes::new(200_000),
@@ -59,22 +63,22 @@ fn source_core(now: Instant) -> SourceCore {
     };
     let mut core = SourceCore::new(config, now);
     let mut decisions = Decisions::starting(EventId::FIRST);
-    decisions.extend(EVENTS as u32, Verdict::Assigned(BuilderId::new(1)));
+    decisions.extend(lengths.len() as u32, Verdict::Assigned(BuilderId::new(1)));
     core.handle_decisions(&decisions).expect("valid input");
-    for event in (1..=EVENTS).map(EventId::new) {
-        let payload = content(SourceId::new(1), event, LENGTHS[event.number() as usize - 1]);
+    for (event, length) in (1..).map(EventId::new).zip(lengths) {
+        let payload = content(SourceId::new(1), event, *length);
         core.push(Fragment::new(event, Timestamp::default(), payload), now).expect("accepted");
     }
     core
 }
 
-fn builder_core(now: Instant) -> BuilderCore<Policy> {
+fn builder_core(events: usize, now: Instant) -> BuilderCore<Policy> {
     let config = BuilderCoreConfig {
         run_id: RunId::new(1),
         id: BuilderId::new(1),
         run: RunNumber::new(1),
         epoch: Epoch::new(1),
-        slots: EVENTS as usize,
+        slots: events,
         deadline: Duration::from_secs(10),
         heartbeat: Duration::from_secs(1),
         shared_clock: true,
@@ -88,8 +92,8 @@ fn builder_core(now: Instant) -> BuilderCore<Policy> {
     core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
     let assignments = Assignments {
         roster_version: 1,
-        events: vec![1; EVENTS as usize],
-        triggered_ns: vec![1; EVENTS as usize],
+        events: vec![1; events],
+        triggered_ns: vec![1; events],
         ..Assignments::default()
     };
     core.handle_assignments(&assignments, now).expect("valid input");
@@ -131,52 +135,72 @@ enum Outcome {
 /// outcome, and the number of changed bits.
 async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
     let now = clock::now();
-    let (mut from, mut to, relay) = ends(flip).await;
-    let (mut source, mut builder) = (source_core(now), builder_core(now));
-    source.handle_lane_connected(LaneIndex::new(0), 0, 0).expect("a new lane");
-    builder.handle_lane_connected(LaneIndex::new(0), now);
+    let (mut source, mut builder) = (source_core(&LENGTHS, now), builder_core(LENGTHS.len(), now));
+    let (from, to, relay) = ends(flip).await;
+    let patience = if flip.is_some() { Duration::from_millis(500) } else { PATIENCE };
+    let (events, outcome, _) = connect(&mut source, &mut builder, (from, to), LENGTHS.len(), patience).await;
+    for event in &events {
+        let fragment = event.fragments().next().expect("a fragment");
+        let length = LENGTHS[event.id.number() as usize - 1];
+        assert!(fragment.payload == content(SourceId::new(1), event.id, length), "event {}", event.id);
+    }
+    (events, outcome, relay.flips())
+}
+
+/// Connects a lane, and runs both ends until one end fails, `wanted` events are built or
+/// `patience` has passed. Returns the events, the outcome, and the most events that one turn of
+/// reading completed.
+async fn connect(
+    source: &mut SourceCore,
+    builder: &mut BuilderCore<Policy>,
+    (mut from, mut to): (SourceEnd, BuilderEnd),
+    wanted: usize,
+    patience: Duration,
+) -> (Vec<Event>, Outcome, usize) {
+    let lane = LaneIndex::new(0);
+    let now = clock::now();
+    let state = builder.handle_lane_connected(lane, now);
+    source.handle_lane_connected(lane, state.received, state.announced).expect("what the builder has");
     let (mut events, mut ranges): (Vec<Event>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
+    let mut most = 0;
     let mut buffers = ReadBuffers::default();
     let began = std::time::Instant::now();
-    let limit = Duration::from_millis(if flip.is_some() { 500 } else { 20_000 });
     let end = loop {
-        if began.elapsed() > limit {
+        if began.elapsed() > patience {
             break Outcome::Waits;
         }
         let turn = poll_fn(|cx| {
             let mut turn = || -> Result<(), LaneEnd> {
-                to.poll_read(cx, &mut builder, LaneIndex::new(0), &mut buffers, now)?;
+                let before = events.len();
+                to.poll_read(cx, builder, lane, &mut buffers, now)?;
                 while let Some(output) = builder.poll(now) {
                     match output {
                         builder::Output::Event(event) => {
                             events.push(event);
                         }
-                        builder::Output::Lane(_) => {
-                            builder.write_records(LaneIndex::new(0), &mut to.outgoing)
-                        }
+                        builder::Output::Lane(_) => builder.write_records(lane, &mut to.outgoing),
                         _ => {}
                     }
                 }
+                most = most.max(events.len() - before);
                 if let Poll::Ready(flushed) = to.poll_flush(cx) {
                     flushed?;
                 }
                 while let Poll::Ready(said) = from.poll_recv(cx, &mut ranges) {
                     match said? {
-                        FromBuilder::Grant { end } => source.handle_grant(LaneIndex::new(0), end)?,
-                        FromBuilder::Commit { offset } => {
-                            source.handle_commit(LaneIndex::new(0), offset, &ranges)?
-                        }
+                        FromBuilder::Grant { end } => source.handle_grant(lane, end)?,
+                        FromBuilder::Commit { offset } => source.handle_commit(lane, offset, &ranges)?,
                     }
                 }
                 while let Some(output) = source.poll(now) {
                     if let source::Output::Announce(_) = output {
-                        source.announce(LaneIndex::new(0), now, &mut from.announcements);
+                        source.announce(lane, now, &mut from.announcements);
                     }
                 }
-                while let Some(taken) = source.take(LaneIndex::new(0), u64::MAX) {
+                while let Some(taken) = source.take(lane, u64::MAX) {
                     from.send(taken.range);
                 }
-                if let Poll::Ready(flushed) = from.poll_flush(cx, &source, LaneIndex::new(0)) {
+                if let Poll::Ready(flushed) = from.poll_flush(cx, source, lane) {
                     flushed?;
                 }
                 Ok(())
@@ -185,17 +209,14 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
         });
         match turn.await {
             Err(end) => break Outcome::Ended(end),
-            Ok(()) if events.len() == EVENTS as usize => break Outcome::Built,
+            Ok(()) if events.len() == wanted => break Outcome::Built,
             Ok(()) => yield_now().await,
         }
         tokio::time::sleep(Duration::from_micros(50)).await;
     };
-    for event in &events {
-        let fragment = event.fragments().next().expect("a fragment");
-        let length = LENGTHS[event.id.number() as usize - 1];
-        assert!(fragment.payload == content(SourceId::new(1), event.id, length), "event {}", event.id);
-    }
-    (events, end, relay.flips())
+    source.handle_lane_disconnected(lane);
+    builder.handle_lane_disconnected(lane, now);
+    (events, end, most)
 }
 
 #[tokio::test]
@@ -225,4 +246,44 @@ async fn a_changed_bit_ends_the_lane_and_nothing_of_it_is_believed() {
     }
     // All changes are detected except the few that change a length.
     assert!(ended + 8 >= all.len(), "{ended} of {} were seen", all.len());
+}
+
+#[tokio::test]
+async fn after_a_changed_bit_the_next_connection_brings_all_that_is_missing() {
+    for byte in [120, 500, 20_000, 150_000] {
+        let now = clock::now();
+        let (mut source, mut builder) = (source_core(&LENGTHS, now), builder_core(LENGTHS.len(), now));
+        let (from, to, relay) = ends(Some(Flip { is_there: true, byte })).await;
+        let (mut events, outcome, _) =
+            connect(&mut source, &mut builder, (from, to), LENGTHS.len(), PATIENCE).await;
+        assert!(matches!(outcome, Outcome::Ended(LaneEnd::Forged(Forged))), "byte {byte}: {outcome:?}");
+        assert_eq!(relay.flips(), 1);
+        let (from, to, _relay) = ends(None).await;
+        let missing = LENGTHS.len() - events.len();
+        let (more, outcome, _) = connect(&mut source, &mut builder, (from, to), missing, PATIENCE).await;
+        assert!(matches!(outcome, Outcome::Built), "byte {byte}: {outcome:?}");
+        events.extend(more);
+        events.sort_by_key(|event| event.id);
+        for ((event, number), length) in events.iter().zip(1..).zip(LENGTHS) {
+            let fragment = event.fragments().next().expect("a fragment");
+            assert_eq!(event.id, EventId::new(number), "byte {byte}");
+            assert!(fragment.payload == content(SourceId::new(1), event.id, length), "byte {byte}");
+        }
+    }
+}
+
+/// Other lanes must have their turn although this source sends as fast as it can.
+#[tokio::test]
+async fn a_turn_of_one_lane_ends_after_a_limit_of_bytes() {
+    let lengths = vec![10_000; 800];
+    let now = clock::now();
+    let (mut source, mut builder) = (source_core(&lengths, now), builder_core(lengths.len(), now));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+    let from = TcpStream::connect(listener.local_addr().expect("a bound socket")).await.expect("it listens");
+    let (to, _) = listener.accept().await.expect("a connection");
+    let both = (SourceEnd::new(from), BuilderEnd::new(to));
+    let (events, outcome, most) = connect(&mut source, &mut builder, both, lengths.len(), PATIENCE).await;
+    assert!(matches!(outcome, Outcome::Built) && events.len() == lengths.len(), "{outcome:?}");
+    // docs/reference/limits.md: 1 MiB in one turn of a lane, and 128 KiB per read.
+    assert!(most <= ((1 << 20) + (128 << 10)) / 10_000 + 1, "{most} events in one turn");
 }

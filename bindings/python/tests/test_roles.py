@@ -96,6 +96,29 @@ def test_a_callback_gets_every_event():
     assert {event.builder for event in seen} == {1, 2}
 
 
+def test_events_that_nobody_takes_wait_up_to_a_limit():
+    count, payload, pushed = 4000, bytes(100_000), 0
+
+    def push(source):
+        nonlocal pushed
+        for event in range(1, count + 1):
+            source.push(event, payload)
+            pushed = event
+
+    with evb.LocalSystem(events=count) as system:
+        pushing = threading.Thread(target=push, args=system.sources)
+        pushing.start()
+        before = -1
+        while before < pushed:
+            before = pushed
+            time.sleep(1)
+        # Beside the 64 events for the iterator, there are the slots and a backlog of 256 MiB.
+        assert 64 < pushed < count
+        assert sum(1 for _ in system) == count
+        pushing.join()
+        assert system.finished()["events"]["complete"] == count
+
+
 def test_an_exception_of_a_callback_loses_the_event_and_is_raised():
     def refuse(event):
         if event.id == 3:

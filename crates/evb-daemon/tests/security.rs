@@ -4,9 +4,12 @@ mod ports;
 
 use std::{
     fs,
+    net::TcpStream,
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output},
+    thread::sleep,
+    time::Duration,
 };
 
 fn evbd(folder: &Path, arguments: &[&str]) -> Output {
@@ -68,4 +71,38 @@ fn a_key_that_others_may_read_or_that_is_none_stops_the_run_before_it_begins() {
     let readable = evbd(folder.path(), &["run", "run.toml"]);
     assert_eq!(readable.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&readable.stderr).contains("chmod 600 key"), "{readable:?}");
+}
+
+/// Another key in the same file is not valid beside the one that the running roles have read.
+#[test]
+fn a_role_keeps_the_key_that_it_read_when_it_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    configuration(folder.path(), "tcp");
+    let text = fs::read_to_string(at("run.toml")).expect("a file");
+    fs::write(at("late.toml"), text.replace("deadline", "start_timeout = \"1 s\"\ndeadline"))
+        .expect("written");
+    assert!(evbd(folder.path(), &["keygen", "key"]).status.success());
+    let roles = ["--role", "supervisor", "--role", "source:1", "--role", "source:2"];
+    let mut first = Command::new(env!("CARGO_BIN_EXE_evbd"));
+    first.args(["run", "run.toml", "--quiet", "--summary", "summary.json"]).args(roles);
+    let first = first.current_dir(folder.path()).spawn().expect("evbd starts");
+    let supervisor =
+        text.split("listen = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("an address");
+    while TcpStream::connect(supervisor).is_err() {
+        sleep(Duration::from_millis(10));
+    }
+    fs::rename(at("key"), at("first.key")).expect("our own file");
+    assert!(evbd(folder.path(), &["keygen", "key"]).status.success());
+    let builder = |config| evbd(folder.path(), &["run", "--quiet", "--role", "builder:1", config]);
+    let refused = builder("late.toml");
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("copy the same key_file"), "{words}");
+    fs::rename(at("first.key"), at("key")).expect("our own file");
+    let built = builder("run.toml");
+    assert!(built.status.success(), "{built:?}");
+    assert!(first.wait_with_output().expect("a child").status.success());
+    let summary = fs::read_to_string(at("summary.json")).expect("a summary");
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!(summary["events"]["complete"], 200);
 }

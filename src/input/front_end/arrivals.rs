@@ -1,6 +1,9 @@
 //! [`Arrivals`]: the bytes of a front end's connection, which tell the listener when all that had
 //! arrived at its request is read.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     future::Future,
     io,

@@ -10,7 +10,7 @@ use evb_core::{
 use evb_file::{WriterOptions, files_at};
 use tokio::sync::mpsc;
 
-use super::{Begun, Fate, Stage, start};
+use super::{BEGINS, Begun, Fate, Stage, start};
 use crate::{
     filter::{AcceptAll, Filter, FilterVerdict},
     sink::{FileSink, RunFacts, Sink, SinkError},
@@ -274,4 +274,41 @@ async fn an_event_without_a_verdict_is_lost_by_name() {
     assert!(lost > 0 && lost + taken.lock().unwrap().len() == 8, "{fates:?}");
     let words = "the filter returned no verdict for it";
     assert!(fates.iter().flat_map(|(_, cause)| cause).all(|cause| cause == words), "{fates:?}");
+}
+
+/// A sink that cannot begin before it gets a permit.
+struct Hanging(Arc<tokio::sync::Semaphore>);
+
+impl Sink for Hanging {
+    async fn begin(&mut self, _run: &RunFacts) -> Result<(), SinkError> {
+        self.0.acquire().await.unwrap().forget();
+        Err(SinkError::lost("no"))
+    }
+
+    async fn write(&mut self, _event: &Event) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn requests_to_begin_wait_up_to_a_limit_and_further_ones_are_dropped() {
+    let permits = Arc::new(tokio::sync::Semaphore::new(0));
+    let sink = Hanging(Arc::clone(&permits));
+    let (mut stage, prepared) =
+        start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(1)).unwrap();
+    prepared.await.unwrap().unwrap();
+    (0..100).for_each(|_| stage.begin(RunFacts::default()));
+    permits.add_permits(100);
+    let mut begun = 0;
+    let patience = Duration::from_millis(500);
+    while tokio::time::timeout(patience, std::future::poll_fn(|cx| stage.poll_begun(cx))).await.is_ok() {
+        begun += 1;
+    }
+    // The sink may have taken one of them before the queue was full.
+    assert!((BEGINS..=BEGINS + 1).contains(&begun), "{begun}");
+    stage.close().await;
 }

@@ -44,3 +44,14 @@ async fn a_run_without_an_end_is_kept_and_says_so() {
     assert_eq!(state.highest().unwrap(), Some(RunNumber::new(5)), "by its name");
     assert_eq!(state.latest(5).unwrap().len(), 1);
 }
+
+/// The thread of this keeper writes nothing, as with a disk that hangs.
+#[tokio::test]
+async fn runs_wait_for_a_disk_up_to_a_limit_and_then_are_not_kept() {
+    let (runs, to_keep) = mpsc::sync_channel::<LastRun>(WAITING);
+    let (_ends, ended) = oneshot::channel();
+    let keeper = StateKeeper { path: "hanging".into(), runs, ended };
+    (0..1000).for_each(|run| keeper.note_end(&report(run, 1)));
+    let kept: Vec<_> = to_keep.try_iter().map(|run| run.run).collect();
+    assert_eq!(kept, (0..WAITING as u32).collect::<Vec<_>>());
+}

@@ -1,5 +1,8 @@
 //! The sources that an event waits for, for each roster version.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use crate::{set::SourceSet, wire::control::MalformedMessage};

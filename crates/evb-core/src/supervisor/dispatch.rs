@@ -96,11 +96,13 @@ impl Dispatch<'_> {
         let assigns = self.assigns(inhibits);
         for _ in 0..TRIGGERS_PER_TURN {
             if !(inhibits || assigns && has_slot(self.assigner, self.outbox)) {
-                break;
+                return Continue(());
             }
-            let Some(due) = self.intake.pop_due(last) else { break };
+            let Some(due) = self.intake.pop_due(last) else { return Continue(()) };
             self.take_trigger(due, now)?;
         }
+        // The other triggers are due, too.
+        self.intake.hurry();
         Continue(())
     }
 
@@ -141,6 +143,9 @@ impl Dispatch<'_> {
                 1
             };
             left = left.saturating_sub(count);
+        }
+        if left == 0 {
+            self.intake.hurry();
         }
         Continue(())
     }

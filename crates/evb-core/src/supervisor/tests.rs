@@ -1,7 +1,10 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::{NotReady, Output, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore};
+use super::{
+    NotReady, Output, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore,
+    intake::TRIGGERS_PER_TURN,
+};
 use crate::{
     event::Cause,
     id::{BuilderId, Epoch, EventId, Peer, RunId, RunNumber, SourceId},
@@ -721,6 +724,23 @@ fn triggers_of_a_late_last_turn_are_not_forgotten() {
         stage.poll();
     }
     assert_eq!(stage.core.progress().events.triggered, 100_000);
+}
+
+#[test]
+fn a_turn_decides_a_bounded_number_of_triggers() {
+    let rate = Frequency::from_hertz(1e6).unwrap();
+    let mut stage = Stage::running(plan(TriggerKind::Periodic { rate }));
+    stage.now += Duration::from_secs(1);
+    let mut before = stage.core.progress().events.triggered;
+    let mut turns = 0;
+    while stage.core.next_timeout().is_some_and(|due| due <= stage.now) {
+        stage.core.handle_timeout(stage.now);
+        stage.poll();
+        let after = stage.core.progress().events.triggered;
+        assert!(after - before <= u64::from(TRIGGERS_PER_TURN), "{} in one turn", after - before);
+        (before, turns) = (after, turns + 1);
+    }
+    assert_eq!((before, turns), (1_000_000, 1_000_000_u64.div_ceil(TRIGGERS_PER_TURN.into())));
 }
 
 /// The whole-system simulator found this case with seed 23: excess triggers, which waited to be

@@ -236,3 +236,15 @@ fn a_round_trip_ends_with_the_first_data_that_heard_of_the_permission() {
     datagrams.handle_header(&from_source(DatagramKind::Data, 4, 4), 1, at(92_100));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_micros(2850), "0.95 ms + 4 · 0.475 ms");
 }
+
+#[test]
+fn only_the_latest_permissions_are_remembered() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    for grant in 1..=100 {
+        lane.grant(100 * grant);
+        write(&mut datagrams, &mut lane, at(grant));
+        assert!(datagrams.permits.len() <= REMEMBERED);
+    }
+    assert_eq!(datagrams.permits.len(), REMEMBERED);
+    assert_eq!(datagrams.permits.front().map(|permit| permit.0), Some(100 + 1 - REMEMBERED as u32));
+}

@@ -337,3 +337,25 @@ fn it_knows_since_when_it_waits() {
     arrive(&mut recovery, 900..1000, 1, at(900_100));
     assert_eq!(recovery.waiting_since(), None);
 }
+
+#[test]
+fn only_the_latest_losses_are_remembered() {
+    let mut recovery = lane();
+    let mut now = at(0);
+    // Every second segment is lost, and the bytes of all losses arrive long after that.
+    recovery.permit(1000..100_000, 1, now);
+    for start in (0..100_000).step_by(200) {
+        now += Duration::from_millis(2);
+        arrive(&mut recovery, start + 100..start + 200, 0, now);
+        expire(&mut recovery, now + MILLISECOND);
+        recovery.invariants();
+    }
+    assert_eq!(recovery.written_off.len(), REMEMBERED);
+    assert!(
+        recovery.written_off.iter().all(|(range, ..)| range.start >= 100_000 - 200 * REMEMBERED as u64 - 200)
+    );
+    arrive(&mut recovery, 0..100, 0, now);
+    assert_eq!(recovery.counters().late_after_loss, 0, "this loss is forgotten");
+    arrive(&mut recovery, 99_600..99_700, 0, now);
+    assert_eq!(recovery.counters().late_after_loss, 1);
+}

@@ -57,10 +57,20 @@ async fn what_a_lost_datagram_held_is_sent_again() {
     let mut rig = Rig::new("127.0.0.1").await;
     rig.push(&[30_000; 40]);
     // A relay on the path damages every 50th datagram of the source.
-    rig.damage_each(50).await;
+    rig.damage_each(50, true).await;
     rig.run(|rig| rig.events.len() == 40 && rig.source.uncommitted() == 0).await;
     assert!(rig.events.iter().all(|event| event.is_complete()));
     let (damaged, counted) = (rig.builder.report().damaged, rig.core.datagram_counters(LaneIndex::new(0)));
     assert!(damaged > 5, "{damaged}");
     assert!(counted.recovery.resends > 0 && counted.recovery.lost_bytes > 0, "{counted:?}");
+}
+
+/// Grants and commits do not wait in the builder: those of a lost datagram are written again.
+#[tokio::test]
+async fn what_a_lost_datagram_of_the_builder_held_is_sent_again() {
+    let mut rig = Rig::new("127.0.0.1").await;
+    rig.push(&[30_000; 40]);
+    rig.damage_each(3, false).await;
+    rig.run(|rig| rig.events.len() == 40 && rig.source.uncommitted() == 0).await;
+    assert!(rig.events.iter().all(|event| event.is_complete()));
 }

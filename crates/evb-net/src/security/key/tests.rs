@@ -57,3 +57,12 @@ fn what_is_no_key_is_refused_and_not_shown() {
     assert!(refusal(directory.path()).contains("not a regular file"));
     assert!(refusal(&directory.path().join("none")).contains("cannot read"));
 }
+
+#[test]
+fn the_bytes_of_a_key_are_overwritten_when_its_last_clone_is_dropped() {
+    const fn is_overwritten<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+    let key = PresharedKey::new([7; 32]);
+    let other = key.clone();
+    assert!(std::sync::Arc::ptr_eq(&key.0, &other.0), "clones share the key's memory");
+    is_overwritten(&*key.0);
+}

@@ -191,8 +191,8 @@ impl Rig {
     }
 
     /// Inserts a relay between source and builder that damages a byte in every `nth` datagram of
-    /// the source.
-    pub(super) async fn damage_each(&mut self, nth: usize) {
+    /// the source, or else of the builder.
+    pub(super) async fn damage_each(&mut self, nth: usize, of_source: bool) {
         let relay = UdpSocket::bind("127.0.0.1:0").unwrap();
         let local = SocketAddr::new(self.address.ip(), 0);
         let socket = open(local, Some(relay.local_addr().unwrap()), &UdpOptions::default()).unwrap();
@@ -207,6 +207,8 @@ impl Rig {
                 let to = if from == builder { source } else { Some(builder) };
                 if from != builder {
                     source = Some(from);
+                }
+                if (from != builder) == of_source {
                     count += 1;
                     bytes[length / 2] ^= u8::from(count % nth == 0);
                 }
