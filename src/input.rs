@@ -14,7 +14,7 @@ mod triggered;
 pub mod fuzzing;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
-pub use front_end::FrontEndListener;
+pub use front_end::{FrontEndListener, front_end_memory};
 pub use generator::{FragmentSize, Generator};
 pub use replay::{Replay, ReplayError};
 pub use triggered::push_at_triggers;

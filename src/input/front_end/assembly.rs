@@ -33,9 +33,14 @@ pub(super) struct Assembly {
 
 impl Assembly {
     pub(super) fn new(max_fragment: Bytes, front_ends: u32) -> Self {
-        let size = max_fragment.count().saturating_mul(front_ends.max(FEW).into());
+        let size = Self::size(max_fragment, front_ends).count();
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self { room: Semaphore::new(size), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Returns the size of the memory for `front_ends` connections.
+    pub(super) fn size(max_fragment: Bytes, front_ends: u32) -> Bytes {
+        Bytes::new(max_fragment.count().saturating_mul(front_ends.max(FEW).into()))
     }
 
     /// Waits until there is room for a payload, which is not larger than `max_fragment`.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use evb::input::front_end_memory;
 use evb_core::{
     id::{BuilderId, SourceId},
     index::{BuilderIndex, SourceIndex},
@@ -15,7 +16,7 @@ use super::{
     flow::{flow, on_line, utilisation},
     nodes::{self, NodeSum},
 };
-use crate::{BuilderEntry, Config, Layout, Link, ShapingMode, SourceEntry};
+use crate::{BuilderEntry, Config, Input, Layout, Link, MadeOn, ShapingMode, SourceEntry};
 
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub struct Sums {
     pub nodes: Vec<NodeSum>,
     /// The memory of each builder, in the order of the configuration.
     pub memory: Vec<MemorySum>,
+    /// The memory that each source needs at most, in the order of the configuration.
+    pub source_memory: Vec<(SourceId, Bytes)>,
     /// The file descriptors that the roles of each host need.
     pub descriptors: Vec<DescriptorSum>,
 }
@@ -132,7 +135,9 @@ pub fn sums(config: &Config, machine: Machine) -> Sums {
     let nodes = nodes::nodes(config, &layout, asked);
     let memory = memory(config, machine.memory);
     let descriptors = descriptors::of_hosts(config, machine.descriptors);
-    let mut sums = Sums { event, asked, carried: None, ports, uplinks, nodes, memory, descriptors };
+    let source_memory = config.sources.iter().map(|source| (source.id, of_source(config, source))).collect();
+    let mut sums =
+        Sums { event, asked, carried: None, ports, uplinks, nodes, memory, source_memory, descriptors };
     sums.carried = narrowest(config, &sums).map(|(events, _)| events);
     sums
 }
@@ -270,4 +275,20 @@ fn memory(config: &Config, machine: Option<Bytes>) -> Vec<MemorySum> {
             limit: builder.memory.or_else(|| default(builder)),
         })
         .collect()
+}
+
+/// Returns the memory that a source needs at most: its fragments of all outstanding events, and if
+/// fragments arrive before they are decided on, its backlog and the memory for its front ends.
+fn of_source(config: &Config, source: &SourceEntry) -> Bytes {
+    let outstanding = u64::from(config.slots()) * config.builders.len() as u64;
+    let before = match &source.input {
+        Input::Generator { on: MadeOn::Decision, .. } | Input::Replay { on: MadeOn::Decision, .. } => {
+            Bytes::ZERO
+        }
+        Input::Generator { .. } | Input::Replay { .. } => source.backlog,
+        Input::Tcp { front_ends, .. } | Input::Unix { front_ends, .. } => {
+            source.backlog + front_end_memory(source.max_fragment, *front_ends)
+        }
+    };
+    source.max_fragment * outstanding + before
 }

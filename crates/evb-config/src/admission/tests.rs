@@ -148,6 +148,9 @@ fn memory_is_never_overcommitted() {
     // on one machine.
     let (sums, problems) = admit(&loaded, Some(Bytes::mib(1500)));
     assert_eq!(sums.memory[0].needed, Bytes::kib(657_920));
+    // 32 fragments of 4 MiB, a backlog of 256 MiB, room for four more fragments, and 256 read
+    // buffers of 64 KiB.
+    assert_eq!(sums.source_memory[9].1, Bytes::mib(32 * 4 + 256 + 4 * 4 + 16));
     assert!(problems.are_fatal() && problems.to_string().contains("supervisor.slots"), "{problems}");
     assert!(!admit(&loaded, Some(Bytes::mib(1700))).1.are_fatal());
     assert!(!admit(&loaded, None).1.are_fatal());

@@ -60,6 +60,9 @@ pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Prob
         "network": switches(sums),
         "nodes": nodes(config, sums),
         "memory": sums.memory.iter().map(memory).collect::<Vec<_>>(),
+        "source_memory": sums.source_memory.iter().map(|(source, needed)| {
+            json!({ "source": source.number(), "needed_bytes": needed.count() })
+        }).collect::<Vec<_>>(),
         "descriptors": sums.descriptors.iter().map(descriptors).collect::<Vec<_>>(),
         "grant_path": grant_path(paths),
         "planning": planned(&planning),

@@ -24,7 +24,7 @@ pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
     page += &tree(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
     page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
-    page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
+    page += &table("\nMemory", &["of each", "at most", "may use"], &memory(sums));
     page += &descriptors(sums);
     page += &planned(config, &planning(config, sums, paths));
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
@@ -243,11 +243,22 @@ fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
     alike(each)
 }
 
+/// Returns the table rows of the memory that each role needs; roles with equal needs share a row.
 fn memory(sums: &Sums) -> Vec<Vec<String>> {
     let limit = |limit: Option<Bytes>| limit.map_or_else(|| "?".into(), size);
-    let each = sums
-        .memory
-        .iter()
-        .map(|sum| ("", vec![sum.builder.number()], vec![size(sum.needed), limit(sum.limit)]));
-    alike(each).into_iter().map(|row| row.into_iter().skip(1).collect()).collect()
+    let builders = alike(
+        sums.memory
+            .iter()
+            .map(|sum| ("", vec![sum.builder.number()], vec![size(sum.needed), limit(sum.limit)])),
+    );
+    let needs = sums.source_memory.iter();
+    let sources = alike(needs.map(|(source, needed)| ("", vec![source.number()], vec![size(*needed)])));
+    let named = |role: &'static str| {
+        move |row: Vec<String>| {
+            let mut cells = row.into_iter().skip(1);
+            let name = format!("{role} {}", cells.next().unwrap_or_default());
+            [name].into_iter().chain(cells).collect()
+        }
+    };
+    builders.into_iter().map(named("builder")).chain(sources.into_iter().map(named("source"))).collect()
 }

@@ -37,7 +37,6 @@ fn sources_that_are_started_again_get_on_with_their_front_ends() {
     wait_until_complete_again(&system);
     drop(boards);
     let causes = ["down", "no readout", "silent until the deadline", "given up at the end of the run"];
-    let summary = stop(&system, &causes);
+    stop(&system, &causes);
     assert_eq!(foreign(&system.events(1), 1), 0);
-    assert!(summary["sources"][0]["missing_by_cause"]["down"].as_u64() > Some(0), "{summary:#}");
 }

@@ -26,15 +26,13 @@ fn passes_are_made_and_take_time() {
 
 #[test]
 fn a_rate_of_copies_counts_each_byte_once_in_every_thread() {
-    let rate = |threads| {
-        let rate = copy_rate(threads, Bytes::kib(256), Duration::from_millis(20)).unwrap();
-        rate.bytes_per_second()
-    };
-    // The best of several attempts hardly depends on other programs.
-    let best = |threads| (0..10).map(|_| rate(threads)).fold(0.0, f64::max);
+    let time = Duration::from_millis(10);
+    let rate = |threads| copy_rate(threads, Bytes::kib(256), time).unwrap().bytes_per_second();
     let mut arrays = Arrays::new(Bytes::kib(256));
-    let counted = (0..10).map(|_| arrays.bandwidth(Kernel::Copy, Duration::from_millis(20)));
-    let (one, counted) = (best(1), counted.fold(0.0, f64::max));
-    assert!((0.5..2.0).contains(&(2.0 * one / counted)), "{one} B/s of copies, {counted} B/s counted twice");
-    assert!((1e7..1e12).contains(&best(2)));
+    // The median of many pairs hardly depends on other programs.
+    let mut ratios: Vec<f64> =
+        (0..31).map(|_| 2.0 * rate(1) / arrays.bandwidth(Kernel::Copy, time)).collect();
+    ratios.sort_by(f64::total_cmp);
+    assert!((0.6..1.7).contains(&ratios[15]), "copies to bytes that are counted twice: {ratios:?}");
+    assert!((1e7..1e12).contains(&rate(2)));
 }
