@@ -31,6 +31,9 @@ pub(crate) fn of_host(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
     let number = || next_number(config, state_dir(config, hosted).as_ref(), None).map(drop);
     if hosted.contains(&Peer::Supervisor) {
         look.at_start(number());
+    } else {
+        // Without a supervisor that waits for a command, the process would end at once.
+        look.severity = Severity::Error;
     }
     look.at_start(Shared::default().prove(config, hosted).map(drop));
     Problems::new(origin.clone(), look.list)

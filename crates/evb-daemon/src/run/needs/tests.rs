@@ -4,7 +4,7 @@ use evb_config::{Problems, read};
 use evb_core::id::{BuilderId, Peer, SourceId};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::missing;
+use super::{missing, of_host};
 
 #[test]
 fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
@@ -72,4 +72,20 @@ fn timeslices_are_a_file_and_a_pipe_is_not_opened() {
     mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     // Opening the pipe would wait for a writer.
     assert!(missing_of(&at("journal"), &at("pipe"), &at("out")).is_empty());
+}
+
+#[test]
+fn a_mechanism_that_this_host_lacks_ends_a_member_and_makes_a_supervisor_wait() {
+    let text = "[control]\nlisten = \"127.0.0.1:7999\"\n\
+         [supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"as-fast-as-possible\" }\n\
+         [network]\ntransport = \"udp\"\nlink_rate = \"1 Gbit/s\"\n\
+         [shaping]\nmode = \"token-bucket\"\nrate = \"1 Mbit/s\"\noffload = \"txtime\"\n\
+         [[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+    let loaded = read(text, "system.toml").unwrap();
+    let found = |hosted: &[Peer]| of_host(&loaded.config, &loaded.origin, hosted);
+    let source = Peer::Source(SourceId::new(1));
+    let (alone, whole) = (found(&[source]), found(&[Peer::Supervisor, source]));
+    assert!(alone.to_string().contains("shaping.offload") && alone.are_fatal(), "{alone}");
+    assert!(whole.to_string().contains("shaping.offload") && !whole.are_fatal(), "{whole}");
 }
