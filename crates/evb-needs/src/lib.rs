@@ -134,6 +134,15 @@ pub fn localhost() -> Result<(), Missing> {
     found.map(drop).map_err(|error| Missing::new("an address of localhost").because(error))
 }
 
+/// Checks that the kernel's view of devices and processors is mounted at `/sys`.
+///
+/// # Errors
+/// `/sys`.
+pub fn sys() -> Result<(), Missing> {
+    let is_there = Path::new("/sys/devices/system/cpu/online").exists();
+    if is_there { Ok(()) } else { Err(Missing::new("a mounted /sys")) }
+}
+
 /// Raises the number of files that this process may open to at least `count`. A shell usually
 /// allows 1024, and lets a process raise that.
 ///
