@@ -2,6 +2,7 @@
 //! systems are linked by Zig, which knows the symbols of every version of glibc.
 
 mod tools;
+mod notices;
 mod binary;
 mod tree;
 mod tarball;

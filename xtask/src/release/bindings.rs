@@ -7,12 +7,13 @@ use anyhow::Result;
 use super::{
     Release,
     binary::{self, Libc},
-    finish, tarball,
+    finish, notices, tarball,
 };
 use crate::sdk;
 
 /// Writes the wheel of the Python package.
 pub(super) fn wheel(release: &Release) -> Result<()> {
+    notices::write(release, "bindings/python/Cargo.toml", &release.root.join("bindings/python/python/evb"))?;
     let mut maturin = release.tools.python("maturin");
     maturin.args(["build", "--release", "--locked", "--zig", "--compatibility", "manylinux_2_28", "--out"]);
     maturin.arg(&release.out).current_dir(release.root.join("bindings/python"));
@@ -27,6 +28,7 @@ pub(super) fn sdk(release: &Release) -> Result<()> {
     let name = format!("evb-sdk-{}-{}", release.version, Libc::Glibc.platform());
     let folder = release.staged("archive")?.join(name);
     let version = sdk::install(&built, &folder)?;
+    notices::write(release, "bindings/c/Cargo.toml", &folder.join("share/doc/evb"))?;
     let lib = folder.join("lib");
     finish(Command::new("strip").arg("--strip-unneeded").arg(lib.join(format!("libevb.so.{version}"))))?;
     finish(Command::new("strip").arg("--strip-debug").arg(lib.join("libevb.a")))?;

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use super::{Release, binary::Binary, copy, finish, tarball::tar};
+use super::{Release, binary::Binary, copy, finish, notices, tarball::tar};
 
 /// Id of the user and of the group that run evbd in a container. Images without root rights
 /// commonly use this number, and no system gives it to a person.
@@ -60,6 +60,7 @@ fn layer(release: &Release, evbd: &Binary, folder: &Path) -> Result<String> {
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&release.root.join(name), &root.join("usr/share/doc/evbd"), name)?;
     }
+    notices::write(release, notices::EVBD, &root.join("usr/share/doc/evbd"))?;
     // The only folder that evbd may write to belongs to its user.
     fs::create_dir_all(own.join("var/lib/evb"))?;
     let layer = folder.join("layer.tar");

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Release, binary::Binary, copy, finish};
+use super::{Release, binary::Binary, copy, finish, notices};
 
 /// Shells, and the path below `share` at which each one finds its completions.
 const SHELLS: [(&str, &str); 3] = [
@@ -53,6 +53,7 @@ pub(super) fn stage(release: &Release, evbd: &Binary) -> Result<PathBuf> {
     for name in TEXTS {
         copy(&release.root.join(name), &share.join("doc/evbd"), name)?;
     }
+    notices::write(release, notices::EVBD, &share.join("doc/evbd"))?;
     copy(&release.root.join("dist/evb.schema.json"), &share.join("evb"), "evb.schema.json")?;
     let units = tree.join("lib/systemd/system");
     fs::create_dir_all(&units)?;

@@ -43,6 +43,7 @@ traces > /tmp/before
 holds "apt installs the package" install /packages/old.deb
 holds "the package has its old version" version_is "$OLD"
 holds "the packaged configuration is valid for user evb" quiet as_evb evbd check /etc/evb/evb.toml
+holds "the package has the notices of all that is in it" grep -q "Leon Sorokin" /usr/share/doc/evbd/THIRD-PARTY.txt
 holds "user evb runs the quickstart" as_evb evbd run --quiet "$QUICKSTART"
 holds "all 10 000 events of the quickstart are complete" complete out/quickstart 10000
 holds "files of user evb are not for everybody" [ "$(stat -c '%U %a' /var/lib/evb /etc/evb | tr '\n' ' ')" = "evb 750 root 750 " ]

@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::{execute, release::Files};
+use super::{execute, programs::has_notices, release::Files};
 use crate::lab::report::{Bound, Report};
 
 /// The largest allowed size of the image, packed or not, in bytes, if it is optimized.
@@ -24,6 +24,8 @@ pub(super) fn check(files: &Files, quick: bool, folder: &Path, report: &mut Repo
     let name = &index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"];
     let image = format!("{}:{}", layout.display(), name.as_str().context("the image has no name")?);
     execute(Command::new("umoci").args(["unpack", "--image", &image]).arg(&bundle))?;
+    let notices = bundle.join("rootfs/usr/share/doc/evbd");
+    report.yes("the image has the notices of all that is in it", has_notices(&notices));
     let used = execute(Command::new("du").args(["--summarize", "--bytes"]).arg(bundle.join("rootfs")))?;
     let used = used.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).unwrap_or(f64::NAN);
     report.holds("bytes of the unpacked image", used, largest);

@@ -50,11 +50,21 @@ fn archive(name: &str, tree: &Path, report: &mut Report) -> Result<()> {
     report.yes(&format!("{name}: the program runs here: {}", said.trim()), said.starts_with("evbd "));
     let pages = fs::read_dir(tree.join("share/man/man1"))?.count();
     report.holds(&format!("{name}: man pages"), pages as f64, Bound::AtLeast(13.0));
+    report
+        .yes(&format!("{name}: the notices of all that is in it"), has_notices(&tree.join("share/doc/evbd")));
     let mut man = Command::new("man");
     man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(tree.join("share/man/man1/evbd-run.1"));
     let page = execute(man.env("MANPAGER", "cat").env("MANROFFOPT", "-c"));
     report.yes(&format!("{name}: man shows a page"), page.is_ok_and(|page| page.contains("--here")));
     Ok(())
+}
+
+/// Returns true if a folder has the notices of crates and of the page's charts.
+pub(super) fn has_notices(folder: &Path) -> bool {
+    let text = fs::read_to_string(folder.join("THIRD-PARTY.txt")).unwrap_or_default();
+    ["tokio 1.", "snow 0.", "Leon Sorokin", "Permission is hereby granted"]
+        .iter()
+        .all(|part| text.contains(part))
 }
 
 /// Returns the newest minor version of glibc 2 in the output of `objdump -T`.
