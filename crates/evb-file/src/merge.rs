@@ -111,7 +111,8 @@ pub enum MergeError {
 /// Merges the files at `inputs` (directories stand for all `*.evb` in them), of which the selection
 /// must leave those of one run, into new files in `dir`, which must have no files of the same run.
 /// The files get there when all are written; until then, they are in the directory `merge.part`
-/// inside of `dir`.
+/// inside of `dir`. A merge that is killed while it moves several files leaves the others in
+/// `merge.whole`, from where the next merge into `dir` moves them.
 ///
 /// Records of version 2 are copied to files of version 2 with all that they have, even sections
 /// that this version of evb does not know.

@@ -34,3 +34,22 @@ fn what_a_failed_or_killed_merge_left_does_not_prevent_the_next() {
     drop(unfinished);
     assert!(names(dir.path()).is_empty());
 }
+
+/// A move that fails leaves the same as a process that is killed between two moves.
+#[test]
+fn a_merge_that_ended_while_it_moved_its_files_is_finished_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let unfinished = Unfinished::create(dir.path().to_owned(), RUN).unwrap();
+    let last = file_name(RunNumber::new(9), None, 0);
+    let files = [file_name(RUN, None, 0), file_name(RUN, None, 1), last.clone()];
+    for name in &files {
+        fs::write(unfinished.dir().join(name), "whole").unwrap();
+    }
+    let in_the_way = dir.path().join(&last);
+    fs::create_dir(&in_the_way).unwrap();
+    unfinished.finish(RUN).unwrap_err();
+    fs::remove_dir(&in_the_way).unwrap();
+    let again = Unfinished::create(dir.path().to_owned(), RUN);
+    assert!(matches!(again, Err(CreateError::Exists { .. })));
+    assert_eq!(names(dir.path()), files);
+}
