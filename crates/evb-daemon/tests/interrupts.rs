@@ -1,5 +1,6 @@
-//! Every signal by which a process is asked to end, and trains of them: the run is drained, and no
-//! assigned event is dropped. `EVB_SIGNAL_TRAINS` sets the number of trains.
+//! Every signal by which a process is asked to end, and trains of them, also by `timeout` and from a
+//! terminal: the run is drained, and no assigned event is dropped. A merge is whole or absent.
+//! `EVB_SIGNAL_TRAINS` sets the number of trains.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -7,7 +8,9 @@ mod signals;
 
 use std::{
     env, fs,
+    io::Write as _,
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -19,7 +22,11 @@ use serde_json::Value;
 /// Signals that drain.
 const ENDING: [&str; 6] = ["INT", "TERM", "HUP", "QUIT", "XCPU", "PWR"];
 /// Signals that mean nothing to evbd.
-const MEANINGLESS: [&str; 7] = ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "STKFLT"];
+const MEANINGLESS: [&str; 9] = ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "STKFLT", "PIPE", "XFSZ"];
+/// Signals that `timeout` hands on.
+const HANDED_ON: [&str; 4] = ["INT", "TERM", "HUP", "QUIT"];
+/// Words that start the words after them on a terminal, and write their process id into a file.
+const ON_TERMINAL: [&str; 4] = ["sh", "-c", r#"exec script -qefc "echo \$\$ >pid; exec $*" /dev/null"#, "sh"];
 
 /// A process with all roles.
 struct Run {
@@ -54,7 +61,6 @@ sink = {{ kind = "file", path = "out" }}
                 "--default-signal",
                 env!("CARGO_BIN_EXE_evbd"),
                 "run",
-                "--quiet",
                 "--summary",
                 "summary.json",
                 "evb.toml",
@@ -62,7 +68,8 @@ sink = {{ kind = "file", path = "out" }}
         ];
         let words = words.concat();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).current_dir(dir.path()).stdout(Stdio::null()).process_group(0);
+        command.args(&words[1..]).current_dir(dir.path()).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
         let log = fs::File::create(dir.path().join("log")).unwrap();
         let child = command.stderr(log).spawn().unwrap();
         let run = Self { dir, child };
@@ -94,6 +101,11 @@ sink = {{ kind = "file", path = "out" }}
     fn assert_drained(&mut self, what: &str) {
         let status = self.wait();
         assert_eq!(status.code(), Some(0), "{what}: signal {:?}, {}", status.signal(), self.log());
+        self.assert_closed(what);
+    }
+
+    /// Checks that the run's ledger is closed, and that no assigned event was dropped.
+    fn assert_closed(&self, what: &str) {
         let summary = fs::read(self.dir.path().join("summary.json")).unwrap();
         let events = serde_json::from_slice::<Value>(&summary).unwrap()["events"].clone();
         assert_eq!(events["complete"], events["assigned"], "{what}: {events:#}");
@@ -141,23 +153,136 @@ fn what_was_ignored_from_the_beginning_stays_ignored() {
     run.assert_drained("TERM");
 }
 
+/// Sends a signal to a process, if it still runs.
+fn send(signal: &str, process: u32) {
+    let line = format!("kill -s {signal} {process} 2>/dev/null");
+    let _ = Command::new("sh").args(["-c", &line]).status();
+}
+
+/// Returns the number of trains of a test.
+fn trains() -> u64 {
+    env::var("EVB_SIGNAL_TRAINS").map_or(6, |count| count.parse().unwrap())
+}
+
+/// Returns some signals with the times before them. One of them asks for the end.
+fn train(rng: &mut Rng, ending: &[&'static str], all: &[&'static str]) -> Vec<(Duration, &'static str)> {
+    let mut pick = |from: &[&'static str]| from[rng.below(from.len() as u64) as usize];
+    let mut signals: Vec<_> = (0..5).map(|_| pick(all)).collect();
+    signals[2] = pick(ending);
+    let first = rng.below(3) as usize;
+    let last = 3 + rng.below(3) as usize;
+    signals[first..last].iter().map(|signal| (Duration::from_millis(rng.below(50)), *signal)).collect()
+}
+
 #[test]
 fn trains_of_signals_drain_too() {
-    let trains = env::var("EVB_SIGNAL_TRAINS").map_or(6, |count| count.parse().unwrap());
     let mut rng = Rng::new(37);
     let all = [&ENDING[..], &MEANINGLESS].concat();
-    for _ in 0..trains {
+    for _ in 0..trains() {
         let mut run = Run::start(&[]);
-        let mut train = vec![ENDING[rng.below(6) as usize]];
-        train.extend((0..rng.below(6)).map(|_| all[rng.below(13) as usize]));
-        for signal in &train {
-            // The run may be over before the last signal.
-            let _ = Command::new("sh")
-                .args(["-c", &format!("kill -s {signal} {} 2>/dev/null", run.child.id())])
-                .status();
-            sleep(Duration::from_millis(rng.below(50)));
+        let train = train(&mut rng, &ENDING, &all);
+        for (pause, signal) in &train {
+            sleep(*pause);
+            send(signal, run.child.id());
         }
-        run.assert_drained(&train.join(" "));
+        run.assert_drained(&format!("{train:?}"));
+    }
+}
+
+/// `timeout` hands a signal on to the process and to its group, so it arrives twice.
+#[test]
+fn trains_by_timeout_drain_too() {
+    let mut rng = Rng::new(38);
+    for _ in 0..trains() {
+        let mut run = Run::start(&["timeout", "1000"]);
+        let train = train(&mut rng, &HANDED_ON, &HANDED_ON);
+        for (pause, signal) in &train {
+            sleep(*pause);
+            send(signal, run.child.id());
+        }
+        run.assert_drained(&format!("by timeout: {train:?}"));
+    }
+}
+
+/// A terminal sends SIGINT and SIGQUIT for keys, and SIGHUP when it is closed. Then evbd's messages
+/// go nowhere.
+#[test]
+fn trains_of_a_terminal_drain_too() {
+    let Some(()) = evb_needs::granted(evb_needs::programs(&["script"])) else { return };
+    let mut rng = Rng::new(39);
+    let keys = ["INT", "QUIT"];
+    let all = [&keys[..], &keys, &keys, &keys, &ENDING, &MEANINGLESS].concat();
+    for _ in 0..trains() {
+        let mut run = Run::start(&ON_TERMINAL);
+        let id = fs::read_to_string(run.dir.path().join("pid")).unwrap().trim().parse().unwrap();
+        let train = train(&mut rng, &ENDING, &all);
+        for (pause, signal) in &train {
+            sleep(*pause);
+            let key = match *signal {
+                "INT" => b"\x03",
+                "QUIT" => b"\x1c",
+                "HUP" => {
+                    signals::send("KILL", [&run.child]);
+                    continue;
+                }
+                other => {
+                    send(other, id);
+                    continue;
+                }
+            };
+            // The terminal may be closed already.
+            let _ = run.child.stdin.as_ref().unwrap().write_all(key);
+        }
+        run.wait();
+        let until = Instant::now() + Duration::from_secs(30);
+        while Path::new(&format!("/proc/{id}")).exists() {
+            assert!(Instant::now() < until, "it does not end: {train:?} {}", run.log());
+            sleep(Duration::from_millis(5));
+        }
+        run.assert_closed(&format!("of a terminal: {train:?}"));
+    }
+}
+
+#[test]
+fn trains_leave_a_merge_whole_or_absent() {
+    let mut rng = Rng::new(40);
+    let mut run = Run::start(&[]);
+    sleep(Duration::from_secs(1));
+    signals::send("TERM", [&run.child]);
+    run.assert_drained("before the merges");
+    let path = run.dir.path();
+    let start = |arguments: &[&str]| {
+        let log = fs::File::options().append(true).open(path.join("log")).unwrap();
+        let mut evbd = signals::evbd();
+        evbd.args(arguments).current_dir(path).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    };
+    let succeeds = |arguments: &[&str]| start(arguments).wait().unwrap().success();
+    // Their headers have the times at which the files were made, so files are not compared.
+    let length = |out: &str| {
+        let files = fs::read_dir(path.join(out)).into_iter().flatten().map(|file| file.unwrap());
+        let merged = files.filter(|file| file.path().extension().is_some_and(|kind| kind == "evb"));
+        merged.map(|file| file.metadata().unwrap().len()).sum::<u64>()
+    };
+    let begun = Instant::now();
+    assert!(succeeds(&["merge", "out", "--out", "whole"]));
+    let duration = begun.elapsed();
+    let all = [&ENDING[..], &MEANINGLESS].concat();
+    for _ in 0..trains() {
+        let _ = fs::remove_dir_all(path.join("merged"));
+        let mut child = start(&["merge", "out", "--out", "merged"]);
+        sleep(duration.mul_f64(rng.uniform()));
+        let train = train(&mut rng, &all, &all);
+        for (pause, signal) in &train {
+            send(signal, child.id());
+            sleep(*pause);
+        }
+        let ended = child.wait().unwrap();
+        let is_absent = length("merged") == 0;
+        assert!(!is_absent || !ended.success(), "{train:?}: {ended}");
+        let again = !is_absent || succeeds(&["merge", "out", "--out", "merged"]);
+        assert!(again, "after {train:?}: {}", run.log());
+        assert!(succeeds(&["verify", "merged"]), "after {train:?}, absent: {is_absent}: {}", run.log());
+        assert_eq!(length("merged"), length("whole"), "after {train:?}, absent: {is_absent}");
     }
 }
 

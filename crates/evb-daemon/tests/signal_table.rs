@@ -1,8 +1,9 @@
 //! The effect of each signal on each kind of evbd's programs: the table in
-//! docs/reference/operation.md.
-//! `EVB_BLESS=1` writes the table.
+//! docs/reference/operation.md. With `EVB_OUTSIDE=1`, also the effect on `evb-export` and on sources in
+//! C and Python, which stand outside of the workspace. `EVB_BLESS=1` writes the tables.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
+mod outside;
 mod ports;
 mod signals;
 
@@ -133,12 +134,8 @@ impl Scene {
     }
 
     /// Returns the end of the program, if it ends within a time in which nothing else ends it.
-    fn end(&mut self, kind: Kind) -> Option<ExitStatus> {
-        let until = Instant::now()
-            + Duration::from_secs(match kind {
-                Kind::Merge => 20,
-                _ => 3,
-            });
+    fn end(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + limit;
         while Instant::now() < until {
             if let Some(status) = self.program.try_wait().unwrap() {
                 return Some(status);
@@ -166,7 +163,8 @@ fn effect(kind: Kind, signal: &str, input: &Path) -> &'static str {
     if kind == Kind::Merge {
         signals::send("CONT", [&scene.program]);
     }
-    let Some(end) = scene.end(kind) else { return "nothing" };
+    let limit = Duration::from_secs(if kind == Kind::Merge { 20 } else { 3 });
+    let Some(end) = scene.end(limit) else { return "nothing" };
     match (kind, end.code(), end.signal()) {
         (Kind::Merge, Some(0), _) => "nothing",
         (Kind::Whole | Kind::Controlled | Kind::Role, Some(0), _) if scene.is_drained() => "drains",
@@ -191,19 +189,18 @@ fn make_input(dir: &Path) -> PathBuf {
     dir.join("input")
 }
 
-#[test]
-fn every_signal_does_to_every_program_what_the_page_says() {
-    let dir = tempfile::tempdir().unwrap();
-    let input = make_input(dir.path());
-    let heads: Vec<&str> = KINDS.iter().map(|(_, name)| *name).collect();
-    let mut table = format!("| signal | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(KINDS.len()));
+/// Returns a table of the effects of all signals on all kinds of programs.
+fn table<K: Copy + Sync>(kinds: &[(K, &str)], effect: impl Fn(K, &str) -> &'static str + Sync) -> String {
+    let heads: Vec<&str> = kinds.iter().map(|(_, name)| *name).collect();
+    let mut table = format!("| signal | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(kinds.len()));
     let mut rows = vec![Vec::new(); SIGNALS.len()];
-    for (kind, _) in KINDS {
+    for (kind, _) in kinds {
         // Some at a time, because the drains of many would take the processor from each other.
         for (row, some) in rows.chunks_mut(8).zip(SIGNALS.chunks(8)) {
             let effects: Vec<&str> = scope(|scope| {
+                let effect = &effect;
                 let tries: Vec<_> =
-                    some.iter().map(|signal| scope.spawn(|| effect(kind, signal, &input))).collect();
+                    some.iter().map(|signal| scope.spawn(move || effect(*kind, signal))).collect();
                 tries.into_iter().map(|one| one.join().unwrap()).collect()
             });
             row.iter_mut().zip(effects).for_each(|(row, effect)| row.push(effect));
@@ -212,13 +209,46 @@ fn every_signal_does_to_every_program_what_the_page_says() {
     for (signal, row) in SIGNALS.iter().zip(&rows) {
         let _ = writeln!(table, "| SIG{signal} | {} |", row.join(" | "));
     }
+    table
+}
+
+/// Checks that the page has a table between the lines with a name, or writes it there.
+fn hold(name: &str, table: &str) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/operation.md");
     let text = fs::read_to_string(&page).unwrap();
-    let (begin, rest) = text.split_once("<!-- signals -->\n").unwrap();
-    let (stored, end) = rest.split_once("<!-- end of signals -->").unwrap();
+    let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (begin, rest) = text.split_once(&first).unwrap();
+    let (stored, end) = rest.split_once(&last).unwrap();
     if std::env::var_os("EVB_BLESS").is_some() {
-        fs::write(&page, format!("{begin}<!-- signals -->\n{table}<!-- end of signals -->{end}")).unwrap();
+        fs::write(&page, format!("{begin}{first}{table}{last}{end}")).unwrap();
     } else {
         assert_eq!(stored, table, "bless with EVB_BLESS=1");
+    }
+}
+
+#[test]
+fn every_signal_does_to_every_program_what_the_page_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = make_input(dir.path());
+    hold("signals", &table(&KINDS, |kind, signal| effect(kind, signal, &input)));
+}
+
+#[test]
+fn every_signal_does_to_programs_outside_what_the_page_says() {
+    let Some(programs) = evb_needs::granted(outside::Programs::build()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let input = make_input(dir.path());
+    let effect = |kind, signal: &str| programs.effect(kind, signal, &input);
+    hold("signals outside", &table(&outside::KINDS, effect));
+}
+
+#[test]
+fn a_peer_that_dies_sends_a_source_no_signal() {
+    let Some(programs) = evb_needs::granted(outside::Programs::build()) else { return };
+    for kind in [outside::Kind::C, outside::Kind::Python] {
+        let mut scene = programs.run(kind, None);
+        signals::send("KILL", &scene.others);
+        let end = scene.end(Duration::from_secs(30)).expect("it notices the end of its supervisor");
+        assert!(end.code().is_some(), "{kind:?}: {end}");
     }
 }

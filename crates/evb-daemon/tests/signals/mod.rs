@@ -14,9 +14,9 @@ pub(crate) fn evbd() -> Command {
     command
 }
 
-/// Sends a signal, given by its name, to processes.
-pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Child>) {
-    let signal = match signal {
+/// Returns the signal of a name.
+pub(crate) fn of(name: &str) -> Signal {
+    match name {
         "INT" => Signal::INT,
         "TERM" => Signal::TERM,
         "STOP" => Signal::STOP,
@@ -36,8 +36,12 @@ pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Chi
         "PIPE" => Signal::PIPE,
         "XFSZ" => Signal::XFSZ,
         other => panic!("no test sends {other} yet"),
-    };
+    }
+}
+
+/// Sends a signal, given by its name, to processes.
+pub(crate) fn send<'a>(signal: &str, processes: impl IntoIterator<Item = &'a Child>) {
     for child in processes {
-        kill_process(Pid::from_child(child), signal).expect("a process of this test");
+        kill_process(Pid::from_child(child), of(signal)).expect("a process of this test");
     }
 }
