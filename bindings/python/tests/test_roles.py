@@ -1,5 +1,6 @@
 """Sources and builders in Python, in one process and with the supervisor of evbd."""
 
+import _thread
 import ctypes
 import os
 import signal
@@ -211,6 +212,17 @@ def test_ctrl_c_ends_a_waiting_call(call):
     finally:
         process.kill()
         process.wait()
+
+
+def test_ctrl_c_at_the_end_of_the_block_aborts_a_source():
+    with evb.LocalSystem(trigger="external") as system:
+        threading.Timer(0.5, _thread.interrupt_main).start()
+        with pytest.raises(KeyboardInterrupt), system.sources[0] as source:
+            source.push(1, b"data")
+        until = time.monotonic() + 5
+        with pytest.raises(evb.EndedError):
+            while time.monotonic() < until:
+                source.push(2, b"data")
 
 
 SYSTEM = """

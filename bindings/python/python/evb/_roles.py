@@ -82,18 +82,24 @@ class _Role:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.finished()
-        else:
+        if kind is not None:
             self.abort()
+            return
+        try:
+            self.finished()
+        except BaseException:
+            # Such as Ctrl-C: nobody waits for the role any more.
+            self.abort()
+            raise
 
 
 class Source(_Role):
     """A source of a run: takes fragments from this program and sends them to the builders.
 
     As a context manager, it waits at the end of the block until the run is over, because fragments
-    that are not delivered die with the process; after an exception it aborts instead. All methods
-    may be called from several threads. Calls that wait let other threads run, and Ctrl-C ends them.
+    that are not delivered die with the process; after an exception, also in this wait, it aborts.
+    All methods may be called from several threads. Calls that wait let other threads run, and
+    Ctrl-C ends them.
     """
 
     _native: _evb.Source
