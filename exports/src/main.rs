@@ -17,7 +17,10 @@ mod flusher;
 mod output;
 mod export;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::Parser;
 use evb_core::wire::control::plain;
@@ -32,7 +35,8 @@ fn main() -> ExitCode {
     match export::run(&arguments) {
         Ok(summary) => export::print(&arguments, &summary),
         Err(error) => {
-            eprintln!("error: {}", plain(&error.to_string(), 2000));
+            // A reader that has closed the pipe still gets the exit code.
+            let _ = writeln!(io::stderr(), "error: {}", plain(&error.to_string(), 2000));
             error.code()
         }
     }

@@ -186,8 +186,11 @@ fn of_several_runs_one_must_be_chosen() {
         builder: BuilderId::new(3),
         ..FileIdentity::default()
     };
-    let other = EventFileWriter::create(dir.path().join("in"), identity, WriterOptions::default()).unwrap();
-    other.close().unwrap();
+    // A writer refuses a folder with files of the run's number, so they come together later.
+    let elsewhere = dir.path().join("elsewhere");
+    EventFileWriter::create(&elsewhere, identity, WriterOptions::default()).unwrap().close().unwrap();
+    let file = existing_files(&elsewhere, RUN).unwrap().remove(0);
+    fs::rename(&file, dir.path().join("in").join(file.file_name().unwrap())).unwrap();
     let to = ["--to", "hdf5", "--out", "run.h5"];
     let refused = export(dir.path(), &to);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -222,6 +225,19 @@ fn wrong_usage_is_refused_and_changes_nothing() {
     let forced = export(dir.path(), &["--to", "hdf5", "--out", "there.h5", "--force"]);
     assert_eq!(forced.status.code(), Some(0));
     assert!(hdf5_pure::File::open(dir.path().join("there.h5")).is_ok());
+}
+
+#[test]
+fn a_closed_pipe_changes_no_exit_code() {
+    let dir = run();
+    fs::write(dir.path().join("there.h5"), "mine").unwrap();
+    for (out, code) in [("there.h5", 2), ("new.h5", 0)] {
+        let closed = || std::io::pipe().unwrap().1;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evb-export"));
+        command.args(["in", "--to", "hdf5", "--out", out]).current_dir(dir.path());
+        let status = command.stdout(closed()).stderr(closed()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{out}: {status}");
+    }
 }
 
 #[test]
