@@ -243,7 +243,7 @@ fn every_signal_does_to_programs_outside_what_the_page_says() {
 }
 
 #[test]
-fn a_peer_that_dies_sends_a_source_no_signal() {
+fn a_peer_that_dies_sends_a_source_outside_no_signal() {
     let Some(programs) = evb_needs::granted(outside::Programs::build()) else { return };
     for kind in [outside::Kind::C, outside::Kind::Python] {
         let mut scene = programs.run(kind, None);

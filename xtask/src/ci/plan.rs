@@ -54,6 +54,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     // Each of the last steps builds in a folder of its own, and often waits for a single crate.
     let pages = if required { "tutorial --require" } else { "tutorial" };
     steps.push(Step::xtask("tutorials", 1500, pages));
+    steps.extend(outside_tests(&root));
     // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 100").then());
     let counted = "cargo bench -p evb --bench instructions --no-run";
@@ -248,6 +249,17 @@ fn clippy_outside(root: &Path) -> [Step; 3] {
         );
         Step::new(name, 400, &line).unless(absent(root, manifest))
     })
+}
+
+/// Returns the tests of `evb-export`, and those that build the packages outside of the workspace to
+/// send them signals.
+fn outside_tests(root: &Path) -> [Step; 2] {
+    let exports = format!("cargo test --target-dir target --manifest-path {EXPORTS}");
+    let signals = "cargo test -p evb-daemon --test signal_table -- outside";
+    [
+        Step::new("exports tests", 900, &exports).unless(absent(root, EXPORTS)).then().humbly(),
+        Step::new("signals outside", 900, signals).environment("EVB_OUTSIDE", "1").then(),
+    ]
 }
 
 /// Returns steps that check the code format of the packages outside of the workspace.

@@ -63,13 +63,14 @@ impl Programs {
             return Err(Missing::new("EVB_OUTSIDE=1, to build evb-export and the bindings"));
         }
         evb_needs::programs(&["python3"])?;
-        let built = Path::new(env!("CARGO_BIN_EXE_evbd")).parent().unwrap();
+        let target = Path::new(env!("CARGO_BIN_EXE_evbd")).ancestors().nth(2).unwrap();
         for package in ["exports", "bindings/c", "bindings/python"] {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             cargo.args(["build", "--quiet", "--locked", "--manifest-path"]);
             cargo.arg(format!("{ROOT}/{package}/Cargo.toml"));
-            succeed(cargo.arg("--target-dir").arg(built.parent().unwrap()));
+            succeed(cargo.arg("--target-dir").arg(target));
         }
+        let built = target.join("debug");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         fs::copy(built.join("libevb.so"), path.join("libevb.so.0")).unwrap();
