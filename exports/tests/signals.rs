@@ -1,5 +1,5 @@
-//! Trains of signals at exports: the output is whole or absent, and nothing that is left prevents the
-//! next try. `EVB_SIGNAL_TRAINS` sets the number of trains.
+//! Trains of signals at exports: the output is whole or absent, and nothing that is left prevents
+//! the next try. `EVB_SIGNAL_TRAINS` sets the number of trains.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 use std::{

@@ -1,5 +1,5 @@
-//! Every signal by which a process is asked to end, and trains of them, also by `timeout` and from a
-//! terminal: the run is drained, and no assigned event is dropped. A merge is whole or absent.
+//! Every signal by which a process is asked to end, and trains of them, also by `timeout` and from
+//! a terminal: the run is drained, and no assigned event is dropped. A merge is whole or absent.
 //! `EVB_SIGNAL_TRAINS` sets the number of trains.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 

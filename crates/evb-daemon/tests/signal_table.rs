@@ -1,6 +1,6 @@
 //! The effect of each signal on each kind of evbd's programs: the table in
-//! docs/reference/operation.md. With `EVB_OUTSIDE=1`, also the effect on `evb-export` and on sources in
-//! C and Python, which stand outside of the workspace. `EVB_BLESS=1` writes the tables.
+//! docs/reference/operation.md. With `EVB_OUTSIDE=1`, also the effect on `evb-export` and on
+//! sources in C and Python, which stand outside of the workspace. `EVB_BLESS=1` writes the tables.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod outside;

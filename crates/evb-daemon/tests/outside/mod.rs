@@ -1,5 +1,5 @@
-//! Programs outside of the workspace: `evb-export`, and sources in C and Python that are linked with
-//! the bindings. The test that uses them builds them.
+//! Programs outside of the workspace: `evb-export`, and sources in C and Python that are linked
+//! with the bindings. The test that uses them builds them.
 
 use std::{
     fs,
