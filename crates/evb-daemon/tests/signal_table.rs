@@ -243,12 +243,8 @@ fn every_signal_does_to_programs_outside_what_the_page_says() {
 }
 
 #[test]
-fn a_peer_that_dies_sends_a_source_outside_no_signal() {
+fn evb_changes_no_signal_of_a_program_outside() {
     let Some(programs) = evb_needs::granted(outside::Programs::build()) else { return };
-    for kind in [outside::Kind::C, outside::Kind::Python] {
-        let mut scene = programs.run(kind, None);
-        signals::send("KILL", &scene.others);
-        let end = scene.end(Duration::from_secs(30)).expect("it notices the end of its supervisor");
-        assert!(end.code().is_some(), "{kind:?}: {end}");
-    }
+    programs.assert_own_signals(outside::Kind::C, Command::new("env").args(["--default-signal", "cat"]));
+    programs.assert_own_signals(outside::Kind::Python, &mut Command::new("python3"));
 }

@@ -14,6 +14,7 @@ use std::{
 };
 
 use evb_needs::Missing;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{Scene, evbd, has_files, ports, signals, wait_for};
@@ -118,7 +119,6 @@ impl Programs {
         let ports = ports::free_ports(3);
         let text = format!(
             "[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {{ kind = \"periodic\", rate = \"200 Hz\" }}\n\
-             patience = \"1 s\"\n\
              [[source]]\nid = 1\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n\
              [[source]]\nid = 2\ninput = {{ kind = \"tcp\", listen = \"127.0.0.1:{}\" }}\n\
              [[builder]]\nid = 1\nlisten = \"127.0.0.1:{}\"\nsink = {{ kind = \"file\", path = \"out\" }}\n",
@@ -157,6 +157,34 @@ impl Programs {
         }
     }
 
+    /// Checks that a source has the dispositions of a plain program, and that no write of evb's
+    /// threads sends it a signal.
+    pub(super) fn assert_own_signals(&self, kind: Kind, plain: &mut Command) {
+        let mut plain = plain.stdin(Stdio::piped()).spawn().unwrap();
+        let scene = self.run(kind, None);
+        let of = |child: &Child, name| mask(&format!("/proc/{}/status", child.id()), name);
+        for name in ["SigIgn:", "SigCgt:"] {
+            assert_eq!(of(&scene.program, name), of(&plain, name), "{kind:?}: {name}");
+        }
+        plain.kill().unwrap();
+        plain.wait().unwrap();
+        let main = scene.program.id().to_string();
+        let tasks = fs::read_dir(format!("/proc/{main}/task")).unwrap().map(|task| task.unwrap());
+        let mut of_evb = 0;
+        for task in tasks.filter(|task| *task.file_name() != *main) {
+            let path = task.path();
+            let name = fs::read_to_string(path.join("comm")).unwrap();
+            // The thread of timers for Python's waits writes nothing.
+            if name.trim() != "evb-python" {
+                let blocked = mask(path.join("status").to_str().unwrap(), "SigBlk:");
+                let of_writes = 1 << (Signal::PIPE.as_raw() - 1) | 1 << (Signal::XFSZ.as_raw() - 1);
+                assert_eq!(blocked, of_writes, "{kind:?}: {name}");
+                of_evb += 1;
+            }
+        }
+        assert!(of_evb > 0, "{kind:?} has threads of evb");
+    }
+
     fn effect_on_export(&self, signal: &str, input: &Path) -> &'static str {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
@@ -172,6 +200,14 @@ impl Programs {
             _ => "?",
         }
     }
+}
+
+/// Returns a set of signals that a status of the kernel has, without those of real time, of which
+/// libc keeps some for itself.
+fn mask(status: &str, name: &str) -> u64 {
+    let status = fs::read_to_string(status).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 0x7fff_ffff
 }
 
 /// Checks that a run goes on without its second source: no event is lost, and those that lack the
