@@ -1,6 +1,7 @@
 //! Current problems of a run: the source, builder or other part concerned, a description, and
 //! advice.
 
+use evb_core::words::counted;
 use evb_core::{
     ledger::fraction,
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
@@ -96,7 +97,7 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
     let more = found.len().saturating_sub(LISTED);
     if more > 0 {
         found.truncate(LISTED);
-        let text = format!("and {more} more problems");
+        let text = format!("and {}", counted(more, "more problem"));
         found.push(Problem::new(Severity::Warning, "the system", text, "fix the problems above first"));
     }
     found

@@ -3,6 +3,7 @@
 
 mod percentiles;
 mod contradiction;
+mod display;
 mod grant_path;
 mod network;
 mod paths;
@@ -373,10 +374,9 @@ pub const NOT_ASSIGNED: &str = "that were not assigned to it";
 /// let mut report = RunReport { run: 42, exit_code: 1, ..RunReport::default() };
 /// report.problems.push("source 3 was down for 2 s".to_owned());
 /// if report.exit_code != 0 {
-///     let problems = report.problems.join("; ");
 ///     assert_eq!(
-///         format!("run {}: {problems}", report.run),
-///         "run 42: source 3 was down for 2 s"
+///         report.to_string(),
+///         "run 42 (id 00000000): failed\n  problem: source 3 was down for 2 s"
 ///     );
 /// }
 /// ```

@@ -24,6 +24,7 @@ pub mod rng;
 pub mod id;
 pub mod time;
 pub mod units;
+pub mod words;
 pub mod transport;
 pub mod times;
 pub mod index;

@@ -37,7 +37,7 @@ pub use roles::RoleArgument;
 use build::Shared;
 use host::Host;
 use roles::Hosting;
-use summary::Publisher;
+use summary::{Detail, Publisher};
 
 use crate::service::Service;
 
@@ -58,9 +58,12 @@ pub struct RunArguments {
     /// `{host}` for the name of this host.
     #[arg(long)]
     summary: Option<PathBuf>,
-    /// Print neither progress nor the table at the end.
+    /// Print neither progress nor the results at the end.
     #[arg(long)]
     quiet: bool,
+    /// Print all results at the end: also latencies, network and hosts.
+    #[arg(long, conflicts_with = "quiet")]
+    verbose: bool,
     /// Stay after the run and take commands (`evbd ctl`), as with section `[control]` in the
     /// configuration. Processes without the supervisor join run after run.
     #[arg(long)]
@@ -68,6 +71,15 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
+    /// Returns how much of the results is printed.
+    fn detail(&self) -> Detail {
+        match (self.quiet, self.verbose) {
+            (true, _) => Detail::Nothing,
+            (_, true) => Detail::All,
+            _ => Detail::Usual,
+        }
+    }
+
     /// Returns the choice of roles that the process hosts.
     fn hosting(&self) -> Hosting {
         match (self.here, self.roles.as_slice()) {
@@ -211,7 +223,8 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
         return Err(RunError::Refused(missing));
     }
     unprotected::warnings(&config).iter().for_each(|warning| tracing::warn!("{warning}"));
-    let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet)?;
+    let mut publisher = Publisher::new(arguments.summary.clone(), arguments.detail())?;
+    publisher.of_files(&config, &hosted);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &config.control {
         Some(control) if hosted.contains(&Peer::Supervisor) => {

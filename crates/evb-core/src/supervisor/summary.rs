@@ -21,6 +21,7 @@ use crate::{
     time::{Instant, Utc, WallClock},
     trigger::numbers::AnnouncementCounts,
     wire::control::{Begin, BuilderReport, DatagramReport, LaneReport},
+    words::counted,
 };
 
 /// The parts of the supervisor from which the report is computed.
@@ -324,19 +325,11 @@ fn mismatch(builder: &str, tally: &BuilderTally, report: &BuilderReport) -> Opti
 }
 
 fn verdict(report: &RunReport) -> String {
-    let events = &report.events;
-    let built = format!("{} of {} assigned events complete", events.complete, events.assigned);
-    let others: Vec<String> =
-        [("incomplete", events.incomplete), ("rejected by a filter", events.rejected), ("lost", events.lost)]
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(what, count)| format!("{count} {what}"))
-            .collect();
-    let others = if others.is_empty() { String::new() } else { format!(", {}", others.join(", ")) };
+    let built = report.outcome();
     match report.problems.as_slice() {
-        [] => format!("{built}{others}"),
-        [first, ..] if events.assigned == 0 => format!("failed: {first}"),
-        [first] => format!("{built}{others}; {first}"),
-        [first, rest @ ..] => format!("{built}{others}; {first}; {} more problems", rest.len()),
+        [] => built,
+        [first, ..] if report.events.assigned == 0 => format!("{built}: {first}"),
+        [first] => format!("{built}; {first}"),
+        [first, rest @ ..] => format!("{built}; {first}; {}", counted(rest.len(), "more problem")),
     }
 }

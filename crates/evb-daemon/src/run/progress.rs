@@ -30,8 +30,10 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
         let settled = now.events.complete + now.events.incomplete + now.events.rejected + now.events.lost;
         let rate = (settled - before.min(settled)) as f64 / INTERVAL.as_secs_f64();
         before = settled;
-        bar.set_position(settled);
+        // Each of these draws the line, unless it was drawn just now.
         bar.set_message(words(&now, rate));
+        bar.set_position(settled);
+        bar.force_draw();
     }
 }
 

@@ -8,12 +8,14 @@ use std::{
     fmt::Write as _,
     io::Write as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use evb_config::{BuilderEntry, Config, SinkEntry};
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
-    ledger::{EventCounts, Latency, PacingSummary, PathSummary, RunReport},
-    units::{Bytes, Rate},
+    ledger::{Latency, PacingSummary, PathSummary, RunReport},
+    words::{self, counted},
 };
 use evb_host::here::host_name;
 use evb_net::host::write_whole;
@@ -29,7 +31,18 @@ const HOST: &str = "{host}";
 #[derive(Clone, Debug)]
 pub(super) struct Publisher {
     path: Option<PathBuf>,
-    quiet: bool,
+    detail: Detail,
+    /// Directories of the event files that this process writes.
+    files: Vec<PathBuf>,
+}
+
+/// Amount of a run's results that is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    Nothing,
+    Usual,
+    /// Also latencies, network and hosts.
+    All,
 }
 
 impl Publisher {
@@ -38,7 +51,7 @@ impl Publisher {
     ///
     /// # Errors
     /// [`RunError::Operator`]: the file's directory does not exist.
-    pub(super) fn new(path: Option<PathBuf>, quiet: bool) -> Result<Self, RunError> {
+    pub(super) fn new(path: Option<PathBuf>, detail: Detail) -> Result<Self, RunError> {
         let path = path.map(with_host);
         let folder =
             path.as_ref().and_then(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty());
@@ -47,8 +60,19 @@ impl Publisher {
                 let what = format!("--summary: there is no directory {}; make it first", folder.display());
                 Err(RunError::Operator(what))
             }
-            _ => Ok(Self { path, quiet }),
+            _ => Ok(Self { path, detail, files: Vec::new() }),
         }
+    }
+
+    /// Notes where the hosted builders of a configuration write event files.
+    pub(super) fn of_files(&mut self, config: &Config, hosted: &[Peer]) {
+        let of_builder = |builder: &BuilderEntry| match &builder.sink {
+            SinkEntry::File { path, .. } if hosted.contains(&Peer::Builder(builder.id)) => Some(path.clone()),
+            _ => None,
+        };
+        self.files = config.builders.iter().filter_map(of_builder).collect();
+        self.files.sort();
+        self.files.dedup();
     }
 
     /// Prints and writes the results of this process; returns the exit code of the run.
@@ -66,13 +90,34 @@ impl Publisher {
 
     /// Prints and writes a closed ledger; returns the exit code of the run.
     pub(super) fn publish(&self, report: &RunReport) -> Result<u8, RunError> {
-        self.say(&table(report));
+        let mut text = format!("{report}\n");
+        if report.kept_in.is_none() {
+            text += &format!("  remark: {NOT_KEPT}\n");
+        }
+        if self.detail == Detail::All {
+            text += &details(report);
+        }
+        if let Some(files) = self.files_in_words().filter(|_| report.events.written > 0) {
+            text += &format!("  {files}\n");
+        }
+        self.say(&text);
         self.keep(report.run, || serde_json::to_string_pretty(report))?;
         Ok(report.exit_code)
     }
 
+    /// Returns a line that says where the event files are and how to check them.
+    fn files_in_words(&self) -> Option<String> {
+        let names: Vec<_> = self.files.iter().map(|path| path.display().to_string()).collect();
+        match names.as_slice() {
+            [] => None,
+            names => {
+                Some(format!("files in {}; `evbd verify {}` checks them", names.join(", "), names.join(" ")))
+            }
+        }
+    }
+
     fn say(&self, words: &str) {
-        if !self.quiet {
+        if self.detail != Detail::Nothing {
             // Closed standard output must not fail the run.
             let _ = std::io::stdout().lock().write_all(words.as_bytes());
         }
@@ -105,31 +150,13 @@ fn line(report: &RunReport) -> String {
     format!("run {}: {}\n", report.run, report.verdict)
 }
 
-/// Formats the counts of triggers as the sum that the closed ledger is.
-fn sum(events: &EventCounts) -> String {
-    let EventCounts { triggered, inhibited, complete, incomplete, lost, rejected, .. } = events;
-    format!(
-        "{triggered} triggered = {complete} complete + {incomplete} incomplete + {lost} lost + {rejected} rejected + {inhibited} inhibited"
-    )
-}
-
-/// Formats the closed ledger as a table.
-fn table(report: &RunReport) -> String {
+/// Formats what the usual output leaves out: times, latencies, network and hosts.
+fn details(report: &RunReport) -> String {
     let latency = &report.build_latency_us;
-    let rate = Rate::from_bits_per_second((report.rates.payload_bytes_per_s * 8.0) as u64);
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<14} {value}");
     };
-    row("events", sum(&report.events));
-    row(
-        "accepted",
-        format!("{} events, {} payload", report.events.written, Bytes::new(report.bytes.payload)),
-    );
-    row(
-        "rate",
-        format!("{:.0} events/s, {rate} payload, over {:.3} s", report.rates.events_per_s, report.duration_s),
-    );
     if report.begin.is_known() {
         let (begin, end, clock) = (report.begin, report.end, report.wall_clock);
         row("time", format!("{begin:.3} to {end:.3}, wall clock {clock}"));
@@ -137,7 +164,7 @@ fn table(report: &RunReport) -> String {
     row(
         "build latency",
         format!(
-            "p50 {}, p99 {}, p99.9 {}, max {} (trigger to last fragment, {})",
+            "median {}, 99 % below {}, 99.9 % below {}, longest {} (trigger to last fragment, {})",
             micros(latency.p50 as f64),
             micros(latency.p99 as f64),
             micros(latency.p999 as f64),
@@ -150,21 +177,16 @@ fn table(report: &RunReport) -> String {
         ),
     );
     grant_path(report).into_iter().for_each(|path| row("grant path", path));
-    row(
-        "dead, busy",
-        format!(
-            "{:.3} % of the triggers inhibited, no free slot {:.1} % of the time",
-            report.dead_time_fraction * 100.0,
-            report.busy_fraction * 100.0
-        ),
-    );
     let network = &report.network;
     row(
         "network",
-        format!(
-            "{} TCP retransmits, {} duplicates, {} late, {} checksum errors",
-            network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
-        ),
+        [
+            counted(network.tcp_retransmits, "TCP retransmit"),
+            counted(network.duplicates, "duplicate"),
+            format!("{} late", network.late),
+            counted(network.crc_errors, "checksum error"),
+        ]
+        .join(", "),
     );
     report.paths.iter().for_each(|worst| row("path", path(report, worst)));
     if let Some(pacing) = pacing(report) {
@@ -173,16 +195,7 @@ fn table(report: &RunReport) -> String {
     if let Some(last) = last_source(report) {
         row("last source", last);
     }
-    for problem in &report.problems {
-        row("problem", problem.clone());
-    }
-    for remark in &report.remarks {
-        row("remark", remark.clone());
-    }
-    if report.kept_in.is_none() {
-        row("remark", NOT_KEPT.to_owned());
-    }
-    format!("run {} (id {}): {}\n{text}", report.run, report.run_id.short(), report.verdict)
+    text
 }
 
 /// Remark on a run whose supervisor has no state directory.
@@ -201,17 +214,17 @@ fn grant_path(report: &RunReport) -> Option<String> {
     let derived = path.derived_rest.map(|rest| ("wire and queues (derived)", rest.p50));
     let parts = measured.chain(derived).map(|(name, p50)| format!("{name} {}", micros(p50 as f64)));
     let parts: Vec<_> = parts.collect();
-    let of_these = if parts.is_empty() { String::new() } else { format!("; p50 of {}", parts.join(", ")) };
+    let of_these = if parts.is_empty() { String::new() } else { format!("; medians: {}", parts.join(", ")) };
     let Latency { p50, p99, max, .. } = path.first_byte;
     let [p50, p99] = [p50, p99].map(|time| micros(time as f64));
-    (max > 0).then(|| format!("p50 {p50}, p99 {p99} (grant to first byte){of_these}"))
+    (max > 0).then(|| format!("median {p50}, 99 % below {p99} (grant to first byte){of_these}"))
 }
 
 /// Describes how often one of the worst paths sent bytes again.
 fn path(report: &RunReport, path: &PathSummary) -> String {
     let PathSummary { source, builder, tcp_retransmits, resends } = path;
-    let segments = (*tcp_retransmits > 0).then(|| format!("{tcp_retransmits} TCP retransmits"));
-    let ranges = (*resends > 0).then(|| format!("{resends} ranges sent again"));
+    let segments = (*tcp_retransmits > 0).then(|| counted(*tcp_retransmits, "TCP retransmit"));
+    let ranges = (*resends > 0).then(|| format!("{} sent again", counted(*resends, "range")));
     let repeated: Vec<_> = segments.into_iter().chain(ranges).collect();
     let from = report.sources.iter().find(|of| of.id == *source).map_or("", |of| &of.name);
     let to = report.builders.iter().find(|of| of.id == *builder).map_or("", |of| &of.name);
@@ -226,7 +239,7 @@ fn pacing(report: &RunReport) -> Option<String> {
     let [p50, p99, max] = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);
     let lost = late.forfeited_s;
     let told = format!(
-        "departures late by {p50} (p50), {p99} (p99), {max} (max) at worst; {lost:.3} s of rate lost"
+        "departures late by {p50} (median), below {p99} (99 %), {max} at worst; {lost:.3} s of rate lost"
     );
     (late.late_max_us > 0.0).then_some(told)
 }
@@ -236,13 +249,12 @@ fn last_source(report: &RunReport) -> Option<String> {
     let last = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)?;
     let share = 100.0 * last.last as f64 / report.events.complete.max(1) as f64;
     let by = micros(last.last_by_mean_us);
-    Some(format!("{} completed {share:.1} % of the events, by {by} on average", last.named()))
+    Some(format!(
+        "{} came last in {share:.1} % of the events, {by} after the others on average",
+        last.named()
+    ))
 }
 
 fn micros(micros: impl Into<f64>) -> String {
-    match micros.into() {
-        us if us >= 1e6 => format!("{:.3} s", us / 1e6),
-        us if us >= 1e3 => format!("{:.3} ms", us / 1e3),
-        us => format!("{us:.0} µs"),
-    }
+    words::time(Duration::try_from_secs_f64(micros.into() / 1e6).unwrap_or_default())
 }

@@ -52,14 +52,14 @@ fn the_worst_paths_are_named() {
     let own = RoleReport::Source(SourceReport { paths, ..SourceReport::default() });
     let mut report = part::report(&[(Peer::Source(SourceId::new(1)), outcome(own, None))]);
     report.sources[0].name = "TPC crate 1".to_owned();
-    let text = super::table(&report);
+    let text = super::details(&report);
     let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("  path           ")).collect();
     assert_eq!(
         rows,
         [
             "source 1 (TPC crate 1) to builder 4: 2 TCP retransmits, 7 ranges sent again",
             "source 1 (TPC crate 1) to builder 2: 4 TCP retransmits",
-            "source 1 (TPC crate 1) to builder 3: 1 ranges sent again",
+            "source 1 (TPC crate 1) to builder 3: 1 range sent again",
         ]
     );
     let json: Value = serde_json::from_str(&part::json(&report).unwrap()).unwrap();

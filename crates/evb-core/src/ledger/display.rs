@@ -1,0 +1,92 @@
+//! A run's report as text: outcome, sum, rates, dead time, problems, remarks.
+
+#[cfg(test)]
+mod tests;
+
+use core::{fmt, time::Duration};
+
+use super::{EventCounts, RunReport};
+use crate::{
+    units::{Bytes, Rate},
+    words,
+};
+
+/// Number of causes of dead time that are named.
+const CAUSES: usize = 3;
+
+/// The outcome in one line, the closed ledger as a sum, and in further lines what is worth knowing
+/// at first: rates, dead time and its causes, problems, remarks.
+impl fmt::Display for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {} (id {}): {}", self.run, self.run_id.short(), self.outcome())?;
+        if self.events.triggered > 0 {
+            write!(f, "\n  {}\n  {}", sum(&self.events), rates(self))?;
+        }
+        if let Some(dead_time) = dead_time(self) {
+            write!(f, "\n  {dead_time}")?;
+        }
+        self.problems.iter().try_for_each(|problem| write!(f, "\n  problem: {problem}"))?;
+        self.remarks.iter().try_for_each(|remark| write!(f, "\n  remark: {remark}"))
+    }
+}
+
+impl RunReport {
+    /// Returns the counts of events that the run was for; the problems are not among them.
+    pub(crate) fn outcome(&self) -> String {
+        let events = &self.events;
+        if events.assigned == 0 && !self.problems.is_empty() {
+            return "failed".to_owned();
+        }
+        let mut text = format!("{} of {} assigned events complete", events.complete, events.assigned);
+        for (what, count) in [
+            ("incomplete", events.incomplete),
+            ("rejected by a filter", events.rejected),
+            ("lost", events.lost),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        text
+    }
+}
+
+/// Returns the closed ledger as a sum.
+fn sum(events: &EventCounts) -> String {
+    let EventCounts { triggered, inhibited, complete, incomplete, lost, rejected, .. } = events;
+    let triggers = words::counted(*triggered, "trigger");
+    format!(
+        "{triggers} = {complete} complete + {incomplete} incomplete + {lost} lost + {rejected} rejected + {inhibited} inhibited"
+    )
+}
+
+fn rates(report: &RunReport) -> String {
+    let events = words::digits(report.rates.events_per_s);
+    let payload = words::rate(Rate::from_bytes_per_second(report.rates.payload_bytes_per_s as u64));
+    let (size, time) = (words::size(Bytes::new(report.bytes.payload)), seconds(report.duration_s));
+    format!("{events} events/s, {payload} of payload; {size} in {time}")
+}
+
+/// Describes the dead time with its causes; `None` if there was none.
+fn dead_time(report: &RunReport) -> Option<String> {
+    if report.events.inhibited == 0 {
+        return None;
+    }
+    let part = words::digits(report.dead_time_fraction * 100.0);
+    let mut text = format!("dead time: {part} % of the triggers were inhibited");
+    let full = report.busy_fraction * report.duration_s;
+    if full >= 1e-3 {
+        text += &format!("; no builder had a free slot for {}", seconds(full));
+    }
+    for cause in report.dead_time.iter().take(CAUSES) {
+        text += &format!("\n    {}: {}", words::counted(cause.inhibited, "trigger"), cause.cause);
+    }
+    if report.dead_time.len() > CAUSES {
+        text += &format!("\n    {}", words::counted(report.dead_time.len() - CAUSES, "more cause"));
+    }
+    Some(text)
+}
+
+fn seconds(seconds: f64) -> String {
+    words::time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
