@@ -53,6 +53,21 @@ def test_a_directory_is_the_sequence_of_its_files(folder):
     assert run.findings == []
 
 
+def test_paths_of_every_kind(path, folder):
+    name = os.fspath(path)
+    for same in [name, os.fsencode(name), pathlib.Path(name)]:
+        assert len(evb.open(same)) == len(evb.open([same])) == EVENTS
+    assert evb.open(os.fsencode(folder)).path == os.fspath(folder)
+
+
+def test_a_run_has_more_files_than_a_process_may_open_at_first(path, tmp_path):
+    for number in range(100):
+        os.link(path, tmp_path / f"run000007_b01_{number:04}.evb")
+    program = "import evb, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (50, 1000)); print(len(evb.open(sys.argv[1]).files))"
+    found = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert found.stdout == "100\n", found.stderr
+
+
 def test_the_absent_is_named(path, folder, tmp_path):
     for opened in [evb.open(path), evb.open(folder)]:
         with pytest.raises(evb.NotFoundError, match="there is no event 999"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from ._events import Event, built
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-StrPath = Union[str, "os.PathLike[str]"]
+StrPath = Union[str, bytes, "os.PathLike[str]"]
 
 _EVENTS = 4096
 """Default number of events of a batch."""
@@ -111,7 +112,7 @@ class EventFile(_OfRun):
         A damaged header is recovered from other parts of the file if that is possible, with a
         ``DamageWarning``. Raises ``FileError`` if it is not an event file.
         """
-        self.path = os.fspath(path)
+        self.path = os.fsdecode(path)
         """The path of the file."""
         self._native = _evb.EventFile(self.path, epoch)
         self._findings: list[_evb.Finding] | None = None
@@ -340,8 +341,8 @@ def open(
     file of several that cannot be read costs only itself: a ``DamageWarning`` names it, and so does
     ``unreadable``.
     """
-    if isinstance(path, (str, os.PathLike)):
-        name = os.fspath(path)
+    if isinstance(path, (str, bytes, os.PathLike)):
+        name = os.fsdecode(path)
         if name == "-":
             return _standard_input()
         if not os.path.isdir(name):
@@ -351,7 +352,7 @@ def open(
             return EventFile(name, epoch)
         names = [name]
     else:
-        names = [os.fspath(one) for one in path]
+        names = [os.fsdecode(one) for one in path]
     files: list[str] = []
     others: list[str] = []
     for name in names:
@@ -368,7 +369,21 @@ def open(
     unreadable += [f"cannot read {other}: it is not a regular file" for other in others]
     for reason in unreadable:
         warnings.warn(reason, DamageWarning, stacklevel=2)
+    _permit_open_files(len(chosen))
     return EventFiles(", ".join(names), [EventFile(file, epoch) for file in chosen], unreadable)
+
+
+def _permit_open_files(count: int) -> None:
+    """Raise this process's limit of open files if so many more files would exceed it.
+
+    A shell usually permits 1024, and lets a process raise that. Where it does not, opening the
+    files raises the error that names the first one for which there is no room.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = len(os.listdir("/proc/self/fd")) + count + 64
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _by_number(path: str) -> tuple[list[str | int], str]:

@@ -247,7 +247,8 @@ fn pacing(report: &RunReport) -> Option<String> {
 /// Describes the source that most often completed an event.
 fn last_source(report: &RunReport) -> Option<String> {
     let last = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)?;
-    let share = 100.0 * last.last as f64 / report.events.complete.max(1) as f64;
+    let all: u64 = report.sources.iter().map(|source| source.last).sum();
+    let share = 100.0 * last.last as f64 / all as f64;
     let by = micros(last.last_by_mean_us);
     Some(format!(
         "{} came last in {share:.1} % of the events, {by} after the others on average",
