@@ -15,6 +15,7 @@ pub(crate) mod report;
 pub(crate) mod guard;
 mod reference;
 mod incast;
+mod against_plain;
 mod fill;
 mod twin;
 mod trunks;
@@ -127,6 +128,8 @@ enum Scenario {
     /// Incast of 8 and 32 sources into one switch port: goodput, drops and latency of every shaping
     /// mode.
     Incast(incast::IncastArgs),
+    /// The README's figure: credit and Linux's TCP alone with 4 to 32 sources, with error bars.
+    AgainstPlain,
     /// Throughput of ports of 10 Gbit/s in trains of packets: evb takes turns with `iperf3` and
     /// ZeroMQ; compares goodput, drops, processor time and latency.
     Fill(fill::FillArgs),
@@ -330,6 +333,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
     };
     let report = match &args.scenario {
         Scenario::Incast(args) => incast::run(&bench, args)?,
+        Scenario::AgainstPlain => against_plain::run(&bench)?,
         Scenario::Fill(args) => fill::run(&bench, args)?,
         Scenario::Calibrate(args) => calibrate::run(&bench, args)?,
         Scenario::Stops(args) => stops::run(&bench, args)?,
