@@ -219,7 +219,7 @@ fn page(plan: &Plan) -> String {
     for (key, value, reason) in plan.advice.rows() {
         let _ = writeln!(page, "  {key:<12} {value:<14} {reason}");
     }
-    page += "\nTo begin with: `evbd plan … --config > FILE` writes a configuration with these values.\n";
+    page += "\nTo start: `evbd plan … --config > FILE` writes a configuration with these values.\n";
     page
 }
 

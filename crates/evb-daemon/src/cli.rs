@@ -1,8 +1,10 @@
 //! The command line of `evbd`.
 
+mod help;
+
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use evb_config::plan;
 use evb_host::{check, doctor, keygen, probe_buffer, provision};
 
@@ -21,8 +23,16 @@ use crate::{
     about = "The event builder: all fragments of one event on one machine, none dropped"
 )]
 struct Cli {
-    /// Format of log lines.
-    #[arg(long, global = true, value_enum, default_value_t)]
+    /// Format of log lines, which go to standard error: for people or for machines.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "text|json",
+        hide_possible_values = true,
+        help_heading = "Log"
+    )]
     log_format: LogFormat,
     #[command(subcommand)]
     command: Command,
@@ -34,9 +44,9 @@ enum Command {
     Run(run::RunArguments),
     /// Give commands to a running evbd and show its status (run control).
     Ctl(ctl::CtlArguments),
-    /// Read a configuration, apply admission control and show the sums behind it.
+    /// Check a configuration, and show whether links, buffers and memory suffice for it.
     Check(check::CheckArguments),
-    /// Plan a system from numbers on the command line, and print a configuration to begin with.
+    /// Plan a system from numbers on the command line, and print a starter configuration.
     Plan(plan::PlanArguments),
     /// Report what this host can do for an event builder, and which settings to change.
     Doctor(doctor::DoctorArguments),
@@ -72,10 +82,15 @@ enum Command {
     ManPages(shell::ManPagesArguments),
 }
 
+/// Returns the command line with its help.
+fn command() -> clap::Command {
+    help::with_help(Cli::command())
+}
+
 /// Runs the command that is given on the command line.
 pub fn main() -> ExitCode {
     evb_net::host::block_signals_of_writes();
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     log::start(cli.log_format);
     match cli.command {
         Command::Run(arguments) => run::main(&arguments),
@@ -91,7 +106,7 @@ pub fn main() -> ExitCode {
         Command::Bench { what } => bench::main(&what),
         Command::Check(arguments) => check::main(&arguments, run::needs_of_host),
         Command::Plan(arguments) => plan::main(&arguments),
-        Command::Completions(arguments) => shell::completions(&arguments, &mut Cli::command()),
-        Command::ManPages(arguments) => shell::man_pages(&arguments, Cli::command()),
+        Command::Completions(arguments) => shell::completions(&arguments, &mut command()),
+        Command::ManPages(arguments) => shell::man_pages(&arguments, command()),
     }
 }
