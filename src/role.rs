@@ -83,7 +83,9 @@ pub enum RoleError {
     #[error("cannot join the run: {0}")]
     Join(#[from] ConnectError),
     /// The address to listen on is not local, or it is taken.
-    #[error("cannot listen on {address}: {reason}; is another evbd running there?")]
+    #[error(
+        "cannot listen on {address}: {reason}; is another evbd running there, or is it the address of another host?"
+    )]
     Listen {
         /// The address that cannot be listened on.
         address: String,

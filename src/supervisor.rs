@@ -142,7 +142,7 @@ pub enum SupervisorError {
     Resolve(#[from] ResolveError),
     /// The address to listen on is not local, or it is taken.
     #[error(
-        "cannot listen on {address}: {reason}; is another evbd running there, or the address of another host?"
+        "cannot listen on {address}: {reason}; is another evbd running there, or is it the address of another host?"
     )]
     Listen {
         /// The address that cannot be listened on.

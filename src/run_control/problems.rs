@@ -289,7 +289,7 @@ fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
 fn of_dead_time(sample: &Sample, found: &mut Vec<Problem>) {
     for cause in sample.dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
         let text = format!("{:.1} % of the triggers are inhibited", cause.fraction * 100.0);
-        let remedy = "this limits the rate of the run: relieve it, or trigger less often";
+        let remedy = "this limits the rate of the run: make it faster, or trigger less often";
         found.push(Problem::new(Severity::Warning, &cause.cause, text, remedy));
     }
 }

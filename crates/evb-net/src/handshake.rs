@@ -85,7 +85,7 @@ pub enum HandshakeError {
     )]
     UnexpectedClear,
     /// The peer's key differs from the key of this process.
-    #[error("the peer's key is not this system's key: copy the same key_file to all machines")]
+    #[error("the peer's key differs from this system's: copy the same key_file to all machines")]
     WrongKey,
     /// Bytes received after the agreement on keys fail authentication.
     #[error(transparent)]
@@ -291,7 +291,7 @@ impl HandshakeError {
                     Self::UnexpectedKey => {
                         "your process uses a key, but this one has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
                     }
-                    _ => "your key is not this system's key: copy the same key_file to all machines",
+                    _ => "your key differs from this system's: copy the same key_file to all machines",
                 };
                 (Reason::Configuration, words.to_owned())
             }

@@ -43,7 +43,7 @@ fn system(config: &Config, sums: &Sums) -> String {
     };
     let event = match sums.event.payload {
         Some(payload) => {
-            format!("{} fragments, {} of payload in the mean", sums.event.fragments, size(payload))
+            format!("{} fragments, {} of payload on average", sums.event.fragments, size(payload))
         }
         None => format!("{} fragments, sizes {}", sums.event.fragments, unknown()),
     };

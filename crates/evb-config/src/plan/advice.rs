@@ -185,8 +185,8 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
         Some(_) if load < 0.99 => {
             let queue = queue_for(load);
             let reason = format!(
-                "{rate:.0} events/s for each builder load its link to {:.0} %: with {queue} events there or waiting, at most {:.1} % of random \
-                 triggers find no slot, and {:.1} more are in a program's hands",
+                "{rate:.0} events/s for each builder load its link to {:.0} %: with {queue} slots, at most {:.1} % of random \
+                 triggers find none free; hosts hold {:.1} more events on average",
                 load * 100.0,
                 DEAD_TIME * 100.0,
                 under_way

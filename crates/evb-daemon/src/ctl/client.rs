@@ -119,7 +119,7 @@ impl Client {
         });
         let (status, text) = asked?;
         let answer: Value = serde_json::from_slice(&text)
-            .map_err(|_| failed("the answer is not JSON; is that an evbd?".to_owned()))?;
+            .map_err(|_| failed("it answered, but not as evbd does".to_owned()))?;
         if status.is_success() {
             return Ok(answer);
         }

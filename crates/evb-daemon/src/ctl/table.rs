@@ -5,6 +5,10 @@ mod tests;
 
 use std::fmt::Write as _;
 
+use evb_core::{
+    units::Rate,
+    words::{self as quantities, counted, digits},
+};
 use serde_json::Value;
 
 /// Most sources that are listed because the run of their fragments is not proven.
@@ -111,16 +115,16 @@ fn events(text: &mut String, status: &Value) {
     );
     let _ = writeln!(
         text,
-        "rate         {:.0} triggers/s, {:.0} events/s, {:.2} Gbit/s, {:.1} % dead",
-        rate("triggers_per_s"),
-        rate("events_per_s"),
-        rate("bytes_per_s") * 8e-9,
+        "rate         {} triggers/s, {} events/s, {}, {:.1} % dead",
+        digits(rate("triggers_per_s")),
+        digits(rate("events_per_s")),
+        quantities::rate(Rate::from_bytes_per_second(rate("bytes_per_s") as u64)),
         rate("dead_time_fraction") * 100.0
     );
     let latency = &status["survey"]["latency_us"];
     if let [Some(p50), Some(p99)] = ["p50", "p99"].map(|key| latency[key].as_f64()) {
-        let _ =
-            writeln!(text, "latency      half within {:.3} ms, 99 % within {:.3} ms", p50 / 1e3, p99 / 1e3);
+        let [median, most] = [p50, p99].map(|micros| digits(micros / 1e3));
+        let _ = writeln!(text, "latency      median {median} ms, 99 % below {most} ms");
     }
 }
 
@@ -132,7 +136,8 @@ fn problems(text: &mut String, status: &Value) {
     }
     let causes = status["survey"]["dead_time_causes"].as_array();
     for cause in causes.into_iter().flatten() {
-        let _ = writeln!(text, "dead time    {} by {}", cause["inhibited"], words(&cause["cause"]));
+        let inhibited = counted(cause["inhibited"].as_u64().unwrap_or(0), "trigger");
+        let _ = writeln!(text, "dead time    {inhibited} inhibited: {}", words(&cause["cause"]));
     }
 }
 
@@ -162,14 +167,15 @@ fn peers(text: &mut String, survey: &Value) {
     }
     let all_well = |source: &&Value| source["presence"] == "up" && source["missing"] == 0;
     let well = sources.iter().filter(all_well).count();
-    let _ = writeln!(text, "\n  {well} of {} sources are up and missing in no event", sources.len());
+    let all = counted(sources.len() as u64, "source");
+    let _ = writeln!(text, "\n  {well} of {all}: up, and missing in no event");
     for source in sources.iter().filter(|source| !all_well(source)) {
         let _ = writeln!(
             text,
-            "  source {} is {}, missing in {} events{}",
+            "  source {} is {}, missing in {}{}",
             named(source),
             presence(source),
-            source["missing"],
+            counted(source["missing"].as_u64().unwrap_or(0), "event"),
             causes(&source["missing_by_cause"])
         );
     }
@@ -185,7 +191,8 @@ fn presence(source: &Value) -> String {
     let presence = words(&source["presence"]);
     match (source["presence"].as_str(), &source["front_ends"]) {
         (Some("no readout"), Value::Object(front_ends)) => {
-            format!("up with {presence} ({} front ends connected)", front_ends["connected"])
+            let connected = counted(front_ends["connected"].as_u64().unwrap_or(0), "front end");
+            format!("up with {presence} ({connected} connected)")
         }
         (Some("no readout"), _) => format!("up with {presence}"),
         _ => presence.to_owned(),

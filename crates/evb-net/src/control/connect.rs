@@ -52,9 +52,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The TCP connection to the address failed.
-    #[error(
-        "{address} cannot be reached: {reason}; is evbd running there, and does a firewall block the connection?"
-    )]
+    #[error("{address} cannot be reached: {reason}; start evbd there, or open the port in its firewall")]
     Unreachable {
         /// Address that was tried.
         address: String,

@@ -84,8 +84,8 @@ const LINES = [
   {
     id: "chart-latency", title: "from trigger to built", axis: (v) => microseconds(v).replace(/\.0+ /, " "), log: true,
     series: [
-      { label: "99 % within", key: "c2", colour: colour("orange"), width: 1.5, pick: column((s) => s.p99_us), show: microseconds },
-      { label: "half within", key: "c1", colour: colour("blue"), width: 1.5, pick: column((s) => s.p50_us), show: microseconds },
+      { label: "99 % below", key: "c2", colour: colour("orange"), width: 1.5, pick: column((s) => s.p99_us), show: microseconds },
+      { label: "median", key: "c1", colour: colour("blue"), width: 1.5, pick: column((s) => s.p50_us), show: microseconds },
     ],
   },
 ];
