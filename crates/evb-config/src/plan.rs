@@ -24,11 +24,11 @@ use allocation::Allocation;
 #[derive(clap::Args, Clone, Debug)]
 pub struct PlanArguments {
     /// Number of sources; each sends a fragment of every event. The default with --hosts: one for
-    /// each host but the first.
+    /// each host but the first, or for both of two hosts.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), required_unless_present = "hosts")]
     sources: Option<u16>,
     /// Number of builders, each behind a switch port of its own. The default with --hosts: one for
-    /// each host but the first.
+    /// each host but the first, or for both of two hosts.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), required_unless_present = "hosts")]
     builders: Option<u16>,
     /// Mean payload of a whole event: all fragments together. The default with --hosts: 1 kB from
@@ -75,7 +75,7 @@ pub struct PlanArguments {
 #[derive(clap::Args, Clone, Debug)]
 struct AllocationArguments {
     /// Print a complete configuration for these hosts, each of which runs `evbd run --here`: the
-    /// supervisor on the first host, sources and builders on the others. Give several arguments, or
+    /// supervisor on the first host, sources and builders on the others, or on both of two. Give several arguments, or
     /// one list separated by commas, blanks or lines; `-` reads the list from standard input.
     #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
     hosts: Vec<String>,

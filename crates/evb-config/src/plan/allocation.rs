@@ -57,6 +57,12 @@ pub(super) struct Allocation<'a> {
     fragment: Bytes,
 }
 
+/// Returns the hosts of sources and builders: all but the supervisor's, or both of two hosts, so
+/// that events cross the network between them.
+fn workers(hosts: &[String]) -> &[String] {
+    if hosts.len() > 2 { &hosts[1..] } else { hosts }
+}
+
 impl<'a> Allocation<'a> {
     /// Assigns sources and builders to the hosts of the command line.
     ///
@@ -64,8 +70,8 @@ impl<'a> Allocation<'a> {
     /// [`AllocationError`]: the arguments are not a list of hosts.
     pub(super) fn new(arguments: &'a PlanArguments, path: Duration) -> Result<Self, AllocationError> {
         let hosts = hosts(&arguments.allocation.hosts)?;
-        let others = hosts.len().saturating_sub(1).max(1);
-        let most = |most: usize| u16::try_from(others.min(most)).unwrap_or(u16::MAX);
+        let workers = workers(&hosts).len();
+        let most = |most: usize| u16::try_from(workers.min(most)).unwrap_or(u16::MAX);
         let sources = arguments.sources.unwrap_or_else(|| most(MAX_SOURCES));
         let fragment =
             arguments.event_size.map(|event| Bytes::new(event.count().div_ceil(u64::from(sources)).max(1)));
@@ -79,18 +85,17 @@ impl<'a> Allocation<'a> {
         })
     }
 
-    /// Returns the host of a source. Sources take the hosts from the second to the last in turn,
-    /// and start again at the second.
+    /// Returns the host of a source. Sources take the hosts in turn, from the first to the last.
     fn source_host(&self, index: u16) -> &str {
-        let others = (self.hosts.len() - 1).max(1);
-        &self.hosts[(1 + usize::from(index) % others) % self.hosts.len()]
+        let workers = workers(&self.hosts);
+        &workers[usize::from(index) % workers.len()]
     }
 
-    /// Returns the host of a builder. Builders take the hosts from the last to the second in turn,
+    /// Returns the host of a builder. Builders take the hosts in turn, from the last to the first,
     /// so that a few sources and a few builders do not share hosts.
     fn builder_host(&self, index: u16) -> &str {
-        let others = (self.hosts.len() - 1).max(1);
-        &self.hosts[self.hosts.len() - 1 - usize::from(index) % others]
+        let workers = workers(&self.hosts);
+        &workers[workers.len() - 1 - usize::from(index) % workers.len()]
     }
 
     /// Returns the TOML configuration for the hosts.

@@ -242,6 +242,11 @@ impl BuilderSeat {
         self.highest_run = number_of(highest_run).max(self.highest_run);
     }
 
+    /// Returns the highest run number that the builder's storage knows, as encoded in messages.
+    pub(super) fn highest_in_messages(&self) -> u64 {
+        self.highest_run.map_or(0, |run| 1 + u64::from(run.number()))
+    }
+
     /// Returns the journal entry for the builder after it has registered.
     pub(super) fn registered(&self) -> Registered {
         Registered {
@@ -249,7 +254,7 @@ impl BuilderSeat {
             id: self.id.number().into(),
             incarnation: self.incarnation,
             listen: self.listen.clone(),
-            highest_run: self.highest_run.map_or(0, |run| 1 + u64::from(run.number())),
+            highest_run: self.highest_in_messages(),
             ..Registered::default()
         }
     }

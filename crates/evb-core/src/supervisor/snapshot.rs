@@ -121,6 +121,7 @@ fn builder(index: BuilderIndex, roster: &Roster, books: &Books) -> BuilderTotals
         over: seat.over,
         membership,
         past_payload_bytes: seat.past_payload_bytes,
+        highest_run: seat.highest_in_messages(),
         ..books.builder_totals(index)
     }
 }

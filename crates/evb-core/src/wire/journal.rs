@@ -72,7 +72,7 @@ messages! {
     pub struct BuilderTotals {
         id: u32 = 1, incarnation: u32 = 2, listen: String = 3, accounted: u64 = 4, over: bool = 5,
         membership: Change = 6, present: Option<BuilderCounts> = 7, past: Option<BuilderCounts> = 8,
-        past_written: u64 = 9, past_payload_bytes: u64 = 10,
+        past_written: u64 = 9, past_payload_bytes: u64 = 10, highest_run: u64 = 11,
     }
     #[derive(Copy)]
     pub struct BuilderCounts {

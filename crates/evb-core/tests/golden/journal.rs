@@ -126,6 +126,7 @@ fn totals() -> Totals {
         past: Some(counts),
         past_written: 9,
         past_payload_bytes: 10,
+        highest_run: 51,
     };
     Totals {
         triggered: 46,

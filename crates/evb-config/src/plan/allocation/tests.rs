@@ -24,10 +24,10 @@ fn hosts(config: &Config) -> (&str, Vec<&str>, Vec<&str>) {
 }
 
 #[test]
-fn every_host_but_the_first_has_a_source_and_a_builder() {
+fn every_host_but_the_first_of_many_has_a_source_and_a_builder() {
     let config = planned("--hosts n1 n2 n3 n4");
     assert_eq!(hosts(&config), ("n1", vec!["n2", "n3", "n4"], vec!["n4", "n3", "n2"]));
-    assert_eq!(hosts(&planned("--hosts n1,n2")), ("n1", vec!["n2"], vec!["n2"]));
+    assert_eq!(hosts(&planned("--hosts n1,n2")), ("n1", vec!["n1", "n2"], vec!["n2", "n1"]));
     assert_eq!(hosts(&planned("--hosts n1,n1 n1")), ("n1", vec!["n1"], vec!["n1"]));
     let few = planned("--hosts n1,n2,n3,n4 --sources 2 --builders 1");
     assert_eq!(hosts(&few), ("n1", vec!["n2", "n3"], vec!["n4"]));

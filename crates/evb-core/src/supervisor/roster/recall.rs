@@ -170,6 +170,7 @@ impl Roster {
         seat.listen = listen(&own.listen)?;
         seat.over = own.over;
         seat.past_payload_bytes = own.past_payload_bytes;
+        seat.note_highest(own.highest_run);
         self.recall_membership(own.id, own.membership)
     }
 

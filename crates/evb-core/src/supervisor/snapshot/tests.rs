@@ -9,10 +9,11 @@ use super::super::{
 };
 use crate::{
     event::Cause,
+    id::RunNumber,
     index::SourceIndex,
     trigger::TriggerKind,
     wire::{
-        control::{MAX_BUILDERS, Outcome},
+        control::{Hello, MAX_BUILDERS, Outcome},
         journal::{Blame, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Totals, What},
     },
 };
@@ -114,6 +115,22 @@ fn missing_fragments_are_counted_over_a_restart() {
     // An earlier version of evb kept no causes.
     totals(&mut entries).sources[0].missing_by_cause.clear();
     assert_eq!(by_cause(&entries), BTreeMap::from([(Cause::Unknown, 1)]));
+}
+
+/// The fuzzer found that the number of a run that had not begun could fall when the journal was
+/// replaced by a snapshot.
+#[test]
+fn the_highest_run_number_of_a_builder_is_kept() {
+    let mut stage = Stage::new(journaled());
+    let knowing = Hello { highest_run: 49, ..hello(builder(1)) };
+    stage.core.register(&knowing, stage.now).unwrap();
+    stage.poll();
+    let run = |entries: &[Entry]| recovered(&journaled(), entries, stage.now).unwrap().progress().run;
+    assert_eq!(stage.core.progress().run, RunNumber::new(49));
+    assert_eq!(
+        (run(&stage.journal), run(&stage.core.snapshot(stage.now))),
+        (RunNumber::new(49), RunNumber::new(49))
+    );
 }
 
 /// An expected error message, and the change of the totals that causes it.
