@@ -25,7 +25,7 @@ pub(super) struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    /// Returns the peer and its seat if the peer may take part.
+    /// Returns the peer and its seat if the peer may take part, or may say why it cannot.
     ///
     /// # Errors
     /// Returns the refusal to send to the peer, with a reason for people.
@@ -96,7 +96,7 @@ impl Admission<'_> {
         })
     }
 
-    /// Requirements: docs/reference/protocol.md CONN-14, CONN-15, CONN-17.
+    /// Requirements: docs/reference/protocol.md CONN-14, CONN-15, CONN-17, CONN-21.
     fn check_builder(
         &self,
         peer: Peer,
@@ -109,6 +109,12 @@ impl Admission<'_> {
         }
         if !seat.goes_on(hello) {
             self.check_not_live(peer, seat.connection, now)?;
+        }
+        if !hello.unable.is_empty() {
+            // This process writes no events, and may have no address at which to be reached.
+            return Ok(());
+        }
+        if !seat.goes_on(hello) {
             self.check_lease_over(seat, now)?;
         }
         if !is_address(&hello.listen) {

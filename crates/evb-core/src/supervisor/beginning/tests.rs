@@ -178,13 +178,28 @@ fn a_builder_that_cannot_join_the_run_is_turned_away() {
 #[test]
 fn a_peer_that_cannot_take_part_says_so_when_it_registers() {
     let mut stage = Stage::new(held());
-    let unable = Hello { unable: "its port is taken".to_owned(), ..hello(builder(1)) };
+    // A builder without a port has no address to state.
+    let unable = Hello { unable: "its port is taken".to_owned(), listen: String::new(), ..hello(builder(1)) };
     let refusal = stage.core.register(&unable, stage.now).unwrap_err();
     assert_eq!(refusal.reason, Reason::Configuration);
     let survey = stage.core.survey(stage.now);
     assert_eq!(survey.builders[0].parting, "its port is taken");
     stage.register(builder(1));
     assert_eq!(stage.core.survey(stage.now).builders[0].parting, "");
+}
+
+#[test]
+fn a_builder_that_was_started_again_in_vain_says_so_within_the_lease_of_the_last_one() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    let again = |unable: &str| Hello { unable: unable.to_owned(), ..hello(builder(1)) };
+    let refusal = stage.core.register(&again("its disk is full"), stage.now).unwrap_err();
+    assert_eq!(refusal.reason, Reason::DuplicateId, "another process takes part");
+    stage.core.handle_disconnect(builder(1), "it was killed", stage.now);
+    let refusal = stage.core.register(&again(""), stage.now).unwrap_err();
+    assert!(refusal.detail.contains("may still write events"), "{}", refusal.detail);
+    let refusal = stage.core.register(&again("its disk is full"), stage.now).unwrap_err();
+    assert_eq!(refusal.reason, Reason::Configuration, "{}", refusal.detail);
+    assert_eq!(stage.core.survey(stage.now).builders[0].parting, "its disk is full");
 }
 
 #[test]
