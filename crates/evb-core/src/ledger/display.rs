@@ -14,6 +14,9 @@ use crate::{
 /// Number of causes of dead time that are named.
 const CAUSES: usize = 3;
 
+/// Outcome of a run that was stopped before it began.
+const NEVER_BEGAN: &str = "stopped before it began";
+
 /// The outcome in one line, the closed ledger as a sum, and in further lines what is worth knowing
 /// at first: rates, dead time and its causes, problems, remarks.
 impl fmt::Display for RunReport {
@@ -36,6 +39,9 @@ impl RunReport {
         let events = &self.events;
         if events.assigned == 0 && !self.problems.is_empty() {
             return "failed".to_owned();
+        }
+        if events.triggered == 0 && !self.begin.is_known() {
+            return NEVER_BEGAN.to_owned();
         }
         let mut text = format!("{} of {} assigned events complete", events.complete, events.assigned);
         for (what, count) in [

@@ -23,7 +23,7 @@ impl SupervisorCore {
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } | Phase::Beginning { .. } => {
-                self.problem(format!("the run was stopped before it began: {cause}"), now);
+                self.books.remark(format!("stopped before it began: {cause}"), &mut self.outbox, now);
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),

@@ -203,6 +203,20 @@ fn a_builder_that_was_started_again_in_vain_says_so_within_the_lease_of_the_last
 }
 
 #[test]
+fn a_run_that_is_stopped_before_it_begins_is_no_failure() {
+    let mut gathering = Stage::new(plan(TriggerKind::External));
+    gathering.register(source(3));
+    for mut stage in [gathering, ready(plan(TriggerKind::External), [0, 0])] {
+        stage.core.stop("a signal", stage.now);
+        stage.poll();
+        let report = stage.report.unwrap();
+        assert_eq!((report.exit_code, &report.verdict[..]), (0, "stopped before it began"));
+        assert_eq!(report.problems, [""; 0]);
+        assert_eq!(report.remarks, ["stopped before it began: a signal"]);
+    }
+}
+
+#[test]
 fn the_number_and_the_beginning_survive_the_supervisor() {
     let mut stage = ready(RunPlan { journal: true, ..held() }, [0, 12]);
     let wall = WallClock { utc: Utc::from_nanos(77), state: ClockState::Unknown };
