@@ -45,14 +45,23 @@ pub(super) fn reason_of(text: &str) -> String {
     if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
 }
 
-/// Returns the names of peers, each with its reason, if there is one.
+/// Returns the names of peers with their reasons, if there are any. Peers with the same reason, as
+/// those of one process, are named together.
 pub(super) fn with_reasons(peers: &[(Peer, String)]) -> String {
-    let (silent, speaking): (Vec<_>, Vec<_>) = peers.iter().partition(|(_, reason)| reason.is_empty());
-    let mut all: Vec<String> = speaking.iter().map(|(peer, reason)| format!("{peer} ({reason})")).collect();
-    if !silent.is_empty() {
-        all.push(names(&silent.iter().map(|(peer, _)| *peer).collect::<Vec<_>>()));
+    let mut all: Vec<(&str, Vec<Peer>)> = Vec::new();
+    for (peer, reason) in peers {
+        match all.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, same)) => same.push(*peer),
+            None => all.push((reason, vec![*peer])),
+        }
     }
-    all.join(", ")
+    // Those without a reason are the last.
+    all.sort_by_key(|(reason, _)| reason.is_empty());
+    let told = all.into_iter().map(|(reason, peers)| match reason {
+        "" => names(&peers),
+        reason => format!("{} ({reason})", names(&peers)),
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the name of a peer's role.

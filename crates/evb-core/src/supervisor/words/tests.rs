@@ -20,6 +20,14 @@ fn peers_are_named_by_role() {
 }
 
 #[test]
+fn peers_with_one_reason_are_named_together() {
+    let source = |id, reason: &str| (Peer::Source(SourceId::new(id)), reason.to_owned());
+    let builder = (Peer::Builder(BuilderId::new(2)), "no disk".to_owned());
+    let peers = [source(1, "no disk"), source(2, ""), source(3, "no card"), source(4, "no disk"), builder];
+    assert_eq!(with_reasons(&peers), "sources 1, 4, builder 2 (no disk), source 3 (no card), source 2");
+}
+
+#[test]
 fn a_reason_from_a_peer_is_one_line_and_never_empty() {
     assert_eq!(reason_of("its disk\nis gone"), "its diskis gone");
     for nothing in ["", "\n", " \t "] {
