@@ -20,6 +20,15 @@ fn run(text: &str) -> (Option<i32>, String) {
     run_file(file.path())
 }
 
+/// Runs a configuration of [`system`] whose run begins, at ports that no other test has.
+fn run_alone(text: &str) -> (Option<i32>, String) {
+    let ports = fleet::ports::free_ports(2).into_iter();
+    let text = ["7000", "7101"].iter().zip(ports).fold(text.to_owned(), |text, (port, free)| {
+        text.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{free}"))
+    });
+    run(&text)
+}
+
 fn run_file(path: &Path) -> (Option<i32>, String) {
     evbd(&["run", "--quiet"], path)
 }
@@ -117,6 +126,27 @@ fn the_check_of_this_host_finds_what_a_run_refuses() {
         assert!(found.contains(&format!("= key: {key}\n")) && found.contains("= help: "), "{key}: {found}");
         assert_eq!(evbd(&["check"], file.path()).0, Some(0), "{key}: the check is not of this host");
     }
+}
+
+#[test]
+fn what_is_advised_for_a_number_that_was_taken_helps() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = format!("[supervisor]\nstate = \"{}\"\n", directory.path().display());
+    let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+    let numbered = |extra: &str| run_alone(&system(builder, extra).replace("[supervisor]\n", &state));
+    let again = |number: &str| {
+        assert_eq!(numbered(number).0, Some(0), "{number} is free");
+        let (code, said) = numbered(number);
+        assert_eq!(code, Some(2), "{number}: {said}");
+        said
+    };
+    let said = again("number = 7");
+    assert!(said.contains("choose another `run.number`, or leave it out"), "{said}");
+    let said = again("number = 4294967295");
+    assert!(said.contains("choose another `run.number`") && !said.contains("leave it out"), "{said}");
+    let (code, said) = numbered("");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("set `run.number` to a free number"), "{said}");
 }
 
 #[test]

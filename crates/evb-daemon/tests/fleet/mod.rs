@@ -4,7 +4,7 @@
 #[path = "../owed/mod.rs"]
 mod owed;
 #[path = "../ports/mod.rs"]
-mod ports;
+pub(crate) mod ports;
 #[path = "../signals/mod.rs"]
 mod signals;
 

@@ -47,7 +47,8 @@ pub(in crate::run) fn next_number(
         if let Some(state) = state {
             let ids = state.ids_of(run).map_err(|error| unreadable(state, error))?;
             if let Some(id) = ids.first() {
-                return Err(taken(run, &id.to_string(), state.path()));
+                let highest = state.highest().map_err(|error| unreadable(state, error))?;
+                return Err(taken(run, &id.to_string(), state.path(), highest));
             }
         }
         return Ok(Numbered { run, is_fixed: true });
@@ -74,11 +75,14 @@ fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunEr
     })
 }
 
-fn taken(run: RunNumber, id: &str, state: &Path) -> RunError {
+/// Returns the error for a number that an earlier run has; `highest` is the highest number of all.
+fn taken(run: RunNumber, id: &str, state: &Path, highest: Option<RunNumber>) -> RunError {
+    let follows = highest.is_none_or(|highest| highest.number() < u32::MAX);
+    let or = if follows { ", or leave it out to have the next free one" } else { "" };
     RunError::Unmet {
         key: "run.number",
         reason: format!("run {run} was taken before ({id}, says {})", state.display()),
-        remedy: "choose another `run.number`, or leave it out to have the next free one".to_owned(),
+        remedy: format!("choose another `run.number`{or}"),
     }
 }
 
