@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut};
 use evb_core::{event::Event, fragment::Timestamp, id::EventId};
 
 /// Size of a timeslice's header: length, type, version, common header, number of frames.
-const SLICE_HEAD: usize = 34;
+pub(super) const SLICE_HEAD: usize = 34;
 /// Size of a frame's header: length, type, common header, module id.
 const FRAME_HEAD: usize = 32;
 /// Size of the common header, which each frame repeats from its timeslice: detector, run, frame
@@ -179,6 +179,13 @@ impl<'f> Timeslices<'f> {
     }
 }
 
+/// Returns the length of the timeslice at the start of `bytes`, by its first field; `None` if no
+/// timeslice has that length.
+pub(super) fn first_length(bytes: &[u8]) -> Option<usize> {
+    let stated = i32::from_le_bytes(*bytes.first_chunk()?);
+    usize::try_from(stated).ok().filter(|length| *length >= SLICE_HEAD)
+}
+
 fn parse_slice(
     bytes: &[u8],
     offset: usize,
@@ -187,7 +194,7 @@ fn parse_slice(
 ) -> Result<Slice, Km3netFlaw> {
     let rest = &bytes[offset..];
     let stated = rest.first_chunk().map_or(0, |length| i32::from_le_bytes(*length));
-    let length = usize::try_from(stated).ok().filter(|length| (SLICE_HEAD..=rest.len()).contains(length));
+    let length = first_length(rest).filter(|length| *length <= rest.len());
     let wrong = Km3netFlaw::SliceLength { slice: number, offset, stated, available: rest.len() };
     let length = length.ok_or(wrong)?;
     let (mut head, common) = (&rest[4..SLICE_HEAD], &rest[10..10 + COMMON]);

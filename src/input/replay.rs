@@ -12,7 +12,7 @@ use evb_core::{
 use evb_file::{EventFile, ReadError, Selection, VerifyError, files_of_run};
 
 #[cfg(feature = "km3net")]
-use super::km3net::{Km3netFlaw, Timeslices};
+use super::km3net::{Km3netFlaw, SLICE_HEAD, Timeslices, first_length};
 use crate::source::Readout;
 
 #[cfg(test)]
@@ -165,6 +165,34 @@ impl Replay {
         Ok(Self { fragments: recorded.collect() })
     }
 
+    /// Checks that a file begins with a whole KM3NeT timeslice, without reading further.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: the file does not begin with a KM3NeT timeslice.
+    #[cfg(feature = "km3net")]
+    pub fn check_km3net(path: &Path) -> Result<(), ReplayError> {
+        use std::{fs, io::Read as _};
+
+        let unreadable = |reason| ReplayError::Unreadable { path: path.to_owned(), reason };
+        let file = fs::File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        (&file).take(SLICE_HEAD as u64).read_to_end(&mut bytes).map_err(unreadable)?;
+        // If the length is wrong, the flaw names the length of the file.
+        let length = first_length(&bytes).map_or(LIMIT.count(), |length| length as u64);
+        let rest = length.saturating_sub(bytes.len() as u64);
+        (&file).take(rest).read_to_end(&mut bytes).map_err(unreadable)?;
+        let slices = Timeslices::parse(&bytes);
+        slices.map(drop).map_err(|flaw| ReplayError::Km3net { path: path.to_owned(), flaw })
+    }
+
+    /// Checks that there are event files of one run, and reads their headers, but no event.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: there are no event files, they are of several runs, or a header is damaged.
+    pub fn check_recorded(path: &Path, selection: &Selection) -> Result<(), ReplayError> {
+        recorded_files(path, selection)?.try_for_each(|file| file.map(drop))
+    }
+
     /// Plays one source of event files; `path` is a file, or a directory, of whose files the
     /// selection must leave those of one run. The recorded events are played in the order of their
     /// ids, the first as event 1.
@@ -175,8 +203,8 @@ impl Replay {
     pub fn recorded(path: &Path, source: SourceId, selection: &Selection) -> Result<Self, ReplayError> {
         let mut events: BTreeMap<EventId, (Epoch, Option<Recorded>)> = BTreeMap::new();
         let mut held = Bytes::ZERO;
-        for file in files_of_run(&[path.to_owned()], selection)? {
-            let file = EventFile::open(file)?;
+        for file in recorded_files(path, selection)? {
+            let file = file?;
             for event in file.events() {
                 let event = event?;
                 if !selection.takes(event.epoch) {
@@ -213,6 +241,15 @@ impl Replay {
         let sizes = self.fragments.iter().flatten().map(|recorded| recorded.payload.len());
         Bytes::new(sizes.max().unwrap_or(0) as u64)
     }
+}
+
+/// Opens the event files at a path, of which the selection must leave those of one run.
+fn recorded_files(
+    path: &Path,
+    selection: &Selection,
+) -> Result<impl Iterator<Item = Result<EventFile, ReplayError>>, ReplayError> {
+    let files = files_of_run(&[path.to_owned()], selection)?;
+    Ok(files.into_iter().map(|file| Ok(EventFile::open(file)?)))
 }
 
 impl Readout for Replay {

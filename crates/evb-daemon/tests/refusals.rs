@@ -52,6 +52,9 @@ fn files_that_roles_need_and_do_not_have_are_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let here = directory.path().display();
     std::fs::write(directory.path().join("plain"), "").expect("written");
+    // What a pipe holds is found out in the run.
+    let made = Command::new("mkfifo").arg(directory.path().join("pipe")).status();
+    assert!(made.expect("a program").success());
     let source = |id, path| {
         format!(
             "[[source]]\nid = {id}\ninput = {{ kind = \"replay\", format = \"evb\", path = \"{here}/{path}\" }}\n"
@@ -62,8 +65,8 @@ fn files_that_roles_need_and_do_not_have_are_named() {
          trigger = {{ kind = \"as-fast-as-possible\" }}\n{}{}{}\
          [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = {{ kind = \"file\", path = \"{here}/plain/out\" }}\n\
          [security]\nmode = \"psk\"\nkey_file = \"{here}/key\"\n",
-        source(1, "plain"),
-        source(2, "plain"),
+        source(1, "pipe"),
+        source(2, "pipe"),
         source(3, "absent"),
     );
     let (code, said) = run(&text);
@@ -89,13 +92,18 @@ fn the_check_of_this_host_finds_what_a_run_refuses() {
     let directory = tempfile::tempdir().expect("a directory");
     let here = directory.path().display();
     std::fs::write(directory.path().join("plain"), "").expect("written");
+    std::fs::write(directory.path().join("foreign"), "#!/bin/sh\necho it has no events\n").expect("written");
     let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
     let sound = system(builder, "");
     let input = |input: &str| sound.replace("kind = \"generator\", size = \"1 kB\"", input);
+    let replay = |format: &str, path: &str| {
+        let kind = "kind = \"replay\", format = ";
+        ("source.input.path", input(&format!("{kind}\"{format}\", path = \"{here}/{path}\"")))
+    };
     let supervisor = |more: &str| sound.replace("[supervisor]\n", &format!("[supervisor]\n{more}\n"));
     let numbered =
         supervisor(&format!("state = \"{here}/state\"")).replace("events = 10", "events = 10\nnumber = 7");
-    assert_eq!(run(&numbered).0, Some(0), "the run takes its number");
+    assert_eq!(run_alone(&numbered).0, Some(0), "the run takes its number");
     let control = "[control]\nlisten = \"127.0.0.1:7999\"\n";
     let cases = [
         ("security.key_file", format!("{sound}[security]\nmode = \"psk\"\nkey_file = \"{here}/key\"\n")),
@@ -104,10 +112,12 @@ fn the_check_of_this_host_finds_what_a_run_refuses() {
         ("supervisor.journal", supervisor(&format!("journal = \"{here}/none/journal\""))),
         ("supervisor.state", supervisor(&format!("state = \"{here}/plain\""))),
         ("run.number", numbered),
-        (
-            "source.input.path",
-            input(&format!("kind = \"replay\", format = \"evb\", path = \"{here}/absent\"")),
-        ),
+        replay("evb", "absent"),
+        replay("evb", "plain"),
+        replay("evb", "foreign"),
+        replay("evb", "."),
+        replay("km3net", "plain"),
+        replay("km3net", "foreign"),
         ("source.input.path", input(&format!("kind = \"unix\", path = \"{here}/none/socket\""))),
         ("source.input.path", input(&format!("kind = \"unix\", path = \"{here}/plain\""))),
         (

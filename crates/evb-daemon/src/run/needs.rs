@@ -12,6 +12,10 @@ use std::{
     path::Path,
 };
 
+use evb::{
+    file::Selection,
+    input::{Replay, ReplayError},
+};
 use evb_config::{
     Config, ControlConfig, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry, ViewersEntry,
 };
@@ -128,17 +132,24 @@ impl Look<'_> {
 
     fn at_replay(&mut self, path: &Path, format: &ReplayFormat, id: u16) {
         // A pipe is not opened: its writer would get a broken pipe when the check closes it.
+        let is_pipe = |what: &fs::Metadata| !what.is_file() && !what.is_dir();
         let readable = fs::metadata(path).and_then(|what| match format {
             ReplayFormat::Km3net { .. } if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            _ if what.is_file() || what.is_dir() => File::open(path).map(drop),
-            _ => Ok(()),
+            _ if is_pipe(&what) => Ok(false),
+            _ => File::open(path).map(|_| true),
         });
-        if let Err(error) = readable {
-            let reason = format!("cannot read {}: {error}", path.display());
-            let remedy =
-                "give a file that this user can read; a relative path starts at the current directory";
-            self.refuse("source.input.path", Some(id), reason, remedy);
-        }
+        let (reason, remedy) = match readable {
+            Ok(false) => return,
+            Ok(true) => match begins(path, format) {
+                Ok(()) => return,
+                Err(error) => (error.to_string(), "give a recording of this `format`"),
+            },
+            Err(error) => (
+                format!("cannot read {}: {error}", path.display()),
+                "give a file that this user can read; a relative path starts at the current directory",
+            ),
+        };
+        self.refuse("source.input.path", Some(id), reason, remedy);
     }
 
     fn at_sink(&mut self, path: &Path, id: u16) {
@@ -176,6 +187,16 @@ impl Look<'_> {
             reason,
             remedy: remedy.to_owned(),
         });
+    }
+}
+
+/// Reads the beginning of a recording, in the way in which the run reads all of it.
+fn begins(path: &Path, format: &ReplayFormat) -> Result<(), ReplayError> {
+    match format {
+        ReplayFormat::Km3net { .. } => Replay::check_km3net(path),
+        ReplayFormat::Evb { run, .. } => {
+            Replay::check_recorded(path, &Selection { run: run.clone(), ..Selection::default() })
+        }
     }
 }
 
