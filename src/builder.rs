@@ -14,7 +14,7 @@ use evb_core::{
     id::{BuilderId, Peer},
     session::Member,
     units::Bytes,
-    wire::control::{Hello, MAX_REASON},
+    wire::control::Hello,
 };
 use evb_net::{
     class::TrafficClass,
@@ -141,6 +141,22 @@ impl BuilderConfig {
     pub fn is_urgent(&self) -> bool {
         self.precedence.unwrap_or(self.queue_delay > Duration::ZERO && self.queue_delay < URGENT)
     }
+
+    /// Returns the facts with which the builder registers at the supervisor.
+    fn member(&self, highest_run: u64, listen: String) -> Member {
+        let hello = Hello {
+            highest_run,
+            boot_id: host::boot_id(),
+            software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
+            listen,
+            ..Hello::new(Peer::Builder(self.id), Peer::Supervisor)
+        };
+        Member { supervisor: self.supervisor.clone(), hello, start_timeout: self.start_timeout }
+    }
+
+    fn access(&self) -> Access {
+        Access { bind: None, class: self.control, security: self.security.clone() }
+    }
 }
 
 /// A handle to a running builder. The builder runs on a thread of its own, its sink on another.
@@ -206,22 +222,13 @@ impl Builder {
                     Ok(Ok(Ok(highest))) => 1 + highest.map_or(0, |run| u64::from(run.number())),
                     _ => 0,
                 };
-                let hello = Hello {
-                    highest_run,
-                    unable: unable.chars().take(MAX_REASON).collect(),
-                    boot_id: host::boot_id(),
-                    software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
-                    listen: bound
-                        .as_ref()
-                        .map_or(String::new(), |(_, address)| advertised(&config.listen, *address)),
-                    ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
+                let listen = match &bound {
+                    Ok((_, address)) => advertised(&config.listen, *address),
+                    Err(_) => String::new(),
                 };
-                let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
-                let member = Member { supervisor, hello, start_timeout };
-                let access = Access { bind: None, class: config.control, security: config.security.clone() };
+                let (member, access) = (config.member(highest_run, listen), config.access());
                 if !unable.is_empty() {
-                    // The supervisor learns the reason; its answer does not matter.
-                    let _ = tokio::time::timeout(FAREWELL, Entry::join(member, access, run_ends)).await;
+                    role::decline(member, access, &unable).await;
                     return Err(bound.err().unwrap_or(RoleError::Sink(unable)));
                 }
                 let (listener, address) = bound?;
@@ -236,6 +243,13 @@ impl Builder {
             })
             .await?;
         Ok(Self { role, address })
+    }
+
+    /// Tells the supervisor why this builder cannot take part, for a program that has found the
+    /// reason itself; tries for 3 s.
+    pub async fn decline(config: BuilderConfig, reason: impl Into<String>) {
+        let (member, access) = (config.member(0, String::new()), config.access());
+        RoleHandle::decline(format!("builder {}", config.id), member, access, reason.into()).await;
     }
 
     /// Returns the address at which the builder listens for sources.
@@ -269,8 +283,6 @@ impl Builder {
 
 /// Time for which a builder waits for its sink to say which runs its storage knows.
 const PREPARATION: Duration = Duration::from_secs(5);
-/// Time for which a builder that cannot take part tries to tell the supervisor why.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Binds the configured address. Retries for a moment an address that is still in use, for example
 /// by this process in the previous run.

@@ -5,6 +5,7 @@ mod busy_poll;
 pub(crate) mod facts;
 mod link;
 mod entry;
+mod decline;
 mod wakes;
 mod greetings;
 mod workers;
@@ -23,6 +24,7 @@ use evb_net::{
 use evb_shaper::cost::PacketCost;
 
 pub(crate) use busy_poll::BusyPoll;
+pub(crate) use decline::decline;
 pub(crate) use entry::{Beginning, Entry};
 pub use evb_core::session::RunOutcome;
 pub use evb_net::host::is_forked_child;

@@ -17,14 +17,11 @@ use std::sync::Arc;
 
 use evb_core::{
     fragment::Fragment,
-    id::{EventId, Peer, SourceId},
-    session::Member,
+    id::{EventId, SourceId},
     units::Bytes,
-    wire::control::Hello,
 };
-use evb_net::host;
 
-use crate::role::{self, Access, Entry, Place, RoleError, RoleHandle, RunOutcome};
+use crate::role::{self, Entry, Place, RoleError, RoleHandle, RunOutcome};
 pub use blocking::BlockingSource;
 pub use config::SourceConfig;
 pub use evb_core::source::{BeforeStart, PushError as Refused};
@@ -126,21 +123,12 @@ impl Source {
 
     async fn start(config: SourceConfig, readout: Option<Box<dyn Readout>>) -> Result<Self, RoleError> {
         role::check_transport(config.transport)?;
-        let hello = Hello {
-            boot_id: host::boot_id(),
-            software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
-            max_fragment: config.max_fragment.count(),
-            ..Hello::new(Peer::Source(config.id), Peer::Supervisor)
-        };
-        let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
-        let member = Member { supervisor, hello, start_timeout };
+        let (member, access) = (config.member(), config.access());
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let id = config.id;
         let name = format!("source {id}");
         let place = config.cpu.map_or(Place::Any, |core| Place::Own(Some(core)));
         let (first, role) = RoleHandle::start(name, place, |mut joined, run_ends| async move {
-            let security = config.security.clone();
-            let access = Access { bind: config.bind, class: config.control, security };
             let (entry, first) = tokio::select! {
                 entered = Entry::join(member, access, run_ends) => entered?,
                 () = joined.closed() => return Err(RoleError::Unwanted),
@@ -152,6 +140,13 @@ impl Source {
         })
         .await?;
         Ok(Self { id, intake, first, role })
+    }
+
+    /// Tells the supervisor why this source cannot take part, for example because its hardware is
+    /// missing; tries for 3 s.
+    pub async fn decline(config: SourceConfig, reason: impl Into<String>) {
+        let (member, access) = (config.member(), config.access());
+        RoleHandle::decline(format!("source {}", config.id), member, access, reason.into()).await;
     }
 
     /// Pushes a fragment into the source; waits while the backlog is full. This wait is the

@@ -2,12 +2,12 @@
 
 use std::{future::Future, io, sync::Arc};
 
-use evb_core::session::RunOutcome;
+use evb_core::session::{Member, RunOutcome};
 use evb_net::host::{self, is_forked_child};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::{
-    RoleError,
+    Access, RoleError, decline,
     workers::{self, OwnThread},
 };
 
@@ -89,6 +89,16 @@ impl RoleHandle {
         drop(ended_early);
         let _ = taken.send(());
         Ok((what, handle))
+    }
+
+    /// Tells the supervisor why a role cannot take part, on a thread like that of a role.
+    pub(crate) async fn decline(name: String, member: Member, access: Access, reason: String) {
+        let role = |_: oneshot::Sender<Joined<()>>, _| async move {
+            decline(member, access, &reason).await;
+            Err(RoleError::Unwanted)
+        };
+        // The role never joins, so the result says nothing.
+        drop(Self::start(name, Place::Any, role).await);
     }
 
     /// Asks the supervisor, through the role, to end the run. Repeated requests have no effect.

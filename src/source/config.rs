@@ -2,15 +2,20 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use evb_core::{id::SourceId, units::Bytes};
-use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Transport, security::Security};
+use evb_core::{
+    id::{Peer, SourceId},
+    session::Member,
+    units::Bytes,
+    wire::control::Hello,
+};
+use evb_net::{class::TrafficClass, host, lane::LaneOptions, pacing::Transport, security::Security};
 use evb_shaper::{
     Shaping,
     cost::{CELL, PacketCost},
 };
 
 use super::{FrontEnds, PacingConfig};
-use crate::role::{self, TurnCounters};
+use crate::role::{self, Access, TurnCounters};
 
 /// A source's configuration; the supervisor provides all other settings.
 ///
@@ -104,6 +109,21 @@ impl SourceConfig {
             front_ends: None,
             cpu: None,
         }
+    }
+
+    /// Returns the facts with which the source registers at the supervisor.
+    pub(super) fn member(&self) -> Member {
+        let hello = Hello {
+            boot_id: host::boot_id(),
+            software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
+            max_fragment: self.max_fragment.count(),
+            ..Hello::new(Peer::Source(self.id), Peer::Supervisor)
+        };
+        Member { supervisor: self.supervisor.clone(), hello, start_timeout: self.start_timeout }
+    }
+
+    pub(super) fn access(&self) -> Access {
+        Access { bind: self.bind, class: self.control, security: self.security.clone() }
     }
 
     /// Returns the cost of lane bytes on the wire.

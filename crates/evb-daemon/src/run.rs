@@ -23,12 +23,14 @@ use std::{
 
 use evb::role::RoleError;
 use evb_config::{
-    Config, ControlConfig, Origin, Plain, Problems, admission,
+    Config, ControlConfig, Origin, Plain, Problems, Severity, admission,
     check::{self, Admitted, BAD_CONFIGURATION},
     is_loopback,
 };
 use evb_core::id::Peer;
 use evb_host::{descriptors, here::host_name, memory::machine_memory};
+
+use tokio::task::JoinSet;
 
 pub(crate) use host::here;
 pub(crate) use needs::of_host as needs_of_host;
@@ -152,6 +154,21 @@ pub enum RunError {
     System(#[from] io::Error),
 }
 
+impl RunError {
+    /// Returns the reason in one line, for the supervisor of another process.
+    fn in_short(&self) -> String {
+        match self {
+            Self::Operator(reason) => reason.clone(),
+            Self::Unmet { key, reason, .. } => format!("{key}: {reason}"),
+            Self::Refused(problems) => {
+                let fatal = problems.iter().filter(|problem| problem.severity == Severity::Error);
+                fatal.map(|problem| problem.reason.as_str()).collect::<Vec<_>>().join("; ")
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Runs `evbd run`.
 pub fn main(arguments: &RunArguments) -> ExitCode {
     let admitted = match check::admit(&arguments.config, machine_memory()) {
@@ -216,37 +233,77 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     }
     let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
-    enough_descriptors(&config, &admitted.origin, &hosted)?;
     let _claim = on_loopback(arguments, &config)?;
-    let missing = needs::missing(&config, &admitted.origin, &hosted);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(host_roles(arguments, config, admitted.origin, hosted));
+    // A file that does not open, or a name that is not resolved, must not hold the process back.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Finds out whether the roles can be hosted here.
+fn prepare(
+    arguments: &RunArguments,
+    config: &Config,
+    origin: &Origin,
+    hosted: &[Peer],
+) -> Result<(Publisher, Shared), RunError> {
+    enough_descriptors(config, origin, hosted)?;
+    let missing = needs::missing(config, origin, hosted);
     if missing.are_fatal() {
         return Err(RunError::Refused(missing));
     }
-    unprotected::warnings(&config).iter().for_each(|warning| tracing::warn!("{warning}"));
+    unprotected::warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let mut publisher = Publisher::new(arguments.summary.clone(), arguments.detail())?;
-    publisher.of_files(&config, &hosted);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match &config.control {
-        Some(control) if hosted.contains(&Peer::Supervisor) => {
-            let control = control.clone();
-            let first = (config, admitted.origin);
-            return runtime.block_on(controlled::run(arguments, first, &control, publisher));
+    publisher.of_files(config, hosted);
+    let shared = Shared::default();
+    // Where this process leads run after run, each `configure` proves it.
+    let leads = config.control.is_some() && hosted.contains(&Peer::Supervisor);
+    Ok((publisher, if leads { shared } else { shared.prove(config, hosted)? }))
+}
+
+async fn host_roles(
+    arguments: &RunArguments,
+    config: Arc<Config>,
+    origin: Origin,
+    hosted: Vec<Peer>,
+) -> Result<u8, RunError> {
+    let (publisher, shared) = match prepare(arguments, &config, &origin, &hosted) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            decline_all(&config, &hosted, &error.in_short()).await;
+            return Err(error);
         }
-        Some(_) => return runtime.block_on(member::run(arguments, (config, admitted.origin), publisher)),
+    };
+    match config.control.clone() {
+        Some(control) if hosted.contains(&Peer::Supervisor) => {
+            return controlled::run(arguments, (config, origin), &control, publisher).await;
+        }
+        Some(_) => return member::run(arguments, config, hosted, shared, publisher).await,
         None => {}
     }
-    let shared = Shared::default().prove(&config, &hosted)?;
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
     }
-    runtime.block_on(async {
-        let service = Service::from_environment(shared.turn_counters.clone());
-        let mut host = Host::start(config, &hosted, shared).await?;
-        let look = host.look();
-        let ended = tokio::select! {
-            ended = host.finish(arguments.quiet, &service) => ended?,
-            () = service.attend(|| std::future::ready(look())) => return Ok(0),
-        };
-        publisher.publish_end(&ended)
-    })
+    let service = Service::from_environment(shared.turn_counters.clone());
+    let mut host = Host::start(config, &hosted, shared).await?;
+    let look = host.look();
+    let ended = tokio::select! {
+        ended = host.finish(arguments.quiet, &service) => ended?,
+        () = service.attend(|| std::future::ready(look())) => return Ok(0),
+    };
+    publisher.publish_end(&ended)
+}
+
+/// Tells the supervisor, if it is another process, why no role of this process takes part.
+async fn decline_all(config: &Arc<Config>, hosted: &[Peer], reason: &str) {
+    if hosted.contains(&Peer::Supervisor) {
+        return;
+    }
+    let mut told = JoinSet::new();
+    for peer in hosted.iter().copied() {
+        let (config, reason) = (Arc::clone(config), reason.to_owned());
+        told.spawn(async move { build::decline(&config, peer, reason).await });
+    }
+    told.join_all().await;
 }

@@ -4,6 +4,7 @@
 mod fleet;
 
 use std::{
+    net::TcpListener,
     path::Path,
     process::Command,
     time::{Duration, Instant},
@@ -257,6 +258,64 @@ fn who_does_not_come_is_named() {
     let mut fleet = plan.start_but(&["supervisor"]);
     fleet.all_end(1, LIMIT);
     assert!(fleet.log("source:1").contains("cannot be reached"), "{}", fleet.log("source:1"));
+}
+
+/// Every role is a process of its own, as on hosts of their own. What prevents one of them from
+/// taking part is said where the operator looks, at the supervisor.
+#[test]
+fn the_supervisor_says_what_kept_a_peer_away() {
+    let plan = Plan {
+        sources: 1,
+        builders: 1,
+        supervisor: "start_timeout = \"3 s\"\ntrigger = { kind = \"as-fast-as-possible\" }",
+        ..Plan::default()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = listener.local_addr().expect("an address");
+    let generator = "kind = \"generator\", size = \"2 kB\"";
+    let cases = [
+        ("builder:1", "127.0.0.1:BUILDER", taken.to_string(), 1, "cannot listen on 127.0.0.1:"),
+        (
+            "builder:1",
+            "\"null\"",
+            "{ kind = \"file\", path = \"evb.toml\" }".to_owned(),
+            2,
+            "cannot write event files to evb.toml",
+        ),
+        (
+            "source:1",
+            generator,
+            "kind = \"replay\", format = \"evb\", path = \"absent\"".to_owned(),
+            2,
+            "cannot read absent",
+        ),
+        (
+            "source:1",
+            generator,
+            format!("kind = \"tcp\", listen = \"{taken}\""),
+            1,
+            "cannot listen for front-ends at 127.0.0.1:",
+        ),
+    ];
+    for (role, part, other, code, reason) in cases {
+        let mut fleet = plan.start_but(&["supervisor", "source:1", "builder:1"]);
+        let file = fleet.dir().join("evb.toml");
+        let text = std::fs::read_to_string(&file).expect("a file");
+        let (before, builder) = text.split_once("[[builder]]\nid = 1\nlisten = \"").expect("a builder");
+        let (address, _) = builder.split_once('"').expect("an address");
+        let part = if part == "127.0.0.1:BUILDER" { address } else { part };
+        assert!(text.contains(part) && !before.contains(address), "{text}");
+        std::fs::write(&file, text.replace(part, &other)).expect("written");
+        plan.roles_but(&[]).iter().for_each(|role| fleet.launch(role));
+        assert_eq!(fleet.wait(role, LIMIT), Some(code), "{role}: {}", fleet.log(role));
+        assert!(fleet.log(role).contains(reason), "{role}: {}", fleet.log(role));
+        assert_eq!(fleet.wait("supervisor", LIMIT), Some(1), "{}", fleet.log("supervisor"));
+        let said = problems(&fleet.summary("supervisor"));
+        let wanted = format!("had not registered: {} ({reason}", role.replace(':', " "));
+        assert!(said.contains(&wanted), "{wanted}: {said}");
+        let log = fleet.log("supervisor");
+        assert!(log.contains("cannot take part") && log.contains(reason), "{reason}: {log}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use evb::{
     input::CheckContent,
     role::TurnCounters,
     run_control::Role,
-    source::{BeforeStart, SourceConfig},
+    source::{BeforeStart, Source, SourceConfig},
 };
 use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
 use evb_core::{id::Peer, units::Rate};
@@ -25,7 +25,7 @@ pub(super) use number::{next_number, state_dir};
 pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
-use crate::inputs::{self, Inputs};
+use crate::inputs::{self, InputError, Inputs};
 
 /// State that all roles of a process share, run after run.
 #[derive(Clone, Default)]
@@ -66,14 +66,41 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
                 ..source_config(config, executor, entry)?
             };
             let before_start = if shared.is_controlled { BeforeStart::Discard } else { BeforeStart::Keep };
-            let source = shared.inputs.start_source(entry, config.run.seed, before_start, role).await;
-            source
+            let started = shared.inputs.start_source(entry, config.run.seed, before_start, role).await;
+            if let Err(error) = &started
+                && !matches!(error, InputError::Role(_))
+            {
+                decline(config, peer, error.to_string()).await;
+            }
+            started
                 .map(|source| Role::Source(id, source))
                 .map_err(|error| RunError::Input { id, reason: error.to_string() })
         }
         Peer::Builder(id) => {
             let entry = config.builders.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
             join_builder(config, shared, entry).await.map(|builder| Role::Builder(id, builder))
+        }
+    }
+}
+
+/// Tells the supervisor why a source or builder cannot take part, if the configuration tells how to
+/// reach the supervisor.
+pub(super) async fn decline(config: &Config, peer: Peer, reason: String) {
+    let Ok(security) = security(config) else { return };
+    match peer {
+        Peer::Supervisor => {}
+        Peer::Source(id) => {
+            if let Some(entry) = config.sources.iter().find(|entry| entry.id == id)
+                && let Ok(role) = source_config(config, None, entry)
+            {
+                Source::decline(role, reason).await;
+            }
+        }
+        Peer::Builder(id) => {
+            if let Some(entry) = config.builders.iter().find(|entry| entry.id == id) {
+                let role = BuilderConfig { security, ..builder_config(config, entry) };
+                Builder::decline(role, reason).await;
+            }
         }
     }
 }

@@ -40,10 +40,13 @@ impl Part {
         arguments: &RunArguments,
     ) -> Result<Self, RunError> {
         let hosted = roles::hosted(&arguments.hosting(), &config, &origin)?;
-        let shared = Shared { is_controlled: true, ..shared }.prove(&config, &hosted)?;
-        let mut config = config;
+        let shared = shared.prove(&config, &hosted)?;
+        Ok(Self::new(config, hosted, shared))
+    }
+
+    fn new(mut config: Arc<Config>, hosted: Vec<Peer>, shared: Shared) -> Self {
         Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
-        Ok(Self { config, hosted, shared })
+        Self { config, hosted, shared: Shared { is_controlled: true, ..shared } }
     }
 
     /// Reads the configuration file again, which may have changed. An invalid file has no effect.
@@ -67,12 +70,13 @@ impl Part {
 /// Joins run after run until a signal. Returns the exit code of the interrupted run, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
-    first: (Arc<Config>, Origin),
+    config: Arc<Config>,
+    hosted: Vec<Peer>,
+    shared: Shared,
     publisher: Publisher,
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(TurnCounters::default());
-    let shared = Shared { turn_counters: service.turn_counters(), ..Shared::default() };
-    let part = Part::of(first, shared, arguments)?;
+    let part = Part::new(config, hosted, Shared { turn_counters: service.turn_counters(), ..shared });
     let (say, said) = watch::channel("waiting for the supervisor");
     tokio::select! {
         code = take_part(arguments, part, &publisher, &service, &say) => code,

@@ -1,0 +1,23 @@
+//! [`decline`]: the word of a role that cannot take part in a run.
+
+use std::time::Duration;
+
+use evb_core::{
+    session::Member,
+    wire::control::{Hello, MAX_REASON},
+};
+use tokio::{sync::mpsc, time::timeout};
+
+use super::{Access, Entry};
+
+/// Time for which a role that cannot take part tries to tell the supervisor why. The supervisor may
+/// start a little later than the role.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Tells the supervisor why a role cannot take part (docs/reference/protocol.md CONN-21).
+pub(crate) async fn decline(member: Member, access: Access, reason: &str) {
+    let hello = Hello { unable: reason.chars().take(MAX_REASON).collect(), ..member.hello };
+    let (_, run_ends) = mpsc::channel(1);
+    // The supervisor learns the reason; its answer does not matter.
+    let _ = timeout(FAREWELL, Entry::join(Member { hello, ..member }, access, run_ends)).await;
+}
