@@ -1,5 +1,6 @@
 //! Every signal by which a process is asked to end, and trains of them, also by `timeout` and from
-//! a terminal: the run is drained, and no assigned event is dropped. A merge is whole or absent.
+//! a terminal: the run is drained, and no assigned event is dropped; a process whose run has not
+//! begun ends at once. A merge is whole or absent.
 //! `EVB_SIGNAL_TRAINS` sets the number of trains.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
@@ -295,4 +296,137 @@ fn timeout_of_coreutils_drains() {
     let summary = fs::read(run.dir.path().join("summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&summary).unwrap();
     assert_eq!(summary["events"]["complete"], summary["events"]["assigned"], "{summary:#}");
+}
+
+/// A system whose run is asked to end before it begins.
+struct Early {
+    dir: tempfile::TempDir,
+    children: Vec<(&'static str, Child)>,
+}
+
+impl Early {
+    fn new(input: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = ports::free_ports(2);
+        let text = format!(
+            "[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {{ kind = \"periodic\", rate = \"500 Hz\" }}\n\
+             [[source]]\nids = \"1-2\"\ninput = {{ {input} }}\n\
+             [[builder]]\nid = 1\nlisten = \"127.0.0.1:{}\"\nsink = \"null\"\n",
+            ports[0], ports[1]
+        );
+        fs::write(dir.path().join("evb.toml"), text).unwrap();
+        Self { dir, children: Vec::new() }
+    }
+
+    /// Starts a process with some roles, or with all; it gets the name of its first role.
+    fn launch(&mut self, roles: &[&'static str]) {
+        let name = roles.first().copied().unwrap_or("all");
+        let log = fs::File::create(self.dir.path().join(format!("{name}.log"))).unwrap();
+        let mut evbd = signals::evbd();
+        evbd.args(["run", "--summary", &format!("{name}.json"), "evb.toml"]).current_dir(self.dir.path());
+        evbd.args(roles.iter().flat_map(|role| ["--role", role]));
+        let child = evbd.env("EVBD_LOG", "info").stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.children.push((name, child));
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join(format!("{name}.log"))).unwrap()
+    }
+
+    fn waits_for(&self, name: &str, words: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !self.log(name).contains(words) {
+            assert!(Instant::now() < until, "{name} never said {words:?}: {}", self.log(name));
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends SIGTERM to a process.
+    fn stop(&self, name: &str) {
+        signals::send("TERM", self.children.iter().filter(|(own, _)| *own == name).map(|(_, child)| child));
+    }
+
+    /// Waits for the ends of all processes, which must come soon.
+    fn ends(&mut self) -> Vec<ExitStatus> {
+        let until = Instant::now() + Duration::from_secs(5);
+        let mut ended = Vec::new();
+        while let Some((name, mut child)) = self.children.pop() {
+            loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    ended.push(status);
+                    break;
+                }
+                if Instant::now() >= until {
+                    self.children.push((name, child));
+                    panic!("{name} does not end: {}", self.log(name));
+                }
+                sleep(Duration::from_millis(5));
+            }
+        }
+        ended
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+const GENERATOR: &str = "kind = \"generator\", size = \"2 kB\"";
+
+#[test]
+fn a_signal_before_all_roles_have_joined_ends_the_process_at_once() {
+    for step in 0..60 {
+        let mut early = Early::new(GENERATOR);
+        early.launch(&[]);
+        sleep(Duration::from_millis(5) + Duration::from_micros(1100) * step);
+        early.stop("all");
+        let status = early.ends()[0];
+        // evbd may not even have seen the signal yet.
+        let is_good = status.success() || status.signal() == Some(15);
+        assert!(is_good, "step {step}: {status}, {}", early.log("all"));
+    }
+}
+
+/// The thread that opens the pipe waits for a writer, which never comes.
+#[test]
+fn a_signal_while_an_input_does_not_open_ends_the_process_at_once() {
+    for with_supervisor in [true, false] {
+        let mut early = Early::new("kind = \"replay\", format = \"km3net\", path = \"pipe\"");
+        assert!(Command::new("mkfifo").arg(early.dir.path().join("pipe")).status().unwrap().success());
+        let roles = ["supervisor", "source:1", "builder:1"];
+        early.launch(if with_supervisor { &roles } else { &roles[1..] });
+        let name = early.children[0].0;
+        sleep(Duration::from_millis(500));
+        early.stop(name);
+        let status = early.ends()[0];
+        assert_eq!(status.code(), Some(0), "{name}: signal {:?}, {}", status.signal(), early.log(name));
+    }
+}
+
+/// The process that is asked to end is the supervisor's, or one that has joined; source 2 is
+/// missing.
+#[test]
+fn a_run_that_is_stopped_before_it_begins_is_no_failure() {
+    for asked in ["supervisor", "source:1", "builder:1"] {
+        let mut early = Early::new(GENERATOR);
+        for role in ["supervisor", "source:1", "builder:1"] {
+            early.launch(&[role]);
+        }
+        early.waits_for("supervisor", "source 1");
+        early.waits_for("supervisor", "builder 1");
+        sleep(Duration::from_millis(200));
+        early.stop(asked);
+        let ended = early.ends();
+        assert!(ended.iter().all(ExitStatus::success), "{asked}: {ended:?} {}", early.log("supervisor"));
+        let summary = fs::read(early.dir.path().join("supervisor.json")).unwrap();
+        let summary = serde_json::from_slice::<Value>(&summary).unwrap();
+        assert_eq!(summary["exit_code"], 0, "{summary:#}");
+        assert_eq!(summary["verdict"], "stopped before it began", "{summary:#}");
+        assert!(summary["remarks"][0].as_str().unwrap().contains("by a signal"), "{summary:#}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The roles of one run in this process.
 
 use std::{
-    future::{Future as _, poll_fn},
+    future::{Future as _, pending, poll_fn},
     sync::Arc,
     task::Poll,
 };
@@ -79,6 +79,8 @@ pub(super) struct Host {
     supervisor: Option<(SupervisorHandle, tokio::task::JoinHandle<Result<RunReport, RunError>>)>,
     peers: JoinSet<Result<Role, RunError>>,
     joined: Vec<Role>,
+    /// True once the end of the run was asked for.
+    is_stopping: bool,
     /// Configured number of events of the run, if any.
     events: Option<u64>,
 }
@@ -111,7 +113,7 @@ impl Host {
             let (config, shared) = (Arc::clone(&config), shared.clone());
             peers.spawn(async move { build::join(&config, &shared, peer).await });
         }
-        Ok(Self { supervisor, peers, joined: Vec::new(), events: config.run.events })
+        Ok(Self { supervisor, peers, joined: Vec::new(), is_stopping: false, events: config.run.events })
     }
 
     /// Waits for the end of the run; a signal asks for the end.
@@ -152,12 +154,32 @@ impl Host {
         }
     }
 
+    /// Waits until all roles have joined, or the run is over: then the others cannot join any more.
     pub(super) async fn join_all(&mut self) -> Result<(), RunError> {
-        while let Some(joined) = self.peers.join_next().await {
-            let joined = joined.map_err(|error| RunError::Supervisor(error.to_string()))?;
-            self.joined.push(joined?);
+        let Self { supervisor, peers, joined, is_stopping, .. } = self;
+        loop {
+            let over = async {
+                match supervisor {
+                    // The end and its error are those of the task, for which `outcome` waits.
+                    Some((handle, _)) => drop(handle.finished().await),
+                    // A run that goes on may need the roles that have not joined yet.
+                    None if *is_stopping => drop(finished(joined).await),
+                    None => pending().await,
+                }
+            };
+            let next = tokio::select! {
+                next = peers.join_next() => next,
+                () = over => None,
+            };
+            let Some(role) = next else { return Ok(()) };
+            match role.map_err(|error| RunError::Supervisor(error.to_string()))? {
+                Ok(role) => joined.push(role),
+                Err(error) if *is_stopping => {
+                    tracing::info!(%error, "a role did not join the run, which ends");
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
     }
 
     /// Waits for the end of the run. If a role fails during the run, the others go on.
@@ -181,7 +203,8 @@ impl Host {
     }
 
     /// Asks for the end of the run. Returns false if no role of this process has joined a run.
-    pub(super) async fn stop(&self, cause: &str) -> bool {
+    pub(super) async fn stop(&mut self, cause: &str) -> bool {
+        self.is_stopping = true;
         match &self.supervisor {
             // An error means that the run is over already.
             Some((handle, _)) => drop(handle.request_run_end(cause).await),

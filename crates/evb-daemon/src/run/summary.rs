@@ -79,6 +79,8 @@ impl Publisher {
     pub(super) fn publish_end(&self, ended: &Ended) -> Result<u8, RunError> {
         match ended {
             Ended::Closed(report) => self.publish(report),
+            // No role joined a run, so there is nothing to tell.
+            Ended::Part(parts) if parts.is_empty() => Ok(0),
             Ended::Part(parts) => {
                 let report = part::report(parts);
                 self.say(&line(&report));
