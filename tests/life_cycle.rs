@@ -106,6 +106,25 @@ async fn an_aborted_supervisor_closes_no_ledger() {
 /// Calls are cancelled at random while a slow sink keeps the backlog full: every fragment that a
 /// call has accepted is built, and every event is pushed again until a call accepts it.
 #[tokio::test]
+async fn who_declines_is_missed_with_the_reason() {
+    let (sources, builders) = ([1, 2].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
+    let mut plan = RunPlan::new(RunNumber::new(1), SupervisorConfig::fresh_epoch(), sources, builders);
+    plan.start_timeout = Duration::from_secs(2);
+    let supervisor = Supervisor::start(SupervisorConfig::new("127.0.0.1:0", plan)).await.expect("it starts");
+    let address = supervisor.address().to_string();
+    let source = |id| SourceConfig::new(SourceId::new(id), &address);
+    within(1, Source::decline(source(1), "its crate has no power")).await;
+    within(1, Source::decline(source(2), "")).await;
+    within(1, Builder::decline(BuilderConfig::new(BuilderId::new(1), &address), "x".repeat(1000))).await;
+    let report = within(10, supervisor.finished()).await.expect("the ledger is closed");
+    let named = format!(
+        "source 1 (its crate has no power), source 2 (it gave no reason), builder 1 ({})",
+        "x".repeat(500)
+    );
+    assert!(report.problems[0].ends_with(&named), "{:?}", report.problems);
+}
+
+#[tokio::test]
 async fn what_cancelled_calls_have_taken_is_built() {
     const EVENTS: u64 = 3000;
     let slow = |_: &Event| {
