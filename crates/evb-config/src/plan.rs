@@ -75,8 +75,9 @@ pub struct PlanArguments {
 #[derive(clap::Args, Clone, Debug)]
 struct AllocationArguments {
     /// Print a complete configuration for these hosts, each of which runs `evbd run --here`: the
-    /// supervisor on the first host, sources and builders on the others, or on both of two. Give several arguments, or
-    /// one list separated by commas, blanks or lines; `-` reads the list from standard input.
+    /// supervisor on the first host, sources and builders on the others, or on both of two. Give
+    /// several arguments, or one list separated by commas, blanks or lines; `-` reads the list from
+    /// standard input.
     #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
     hosts: Vec<String>,
     /// The number of events after which the run ends. Without this option, the run ends when an
