@@ -27,6 +27,7 @@ requirements of docs/reference/file-format.md, which describes both versions of 
 """
 
 import argparse
+import bisect
 import datetime
 import os
 import re
@@ -44,6 +45,7 @@ MAX_HEADER = 1 << 24
 MAX_HEAD = 1 << 22
 MAX_RECORD = 1 << 40
 MAX_RECORDS = 1 << 20
+MAX_TAGS = 1024
 
 # Little-endian, without padding between fields.
 _FRONT = struct.Struct("<8sHHI")
@@ -465,8 +467,9 @@ class EventFile:
                 continue
             # For each tag: the size of its records, the first of them, the lowest epoch, and the builders.
             tag = _RECORD_2.unpack(self._read(at, _RECORD_2.size))[7]
-            size, first, epoch, builders = found.get(tag, (0, event, event.epoch, set()))
-            found[tag] = (size + event.length, first, min(epoch, event.epoch), builders | {event.builder})
+            if tag in found or len(found) < MAX_TAGS:
+                size, first, epoch, builders = found.get(tag, (0, event, event.epoch, set()))
+                found[tag] = (size + event.length, first, min(epoch, event.epoch), builders | {event.builder})
             at = self._resume(at + event.length, vain)
         if not found:
             return False
@@ -555,10 +558,13 @@ class EventFile:
         except Damaged:
             return False
 
-    @staticmethod
-    def _accepted(event):
-        if event.refused:
-            raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, event.refused), event.id)
+    def _accepted(self, event):
+        what, header = event.refused, self.header
+        own = (event.run, event.run_id) == (header.run, header.run_id[:8]) and header.builder in (None, event.builder)
+        if what is None and not own:
+            what = "it is of another run or builder than the file"
+        if what is not None:
+            raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, what), event.id)
         return event
 
     def _payloads(self, event):
@@ -683,16 +689,36 @@ class EventFile:
 
     def index(self):
         """All index entries, sorted by event id, epoch and offset. They are those of a scan if the file has no index, or
-        one that leaves out a record: an index is a help, and never the truth (FILE-45)."""
+        one that does not match the records: an index is a help, and never the truth (FILE-45)."""
         if self._scanned is None:
-            events = (item for item in self.scan(payloads=False) if not isinstance(item, Damaged))
+            events, damaged = [], []
+            for item in self.scan(payloads=False):
+                (damaged if isinstance(item, Damaged) else events).append(item)
             self._scanned = sorted(IndexEntry(event.id, event.epoch, event.offset) for event in events)
             if self.index_state == "present":
-                data = self._read(self._index_at + _INDEX_HEAD.size, self._records * _INDEX_ENTRY.size)
-                told = [IndexEntry._make(entry) for entry in _INDEX_ENTRY.iter_unpack(data)]
-                # The entry of a damaged record leads to the damage.
-                self._scanned = told if set(told) >= set(self._scanned) else self._scanned
+                told = self.told_index()
+                self._scanned = told if self._matches(told, damaged) else self._scanned
         return self._scanned
+
+    def _matches(self, told, damaged):
+        """Whether the entries are those of all records found, and besides lead to all damaged regions, and to these only."""
+        found, regions = Counter(self._scanned), [item.offset for item in damaged]
+        others = Counter(told)
+        others.subtract(found)
+        if min(others.values(), default=0) < 0:
+            return False
+        met = set()
+        for entry in others.elements():
+            place = bisect.bisect_right(regions, entry.offset) - 1
+            if place < 0 or entry.offset >= regions[place] + damaged[place].length:
+                return False
+            met.add(place)
+        return len(met) == len(regions)
+
+    def told_index(self):
+        """The entries that an intact index of the file has."""
+        data = self._read(self._index_at + _INDEX_HEAD.size, self._records * _INDEX_ENTRY.size)
+        return [IndexEntry._make(entry) for entry in _INDEX_ENTRY.iter_unpack(data)]
 
     def event(self, event_id, epochs=(0, (1 << 64) - 1)):
         """The event with this id, of the highest of these epochs; None if the file does not have it."""
@@ -893,20 +919,23 @@ class _Tally:
     def add(self, file):
         """Reads a file to its end, and prints what is wrong with it."""
         self.clean = self.clean and file.index_state != "damaged" and not file.recovered
+        entries = []
         for item in file.scan():
             if isinstance(item, Damaged):
-                self.clean = False
+                self.clean, entries = False, None
                 _say("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
             else:
-                self._event(file, item)
+                self._event(item)
+                if entries is not None:
+                    entries.append(IndexEntry(item.id, item.epoch, item.offset))
+        if entries is not None and file.index_state == "present" and sorted(entries) != file.told_index():
+            self.clean = False
+            _say("! the index does not match the records of the file")
 
-    def _event(self, file, event):
+    def _event(self, event):
         if not self.epochs[0] <= event.epoch <= self.epochs[1]:
             return
         self.payload += sum(part.length for part in event.fragments)
-        if event.run != file.header.run or not (file.header.run_id or event.run_id).startswith(event.run_id):
-            self.clean = False
-            _say("! event %d is of another run (%d %s)" % (event.id, event.run, event.run_id))
         if (event.id, event.epoch) in self.records:
             self.clean = False
             _say("! event %d of epoch %d is there again at byte %d" % (event.id, event.epoch, event.offset))

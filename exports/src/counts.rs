@@ -4,7 +4,7 @@
 mod tests;
 
 use evb_core::id::EventId;
-use evb_file::{MergeReport, format::Record};
+use evb_file::{MergeReport, few_of_each_file, format::Record};
 use serde_json::{Value, json};
 
 /// The largest number of gaps and of descriptions of damage that are listed.
@@ -35,9 +35,8 @@ pub(crate) struct Counts {
     pub(crate) duplicates: u64,
     /// Number of records left out because of the choice of epochs.
     pub(crate) other_epochs: u64,
-    /// Number of records left out because they belong to another run.
-    pub(crate) foreign: u64,
-    /// Number of damaged records, torn tails, and files without a whole header.
+    /// Number of damaged records and those of another run, of torn tails, and of files without a
+    /// whole header.
     pub(crate) damaged: u64,
     /// Descriptions of the first of these.
     pub(crate) damage: Vec<String>,
@@ -82,14 +81,14 @@ impl Counts {
         self.events - self.complete
     }
 
-    /// Returns true if nothing was damaged, double or foreign, and no event id is absent that may
+    /// Returns true if nothing was damaged or double, and no event id is absent that may
     /// not be.
     pub(crate) const fn is_clean(&self, allow_gaps: bool) -> bool {
-        self.damaged + self.duplicates + self.foreign == 0 && (allow_gaps || self.absent == 0)
+        self.damaged + self.duplicates == 0 && (allow_gaps || self.absent == 0)
     }
 
     /// Returns the counts with their names in the output.
-    pub(crate) const fn named(&self) -> [(&'static str, u64); 12] {
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 11] {
         [
             ("events", self.events),
             ("complete", self.complete),
@@ -101,7 +100,6 @@ impl Counts {
             ("superseded", self.superseded),
             ("duplicates", self.duplicates),
             ("other_epochs", self.other_epochs),
-            ("foreign", self.foreign),
             ("damaged", self.damaged),
         ]
     }
@@ -124,7 +122,6 @@ impl Counts {
             (self.other_epochs, "records of other epochs left out"),
             (self.superseded, "copies left out: a later epoch built the event again"),
             (self.duplicates, "duplicates left out"),
-            (self.foreign, "records of other runs left out"),
             (self.absent, "event ids are in no file:"),
         ] {
             if count > 0 {
@@ -141,7 +138,11 @@ impl Counts {
         if self.damaged > 0 {
             said.push(format!("{} damaged records or tails left out:", self.damaged));
         }
-        said.extend(self.damage.iter().take(SHOWN).map(|damage| format!("  {damage}")));
+        let shown = few_of_each_file(&self.damage);
+        said.extend(shown.iter().map(|damage| format!("  {damage}")));
+        if self.damaged > shown.len() as u64 {
+            said.push(format!("  … and {} more of these", self.damaged - shown.len() as u64));
+        }
         said
     }
 }

@@ -58,21 +58,14 @@ impl Reading {
 
 /// Fills blocks until the run ends, or the writer does.
 fn fill(mut merge: Merge, empty: &Receiver<Block>, full: &SyncSender<Block>) -> Result<Counts, MergeError> {
-    let (mut counts, run) = (Counts::default(), (merge.identity().run, merge.identity().run_id.short()));
-    let mut more = true;
+    let (mut counts, mut more) = (Counts::default(), true);
     while more && let Ok(mut block) = empty.recv() {
         block.clear();
         while !block.is_full() {
-            let begin = block.memory.len();
             let Some(record) = merge.next_into(&mut block.memory)? else {
                 more = false;
                 break;
             };
-            if (record.run, record.run_id.short()) != run {
-                counts.foreign += 1;
-                block.memory.truncate(begin);
-                continue;
-            }
             counts.add(&record);
             block.add(record);
         }

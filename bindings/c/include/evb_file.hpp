@@ -102,6 +102,8 @@ enum class Flaw {
     unknown_flags,
     /// The record has a section that this header does not know and may not skip.
     unknown_section,
+    /// The record is of another run or builder than its file.
+    foreign,
     /// The checksum of a payload is wrong.
     payload_checksum,
     /// The padding after the last payload is not zero.
@@ -123,7 +125,7 @@ enum class Kind {
     too_large,
     /// An index entry does not point to the record of its event: the writing program is at fault.
     wrong_index,
-    /// The event, or a file, belongs to another run (only from `Run` and `verify`).
+    /// The files are of several runs, or not of the chosen one (only from `Run` and `verify`).
     foreign,
 };
 
@@ -784,6 +786,7 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
         case Flaw::unknown_section:
             return "its section " + std::to_string(number) + " is required and needs a newer evb";
+        case Flaw::foreign: return "it is of another run or builder than the file";
         case Flaw::payload_checksum:
             return "the checksum of the payload of source " + std::to_string(number) + " is wrong";
         case Flaw::padding: return "the record's padding is not zero";
@@ -1010,7 +1013,15 @@ struct Layout {
     /// The bytes of the header that the closing block repeats, none in version 1; nothing if the
     /// header was recovered from records.
     std::optional<std::vector<std::uint8_t>> copy = std::vector<std::uint8_t>{};
+    /// The run number and the builder of all records; no builder for a merged file. Nothing while
+    /// the header is not known.
+    std::optional<std::pair<std::uint32_t, std::optional<std::uint16_t>>> owner;
 
+    /// Returns true if run and builder of a record contradict the header (FILE-13).
+    bool is_foreign(const Event& event) const noexcept {
+        const bool same_id = std::equal(run_id.bytes.begin(), run_id.bytes.begin() + 4, event.run_id.bytes.begin());
+        return owner && (event.run != owner->first || !same_id || (owner->second && *owner->second != event.builder));
+    }
     const std::array<std::uint8_t, 4>& record_magic() const noexcept {
         return version == 1 ? record_magic_1 : record_magic_2;
     }
@@ -1083,6 +1094,7 @@ struct Prefix {
         event.tag = 0;
         if (layout.version == 1) first(content, event);
         else if (!second(content, layout, event)) return Flaw::lengths;
+        if (!event.refusal && layout.is_foreign(event)) event.refusal = {Flaw::foreign, 0};
         const unsigned flags = le16(head.data + (layout.version == 1 ? 46 : 66));
         const unsigned known = event.missing.empty() ? 0 : 1;
         if (layout.version == 1 ? flags != known : !event.refusal && flags != known) return Flaw::reserved;
@@ -1558,6 +1570,7 @@ struct Opened {
         layout.version = header.version;
         layout.tag = le64(bytes.data + bytes.size - 8);
         layout.run_id = header.run_id;
+        layout.owner = std::make_pair(header.run, header.builder);
         if (header.version != 1) layout.copy->assign(bytes.data, bytes.data + bytes.size);
     }
 
@@ -1617,7 +1630,8 @@ struct Opened {
     /// The records with one file tag.
     struct Tagged {
         std::uint64_t bytes = 0;
-        std::size_t order = 0;
+        /// The first record with the tag.
+        Event first;
         std::optional<std::uint16_t> builder;
         std::uint64_t epoch = 0;
     };
@@ -1628,37 +1642,37 @@ struct Opened {
         std::map<std::uint64_t, Tagged> tags;
         Event event;
         VainChecks vain;
-        for (std::uint64_t at = 0; next_record(window, vain, at, std::nullopt, event); at += event.length) {
-            const std::size_t order = tags.size();
+        for (std::uint64_t at = 0; next_record(window, vain, at, event); at += event.length) {
             const std::uint64_t tag = layout.tag;
-            if (order >= limit && tags.count(tag) == 0) continue;
-            Tagged& tagged = tags.try_emplace(tag, Tagged{0, order, event.builder, event.epoch}).first->second;
+            if (tags.size() >= limit && tags.count(tag) == 0) continue;
+            Tagged& tagged = tags.try_emplace(tag, Tagged{0, event, event.builder, event.epoch}).first->second;
             tagged.bytes += event.length;
             if (tagged.builder != event.builder) tagged.builder.reset();
             tagged.epoch = std::min(tagged.epoch, event.epoch);
         }
         const auto less = [](const auto& a, const auto& b) {
-            return a.second.bytes != b.second.bytes ? a.second.bytes < b.second.bytes : a.second.order > b.second.order;
+            if (a.second.bytes != b.second.bytes) return a.second.bytes < b.second.bytes;
+            return a.second.first.offset > b.second.first.offset;
         };
         const auto most = std::max_element(tags.begin(), tags.end(), less);
-        std::uint64_t at = 0;
-        vain = VainChecks{};
-        if (most == tags.end() || !next_record(window, vain, at, most->first, event)) return false;
+        if (most == tags.end()) return false;
+        const Event& first = most->second.first;
         header = Header{};
-        header.run = event.run;
-        header.run_id = layout.run_id = event.run_id;
+        header.run = first.run;
+        header.run_id = layout.run_id = first.run_id;
+        layout.tag = most->first;
+        layout.owner = std::make_pair(first.run, most->second.builder);
         header.epoch = most->second.epoch;
         header.builder = most->second.builder;
-        first_record = at;
+        first_record = first.offset;
         layout.copy.reset();
         recovery = Recovery::records;
         return true;
     }
 
-    /// Finds the first intact record of version 2 from `at` on: of any file, or with the given tag.
-    /// Sets `at` to its offset, and the layout's tag to that of the record.
-    bool next_record(Window& window, VainChecks& vain, std::uint64_t& at, std::optional<std::uint64_t> wanted,
-                     Event& event) {
+    /// Finds the first record of version 2 from `at` on that is intact but for its tag. Sets `at` to
+    /// its offset, and the layout's tag to that of the record.
+    bool next_record(Window& window, VainChecks& vain, std::uint64_t& at, Event& event) {
         layout = Layout{};
         const std::uint64_t length = storage.length();
         for (at = aligned(at); at < length; at += alignment) {
@@ -1666,7 +1680,6 @@ struct Opened {
             const Bytes front = window.up_to(at, record_prefix_2);
             if (front.size < 56) return false;
             layout.tag = le64(front.data + 48);
-            if (wanted && *wanted != layout.tag) continue;
             if (!head(window, at, length - at, layout, event, &vain)) return true;
         }
         return false;
@@ -1961,7 +1974,7 @@ class EventFile {
         const std::vector<IndexEntry> told = told_entries(0, file_->index_records);
         std::vector<bool> found(told.size());
         bool is_whole = true;
-        std::uint64_t damaged = 0;
+        std::vector<Region> damaged;
         detail::Scan scan(file_);
         for (Item item; scan.next(item);) {
             if (item) {
@@ -1972,7 +1985,7 @@ class EventFile {
             } else if (item.finding->kind == Kind::file) {
                 throw Error(*item.finding);
             } else {
-                damaged += item.finding->length;
+                damaged.push_back({item.finding->offset, item.finding->length, false});
             }
         }
         has_whole_index_ = is_whole && leads_to_damage(told, found, damaged);
@@ -2006,22 +2019,37 @@ class EventFile {
     }
 
   private:
-    /// Returns true if the entries that were not found can be those of damaged records, which have
-    /// so many bytes together: their heads then have no more than these can hold.
+    /// A part of the file that cannot be read.
+    struct Region {
+        std::uint64_t offset;
+        std::uint64_t length;
+        /// True if an index entry points into it.
+        bool has_entry;
+    };
+
+    /// Returns true if the entries that were not found are those of damaged records: all lie in
+    /// damaged regions, each region has one, and their heads fit into the damaged bytes.
     bool leads_to_damage(const std::vector<IndexEntry>& told, const std::vector<bool>& found,
-                         std::uint64_t damaged) const {
-        std::uint64_t heads = 0;
+                         std::vector<Region>& damaged) const {
+        std::uint64_t heads = 0, all = 0;
+        for (const Region& region : damaged) all += region.length;
+        const auto begins_after = [](std::uint64_t at, const Region& region) { return at < region.offset; };
         try {
             for (std::size_t i = 0; i < told.size(); ++i) {
+                if (found[i]) continue;
+                const std::uint64_t at = told[i].offset;
+                auto region = std::upper_bound(damaged.begin(), damaged.end(), at, begins_after);
+                if (region == damaged.begin() || at - (--region)->offset >= region->length) return false;
+                region->has_entry = true;
                 detail::Prefix prefix;
-                if (found[i] || file_->front(*window_, told[i].offset, prefix)) continue;
+                if (file_->front(*window_, at, prefix)) continue;
                 heads += prefix.head_length;
-                if (!detail::VainChecks{}.affords(damaged, heads)) return false;
+                if (!detail::VainChecks{}.affords(all, heads)) return false;
             }
         } catch (const detail::ReadFailure& failure) {
             throw Error(detail::file_finding("read", path(), failure.error));
         }
-        return true;
+        return std::all_of(damaged.begin(), damaged.end(), [](const Region& region) { return region.has_entry; });
     }
 
     /// Returns entries as the file's own index has them.
@@ -2404,7 +2432,7 @@ class RunInput {
                 Finding finding;
                 finding.kind = Kind::wrong_index;
                 finding.path = path_;
-                finding.text = path_ + ": the index leaves out records of the file";
+                finding.text = path_ + ": the index does not match the records of the file";
                 findings.push_back(std::move(finding));
             }
             Events heads = file.events(Read::heads);
@@ -2606,36 +2634,8 @@ class Run {
             item_.finding = error.finding();
         }
         if (!item_) return;
-        const std::string foreign = other_run(item_.event);
-        if (foreign.empty()) {
-            item_.event.run_id = found_.id;
-            last_ = next;
-            return;
-        }
-        Finding finding;
-        finding.kind = Kind::foreign;
-        finding.path = inputs_[next.input].path();
-        finding.offset = item_.event.offset;
-        finding.length = item_.event.length;
-        finding.event = item_.event.id;
-        finding.text = finding.path + " at byte " + std::to_string(finding.offset) + ": event " +
-                       std::to_string(item_.event.id) + ": " + foreign;
-        item_.finding = std::move(finding);
-    }
-
-    /// Returns the reason why an event is not of this run; nothing if it is. An unknown id, or one
-    /// of which only the first digits are known, agrees with every one that it does not contradict.
-    std::string other_run(const Event& event) const {
-        if (event.run != found_.number)
-            return "the event is of run " + std::to_string(event.run) + ", but the file is of run " +
-                   std::to_string(found_.number);
-        const RunId &id = event.run_id, &own = found_.id;
-        const auto from = [](const RunId& one) { return one.bytes.begin() + 4; };
-        const bool digits_only = std::all_of(from(id), id.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
-        const bool agrees = digits_only ? std::equal(id.bytes.begin(), from(id), own.bytes.begin()) : id == own;
-        if (agrees || !id.known() || !own.known()) return "";
-        return "the event is of the run with the id " + id.text() + ", but the file is of the run with the id " +
-               own.text();
+        item_.event.run_id = found_.id;
+        last_ = next;
     }
 
     Selection selection_;
@@ -2950,7 +2950,7 @@ class Tally {
 
     /// Fills in the parts of the report that need the records of all files of the run.
     void finish(RunReport& report) {
-        // Equal copies stay in the order of the files, so that every reader counts the same one.
+        // Copies of one epoch stay in the order of the files, so that `Run` takes the same one.
         std::stable_sort(copies_.begin(), copies_.end());
         counts_.assign(lists_.size(), 0);
         for (std::size_t begin = 0; begin < copies_.size();) {
@@ -2979,7 +2979,7 @@ class Tally {
         /// Sorts by event; the copy that counts comes before the others.
         bool operator<(const Copy& other) const noexcept {
             if (event != other.event) return event < other.event;
-            return epoch != other.epoch ? epoch > other.epoch : complete > other.complete;
+            return epoch > other.epoch;
         }
     };
 
@@ -3108,6 +3108,8 @@ class Verification {
             }
             if (item) record(item.event);
             else if (item.finding->kind == Kind::file) return item.finding;
+            else if (item.finding->flaw == Flaw::foreign)
+                report_.foreign.add({file_->path, item.event.run, item.event.id});
             else defect(*item.finding);
         }
         return index();
@@ -3142,13 +3144,6 @@ class Verification {
     }
 
     void record(const Event& event) {
-        const auto& builder = file_->header.builder;
-        const auto& id = event.run_id.bytes;
-        const bool is_ours = event.run == report_.run && std::equal(id.begin(), id.begin() + 4, report_.run_id.bytes.begin());
-        if (!is_ours || (builder && *builder != event.builder)) {
-            report_.foreign.add({file_->path, event.run, event.id});
-            return;
-        }
         if (!selection_.takes(event.epoch)) {
             ++report_.other_epochs;
             return;

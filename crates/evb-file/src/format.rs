@@ -14,7 +14,7 @@ use core::fmt;
 
 use evb_core::{
     fragment::Checksum,
-    id::{RunId, SourceId},
+    id::{BuilderId, RunId, RunNumber, SourceId},
 };
 
 pub(crate) use header::MIN_HEADER;
@@ -206,6 +206,14 @@ pub enum Flaw {
     /// The record has a section of this type, which this reader does not know and may not skip.
     #[error("its section {0} is required and needs a newer evb")]
     UnknownSection(u16),
+    /// The record is of another run or builder than its file.
+    #[error("it is of another run or builder than the file")]
+    Foreign {
+        /// The run of the record.
+        run: RunNumber,
+        /// The builder of the record.
+        builder: BuilderId,
+    },
     /// The checksum of the given source's payload is wrong.
     #[error("the checksum of the payload of source {0} is wrong")]
     PayloadChecksum(SourceId),
@@ -223,6 +231,9 @@ pub(crate) struct FileTag {
     pub(crate) version: FormatVersion,
     /// The run of the file, of which records have the first digits.
     pub(crate) run_id: RunId,
+    /// The run number and the builder of all records, as the header states them; no builder for a
+    /// merged file. `None` while the header is not known.
+    pub(crate) owner: Option<(RunNumber, Option<BuilderId>)>,
 }
 
 impl FileTag {

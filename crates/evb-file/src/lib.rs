@@ -55,7 +55,7 @@ mod samples;
 
 pub use error::{CreateError, EventRefusal, FileError, ReadError, WriteError};
 pub use index::{IndexEntry, IndexState};
-pub use merge::{Merge, MergeError, MergeReport, merge, merge_watched};
+pub use merge::{Merge, MergeError, MergeReport, few_of_each_file, merge, merge_watched};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, highest_run, parse_file_name};
 pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records, Recovery};
 pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoice, RunsError, Selection};

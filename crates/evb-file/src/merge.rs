@@ -7,7 +7,7 @@ mod tests;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     mem,
     path::PathBuf,
 };
@@ -62,6 +62,22 @@ pub struct MergeReport {
     /// Descriptions of damaged records, torn tails, and files that cannot be read. If the copy of
     /// an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
+}
+
+/// Returns the descriptions of damage that people are told: at most ten of one file, so that one
+/// file with much damage does not hide another.
+pub fn few_of_each_file(damage: &[String]) -> Vec<&str> {
+    const SHOWN: u32 = 10;
+    let (mut counts, mut shown) = (BTreeMap::<&str, u32>::new(), Vec::new());
+    for text in damage {
+        let file = text.split_once(" at byte ").map_or(text.as_str(), |(file, _)| file);
+        let count = counts.entry(file).or_default();
+        *count += 1;
+        if *count <= SHOWN {
+            shown.push(text.as_str());
+        }
+    }
+    shown
 }
 
 /// The reason why a run was not merged, or not completely.

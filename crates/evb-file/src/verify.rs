@@ -14,10 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evb_core::{
-    id::{RunId, RunNumber},
-    units::Bytes,
-};
+use evb_core::{id::RunNumber, units::Bytes};
 
 use crate::{
     error::{FileError, ReadError},
@@ -210,7 +207,6 @@ pub fn files_of_run(paths: &[PathBuf], selection: &Selection) -> Result<Vec<Path
 #[derive(Debug)]
 struct Verification<'s> {
     run: RunNumber,
-    run_id: RunId,
     selection: &'s Selection,
     report: RunReport,
     tally: Tally,
@@ -219,7 +215,7 @@ struct Verification<'s> {
 impl<'s> Verification<'s> {
     fn new(run: &FoundRun, selection: &'s Selection) -> Self {
         let report = RunReport { run: run.run, run_id: run.run_id, begun: run.begun, ..RunReport::default() };
-        Self { run: run.run, run_id: run.run_id, selection, report, tally: Tally::default() }
+        Self { run: run.run, selection, report, tally: Tally::default() }
     }
 
     /// Reads and checks one file to its end. Returns an error if the file cannot be read further;
@@ -248,7 +244,7 @@ impl<'s> Verification<'s> {
                 }
             };
             match checked {
-                Ok(record) => self.record(path, &file, record),
+                Ok(record) => self.record(record),
                 Err(error @ (ReadError::File(_) | ReadError::Header { .. })) => break Err(error),
                 Err(error) => self.defect(path, &error),
             }
@@ -284,14 +280,7 @@ impl<'s> Verification<'s> {
         }
     }
 
-    fn record(&mut self, path: &Path, file: &EventFile, record: Record) {
-        let of_this_builder = file.header().builder.is_none_or(|builder| builder == record.builder);
-        let of_this_run = record.run == self.run && record.run_id.short() == self.run_id.short();
-        if !of_this_run || !of_this_builder {
-            let foreign = Foreign { path: path.to_owned(), run: record.run, event: Some(record.event) };
-            self.report.foreign.add(foreign);
-            return;
-        }
+    fn record(&mut self, record: Record) {
         if !self.selection.takes(record.epoch) {
             self.report.other_epochs += 1;
             return;
@@ -306,6 +295,9 @@ impl<'s> Verification<'s> {
         match *error {
             ReadError::TornTail { offset, length, event, .. } => {
                 self.report.torn_tails.add(TornTail { path, offset, length, event, elsewhere: false });
+            }
+            ReadError::Damaged { event, flaw: Flaw::Foreign { run, .. }, .. } => {
+                self.report.foreign.add(Foreign { path, run, event });
             }
             ReadError::Damaged { offset, event, flaw, .. } => {
                 self.report.damaged.add(Damage { path, offset, event, what: flaw.to_string() });

@@ -5,7 +5,7 @@
 //     listing @NAMES      the paths in the file NAMES, one on a line
 //     listing -           an event file on standard input
 //
-// The option --no-map before the paths reads all files through a buffer.
+// The option --no-map before the paths reads all files through a buffer, and --run=RUN chooses the run of a directory.
 
 #include <cinttypes>
 #include <cstdio>
@@ -28,6 +28,7 @@ using evb::file::Kind;
 using evb::file::Read;
 
 evb::file::Options options;
+evb::file::Selection selection;
 
 std::string hex(std::uint64_t number) {
     char text[17];
@@ -202,7 +203,7 @@ void list_file(const std::string& path) {
 // Lists the events of a run that can be read to its end.
 void list_run(const std::string& path) {
     try {
-        evb::file::Run run(path, options);
+        evb::file::Run run(path, options, selection);
         std::vector<std::string> damage;
         for (const Finding& finding : run.findings()) damage.push_back(finding.text);
         print("merged");
@@ -221,12 +222,11 @@ void list_run(const std::string& path) {
 // Returns the error with which a merge of the run ends, if there is one. (`Run` itself goes on.)
 std::string error_of_run(const std::string& path) {
     try {
-        evb::file::Run run(path, options);
+        evb::file::Run run(path, options, selection);
         while (const Item* item = run.next()) {
             if (*item) continue;
             const Finding& finding = *item->finding;
             if (finding.kind == Kind::file || finding.kind == Kind::too_large) return finding.text;
-            if (finding.kind == Kind::foreign) return finding.text.substr(finding.text.rfind(": event ") + 2);
         }
         return "";
     } catch (const Error& error) {
@@ -254,6 +254,8 @@ int main(int count, char** arguments) {
         const std::string argument = arguments[i];
         if (argument == "--no-map") {
             options.map = false;
+        } else if (argument.rfind("--run=", 0) == 0) {
+            selection.run = argument.substr(6);
         } else if (argument[0] == '@') {
             std::ifstream names(argument.substr(1));
             for (std::string path; std::getline(names, path);) list(path);

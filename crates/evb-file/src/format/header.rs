@@ -132,7 +132,12 @@ impl FileHeader {
         out[12..16].copy_from_slice(&length.to_le_bytes());
         let checksum = Checksum::of(&out);
         out.extend(checksum.number().to_le_bytes());
-        (out, FileTag { checksum, version: self.version, run_id: self.run_id })
+        (out, self.tag(checksum))
+    }
+
+    const fn tag(&self, checksum: Checksum) -> FileTag {
+        let owner = Some((self.run, self.builder));
+        FileTag { checksum, version: self.version, run_id: self.run_id, owner }
     }
 
     /// Returns the first 24 bytes of a header, whose length is not known yet.
@@ -183,7 +188,7 @@ impl FileHeader {
             FormatVersion::One => Self::decode_first(content).ok_or(HeaderFlaw::Content)?,
             FormatVersion::Two => Self::decode_second(content)?,
         };
-        let tag = FileTag { checksum, version: header.version, run_id: header.run_id };
+        let tag = header.tag(checksum);
         Ok((header, tag))
     }
 }

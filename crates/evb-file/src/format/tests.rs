@@ -15,7 +15,7 @@ use evb_core::fragment::Checksum;
 const VERSIONS: [FormatVersion; 2] = [FormatVersion::One, FormatVersion::Two];
 
 fn tag(of: &[u8], version: FormatVersion) -> FileTag {
-    FileTag { checksum: Checksum::of(of), version, run_id: RUN_ID }
+    FileTag { checksum: Checksum::of(of), version, run_id: RUN_ID, owner: None }
 }
 
 /// Returns the head of an event's record, and the record's size.

@@ -9,6 +9,7 @@ const TAG: FileTag = FileTag {
     checksum: Checksum::from_number(0x1234),
     version: FormatVersion::Two,
     run_id: evb_core::id::RunId::UNKNOWN,
+    owner: None,
 };
 const HEADER: [u8; 96] = [7; 96];
 const BLOCK: ClosingBlock<'_> = ClosingBlock { tag: TAG, copy: Some(&HEADER) };

@@ -33,7 +33,7 @@ pub(super) struct Input {
     path: PathBuf,
     /// The open file; `None` before its first event is read, and after its last.
     file: Option<EventFile>,
-    /// True if the file has an index that leaves out no record.
+    /// True if the file has an index that matches its records.
     has_whole_index: bool,
     /// The part of the file's index that is in memory.
     entries: Vec<IndexEntry>,
@@ -59,7 +59,7 @@ impl Input {
         let has_whole_index = file.has_whole_index()?;
         if !has_whole_index {
             if file.index_state() == IndexState::Present {
-                damaged(format!("{}: the index leaves out records of the file", path.display()));
+                damaged(format!("{}: the index does not match the records of the file", path.display()));
             }
             for error in file.records().filter_map(Result::err) {
                 damaged(error.to_string());

@@ -1,3 +1,5 @@
+mod crafted;
+
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::{FileExt, symlink},
@@ -8,13 +10,13 @@ use std::{
 use evb_core::{
     event::Event,
     fragment::Checksum,
-    id::{BuilderId, Epoch, EventId, RunId, RunNumber},
+    id::{BuilderId, Epoch, RunId, RunNumber},
 };
 use proptest::prelude::*;
 
 use super::{Merge, MergeError, merge};
 use crate::{
-    CreateError, EventFile, EventFileWriter, FileIdentity, IndexState, RunsError, Selection, VerifyOptions,
+    CreateError, EventFile, EventFileWriter, FileIdentity, RunsError, Selection, VerifyOptions,
     existing_files,
     samples::{
         BUILDER, EPOCH, RUN, RUN_ID, event_of, identity, in_version_1, incomplete, options, options_1,
@@ -218,47 +220,6 @@ fn a_bad_file_costs_only_itself_and_is_named() {
         assert!(verified.unreadable[0].path.ends_with("run000001_b01_0001.evb"), "{kind}: {verified}");
         assert!(merge(&[bad], &all(), out.join("alone"), options(u64::MAX)).is_err(), "{kind}");
         assert!(!out.join("alone").exists(), "{kind}");
-    }
-}
-
-/// Replaces the closing block of a file by one whose checksum is right, and whose index lacks the
-/// event.
-fn hide(path: &Path, event: u64) {
-    let file = EventFile::open(path).unwrap();
-    let mut entries = file.index_entries(0, usize::MAX).unwrap();
-    entries.retain(|entry| entry.event.number() != event);
-    let end = file.records().last().unwrap().unwrap().end();
-    let mut bytes = fs::read(path).unwrap();
-    bytes.truncate(end as usize);
-    file.block()
-        .write(&mut entries, end, |piece| {
-            bytes.extend_from_slice(piece);
-            Ok::<(), ()>(())
-        })
-        .unwrap();
-    fs::write(path, bytes).unwrap();
-}
-
-#[test]
-fn an_index_hides_no_event() {
-    for format in [options_1(u64::MAX), options(u64::MAX)] {
-        let dir = tempfile::tempdir().unwrap();
-        let (input, out) = (dir.path().join("in"), dir.path().join("out"));
-        let mut writer = EventFileWriter::create(&input, identity(BUILDER), format).unwrap();
-        for id in 1..=10 {
-            writer.append(&event_of(id, 40, EPOCH, BUILDER)).unwrap();
-        }
-        let path = writer.path();
-        writer.close().unwrap();
-        assert!(EventFile::open(&path).unwrap().has_whole_index().unwrap());
-        hide(&path, 5);
-        let file = EventFile::open(&path).unwrap();
-        assert_eq!((file.index_state(), file.has_whole_index().unwrap()), (IndexState::Present, false));
-        assert_eq!((file.index_len().unwrap(), file.events().count()), (10, 10));
-        assert!(file.event(EventId::new(5)).unwrap().is_some());
-        let report = merge(&[input], &all(), &out, options(u64::MAX)).unwrap();
-        assert_eq!((report.written.events, report.damaged.total), (10, 1), "{report:?}");
-        assert!(report.damaged.first[0].contains("the index leaves out records"), "{report:?}");
     }
 }
 

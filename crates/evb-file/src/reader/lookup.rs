@@ -36,8 +36,9 @@ impl EventFile {
         Ok(self.scanned()?.map_or(self.footer.records, <[IndexEntry]>::len))
     }
 
-    /// Returns true if the file has an intact index that leaves out no record: an index is a help
-    /// and never the truth. The first call reads the heads of all records.
+    /// Returns true if the file has an intact index that leaves out no record, and that leads to
+    /// records and damage only: an index is a help and never the truth. The first call reads the
+    /// heads of all records.
     pub fn has_whole_index(&self) -> Result<bool, ReadError> {
         if self.footer.state != IndexState::Present {
             return Ok(false);
@@ -47,7 +48,7 @@ impl EventFile {
         }
         let told = self.told_entries(0, self.footer.records)?;
         let mut is_found = vec![false; told.len()];
-        let (mut is_whole, mut damaged) = (true, Bytes::ZERO);
+        let (mut is_whole, mut damaged) = (true, Vec::new());
         for record in self.records() {
             match record {
                 Ok(record) => match told.binary_search(&IndexEntry::of(&record)) {
@@ -55,35 +56,43 @@ impl EventFile {
                     Err(_) => is_whole = false,
                 },
                 Err(error @ ReadError::File(_)) => return Err(error),
-                Err(ReadError::Damaged { length, .. } | ReadError::TornTail { length, .. }) => {
-                    damaged += length
-                }
+                Err(
+                    ReadError::Damaged { offset, length, .. } | ReadError::TornTail { offset, length, .. },
+                ) => damaged.push((offset, length)),
                 Err(_) => {}
             }
         }
         let others = told.iter().zip(&is_found).filter(|(_, is_found)| !**is_found).map(|(entry, _)| entry);
-        is_whole = is_whole && self.leads_to_damage(others, damaged)?;
+        is_whole = is_whole && self.leads_to_damage(others, &damaged)?;
         Ok(*self.has_whole_index.get_or_init(|| is_whole))
     }
 
-    /// Returns true if entries of records that were not found can be those of damaged records: then
-    /// their heads fit into the damaged bytes of the file.
+    /// Returns true if entries of records that were not found are those of damaged records: all lie
+    /// in damaged regions, each region has one, and their heads fit into the damaged bytes.
     fn leads_to_damage<'e>(
         &self,
         entries: impl Iterator<Item = &'e IndexEntry>,
-        damaged: Bytes,
+        damaged: &[(u64, Bytes)],
     ) -> Result<bool, ReadError> {
         let (mut window, mut heads) = (self.window(), 0_u64);
+        let (mut has_entry, all) =
+            (vec![false; damaged.len()], damaged.iter().map(|(_, length)| *length).sum::<Bytes>());
         for entry in entries {
+            let region = damaged.partition_point(|(offset, _)| *offset <= entry.offset).checked_sub(1);
+            let is_in = |place: &usize| entry.offset - damaged[*place].0 < damaged[*place].1.count();
+            match region.filter(is_in) {
+                Some(place) => has_entry[place] = true,
+                None => return Ok(false),
+            }
             let prefix = prefix_at(&mut window, entry.offset, self.records_end(), self.tag);
             if let Ok(prefix) = prefix.map_err(FileError::of("read", &self.path))? {
                 heads += prefix.head_length;
-                if !VainChecks::affords_all(heads, damaged.count()) {
+                if !VainChecks::affords_all(heads, all.count()) {
                     return Ok(false);
                 }
             }
         }
-        Ok(true)
+        Ok(has_entry.iter().all(|has_entry| *has_entry))
     }
 
     /// Returns entries as the file's own index has them.

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt, fs::File, io};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, fs::File, io};
 
 use evb_core::{
     fragment::Checksum,
@@ -136,8 +136,8 @@ fn is_of_later_version(front: &[u8], window: &mut Window<'_>) -> io::Result<bool
 #[derive(Debug)]
 struct Tagged {
     bytes: u64,
-    /// The number of tags that were found before this one.
-    order: usize,
+    /// The first record with the tag.
+    first: Record,
     /// The builder; `None` if the records have several.
     builder: Option<BuilderId>,
     epoch: Epoch,
@@ -147,26 +147,24 @@ struct Tagged {
 fn from_records(window: &mut Window<'_>, length: u64) -> io::Result<Option<Found>> {
     let mut tags: BTreeMap<u64, Tagged> = BTreeMap::new();
     let (mut at, mut vain) = (0, VainChecks::default());
-    while let Some((record, checksum)) = next_record(window, &mut vain, (at, length), None)? {
+    while let Some((record, checksum)) = next_record(window, &mut vain, (at, length))? {
         at = record.end();
-        let order = tags.len();
-        if order >= TAGS && !tags.contains_key(&checksum.number()) {
+        if tags.len() >= TAGS && !tags.contains_key(&checksum.number()) {
             continue;
         }
-        let (builder, epoch) = (Some(record.builder), record.epoch);
-        let tagged = tags.entry(checksum.number()).or_insert(Tagged { bytes: 0, order, builder, epoch });
-        tagged.bytes += record.length.count();
-        tagged.builder = tagged.builder.filter(|builder| *builder == record.builder);
+        let (size, builder, epoch) = (record.length.count(), record.builder, record.epoch);
+        let begin = || Tagged { bytes: 0, first: record, builder: Some(builder), epoch };
+        let tagged = tags.entry(checksum.number()).or_insert_with(begin);
+        tagged.bytes += size;
+        tagged.builder = tagged.builder.filter(|first| *first == builder);
         tagged.epoch = tagged.epoch.min(epoch);
     }
-    let most = tags.into_iter().max_by_key(|(_, tagged)| (tagged.bytes, std::cmp::Reverse(tagged.order)));
+    let order = |tagged: &Tagged| (tagged.bytes, Reverse(tagged.first.offset));
+    let most = tags.into_iter().max_by_key(|(_, tagged)| order(tagged));
     let Some((checksum, tagged)) = most else { return Ok(None) };
-    let checksum = Checksum::from_number(checksum);
-    let mut vain = VainChecks::default();
-    let Some((first, _)) = next_record(window, &mut vain, (0, length), Some(checksum))? else {
-        return Ok(None);
-    };
-    let tag = FileTag { checksum, version: FormatVersion::Two, run_id: first.run_id };
+    let (checksum, first) = (Checksum::from_number(checksum), tagged.first);
+    let owner = Some((first.run, tagged.builder));
+    let tag = FileTag { checksum, version: FormatVersion::Two, run_id: first.run_id, owner };
     let header = FileHeader {
         run: first.run,
         run_id: first.run_id,
@@ -178,13 +176,11 @@ fn from_records(window: &mut Window<'_>, length: u64) -> io::Result<Option<Found
     Ok(Some(Found { header, tag, bytes: None, first_record: first.offset, recovery }))
 }
 
-/// Returns the first record of version 2 from `at` on that is intact, and its tag: that of any
-/// file, or the given one.
+/// Returns the first record of version 2 from `at` on that is intact but for its tag, and the tag.
 fn next_record(
     window: &mut Window<'_>,
     vain: &mut VainChecks,
     (mut at, length): (u64, u64),
-    wanted: Option<Checksum>,
 ) -> io::Result<Option<(Record, Checksum)>> {
     at = at.next_multiple_of(ALIGNMENT);
     while at < length {
@@ -196,11 +192,10 @@ fn next_record(
         at += place;
         let bytes = window.up_to(at, FormatVersion::Two.record_prefix() as u64)?;
         let Some(checksum) = tag_at(bytes) else { return Ok(None) };
-        if wanted.is_none_or(|wanted| wanted == checksum) {
-            let tag = FileTag { checksum, version: FormatVersion::Two, run_id: RunId::UNKNOWN };
-            if let Ok(record) = record_on_walk(window, vain, (at, length), tag)? {
-                return Ok(Some((record, checksum)));
-            }
+        let (version, run_id) = (FormatVersion::Two, RunId::UNKNOWN);
+        let tag = FileTag { checksum, version, run_id, owner: None };
+        if let Ok(record) = record_on_walk(window, vain, (at, length), tag)? {
+            return Ok(Some((record, checksum)));
         }
         at += ALIGNMENT;
     }

@@ -66,9 +66,9 @@ impl Tally {
     pub(super) fn finish(mut self, report: &mut RunReport) {
         let lists = &self.lists;
         let is_complete = |copy: &EventCopy| lists[copy.lists as usize].missing.is_empty();
-        // After the sort, the copy of an event that counts comes before its other copies. Equal
-        // copies stay in the order of the files, so that every reader counts the same one.
-        self.copies.sort_by_key(|copy| (copy.event, Reverse((copy.epoch, is_complete(copy)))));
+        // After the sort, the copy of an event that counts comes before its other copies. Copies of
+        // one epoch stay in the order of the files, so that a merge takes the same one.
+        self.copies.sort_by_key(|copy| (copy.event, Reverse(copy.epoch)));
         let mut before = EventId::default();
         let mut counts = vec![0_u64; lists.len()];
         for copies in self.copies.chunk_by(|a, b| a.event == b.event) {

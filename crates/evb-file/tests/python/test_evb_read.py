@@ -160,6 +160,43 @@ class Recovery(Case):
         self.assertEqual((damage.length, event.id), (len(records[0]), 2))
         self.assertIn("another file", str(damage))
 
+    def test_a_record_of_another_run_or_builder_is_refused(self):
+        head = format2.header()
+        other = format2.header(run=8)
+        records = [format2.record(head, 1, {1: b"own"}), format2.record(head, 2, {1: b"b"}, builder=9)]
+        records += [format2.record(head, 3, {1: b"b"}, run_id="0bad" * 8)]
+        records += [format2.record(other, 4, {1: b"b"}, file_tag=head[-8:])]
+        _, items = self.items(format2.file(head, records))
+        self.assertEqual(items[0].id, 1)
+        for damage in items[1:]:
+            self.assertRegex(str(damage), "it is of another run or builder than the file")
+        self.assertEqual([damage.event for damage in items[1:]], [2, 3, 4])
+
+    def test_of_many_tags_only_the_first_are_counted(self):
+        def records(count):
+            heads = [format2.header(sequence=number) for number in range(count)]
+            return b"".join(format2.record(head, 1, {}) for head in heads)
+
+        own = format2.record(format2.header(sequence=9999), 2, {1: bytes(100)})
+        for count, event in ((evb_read.MAX_TAGS - 1, 2), (evb_read.MAX_TAGS, 1)):
+            _, items = self.items(bytes(96) + records(count) + own)
+            self.assertEqual([item.id for item in items if not isinstance(item, Damaged)], [event])
+
+    def test_an_index_that_does_not_match_is_told_and_not_used(self):
+        head = format2.header()
+        records = [format2.record(head, event, {1: b"data"}) for event in (1, 2)]
+        for of in (records[:1], [records[0], records[1], records[1]]):
+            data = head + b"".join(records) + format2.closing_block(head, of)
+            block = bytearray(data[-len(format2.closing_block(head, of)) :])
+            block[-24:-16] = len(head + b"".join(records)).to_bytes(8, "little")
+            data = data[: -len(block)] + format2.sealed(bytes(block[:-16])) + b"EVB-END\n"
+            path = self.written(data)
+            with EventFile(path) as file:
+                self.assertEqual((file.index_state, len(file.index())), ("present", 2))
+            code, text = run(path)
+            self.assertEqual(code, 1)
+            self.assertIn("! the index does not match the records of the file", text)
+
     def test_the_block_of_another_file_is_none_of_this(self):
         other = format2.sample(sequence=1)
         data = format2.sample(close=False)

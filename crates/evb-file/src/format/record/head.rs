@@ -106,6 +106,7 @@ impl Prefix {
             FormatVersion::Two => self.second(content),
         }
         .ok_or(Flaw::Lengths)?;
+        let head = Head { refusal: head.refusal.or_else(|| head.foreign_in(tag)), ..head };
         let unknown_in_1 = tag.version == FormatVersion::One && flags & !INCOMPLETE != 0;
         let incomplete = if head.missing.is_empty() { 0 } else { INCOMPLETE };
         if unknown_in_1 || (head.refusal.is_none() && flags & INCOMPLETE != incomplete) {
@@ -262,6 +263,15 @@ impl<'a> Head<'a> {
             }
         }
         Some(())
+    }
+
+    /// Returns the flaw of a record whose run or builder contradicts the file's header (FILE-13).
+    fn foreign_in(self, tag: FileTag) -> Option<Flaw> {
+        let (run, builder) = tag.owner?;
+        let is_own = self.run == run
+            && self.short_run_id == tag.run_id.short()
+            && builder.is_none_or(|builder| self.builder == builder);
+        (!is_own).then_some(Flaw::Foreign { run: self.run, builder: self.builder })
     }
 
     fn payload_size(self) -> u64 {

@@ -230,3 +230,26 @@ fn damage_anywhere_costs_no_event_whose_bytes_are_whole() {
     }
     assert!(kinds.iter().all(|count| *count > 10), "the test must reach all cases: {kinds:?}");
 }
+
+#[test]
+fn a_record_in_the_payload_of_another_file_is_none_of_this() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), &events(), true);
+    let whole = EventFile::open(&path).unwrap();
+    let records: Vec<_> = whole.records().map(Result::unwrap).collect();
+    let bytes = fs::read(&path).unwrap();
+    let (first, last) = (&records[0], &records[records.len() - 1]);
+    let copied = &bytes[first.offset as usize..first.end() as usize];
+    let mut stray = Event::empty(event(1, 0).id, RUN, EPOCH, BUILDER);
+    stray.run_id = RUN_ID;
+    stray.add(SourceId::new(1), Timestamp::new(1), copied.to_vec().into());
+    let other = file(&dir.path().join("other"), &[stray], false);
+    let stray = EventFile::open(&other).unwrap().records().next().unwrap().unwrap();
+    let mut made = vec![0; 64];
+    made.extend(&fs::read(&other).unwrap()[stray.offset as usize..stray.end() as usize]);
+    made.extend(&bytes[first.offset as usize..last.end() as usize]);
+    fs::write(&path, made).unwrap();
+    let (_, recovery, found, errors) = recovered(&path);
+    let ids = |events: &[Event]| events.iter().map(|event| event.id.number()).collect::<Vec<_>>();
+    assert_eq!((ids(&found), recovery), (ids(&events()), Some(Recovery::Records)), "{errors:?}");
+}
