@@ -69,8 +69,15 @@ fn all(files: &[PathBuf], options: ListOptions, out: &mut dyn Write) -> io::Resu
     for path in files {
         match EventFile::open(path) {
             Ok(file) => {
-                list(&file, options, out)?;
                 code = if file.recovery().is_some() { ExitCode::FAILURE } else { code };
+                match list(&file, options, out) {
+                    // The file cannot be read to its end, which costs no other file.
+                    Err(error) if error.kind() == io::ErrorKind::Other => {
+                        writeln!(out, "! {error}")?;
+                        code = ExitCode::FAILURE;
+                    }
+                    listed => listed?,
+                }
             }
             Err(error) => code = told(&error, out)?,
         }

@@ -8,7 +8,9 @@ use std::{
 
 use evb_config::complain;
 use evb_core::units::Bytes;
-use evb_file::{MergeError, MergeReport, WriterOptions, format::FormatVersion, merge_watched};
+use evb_file::{
+    MergeError, MergeReport, WriterOptions, few_of_each_file, format::FormatVersion, merge_watched,
+};
 
 use super::{bar, nothing_done, print, runs::RunArguments};
 
@@ -73,8 +75,12 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
             writeln!(out, "{count} {what}")?;
         }
     }
-    for damage in report.damaged.first.iter().take(10) {
+    let shown = few_of_each_file(&report.damaged.first);
+    for damage in &shown {
         writeln!(out, "  {damage}")?;
+    }
+    if report.damaged.total > shown.len() as u64 {
+        writeln!(out, "  … and {} more of these", report.damaged.total - shown.len() as u64)?;
     }
     let clean = report.duplicates == 0 && report.damaged.total == 0;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })

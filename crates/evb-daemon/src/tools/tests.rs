@@ -19,7 +19,7 @@ fn json_says_whether_it_is_clean() {
     for (expected, clean) in [(1, true), (2, false)] {
         let options = VerifyOptions { expected: Some(expected), ..VerifyOptions::default() };
         let report = verify(&[dir.path().to_owned()], &options).unwrap();
-        let json = super::verify::json(&report);
+        let json = serde_json::to_value(super::verify::Json::of(&report)).unwrap();
         assert_eq!(json["clean"], clean);
         assert_eq!(json["runs"][0]["clean"], clean);
         assert_eq!(json["runs"][0]["run"], 3);

@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use evb_file::{VerifyOptions, VerifyReport, verify_watched};
-use serde_json::Value;
+use evb_file::{RunReport, SharedNumber, Unreadable, VerifyOptions, VerifyReport, verify_watched};
+use serde::Serialize;
 
 use super::{bar, nothing_done, print, runs::RunArguments};
 
@@ -37,7 +37,10 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
     };
     let printed = print(|out| {
         match arguments.json {
-            true => writeln!(out, "{:#}", json(&report))?,
+            true => {
+                serde_json::to_writer_pretty(&mut *out, &Json::of(&report))?;
+                writeln!(out)?;
+            }
             false => write!(out, "{report}")?,
         }
         Ok(ExitCode::SUCCESS)
@@ -49,12 +52,27 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
     if report.is_clean() { printed } else { ExitCode::FAILURE }
 }
 
-/// Returns the report as JSON, with the verdict on each run and on all runs.
-pub(super) fn json(report: &VerifyReport) -> Value {
-    let mut value = serde_json::to_value(report).unwrap_or_default();
-    value["clean"] = report.is_clean().into();
-    for (place, run) in report.runs.iter().enumerate() {
-        value["runs"][place]["clean"] = run.is_clean().into();
+/// The report as JSON, with the verdict on each run and on all runs. It is written piece by piece,
+/// because an event may lack thousands of sources.
+#[derive(Serialize)]
+pub(super) struct Json<'a> {
+    clean: bool,
+    runs: Vec<JsonRun<'a>>,
+    shared_numbers: &'a [SharedNumber],
+    unreadable: &'a [Unreadable],
+}
+
+#[derive(Serialize)]
+struct JsonRun<'a> {
+    clean: bool,
+    #[serde(flatten)]
+    run: &'a RunReport,
+}
+
+impl<'a> Json<'a> {
+    pub(super) fn of(report: &'a VerifyReport) -> Self {
+        let VerifyReport { runs, shared_numbers, unreadable } = report;
+        let runs = runs.iter().map(|run| JsonRun { clean: run.is_clean(), run }).collect();
+        Self { clean: report.is_clean(), runs, shared_numbers, unreadable }
     }
-    value
 }
