@@ -175,6 +175,14 @@ def test_a_bad_file_costs_only_itself_and_is_named(tmp_path, make):
     assert len(files) == 5 and len(files.unreadable) == 1 and bad.name in files.unreadable[0]
 
 
+@pytest.mark.parametrize("make", [zeros, link_to_nothing, pathlib.Path.mkdir, os.mkfifo])
+def test_a_bad_file_that_is_alone_is_named(tmp_path, make):
+    bad = tmp_path / "run000001_b01_9999.evb"
+    make(bad)
+    with pytest.raises(evb.FileError, match=bad.name):
+        evb.open(tmp_path)
+
+
 def test_a_view_needs_whole_values(path):
     pytest.importorskip("numpy")
     fragment = evb.open(path).event(3).fragment(1)

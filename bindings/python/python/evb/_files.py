@@ -365,8 +365,11 @@ def open(
         others += itertools.filterfalse(os.path.isfile, found)
     if not files and not others:
         raise FileNotFoundError(f"no event files (*.evb) in {', '.join(names) or 'an empty list'}")
+    strange = [f"cannot read {other}: it is not a regular file" for other in others]
+    if not files:
+        raise FileError(strange[0])
     chosen, unreadable = _chosen(files, run, same_run or epoch is not None)
-    unreadable += [f"cannot read {other}: it is not a regular file" for other in others]
+    unreadable += strange
     for reason in unreadable:
         warnings.warn(reason, DamageWarning, stacklevel=2)
     _permit_open_files(len(chosen))
@@ -396,7 +399,7 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
     """Return the files of the only run, or of the chosen one, and why others cannot be read."""
     runs, unreadable = _evb.find_runs(files, same_run)
     if not runs:
-        raise FileError(unreadable[0] if unreadable else "there are only folders, pipes or links to nothing")
+        raise FileError(unreadable[0])
     there = ", ".join(text for *_, text in runs)
     chosen = runs
     if isinstance(run, str):
