@@ -21,6 +21,7 @@ mod c;
 mod c_speed;
 mod python;
 mod export;
+mod directories;
 mod packages;
 
 use std::{fs, path::PathBuf};
@@ -83,6 +84,9 @@ enum Part {
     /// The exports: every fragment of a run as h5py, h5dump, pyarrow and uproot read it; memory,
     /// speed, and exports that are killed.
     Export(export::ExportArgs),
+    /// Random directories with good, bad and crafted event files: all tools and readers find the
+    /// same events, name the same bad files, and take no longer than for good files.
+    Directories(directories::DirectoriesArgs),
     /// The files of a release: archives, Debian package, container image, completions, and the
     /// schema of the configuration.
     Packages(packages::PackagesArgs),
@@ -103,13 +107,22 @@ impl Part {
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
             Self::Export(_) => export::NEEDS,
+            Self::Directories(_) => directories::NEEDS,
             Self::Packages(_) => packages::NEEDS,
         }
     }
 
     /// Returns true if the part runs `evbd` in namespaces, which takes root.
     fn is_isolated(&self) -> bool {
-        !matches!(self, Self::FileCpp(_) | Self::C(_) | Self::CSpeed(_) | Self::Python(_) | Self::Export(_))
+        !matches!(
+            self,
+            Self::FileCpp(_)
+                | Self::C(_)
+                | Self::CSpeed(_)
+                | Self::Python(_)
+                | Self::Export(_)
+                | Self::Directories(_)
+        )
     }
 }
 
@@ -170,6 +183,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
         Part::Export(export) => export::run(&setting()?, export, args.require),
+        Part::Directories(directories) => directories::run(&setting()?, directories, args.require),
         Part::Packages(packages) => packages::run(&setting()?, packages),
     }
 }

@@ -2,7 +2,7 @@
 //! the exports of a KM3NeT run, of a large run and of a file beyond 4 GiB, and find every fragment
 //! with its checksum. Also measures memory and speed, and kills exports at random instants.
 
-mod tools;
+pub(super) mod tools;
 mod runs;
 mod content;
 mod pace;

@@ -3,9 +3,9 @@
 //! compilers, with and without sanitizers.
 
 mod listing;
-mod program;
-mod files;
-mod golden;
+pub(super) mod program;
+pub(super) mod files;
+pub(super) mod golden;
 mod speed;
 mod page;
 

@@ -90,6 +90,21 @@ pub(super) fn run(setting: &Setting, args: &PythonArgs, require: bool) -> Result
     Ok(0)
 }
 
+/// Builds the wheel, and installs it alone in a fresh environment in `folder`. The inner error is
+/// the reason why it cannot be built.
+pub(super) fn installed(out: &Path, folder: &Path, quick: bool) -> Result<Result<Venv, String>> {
+    let tools = match Venv::with(&out.join("python-tools"), &TOOLS)? {
+        Ok(tools) => tools,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let wheel = build(&tools, folder, quick)?;
+    let venv = Venv::empty(&folder.join("venv"))?;
+    if let Ok(venv) = &venv {
+        venv.install(&wheel)?;
+    }
+    Ok(venv)
+}
+
 /// Returns the folder of the package.
 fn package() -> PathBuf {
     repo::root().join("bindings/python")

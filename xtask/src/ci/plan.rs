@@ -229,6 +229,8 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         studies(required, lab),
         step("c", 900).beside().humbly(),
         step("python --quick", 1200).then().humbly(),
+        // It takes what the steps file-cpp, export and python have built.
+        step("directories --count 20 --seed 1 --quick", 300).then().humbly(),
         step("packages --quick", 1500).beside().humbly(),
     ]
 }

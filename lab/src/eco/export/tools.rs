@@ -30,6 +30,16 @@ pub(super) struct Tools {
     venv: Venv,
 }
 
+/// Builds `evb-export`, and returns its path.
+pub(in crate::eco) fn built(quick: bool) -> Result<PathBuf> {
+    let (manifest, target) = (repo::root().join("exports/Cargo.toml"), repo::root().join("target/exports"));
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
+    build.arg("--target-dir").arg(&target).args((!quick).then_some("--release"));
+    run(&mut build)?;
+    Ok(target.join(if quick { "debug" } else { "release" }).join("evb-export"))
+}
+
 /// Duration and memory of a program, measured from outside.
 pub(super) struct Measured {
     pub(super) seconds: f64,
@@ -46,13 +56,7 @@ impl Tools {
             Ok(venv) => venv,
             Err(reason) => return Ok(Err(reason)),
         };
-        let (manifest, target) =
-            (repo::root().join("exports/Cargo.toml"), repo::root().join("target/exports"));
-        let mut build = cargo();
-        build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
-        build.arg("--target-dir").arg(&target).args((!quick).then_some("--release"));
-        run(&mut build)?;
-        let export = target.join(if quick { "debug" } else { "release" }).join("evb-export");
+        let export = built(quick)?;
         Ok(Ok(Self { evbd: setting.evbd.clone(), export, venv }))
     }
 

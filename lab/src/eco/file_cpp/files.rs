@@ -3,7 +3,7 @@
 // The generators are those of the fuzz targets, whose package needs another compiler.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../../fuzz/src/event_file/files.rs"]
-mod generators;
+pub(in crate::eco) mod generators;
 
 use std::{
     fs,

@@ -44,6 +44,18 @@ pub(super) fn example() -> PathBuf {
     SECOND.folder().join("clean/run000007_b01_0000.evb")
 }
 
+/// Returns the paths of all golden files.
+pub(in crate::eco) fn files() -> Result<Vec<PathBuf>> {
+    let folders = [FIRST, SECOND]
+        .into_iter()
+        .flat_map(|set| set.folders.iter().map(move |name| set.folder().join(name)));
+    let mut files = Vec::new();
+    for folder in folders {
+        files.append(&mut evb_file::files_at(&folder)?);
+    }
+    Ok(files)
+}
+
 /// Writes the golden files of the present version and their listing.
 pub(super) fn write(scratch: &Path) -> Result<()> {
     for name in SECOND.folders {

@@ -1,7 +1,7 @@
 //! The C++ program that lists event files, compiled in several ways.
 
 use std::{
-    fmt,
+    fmt, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -12,12 +12,14 @@ use anyhow::{Context as _, Result};
 use super::listing::said;
 use crate::repo;
 
+/// The source of the program.
+const SOURCE: &str = "bindings/c/tests/file/listing.cpp";
 /// Warnings that a user may have turned into errors.
 const STRICT: [&str; 5] = ["-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Werror"];
 const SANITIZED: [&str; 4] = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 /// A compiled program, and how it was compiled.
-pub(super) struct Program {
+pub(in crate::eco) struct Program {
     path: PathBuf,
     compiler: &'static str,
     flags: Vec<&'static str>,
@@ -33,13 +35,7 @@ impl Program {
             ("g++", "-std=c++17", &SANITIZED),
             ("clang++", "-std=c++20", &SANITIZED),
         ];
-        let program = |number: usize| -> Result<Self> {
-            let (compiler, standard, flags) = ways[number];
-            let flags = [&[standard], flags].concat();
-            let path = folder.join(format!("listing-{number}"));
-            compile(compiler, &flags, &repo::root().join("bindings/c/tests/file/listing.cpp"), &path)?;
-            Ok(Self { path, compiler, flags })
-        };
+        let program = |number: usize| Self::compiled(folder, number, ways[number]);
         let program = &program;
         thread::scope(|scope| {
             let compiling: Vec<_> =
@@ -49,6 +45,36 @@ impl Program {
                 .map(|one| one.join().ok().context("a thread that compiles has panicked")?)
                 .collect()
         })
+    }
+
+    /// Compiles the program as most users would, or takes what the comparison with the Rust reader
+    /// has compiled. `out` is the folder of all parts.
+    pub(in crate::eco) fn plain(out: &Path) -> Result<Self> {
+        let (folder, way): (_, (_, _, &'static [&'static str])) =
+            (out.join("file-cpp"), ("g++", "-std=c++17", &["-O2"]));
+        let age = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+        let sources = [SOURCE, "bindings/c/include/evb_file.hpp"].map(|path| repo::root().join(path));
+        let path = folder.join("listing-0");
+        if age(&path) > sources.iter().filter_map(|source| age(source)).max() {
+            return Ok(Self { path, compiler: way.0, flags: [&[way.1], way.2].concat() });
+        }
+        fs::create_dir_all(&folder)?;
+        Self::compiled(&folder, 0, way)
+    }
+
+    fn compiled(
+        folder: &Path,
+        number: usize,
+        (compiler, standard, flags): (&'static str, &'static str, &[&'static str]),
+    ) -> Result<Self> {
+        let flags = [&[standard], flags].concat();
+        let path = folder.join(format!("listing-{number}"));
+        compile(compiler, &flags, &repo::root().join(SOURCE), &path)?;
+        Ok(Self { path, compiler, flags })
+    }
+
+    pub(in crate::eco) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the sets of options with which the program must print the same.
@@ -64,7 +90,7 @@ impl Program {
 
     /// Returns the program's listing of a file that is sent through a pipe.
     pub(super) fn list_piped(&self, file: &Path) -> Result<String> {
-        let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+        let bytes = fs::read(file).with_context(|| file.display().to_string())?;
         let mut child =
             Command::new(&self.path).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut pipe = child.stdin.take().context("the program has no standard input")?;

@@ -16,16 +16,10 @@ impl Venv {
     /// Creates an environment, or takes an existing one, with packages from PyPI. The inner error
     /// is the reason why they cannot be had.
     pub(crate) fn with(folder: &Path, packages: &[&str]) -> Result<Result<Self, String>> {
-        let venv = Self { folder: folder.to_owned() };
-        if !folder.join("bin/python").exists() {
-            let made = Command::new("python3").args(["-m", "venv"]).arg(folder).output();
-            let made = made.context("python3 does not start")?;
-            if !made.status.success() {
-                return Ok(
-                    Err("python3 makes no environments here: apt-get install python3-venv".to_owned()),
-                );
-            }
-        }
+        let venv = match Self::empty(folder)? {
+            Ok(venv) => venv,
+            Err(reason) => return Ok(Err(reason)),
+        };
         let mut pip = venv.pip();
         // Packages without a wheel for this Python would need compilers.
         pip.args(["install", "--quiet", "--only-binary", ":all:"]).args(packages);
@@ -36,6 +30,20 @@ impl Venv {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rev().find(|line| line.starts_with("ERROR")).unwrap_or("pip fails");
         Ok(Err(format!("cannot install {}: {last}", packages.join(", "))))
+    }
+
+    /// Creates an environment without packages, or takes an existing one.
+    pub(crate) fn empty(folder: &Path) -> Result<Result<Self, String>> {
+        if !folder.join("bin/python").exists() {
+            let made = Command::new("python3").args(["-m", "venv"]).arg(folder).output();
+            let made = made.context("python3 does not start")?;
+            if !made.status.success() {
+                return Ok(
+                    Err("python3 makes no environments here: apt-get install python3-venv".to_owned()),
+                );
+            }
+        }
+        Ok(Ok(Self { folder: folder.to_owned() }))
     }
 
     /// Installs a wheel, and nothing from elsewhere.
