@@ -9,7 +9,7 @@ use evb_core::{
 };
 use serde::Serialize;
 
-use super::history::Sample;
+use super::history::{CauseFraction, Sample};
 
 /// Severity of a problem.
 ///
@@ -72,6 +72,9 @@ const LISTED: usize = 20;
 /// Fraction of inhibited triggers from which dead time is a problem.
 const DEAD_TIME: f64 = 0.01;
 
+/// Fraction of inhibited triggers from which dead time is a severe problem.
+const MUCH_DEAD_TIME: f64 = 0.2;
+
 /// Fraction of free space below which a file system counts as nearly full.
 const NEARLY_FULL: f64 = 0.05;
 
@@ -91,7 +94,7 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
         survey.builders.iter().for_each(|builder| of_builder(builder, &mut found));
         of_events(survey, &mut found);
         of_triggers(&survey.triggers, &mut found);
-        latest.into_iter().for_each(|sample| of_dead_time(sample, &mut found));
+        latest.into_iter().for_each(|sample| of_dead_time(&sample.dead_time, &mut found));
     }
     found.sort_by_key(|problem| problem.severity);
     let more = found.len().saturating_sub(LISTED);
@@ -286,11 +289,13 @@ fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
     }
 }
 
-fn of_dead_time(sample: &Sample, found: &mut Vec<Problem>) {
-    for cause in sample.dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
+fn of_dead_time(dead_time: &[CauseFraction], found: &mut Vec<Problem>) {
+    for cause in dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
         let text = format!("{:.1} % of the triggers are inhibited", cause.fraction * 100.0);
         let remedy = "this limits the rate of the run: make it faster, or trigger less often";
-        found.push(Problem::new(Severity::Warning, &cause.cause, text, remedy));
+        let is_much = cause.fraction > MUCH_DEAD_TIME;
+        let severity = if is_much { Severity::Bad } else { Severity::Warning };
+        found.push(Problem::new(severity, &cause.cause, text, remedy));
     }
 }
 

@@ -50,8 +50,8 @@ pub fn rate(rate: Rate) -> String {
 /// Returns a measured time with three digits: `63 µs`, `1.60 ms`, `5.86 s`.
 pub fn time(time: Duration) -> String {
     match time.as_secs_f64() {
-        seconds if seconds >= 0.9995 => format!("{} s", digits(seconds)),
-        seconds if seconds >= 0.999_5e-3 => format!("{} ms", digits(seconds * 1e3)),
+        seconds if seconds >= 0.9995 => format!("{} s", digits(seconds.max(1.0))),
+        seconds if seconds >= 0.999_5e-3 => format!("{} ms", digits((seconds * 1e3).max(1.0))),
         seconds => format!("{:.0} µs", seconds * 1e6),
     }
 }
@@ -59,7 +59,7 @@ pub fn time(time: Duration) -> String {
 fn scaled(value: f64, unit: &str) -> String {
     for (step, prefix) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if value >= 0.9995 * step {
-            return format!("{} {prefix}{unit}", digits(value / step));
+            return format!("{} {prefix}{unit}", digits((value / step).max(1.0)));
         }
     }
     format!("{value:.0} {unit}")

@@ -89,6 +89,15 @@ fn culprits_are_named_the_worst_first() {
 }
 
 #[test]
+fn much_dead_time_is_a_severe_problem_and_very_little_is_none() {
+    let cause = |fraction| CauseFraction { cause: "source 3".to_owned(), fraction };
+    let mut found = Vec::new();
+    of_dead_time(&[0.5, 0.21, 0.19, 0.011, 0.009].map(cause), &mut found);
+    let severities: Vec<_> = found.iter().map(|problem| problem.severity).collect();
+    assert_eq!(severities, [Severity::Bad, Severity::Bad, Severity::Warning, Severity::Warning]);
+}
+
+#[test]
 fn a_source_that_refuses_fragments_is_named() {
     let live = Some(SourceLive { refused: 4, ..SourceLive::default() });
     let source = SourceSurvey { live, ..source(3, Presence::Up) };

@@ -21,6 +21,9 @@ const SENSIBLE = {
   Failed: ["reset"],
 };
 
+/// The usual next command of a state: its button stands out.
+const NEXT = { Unconfigured: "configure", Configured: "start", Running: "stop", Paused: "resume", Failed: "reset" };
+
 let status = null;
 let heard = new Date();
 let newest = null;
@@ -129,6 +132,7 @@ function showButtons() {
     button.disabled = isAway || looksOn;
     button.setAttribute("aria-disabled", !sensible.includes(button.dataset.command));
     button.setAttribute("aria-busy", busy === button.dataset.command);
+    button.classList.toggle("other", button.dataset.command !== NEXT[status?.state]);
   }
   for (const field of [$("#kind"), $("#comment")]) field.disabled = looksOn;
   text($("#access"), looksOn ? "you may look, not command" : "");

@@ -105,7 +105,7 @@ export function showLedger(status) {
   width($("#bar .unaccounted"), open / events?.triggered || 0);
   const note = !events?.triggered ? ""
     : open ? `does not close: ${count(Math.abs(open))} ${open > 0 ? "unaccounted for" : "too many"}`
-    : outstanding ? "open: none unaccounted for so far"
+    : outstanding || isUnderWay(status) ? "open: none unaccounted for so far"
     : "✓ closed: every trigger is accounted for";
   text($("#ledger-note"), note);
   $("#bar").setAttribute("aria-label", `Ledger: ${note}`);
