@@ -25,7 +25,7 @@ pub fn counted(count: impl TryInto<u64> + core::fmt::Display + Copy, noun: &str)
 /// ```
 /// use evb_core::words::digits;
 ///
-/// assert_eq!([0.447, 12.34, 131.07, 9876.5].map(digits), ["0.447", "12.3", "131", "9877"]);
+/// assert_eq!([0.447, 12.34, 131.07, 9876.6].map(digits), ["0.447", "12.3", "131", "9877"]);
 /// ```
 pub fn digits(value: f64) -> String {
     let places = match value.abs() {
