@@ -30,8 +30,7 @@ use crate::source::{BeforeStart, FrontEnds, PushError, Source};
 use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
 use assembly::Assembly;
-use fragments::READ;
-use fragments::{Fragments, FrontEndError};
+use fragments::{Fragments, FrontEndError, READ};
 
 /// Pause after the operating system refused to accept a connection, for example for lack of file
 /// descriptors.

@@ -1,11 +1,11 @@
 //! Current problems of a run: the source, builder or other part concerned, a description, and
 //! advice.
 
-use evb_core::words::counted;
 use evb_core::{
     ledger::fraction,
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
+    words::counted,
 };
 use serde::Serialize;
 

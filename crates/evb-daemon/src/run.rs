@@ -29,7 +29,6 @@ use evb_config::{
 };
 use evb_core::id::Peer;
 use evb_host::{descriptors, here::host_name, memory::machine_memory};
-
 use tokio::task::JoinSet;
 
 pub(crate) use host::here;
@@ -255,7 +254,7 @@ fn prepare(
     }
     unprotected::warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let mut publisher = Publisher::new(arguments.summary.clone(), arguments.detail())?;
-    publisher.of_files(config, hosted);
+    publisher.note_files(config, hosted);
     let shared = Shared::default();
     // Where this process leads run after run, each `configure` proves it.
     let leads = config.control.is_some() && hosted.contains(&Peer::Supervisor);

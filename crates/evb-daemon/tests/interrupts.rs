@@ -175,34 +175,29 @@ fn train(rng: &mut Rng, ending: &[&'static str], all: &[&'static str]) -> Vec<(D
     signals[first..last].iter().map(|signal| (Duration::from_millis(rng.below(50)), *signal)).collect()
 }
 
-#[test]
-fn trains_of_signals_drain_too() {
-    let mut rng = Rng::new(37);
-    let all = [&ENDING[..], &MEANINGLESS].concat();
+/// Sends trains of signals to processes that are started by `words`.
+fn trains_drain(words: &[&str], seed: u64, ending: &[&'static str], all: &[&'static str]) {
+    let mut rng = Rng::new(seed);
     for _ in 0..trains() {
-        let mut run = Run::start(&[]);
-        let train = train(&mut rng, &ENDING, &all);
+        let mut run = Run::start(words);
+        let train = train(&mut rng, ending, all);
         for (pause, signal) in &train {
             sleep(*pause);
             send(signal, run.child.id());
         }
-        run.assert_drained(&format!("{train:?}"));
+        run.assert_drained(&format!("{words:?}: {train:?}"));
     }
+}
+
+#[test]
+fn trains_of_signals_drain_too() {
+    trains_drain(&[], 37, &ENDING, &[&ENDING[..], &MEANINGLESS].concat());
 }
 
 /// `timeout` hands a signal on to the process and to its group, so it arrives twice.
 #[test]
 fn trains_by_timeout_drain_too() {
-    let mut rng = Rng::new(38);
-    for _ in 0..trains() {
-        let mut run = Run::start(&["timeout", "1000"]);
-        let train = train(&mut rng, &HANDED_ON, &HANDED_ON);
-        for (pause, signal) in &train {
-            sleep(*pause);
-            send(signal, run.child.id());
-        }
-        run.assert_drained(&format!("by timeout: {train:?}"));
-    }
+    trains_drain(&["timeout", "1000"], 38, &HANDED_ON, &HANDED_ON);
 }
 
 /// A terminal sends SIGINT and SIGQUIT for keys, and SIGHUP when it is closed. Then evbd's messages

@@ -8,7 +8,7 @@ mod tools;
 mod pace;
 mod judge;
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -20,7 +20,7 @@ use self::{
     pace::Pace,
     tools::Tools,
 };
-use super::{Setting, needs::Need};
+use super::{Setting, file_cpp::seed_of_now, needs::Need};
 use crate::SKIPPED;
 
 pub(crate) const NEEDS: &[Need] =
@@ -56,8 +56,7 @@ pub(super) fn run(setting: &Setting, args: &DirectoriesArgs, require: bool) -> R
             return Ok(SKIPPED);
         }
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-    let (seed, begin) = (args.seed.unwrap_or(now), Instant::now());
+    let (seed, begin) = (args.seed.unwrap_or_else(seed_of_now), Instant::now());
     println!("{} directories: --count {} --seed {seed} makes them again", args.count, args.count);
     let (mut kinds, mut pace, mut wrong) = (Kinds::new(), Pace::new(folder.join("good")), 0);
     for number in args.only.map_or(0..args.count, |only| only..only + 1) {

@@ -76,6 +76,6 @@ pub(super) fn run(out: &Path, args: &FileCppArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn seed_of_now() -> u64 {
+pub(super) fn seed_of_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
 }

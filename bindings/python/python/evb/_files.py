@@ -377,7 +377,7 @@ def open(
 
 
 def _permit_open_files(count: int) -> None:
-    """Raise this process's limit of open files if so many more files would exceed it.
+    """Raise this process's limit of open files if ``count`` more files would exceed it.
 
     A shell usually permits 1024, and lets a process raise that. Where it does not, opening the
     files raises the error that names the first one for which there is no room.

@@ -88,7 +88,7 @@ class _Role:
         try:
             self.finished()
         except BaseException:
-            # Such as Ctrl-C: nobody waits for the role any more.
+            # Such as Ctrl-C: this program no longer waits for the role.
             self.abort()
             raise
 

@@ -136,7 +136,7 @@ fn problems(text: &mut String, status: &Value) {
     }
     let causes = status["survey"]["dead_time_causes"].as_array();
     for cause in causes.into_iter().flatten() {
-        let inhibited = counted(cause["inhibited"].as_u64().unwrap_or(0), "trigger");
+        let inhibited = number_of(&cause["inhibited"], "trigger");
         let _ = writeln!(text, "dead time    {inhibited} inhibited: {}", words(&cause["cause"]));
     }
 }
@@ -175,7 +175,7 @@ fn peers(text: &mut String, survey: &Value) {
             "  source {} is {}, missing in {}{}",
             named(source),
             presence(source),
-            counted(source["missing"].as_u64().unwrap_or(0), "event"),
+            number_of(&source["missing"], "event"),
             causes(&source["missing_by_cause"])
         );
     }
@@ -186,12 +186,17 @@ fn peers(text: &mut String, survey: &Value) {
     }
 }
 
+/// Returns a count in an answer with its noun.
+fn number_of(count: &Value, noun: &str) -> String {
+    counted(count.as_u64().unwrap_or(0), noun)
+}
+
 /// Returns the presence of a source; of one without a readout, with the number of its front ends.
 fn presence(source: &Value) -> String {
     let presence = words(&source["presence"]);
     match (source["presence"].as_str(), &source["front_ends"]) {
         (Some("no readout"), Value::Object(front_ends)) => {
-            let connected = counted(front_ends["connected"].as_u64().unwrap_or(0), "front end");
+            let connected = number_of(&front_ends["connected"], "front end");
             format!("up with {presence} ({connected} connected)")
         }
         (Some("no readout"), _) => format!("up with {presence}"),

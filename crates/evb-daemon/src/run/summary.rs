@@ -65,7 +65,7 @@ impl Publisher {
     }
 
     /// Notes where the hosted builders of a configuration write event files.
-    pub(super) fn of_files(&mut self, config: &Config, hosted: &[Peer]) {
+    pub(super) fn note_files(&mut self, config: &Config, hosted: &[Peer]) {
         let of_builder = |builder: &BuilderEntry| match &builder.sink {
             SinkEntry::File { path, .. } if hosted.contains(&Peer::Builder(builder.id)) => Some(path.clone()),
             _ => None,
@@ -159,6 +159,7 @@ fn details(report: &RunReport) -> String {
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<14} {value}");
     };
+    row("accepted", counted(report.events.written, "event"));
     if report.begin.is_known() {
         let (begin, end, clock) = (report.begin, report.end, report.wall_clock);
         row("time", format!("{begin:.3} to {end:.3}, wall clock {clock}"));

@@ -94,7 +94,7 @@ impl System for FromFile {
         if let Some(choice) = &shared.executor {
             tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "chose the executor of departure times");
         }
-        self.publisher.of_files(&config, &hosted);
+        self.publisher.note_files(&config, &hosted);
         (self.config, self.hosted, self.shared) = (config, hosted, shared);
         Ok(())
     }

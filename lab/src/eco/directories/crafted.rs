@@ -1,5 +1,5 @@
-//! Files that somebody made to mislead readers, or to keep them busy. The checksums are no secret,
-//! so most of them are right.
+//! Files that are made to mislead readers, or to keep them busy. The checksums are no secret, so
+//! most of them are right.
 
 use anyhow::{Context as _, Result};
 use evb_core::{

@@ -165,7 +165,7 @@ impl Maker<'_> {
         Ok(HARMS[kind])
     }
 
-    /// Writes a file that somebody made to mislead readers; most of its checksums are right.
+    /// Writes a file that is made to mislead readers; most of its checksums are right.
     fn crafted(&mut self, run: &Run, builder: BuilderId, file: &Path) -> Result<&'static str> {
         let kind = CRAFTED[self.rng.below(CRAFTED.len() as u64) as usize];
         let run = if crafted::needs_format_2(kind) {
@@ -346,8 +346,8 @@ pub(super) fn programs() -> PathBuf {
     repo::root().join("lab/src/eco/directories")
 }
 
-/// Returns true if nobody can read a file of this kind, and false if everybody can; nothing if it
-/// depends on chance.
+/// Returns true if no program can read a file of this kind, and false if all programs can; `None`
+/// if it depends on chance.
 pub(super) fn is_unreadable(kind: &str, has_no_rights: bool) -> Option<bool> {
     match kind {
         "empty" | "one byte" | "text" | "zeros" | "program" | "header cut" | "version 3"

@@ -1,10 +1,6 @@
 //! Compares what the tools found in one directory.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, mem, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 use evb_file::EventFile;
@@ -13,7 +9,9 @@ use serde_json::Value;
 use super::{
     files::{Directory, size},
     pace::Pace,
-    tools::{Found, Rows, Said, Tool, Tools, heads_of_cpp, heads_of_dump, of_cpp, of_merge, of_python},
+    tools::{
+        Found, Rows, Said, Tool, Tools, clear, heads_of_cpp, heads_of_dump, of_cpp, of_merge, of_python,
+    },
 };
 
 /// Marks of files.
@@ -49,7 +47,7 @@ impl<'a> Judge<'a> {
     /// Runs all tools, and returns the disagreements.
     pub(super) fn judge(&mut self, number: u64) -> Result<Vec<String>> {
         self.size = size(&self.made.path)?;
-        let Some(said) = self.run(Tool::Verify, None)? else { return Ok(self.complaints.split_off(0)) };
+        let Some(said) = self.run(Tool::Verify, None)? else { return Ok(mem::take(&mut self.complaints)) };
         let report: Value = serde_json::from_slice(&said.output.stdout).with_context(|| said.all())?;
         let unreadable = self.marks(report["unreadable"].as_array(), |_| true);
         let runs: Vec<Verified> =
@@ -89,7 +87,7 @@ impl<'a> Judge<'a> {
             };
             self.judge_run(choice.as_deref(), &fitting, (&required, &all), dump.as_ref())?;
         }
-        Ok(self.complaints.split_off(0))
+        Ok(mem::take(&mut self.complaints))
     }
 
     /// Compares what the readers find in one run.
@@ -192,7 +190,7 @@ impl<'a> Judge<'a> {
 
     /// Runs a tool, and checks its time and output. Returns nothing if it fails.
     fn run(&mut self, tool: Tool, choice: Option<&str>) -> Result<Option<Said>> {
-        let _ = fs::remove_dir_all(&self.out).or_else(|_| fs::remove_file(&self.out));
+        clear(&self.out);
         match self.tools.run(tool, &self.made.path, choice, &self.out) {
             Ok(said) => {
                 let complaint = self.pace.check(self.tools, tool, self.size, &said)?;
@@ -405,14 +403,14 @@ impl Verified {
 /// before it.
 fn bad_of_script(said: &Said) -> String {
     let mut bad = String::from_utf8_lossy(&said.output.stderr).into_owned();
-    let mut file = BTreeMap::new();
-    for line in said.out().lines() {
+    let (out, mut file) = (said.out(), "");
+    for line in out.lines() {
         if line.starts_with('/') && line.contains(": run ") {
-            file.insert((), line.to_owned());
+            file = line;
             if line.contains(", index damaged,") {
                 bad += line;
             }
-        } else if let Some(file) = file.get(&()).filter(|_| line.starts_with("! ") && !is_of_run(line)) {
+        } else if line.starts_with("! ") && !is_of_run(line) {
             bad += file;
         }
     }

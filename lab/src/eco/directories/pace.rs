@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{
     files::of_size,
-    tools::{Said, Tool, Tools},
+    tools::{Said, Tool, Tools, clear},
 };
 
 /// The bound on the time: this many times that for a good file, and this time more.
@@ -73,12 +73,11 @@ impl Pace {
             fs::create_dir_all(&folder)?;
             of_size(folder.clone(), 1 << power)?;
         }
+        let out = self.folder.join("out");
         let mut times = Vec::new();
-        for round in 0..3 {
-            let out = self.folder.join(format!("out-{round}"));
-            let _ = fs::remove_dir_all(&out).or_else(|_| fs::remove_file(&out));
+        for _ in 0..3 {
+            clear(&out);
             times.push(tools.run(tool, &folder, None, &out)?.time);
-            let _ = fs::remove_dir_all(&out).or_else(|_| fs::remove_file(&out));
         }
         times.sort();
         self.good.insert((tool, power), times[1]);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
     process::{Command, Output},
     time::{Duration, Instant},
@@ -180,6 +181,11 @@ impl Tools {
         }
         Ok(Said { output, time })
     }
+}
+
+/// Removes the output of an earlier tool, which is a directory or a file.
+pub(super) fn clear(out: &Path) {
+    let _ = fs::remove_dir_all(out).or_else(|_| fs::remove_file(out));
 }
 
 fn last_lines(bytes: &[u8]) -> String {

@@ -18,7 +18,7 @@ fn every_command_is_in_a_group_and_has_an_example() {
     assert_eq!(examples, expected);
 }
 
-/// An example that evbd does not understand would help nobody.
+/// An example that evbd refuses would mislead its reader.
 #[test]
 fn examples_are_valid_and_their_pages_exist() {
     for (name, example, page) in EXAMPLES {

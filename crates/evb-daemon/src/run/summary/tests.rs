@@ -52,7 +52,9 @@ fn the_worst_paths_are_named() {
     let own = RoleReport::Source(SourceReport { paths, ..SourceReport::default() });
     let mut report = part::report(&[(Peer::Source(SourceId::new(1)), outcome(own, None))]);
     report.sources[0].name = "TPC crate 1".to_owned();
+    report.events.written = 1;
     let text = super::details(&report);
+    assert!(text.starts_with("  accepted       1 event\n"), "{text}");
     let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("  path           ")).collect();
     assert_eq!(
         rows,
