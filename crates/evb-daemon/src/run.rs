@@ -299,10 +299,11 @@ async fn decline_all(config: &Arc<Config>, hosted: &[Peer], reason: &str) {
     if hosted.contains(&Peer::Supervisor) {
         return;
     }
+    let Ok(security) = build::security(config) else { return };
     let mut told = JoinSet::new();
     for peer in hosted.iter().copied() {
-        let (config, reason) = (Arc::clone(config), reason.to_owned());
-        told.spawn(async move { build::decline(&config, peer, reason).await });
+        let (config, security, reason) = (Arc::clone(config), security.clone(), reason.to_owned());
+        told.spawn(async move { build::decline(&config, &security, peer, reason).await });
     }
     told.join_all().await;
 }

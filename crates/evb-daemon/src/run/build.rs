@@ -40,11 +40,20 @@ pub(super) struct Shared {
     pub(super) is_controlled: bool,
     /// The inputs of the sources in the last run.
     pub(super) inputs: Inputs,
+    /// The rule by which peers are admitted. It is read once for all roles of a run, because the key
+    /// file may be replaced while they start.
+    pub(super) security: Security,
 }
 
 impl Shared {
-    /// Tests that this host can do what the configuration requires of the hosted roles.
+    /// Reads the key file, and tests that this host can do what the configuration requires of the
+    /// hosted roles.
     pub(super) fn prove(self, config: &Config, hosted: &[Peer]) -> Result<Self, RunError> {
+        Self { security: security(config)?, ..self }.prove_host(config, hosted)
+    }
+
+    /// Tests that this host can do what the configuration requires of the hosted roles.
+    pub(super) fn prove_host(self, config: &Config, hosted: &[Peer]) -> Result<Self, RunError> {
         let executor = pacing::executor(config, hosted)?.map(Arc::new);
         let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
         let busy_poll = pacing::busy_poll(config.shaping.busy_poll, threads)?;
@@ -54,7 +63,6 @@ impl Shared {
 
 /// Starts a source or builder and waits until it has joined the run.
 pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
-    let executor = shared.executor.as_deref();
     let missing = || RunError::Operator(format!("the configuration has no {peer}"));
     match peer {
         Peer::Supervisor => Err(missing()),
@@ -63,14 +71,15 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
             let role = SourceConfig {
                 turn_counters: shared.turn_counters.clone(),
                 busy_poll: shared.busy_poll,
-                ..source_config(config, executor, entry)?
+                security: shared.security.clone(),
+                ..source_config(config, shared.executor.as_deref(), entry)?
             };
             let before_start = if shared.is_controlled { BeforeStart::Discard } else { BeforeStart::Keep };
             let started = shared.inputs.start_source(entry, config.run.seed, before_start, role).await;
             if let Err(error) = &started
                 && !matches!(error, InputError::Role(_))
             {
-                decline(config, peer, error.to_string()).await;
+                decline(config, &shared.security, peer, error.to_string()).await;
             }
             started
                 .map(|source| Role::Source(id, source))
@@ -85,15 +94,15 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
 
 /// Tells the supervisor why a source or builder cannot take part, if the configuration tells how to
 /// reach the supervisor.
-pub(super) async fn decline(config: &Config, peer: Peer, reason: String) {
-    let Ok(security) = security(config) else { return };
+pub(super) async fn decline(config: &Config, security: &Security, peer: Peer, reason: String) {
+    let security = security.clone();
     match peer {
         Peer::Supervisor => {}
         Peer::Source(id) => {
             if let Some(entry) = config.sources.iter().find(|entry| entry.id == id)
                 && let Ok(role) = source_config(config, None, entry)
             {
-                Source::decline(role, reason).await;
+                Source::decline(SourceConfig { security, ..role }, reason).await;
             }
         }
         Peer::Builder(id) => {
@@ -108,7 +117,7 @@ pub(super) async fn decline(config: &Config, peer: Peer, reason: String) {
 /// Starts a builder and waits until it has joined the run.
 async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) -> Result<Builder, RunError> {
     let role = BuilderConfig {
-        security: security(config)?,
+        security: shared.security.clone(),
         turn_counters: shared.turn_counters.clone(),
         busy_poll: shared.busy_poll,
         ..builder_config(config, entry)
@@ -154,7 +163,6 @@ fn source_config(
         transport: config.network.transport,
         lane: lane_options(config, entry.link_rate),
         control: control_class(config),
-        security: security(config)?,
         cpu: entry.cpu,
         ..SourceConfig::new(entry.id, supervisor_address(config))
     })

@@ -96,6 +96,7 @@ impl Host {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
             let mut own = build::supervisor(&config, hosted, None)?;
             own.turn_counters = shared.turn_counters.clone();
+            own.security = shared.security.clone();
             own.plan.first_readouts = FirstReadouts::Await;
             let bound = Supervisor::bind(own).await.map_err(|error| fault(&error))?;
             // Other roles of the process would inherit the priority, so only a process with nothing

@@ -39,7 +39,7 @@ pub(crate) fn of_host(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
         // Without a supervisor that waits for a command, the process would end at once.
         look.severity = Severity::Error;
     }
-    look.at_start(Shared::default().prove(config, hosted).map(drop));
+    look.at_start(Shared::default().prove_host(config, hosted).map(drop));
     Problems::new(origin.clone(), look.list)
 }
 

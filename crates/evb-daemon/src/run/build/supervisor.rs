@@ -15,7 +15,7 @@ use evb_core::{
 use super::{
     RunError, builder_config, control_class,
     number::{self, Numbered},
-    security, supervisor_address,
+    supervisor_address,
 };
 
 /// Returns the configuration of the supervisor: its plan and its listening address. `hosted` are
@@ -77,7 +77,6 @@ pub(in crate::run) fn supervisor(
         state,
         trigger_input,
         control: control_class(config),
-        security: security(config)?,
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
 }
