@@ -12,7 +12,7 @@ use evb_net::{
     pacing::Transport,
     security::{PresharedKey, Security},
 };
-use support::{plan, start_secured};
+use support::{patient, plan, start_secured};
 
 /// Number of events, which exceeds a lane's first reads; those are not samples.
 const EVENTS: u64 = 2000;
@@ -21,7 +21,8 @@ const EVENTS: u64 = 2000;
 const CHEAP: Duration = Duration::from_nanos(500);
 
 async fn path_over(transport: Transport, security: Security) -> RunReport {
-    let system = start_secured(transport, "127.0.0.1:0", &security, plan(2, 2, EVENTS), 20_000).await;
+    let system =
+        start_secured(transport, "127.0.0.1:0", &security, patient(plan(2, 2, EVENTS)), 20_000).await;
     let (_, report) = system.finish().await;
     assert_eq!(report.exit_code, 0, "{}: {:?}", report.verdict, report.problems);
     report

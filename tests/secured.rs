@@ -26,12 +26,8 @@ fn psk(byte: u8) -> Security {
     Security::Psk(PresharedKey::new([byte; 32]))
 }
 
-/// Returns a plan with long timeouts: if a compiler runs on the same machine, roles may get no CPU
-/// time for seconds, and must not count as down.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
-    let patience = Duration::from_secs(30);
-    let plan = support::plan(sources, builders, events);
-    RunPlan { deadline: patience, down_after: patience, give_up_after: patience * 2, ..plan }
+    support::patient(support::plan(sources, builders, events))
 }
 
 #[tokio::test]

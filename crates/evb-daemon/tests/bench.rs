@@ -120,8 +120,8 @@ fn shaping_shows_asked_and_got() {
     let point = &json["points"][0];
     assert_eq!(point["asked_bits_per_s"], 20_000_000);
     // The measured rate does not exceed the requested one, except for the end of a burst. On a busy
-    // machine, the measured rate may be lower.
-    assert!(point["off"].as_f64().is_some_and(|off| off < 0.05 && off > -0.5), "{point:#}");
+    // machine, the measured rate may be much lower.
+    assert!(point["off"].as_f64().is_some_and(|off| off < 0.05 && off > -1.0), "{point:#}");
     assert_eq!(point["got_bits_per_s"].as_array().map(Vec::len), Some(1));
     assert_eq!(point["exit_code"], 0);
     assert!(json["unshaped_bits_per_s"][0][1].as_f64().is_some_and(|most| most > 40e6), "{json:#}");
@@ -193,7 +193,7 @@ fn a_plan_is_a_configuration_that_check_admits() {
         let checked = evbd(&["check", path.to_str().expect("plain")]);
         let page = String::from_utf8_lossy(&checked.stdout);
         assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
-        assert!(page.contains("admitted") && page.contains("Planning"), "{page}");
+        assert!(page.contains("admitted") && page.contains("events/s expected, limited by"), "{page}");
         let json: Value =
             serde_json::from_slice(&evbd(&[&line[..], &["--json"]].concat()).stdout).expect("JSON");
         assert_eq!(json["config"].as_str().map(str::as_bytes), Some(output.stdout.as_slice()));

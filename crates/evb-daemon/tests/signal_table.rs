@@ -75,7 +75,8 @@ fn evbd(dir: &Path, arguments: &[&str]) -> Command {
 }
 
 fn wait_for(dir: &Path, mut what: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
+    // Many programs start at once, and others may keep the machine busy.
+    let until = Instant::now() + Duration::from_secs(120);
     while !what() {
         assert!(Instant::now() < until, "{}", fs::read_to_string(dir.join("log")).unwrap_or_default());
         sleep(Duration::from_millis(2));

@@ -40,8 +40,8 @@ pub(super) struct Shared {
     pub(super) is_controlled: bool,
     /// The inputs of the sources in the last run.
     pub(super) inputs: Inputs,
-    /// The rule by which peers are admitted. It is read once for all roles of a run, because the key
-    /// file may be replaced while they start.
+    /// The rule by which peers are admitted. It is read once for all roles of a run, because the
+    /// key file may be replaced while they start.
     pub(super) security: Security,
 }
 
