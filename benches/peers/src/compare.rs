@@ -1,7 +1,8 @@
-//! Compares evbd, plain sockets and ZeroMQ, which take turns on the same workloads: prints median
-//! rates, and the ratios of evb's rate to those of plain sockets and ZeroMQ.
+//! Compares evbd, `iperf3`, plain sockets and ZeroMQ, which take turns on the same workloads:
+//! prints median rates, and the ratios of evb's rate to those of plain sockets and ZeroMQ.
 
 mod evbd;
+mod iperf3;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,10 @@ pub struct Comparison {
     /// Path of the evbd program to compare; without this option, only plain and zeromq run.
     #[arg(long)]
     evbd: Option<PathBuf>,
+    /// Run `iperf3` too, with a TCP stream from every source to every builder: what the machine and
+    /// the network carry.
+    #[arg(long)]
+    iperf3: bool,
     /// Number of runs of each program on each workload; the median is reported.
     #[arg(long, default_value_t = 3)]
     repeats: usize,
@@ -141,6 +146,9 @@ pub fn compare(comparison: &Comparison) -> Result<()> {
             if let Some(program) = &comparison.evbd {
                 let settings = evbd::Settings { slots: comparison.slots, lines: &lines };
                 turn.push(evbd::run(place, program, *workload, comparison.seconds, settings)?);
+            }
+            if comparison.iperf3 {
+                turn.push(iperf3::run(place, *workload, comparison.seconds)?);
             }
             for program in ["plain", "zeromq"] {
                 let work = Work::of(workload.size, comparison.seconds);

@@ -286,10 +286,24 @@ pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
 }
 
 /// Returns user plus system time in seconds from the content of /proc/PID/stat, fields 14 and 15.
-/// The fields are counted from the end of the process name (field 2), which may contain blanks.
+/// Their sum is the scheduler's exact run time, unlike the times of the whole machine in
+/// /proc/stat, which the kernel samples at each tick (`cputime_adjust` in kernel/sched/cputime.c).
 pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
+    sum_of_ticks(stat, 14)
+}
+
+/// Returns the processor time in seconds of all processes that this process has started and that
+/// have ended, with their own such processes: fields 16 and 17 of /proc/self/stat.
+pub(crate) fn ended_cpu_seconds() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    sum_of_ticks(&stat, 16).context("/proc/self/stat is not as expected")
+}
+
+/// Returns the sum of two neighbouring fields of /proc/PID/stat, in seconds. The fields are counted
+/// from the end of the process name (field 2), which may contain blanks.
+fn sum_of_ticks(stat: &str, first: usize) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    let mut times = fields.split_whitespace().skip(first - 3).take(2).map(str::parse::<f64>);
     Some((times.next()?.ok()? + times.next()?.ok()?) / TICKS)
 }
 

@@ -33,6 +33,8 @@ pub struct Summary {
     pub payload_bytes_per_s: f64,
     /// The largest resident memory of any process of any run.
     pub peak_rss_bytes_max: u64,
+    /// Median over the runs of the processor time of all processes, in seconds per GB of payload.
+    pub cpu_s_per_gb: f64,
     /// Number of events that never became complete, summed over all runs.
     pub incomplete: u64,
     /// Number of packets that the ports of the lab's switch dropped, summed over all runs.
@@ -70,10 +72,18 @@ fn summary(program: &str, runs: &[&Report]) -> Summary {
         payload_bytes_per_s: median(rates.clone()) * bytes_per_event,
         events_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
         events_per_s_max: rates.iter().copied().fold(0.0, f64::max),
+        cpu_s_per_gb: median(runs.iter().map(|run| cpu_s_per_gb(run)).collect()),
         peak_rss_bytes_max: runs.iter().map(|run| run.peak_rss_bytes_max).max().unwrap_or(0),
         incomplete: runs.iter().map(|run| run.incomplete).sum(),
         drops: runs.iter().map(|run| run.drops).sum(),
     }
+}
+
+/// Returns the processor time per GB of the payload of all events, those of the warm-up included:
+/// their time is included, too.
+fn cpu_s_per_gb(run: &Report) -> f64 {
+    let bytes = (run.complete + run.incomplete) as f64 * f64::from(run.sources) * run.size as f64;
+    run.cpu_seconds / bytes * 1e9
 }
 
 /// Returns the median: the middle value, or the mean of the two middle values.
@@ -90,12 +100,13 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 /// Formats the rows as a table for people.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>10} {:>8} {:>10} {:>10}\n",
+        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>9} {:>10} {:>8} {:>10} {:>10}\n",
         "workload",
         "program",
         "events/s",
         "(min .. max)",
         "Gbit/s",
+        "CPU s/GB",
         "RSS MB",
         "incomplete",
         "drops",
@@ -111,11 +122,12 @@ pub fn table(rows: &[Row]) -> String {
             };
             let _ = writeln!(
                 text,
-                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.0} {:>10} {:>8} {:>10} {:>10}",
+                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.2} {:>9.0} {:>10} {:>8} {:>10} {:>10}",
                 format!("{sources}x{builders} {size} B"),
                 one.program,
                 one.events_per_s,
                 one.payload_bytes_per_s * 8e-9,
+                one.cpu_s_per_gb,
                 one.peak_rss_bytes_max as f64 / 1e6,
                 one.incomplete,
                 one.drops.map_or_else(|| "–".to_owned(), |drops| drops.to_string()),

@@ -45,6 +45,22 @@ fn ratios_are_of_medians_and_of_the_same_workload() {
 }
 
 #[test]
+fn processor_time_is_per_gb_of_all_events() {
+    let workload = Workload { sources: 4, builders: 4, size: 1000 };
+    // 250 000 events of 4 kB are 1 GB.
+    let mut run = run("evb", 1000, 1.0);
+    (run.complete, run.incomplete, run.cpu_seconds) = (200_000, 50_000, 0.75);
+    assert_eq!(rows(&[workload], &[run])[0].programs[0].cpu_s_per_gb, 0.75);
+}
+
+#[test]
+fn streams_count_as_the_events_of_their_bytes() {
+    let workload = Workload { sources: 4, builders: 2, size: 1000 };
+    let report = super::iperf3::report(workload, 8e6, 2.0, Usage::default());
+    assert_eq!((report.events_per_s_overall, report.complete), (1000.0, 2000));
+}
+
+#[test]
 fn workloads_are_read() {
     let workload = Workload { sources: 4, builders: 2, size: 1000 };
     assert_eq!("4x2x1000".parse::<Workload>().expect("well written"), workload);

@@ -96,7 +96,7 @@ pub(super) fn line(number: usize, programs: &[Program], round: &[Measured]) -> S
 /// round)`.
 pub(super) fn markdown(tables: &[Rounds]) -> String {
     let mut text = String::from(
-        "| case | program | Gbit/s | of iperf3 | of ZeroMQ | of before | dropped, by round | machine s/GB | own s/GB | p50 ms | p99 ms |\n\
+        "| case | program | events/s | Gbit/s | of iperf3 | of ZeroMQ | of before | dropped, by round | processor s/GB | p50 ms | p99 ms |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for rounds in tables {
@@ -120,19 +120,23 @@ fn row(rounds: &Rounds, place: usize, program: &Program) -> String {
         _ => None,
     };
     format!(
-        "| {} | {} | {:.2} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+        "| {} | {} | {} | {:.2} | {} | {} | {} | {} | {} | {} | {} |\n",
         rounds.case.name(),
         program.name(),
+        whole(middle(|m| m.events_per_s)),
         middle(goodput) / 1e9,
         of(Some(&Program::Iperf)),
         of(Some(&Program::Zeromq)),
         of(before),
         drops(&rounds.rounds.iter().map(|round| round[place].drops).collect::<Vec<_>>()),
-        figure(middle(|m| m.machine_s_per_gb)),
         figure(middle(|m| m.cpu_s_per_gb)),
         figure(middle(|m| m.p50 / 1e3)),
         figure(middle(|m| m.p99 / 1e3)),
     )
+}
+
+fn whole(value: f64) -> String {
+    if value.is_finite() { format!("{value:.0}") } else { "–".to_owned() }
 }
 
 fn figure(value: f64) -> String {

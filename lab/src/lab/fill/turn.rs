@@ -8,16 +8,13 @@ use serde_json::{Value, json};
 use super::{
     super::{
         bench::{Bench, since},
-        fleet::machine_ticks,
+        fleet::ended_cpu_seconds,
         network::Network,
         report::Report,
         system::{Mode, System, Transport, Trigger, safe_window},
     },
     Case, iperf, zeromq,
 };
-
-/// Clock ticks per second in which the kernel states processor times in /proc.
-const TICKS: f64 = 100.0;
 
 /// A program or variant that takes turns in the comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,10 +63,11 @@ pub(super) struct Measured {
     /// The ports with drops, by host, and their number of drops as the kernel counts it: a train
     /// counts as one.
     pub(super) trains: Vec<(String, u64)>,
-    /// Busy time of all cores of the machine, in seconds per GB of payload.
-    pub(super) machine_s_per_gb: f64,
-    /// Processor time of evb's processes, in seconds per GB of payload; NaN for another program.
+    /// Processor time of all processes of the turn, in seconds per GB of payload. It lacks the
+    /// kernel's work for packets that interrupts found no process for.
     pub(super) cpu_s_per_gb: f64,
+    /// Number of events that the builders received; NaN if the program has no events.
+    pub(super) events_per_s: f64,
     /// Median event latency in µs; like `p99`, NaN if no latency was measured.
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -81,8 +79,8 @@ impl Measured {
             "goodput_bit_per_s": self.goodput,
             "drops": self.drops,
             "trains_dropped": self.trains,
-            "machine_s_per_gb": self.machine_s_per_gb,
             "cpu_s_per_gb": self.cpu_s_per_gb,
+            "events_per_s": self.events_per_s,
             "p50_us": self.p50,
             "p99_us": self.p99,
         })
@@ -93,7 +91,6 @@ impl Measured {
 struct Said {
     bytes: f64,
     goodput: f64,
-    cpu_s: f64,
     p50: f64,
     p99: f64,
 }
@@ -130,7 +127,7 @@ impl Turns<'_> {
         program: &Program,
         report: &mut Report,
     ) -> Result<Measured> {
-        let (ports, passage, (busy, _)) = (network.ports()?, network.passage()?, machine_ticks()?);
+        let (ports, passage, cpu_s) = (network.ports()?, network.passage()?, ended_cpu_seconds()?);
         let said = match program {
             Program::Iperf => iperf(network, self.bench.seconds)?,
             Program::Zeromq => self.zeromq(network, case, number, report)?,
@@ -142,7 +139,9 @@ impl Turns<'_> {
                 self.evb(network, case, number, program, *transport, report)?
             }
         };
-        let busy_s = (machine_ticks()?.0 - busy) as f64 / TICKS;
+        let cpu_s = ended_cpu_seconds()? - cpu_s;
+        let event = f64::from(case.shape.sources) * case.fragment as f64;
+        let events_per_s = if *program == Program::Iperf { f64::NAN } else { said.goodput / 8.0 / event };
         let dropped = since(&ports, network.ports()?);
         Ok(Measured {
             goodput: said.goodput,
@@ -152,8 +151,8 @@ impl Turns<'_> {
                 .filter(|(_, p)| p.drops > 0)
                 .map(|(host, p)| (host, p.drops))
                 .collect(),
-            machine_s_per_gb: busy_s / said.bytes * 1e9,
-            cpu_s_per_gb: said.cpu_s / said.bytes * 1e9,
+            cpu_s_per_gb: cpu_s / said.bytes * 1e9,
+            events_per_s,
             p50: said.p50,
             p99: said.p99,
         })
@@ -166,7 +165,7 @@ impl Turns<'_> {
             report.note(format!("{} round {number}: ZeroMQ lost {} events", case.name(), built.incomplete));
         }
         let (p50, p99) = (built.p50, built.p99);
-        Ok(Said { bytes: built.bytes, goodput: built.bytes * 8.0 / built.seconds, cpu_s: f64::NAN, p50, p99 })
+        Ok(Said { bytes: built.bytes, goodput: built.bytes * 8.0 / built.seconds, p50, p99 })
     }
 
     fn evb(
@@ -214,7 +213,6 @@ impl Turns<'_> {
         Ok(Said {
             bytes: outcome.number("bytes.payload"),
             goodput: outcome.goodput(),
-            cpu_s: outcome.cpu_s,
             p50: outcome.latency_us("p50"),
             p99: outcome.latency_us("p99"),
         })
@@ -226,7 +224,7 @@ fn iperf(network: &Network, seconds: f64) -> Result<Said> {
     Ok(Said {
         bytes: received.bytes,
         goodput: received.bytes * 8.0 / received.seconds,
-        cpu_s: f64::NAN,
+
         p50: f64::NAN,
         p99: f64::NAN,
     })

@@ -47,7 +47,7 @@ struct Role {
     name: String,
     tell: ChildStdin,
     hear: BufReader<ChildStdout>,
-    _process: Guarded,
+    process: Guarded,
 }
 
 impl Role {
@@ -70,7 +70,7 @@ impl Role {
             .with_context(|| format!("starting peers on {host}"))?;
         let tell = child.stdin.take().context("peers has no input")?;
         let hear = BufReader::new(child.stdout.take().context("peers has no output")?);
-        Ok(Self { name: host.to_owned(), tell, hear, _process: Guarded(child) })
+        Ok(Self { name: host.to_owned(), tell, hear, process: Guarded(child) })
     }
 
     /// Reads the next line, which must begin with `word`, and returns the rest of the line.
@@ -127,7 +127,12 @@ pub(super) fn run(network: &Network, peers: &Path, case: &Case, seconds: f64) ->
         roles.iter_mut().map(|role| Ok(serde_json::from_str(&role.hear("")?)?)).collect()
     };
     reports(&mut sending)?;
-    summarise(&reports(&mut building)?, start_ns, last, case)
+    let built = reports(&mut building)?;
+    // The kernel adds a process's time to its parent's when the process has ended by itself.
+    for role in building.iter_mut().chain(&mut sending) {
+        role.process.0.wait()?;
+    }
+    summarise(&built, start_ns, last, case)
 }
 
 fn summarise(built: &[Value], start_ns: u64, events: u64, case: &Case) -> Result<Built> {
