@@ -3,6 +3,7 @@
 
 mod letters;
 mod planned;
+mod head;
 mod tree;
 mod text;
 mod json;
@@ -11,6 +12,7 @@ mod tests;
 
 use std::path::Path;
 
+pub use head::head;
 pub use json::json;
 pub use text::text;
 

@@ -61,6 +61,9 @@ pub struct PlanArguments {
     /// `evbd doctor --json`. The advice follows from the 99th percentile of the measured time.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
+    /// Print all sums: also of each port, link and role.
+    #[arg(long, conflicts_with_all = ["config", "json", "hosts"])]
+    verbose: bool,
     /// Print the plan as JSON.
     #[arg(long, conflicts_with = "config")]
     json: bool,
@@ -170,7 +173,7 @@ pub fn main(arguments: &PlanArguments) -> ExitCode {
     } else if arguments.json {
         say!("{:#}", as_json(&plan));
     } else {
-        say_in_line!("{}", page(&plan));
+        say_in_line!("{}", page(&plan, arguments.verbose));
     }
     if plan.problems.are_fatal() {
         complain!("{}\n{}", plan.problems, remedy(&numbers, &plan));
@@ -214,13 +217,20 @@ fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
     Ok(Plan { advice, text, loaded, sums, problems, planning })
 }
 
-fn page(plan: &Plan) -> String {
-    let mut page = check::text(&plan.loaded.config, &plan.sums, &plan.planning.paths);
+fn page(plan: &Plan, is_verbose: bool) -> String {
+    let verdict = if plan.problems.are_fatal() { "refused" } else { "admitted" };
+    let (config, sums, planning) = (&plan.loaded.config, &plan.sums, &plan.planning);
+    let mut page = format!("{verdict}\n{}", check::head(config, sums, planning));
+    if is_verbose {
+        page.push('\n');
+        page += &check::text(config, sums, planning);
+    }
     page += "\nSuggested\n";
     for (key, value, reason) in plan.advice.rows() {
         let _ = writeln!(page, "  {key:<12} {value:<14} {reason}");
     }
-    page += "\nTo start: `evbd plan … --config > FILE` writes a configuration with these values.\n";
+    page += "\nTo start: `evbd plan … --config > FILE` writes a configuration with these values";
+    page += if is_verbose { ".\n" } else { "; --verbose shows all sums.\n" };
     page
 }
 

@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use evb_config::{
     Config, ConfigError, Origin, Problems,
-    admission::{self, GrantPaths, Machine},
-    check::{BAD_CONFIGURATION, json, text},
+    admission::{self, GrantPaths, Machine, planning},
+    check::{BAD_CONFIGURATION, head, json, text},
     complain, roles_in_words, say, say_in_line,
 };
 use evb_core::{id::Peer, units::parse_duration};
@@ -17,6 +17,9 @@ use crate::{descriptors, here::Locations, memory::machine_memory};
 pub struct CheckArguments {
     /// Configuration file.
     config: PathBuf,
+    /// Print all sums: also of each port, link and role.
+    #[arg(long, conflicts_with = "json")]
+    verbose: bool,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -64,6 +67,8 @@ pub fn main(
         Some(locations) => problems.and(needs(&loaded.config, &loaded.origin, &locations.here())),
         None => problems,
     };
+    let nowhere = locations.as_ref().and_then(|locations| not_hosted(locations, &loaded.origin));
+    let is_refused = problems.are_fatal() || nowhere.is_some();
     if arguments.json {
         let mut object = json(Some((&loaded.config, &sums, &paths)), Some(&problems));
         if let Some(locations) = &locations {
@@ -71,36 +76,39 @@ pub fn main(
         }
         say!("{object:#}");
     } else {
-        say_in_line!("{}", text(&loaded.config, &sums, &paths));
+        say!("{}: {}", arguments.config.display(), if is_refused { "refused" } else { "admitted" });
+        let planning = planning(&loaded.config, &sums, &paths);
+        say_in_line!("{}", head(&loaded.config, &sums, &planning));
+        if arguments.verbose {
+            say_in_line!("\n{}", text(&loaded.config, &sums, &planning));
+        }
         if let Some(locations) = &locations {
             say_in_line!("\n{}", locations.page());
+        }
+        if !arguments.verbose {
+            say!("\n--verbose shows all sums: of each port, link and role.");
         }
         if !problems.is_empty() {
             complain!("\n{problems}");
         }
     }
-    if problems.are_fatal() || locations.is_some_and(|locations| !is_hosted(&locations, &loaded.origin)) {
-        return BAD_CONFIGURATION.into();
+    if let Some(reason) = nowhere {
+        complain!("\n{reason}");
     }
-    if !arguments.json {
-        say!("\n{}: admitted", arguments.config.display());
-    }
-    ExitCode::SUCCESS
-}
-
-/// Returns true if `evbd run --here` would start on this host; prints the reason if it would not.
-fn is_hosted(locations: &Locations<'_>, origin: &Origin) -> bool {
-    let problems = locations.problems(origin);
-    if problems.are_fatal() {
-        complain!("\n{problems}");
-        return false;
-    }
-    if locations.here().is_empty() {
-        complain!("\nerror: {}", locations.nobody_here(origin.file()));
-        return false;
-    }
-    for (host, (roles, reason)) in locations.unknown() {
+    for (host, (roles, reason)) in locations.iter().flat_map(Locations::unknown) {
         complain!("warning: {}: `{host}` is {reason}", roles_in_words(&roles));
     }
-    true
+    if is_refused { BAD_CONFIGURATION.into() } else { ExitCode::SUCCESS }
+}
+
+/// Returns the reason why `evbd run --here` would not start on this host; `None` if it would.
+fn not_hosted(locations: &Locations<'_>, origin: &Origin) -> Option<String> {
+    let problems = locations.problems(origin);
+    if problems.are_fatal() {
+        Some(problems.to_string())
+    } else if locations.here().is_empty() {
+        Some(format!("error: {}", locations.nobody_here(origin.file())))
+    } else {
+        None
+    }
 }

@@ -27,10 +27,8 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
                 rows.collect::<Vec<_>>()
             },
         );
-        page.extend(groups.iter().filter_map(|group| unfilled(planning, group)));
-        page.extend(groups.iter().filter_map(|group| by_stage(&planning.paths, group)));
     }
-    page + &expected(planning)
+    page + &limits(planning)
 }
 
 const BEAR: [&str; 6] =
@@ -122,6 +120,18 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
     planning.paths.times().iter().enumerate().map(row).collect()
 }
 
+/// Returns advice for each group of ports whose links stay partly idle at the longest time from a
+/// grant to its data.
+pub(super) fn unfilled_ports(planning: &Planning) -> Vec<String> {
+    alike(&planning.ports).iter().filter_map(|group| unfilled(planning, group)).collect()
+}
+
+/// Returns the stages of the measured time from a grant to its data for each group of ports; empty
+/// if the time was not measured.
+pub(super) fn stages(planning: &Planning) -> String {
+    alike(&planning.ports).iter().filter_map(|group| by_stage(&planning.paths, group)).collect()
+}
+
 /// Returns the name of the quantile at `index`; empty unless the path from a grant to its data was
 /// measured.
 fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
@@ -177,21 +187,18 @@ fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
     // needed budget is a sufficient buffer.
     let buffer = size(*port.full_budget.get(worst)? * 4 / 3);
     Some(format!(
-        "  {}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \
-         path of {up_to}, by cores that are kept awake (`keep_awake`), more of them, a larger MTU\n",
+        "{}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \
+         path of {up_to}, by cores that are kept awake (`keep_awake`), more of them, a larger MTU",
         names(group),
         percent(Some(part)),
     ))
 }
 
-fn expected(planning: &Planning) -> String {
-    let [first, others @ ..] = planning.bounds.as_slice() else { return String::new() };
-    let mut page = format!(
-        "\nExpected rate: {} events/s, bounded by {}\n",
-        significant(first.events_per_s),
-        first.resource
-    );
-    for bound in others {
+/// Formats all limits of the event rate, the lowest first.
+fn limits(planning: &Planning) -> String {
+    let mut page = String::new();
+    for (index, bound) in planning.bounds.iter().enumerate() {
+        page += if index == 0 { "\nLimits of the event rate\n" } else { "" };
         let _ = writeln!(page, "  {:>10} events/s  {}", significant(bound.events_per_s), bound.resource);
     }
     page

@@ -1,12 +1,17 @@
 use evb_core::units::Bytes;
 
-use super::{admit, json, text};
+use super::{admit, head, json, text};
 use crate::{
-    admission::{self, GrantPaths},
+    Loaded,
+    admission::{self, GrantPaths, Sums, planning},
     read,
 };
 
-const INCAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.77.3.1:7000\"\n\
+pub(super) fn whole(loaded: &Loaded, sums: &Sums) -> String {
+    text(&loaded.config, sums, &planning(&loaded.config, sums, &GrantPaths::assumed()))
+}
+
+pub(super) const INCAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.77.3.1:7000\"\n\
     trigger = { kind = \"periodic\", rate = \"150 Hz\" }\n\
     [network]\nlink_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\n\
     [[source]]\nids = \"1-8\"\nbind = \"10.77.1.{id}\"\ninput = { kind = \"generator\", size = \"64 kB\" }\n\
@@ -16,7 +21,7 @@ const INCAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.7
 fn the_page_shows_the_sums() {
     let loaded = read(INCAST, "test.toml").expect("valid");
     let (sums, problems) = admission::admit(&loaded, Some(Bytes::mib(1024)));
-    let page = text(&loaded.config, &sums, &GrantPaths::assumed());
+    let page = whole(&loaded, &sums);
     for part in [
         "8 sources, 1 builders",
         "periodic, 150 events/s: 65.3 % of what the links carry",
@@ -27,7 +32,7 @@ fn the_page_shows_the_sums() {
         "10.29 MB",
         "10.77.2.1  469 kB (358 %)  469 kB (358 %)  1.07 ms",
         "10.77.2.1  118 kB             958.7 µs        20.0 µs             100.0 %           2461 B",
-        "Expected rate: 150 events/s, bounded by the trigger",
+        "150 events/s  the trigger",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
@@ -46,7 +51,8 @@ fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
     let of = |text_of: &str| {
         let loaded = read(text_of, "test.toml").expect("valid");
         let (sums, _) = admission::admit(&loaded, None);
-        text(&loaded.config, &sums, &GrantPaths::assumed())
+        let planning = planning(&loaded.config, &sums, &GrantPaths::assumed());
+        head(&loaded.config, &sums, &planning)
     };
     let page = of(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
     // In 200 µs, the link carries 246.1 kB in buffer bytes, which is three quarters of 328.1 kB.
@@ -66,9 +72,7 @@ fn every_mode_has_its_page() {
         let given = format!("{INCAST}[shaping]\nmode = \"{mode}\"\n");
         let loaded = read(&given, "test.toml").expect("valid");
         let (sums, _) = admission::admit(&loaded, None);
-        assert!(
-            text(&loaded.config, &sums, &GrantPaths::assumed()).contains(&format!("shaping        {mode}"))
-        );
+        assert!(whole(&loaded, &sums).contains(&format!("shaping        {mode}")));
     }
 }
 
@@ -103,7 +107,7 @@ fn thousands_of_sources_fit_on_one_screen() {
     let began = std::time::Instant::now();
     let loaded = read(text_of, "test.toml").unwrap_or_else(|problems| panic!("{problems}"));
     let (sums, problems) = admission::admit(&loaded, None);
-    let page = text(&loaded.config, &sums, &GrantPaths::assumed());
+    let page = whole(&loaded, &sums);
     assert!(!problems.are_fatal(), "{problems}");
     assert!(page.lines().count() <= 60, "{page}");
     for part in ["builders 1-1024", "builder1 … builder1024", "source1 … source4096  1-4096"] {

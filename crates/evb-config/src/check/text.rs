@@ -14,19 +14,19 @@ use super::{
 };
 use crate::{
     Config, ShapingMode, TriggerConfig,
-    admission::{GrantPaths, PortSum, Sums, UplinkSum, narrowest, planning, rounded_down},
+    admission::{Planning, PortSum, Sums, UplinkSum, narrowest, rounded_down},
     ranges,
 };
 
-/// Formats all sums, for these times from a grant to its data.
-pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
+/// Formats all sums.
+pub fn text(config: &Config, sums: &Sums, planning: &Planning) -> String {
     let mut page = system(config, sums);
     page += &tree(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
     page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
     page += &table("\nMemory", &["of each", "at most", "may use"], &memory(sums));
     page += &descriptors(sums);
-    page += &planned(config, &planning(config, sums, paths));
+    page += &planned(config, planning);
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
     page
 }

@@ -40,14 +40,14 @@ fn a_fast_host_shows_its_busy_time_and_the_buffer() {
         "--sources 1 --builders 1 --event-size 64kB --link-rate 100Mbit/s --host-rate 1Gbit/s --rtt 198ms";
     let plan = planned(line);
     assert!(plan.text.contains("link_rate    = \"1 Gbit/s\""), "{}", plan.text);
-    let page = page(&plan);
+    let page = page(&plan, true);
     for part in ["busy Δt = X·R/Y", "1 Gbit/s", "100 Mbit/s", "198.00 ms", "19.80 ms", "2.23 MB"] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
     let host = &as_json(&plan)["check"]["planning"][0]["fast_host"];
     assert_eq!(host["grant_paths"][0]["busy_us"], 19_800.0);
     assert_eq!(host["grant_paths"][0]["buffer_line_bytes"], 2_227_500);
-    assert!(!super::page(&planned(INCAST)).contains("busy Δt"), "equal rates have no such table");
+    assert!(!super::page(&planned(INCAST), true).contains("busy Δt"), "equal rates have no such table");
 }
 
 #[test]
@@ -57,13 +57,16 @@ fn an_incast_is_planned_with_credit() {
     // With ρ = 0.652, (1−ρ)ρᴷ/(1−ρᴷ⁺¹) falls below 0.1 % at K = 14. 150 events/s · 1.4 ms under way
     // outside the queue raise the number of slots to 15.
     assert_eq!(plan.advice.slots, 15);
-    let page = page(&plan);
-    for part in [
-        " (358 %)",
-        "1.07 ms",
-        "budget       118.0 kB",
-        "Expected rate: 150 events/s, bounded by the trigger",
-    ] {
+    let brief: Vec<_> = page(&plan, false).lines().map(str::to_owned).collect();
+    assert_eq!(
+        brief[..2],
+        ["admitted", "system     8 sources, 1 builder; events of 8 fragments, 512 kB on average"]
+    );
+    assert!(brief.len() < 12 && brief.last().is_some_and(|last| last.contains("--verbose")), "{brief:?}");
+    let page = page(&plan, true);
+    for part in
+        [" (358 %)", "1.07 ms", "budget       118.0 kB", "150 events/s expected, limited by the trigger"]
+    {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
     for part in ["rate = \"150 Hz\"", "port_buffer = \"128 KiB\""] {
@@ -126,8 +129,9 @@ fn a_plan_for_thousands_fits_on_one_screen() {
     let plan = planned(
         "--sources 4000 --builders 400 --event-size 4MB --trigger-rate 10kHz --link-rate 10Gbit/s --port-buffer 4MiB",
     );
-    let page = page(&plan);
-    assert!(page.lines().count() <= 50, "{} lines\n{page}", page.lines().count());
+    assert!(page(&plan, false).lines().count() <= 12);
+    let page = page(&plan, true);
+    assert!(page.lines().count() <= 60, "{} lines\n{page}", page.lines().count());
     assert!(page.contains("builder1.daq … builder400.daq  1-400"), "{page}");
     assert!(page.contains("source 1 … source 4000  1-4000"), "{page}");
 }

@@ -40,7 +40,9 @@ fn holds(text: &str) {
     match read(text, "garbled.toml") {
         Ok(loaded) => {
             let (sums, problems) = admission::admit(&loaded, None);
-            assert!(!check::text(&loaded.config, &sums, &admission::GrantPaths::assumed()).is_empty());
+            let planning = admission::planning(&loaded.config, &sums, &admission::GrantPaths::assumed());
+            assert!(!check::head(&loaded.config, &sums, &planning).is_empty());
+            assert!(!check::text(&loaded.config, &sums, &planning).is_empty());
             assert!(
                 check::json(
                     Some((&loaded.config, &sums, &admission::GrantPaths::assumed())),

@@ -1,6 +1,6 @@
 use crate::{
     admission::{self, GrantPaths},
-    check::{json, text},
+    check::json,
     read,
 };
 
@@ -13,7 +13,7 @@ fn page(sections: &str) -> String {
     let loaded = read(&text_of, "test.toml").unwrap_or_else(|problems| panic!("{problems}"));
     let (sums, problems) = admission::admit(&loaded, None);
     assert!(!problems.are_fatal(), "{problems}");
-    text(&loaded.config, &sums, &GrantPaths::assumed())
+    super::super::tests::whole(&loaded, &sums)
 }
 
 fn tree(sections: &str) -> String {

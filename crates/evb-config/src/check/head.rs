@@ -1,0 +1,79 @@
+//! The first lines of `evbd check` and `evbd plan`: what the system is, the event rate to expect
+//! and what limits it, and the memory.
+
+#[cfg(test)]
+mod tests;
+
+use evb_core::{units::Bytes, words::counted};
+
+use super::{
+    letters::{significant, size},
+    planned::{stages, unfilled_ports},
+};
+use crate::{
+    Config,
+    admission::{Planning, Sums},
+};
+
+/// Formats the sums that matter most, in a few lines, and the stages of the time from a grant to
+/// its data, if they were measured.
+pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
+    let mut rows = vec![("system", system(config, sums)), ("rate", rate(planning))];
+    rows.extend(unfilled_ports(planning).into_iter().map(|advice| ("", advice)));
+    rows.push(("memory", memory(sums)));
+    if let Some(unchecked) = unchecked(config) {
+        rows.push(("unchecked", unchecked));
+    }
+    rows.iter().map(|(name, text)| format!("{name:<10} {text}\n")).collect::<String>() + &stages(planning)
+}
+
+fn system(config: &Config, sums: &Sums) -> String {
+    let roles =
+        format!("{}, {}", counted(config.sources.len(), "source"), counted(config.builders.len(), "builder"));
+    let fragments = counted(sums.event.fragments, "fragment");
+    match sums.event.payload {
+        Some(payload) => format!("{roles}; events of {fragments}, {} on average", size(payload)),
+        None => format!("{roles}; events of {fragments}, whose sizes are not known before the run"),
+    }
+}
+
+/// Returns the expected rate with what limits it, and the next limit.
+fn rate(planning: &Planning) -> String {
+    match planning.bounds.as_slice() {
+        [] => {
+            "not known before the run: it follows from the triggers and the sizes of the fragments".to_owned()
+        }
+        [first, others @ ..] => {
+            let next = others.first().map_or_else(String::new, |next| {
+                format!("; next limit: {}, {} events/s", next.resource, significant(next.events_per_s))
+            });
+            format!(
+                "{} events/s expected, limited by {}{next}",
+                significant(first.events_per_s),
+                first.resource
+            )
+        }
+    }
+}
+
+/// Returns the largest needs of memory of a builder and of a source.
+fn memory(sums: &Sums) -> String {
+    let builder = sums.memory.iter().map(|sum| sum.needed).max().unwrap_or(Bytes::ZERO);
+    let source = sums.source_memory.iter().map(|(_, needed)| *needed).max().unwrap_or(Bytes::ZERO);
+    let limit = sums.memory.iter().filter_map(|sum| sum.limit).min();
+    let limit = limit.map_or_else(String::new, |limit| format!(" (it may use {})", size(limit)));
+    format!("a builder needs at most {}{limit}, a source {}", size(builder), size(source))
+}
+
+/// Returns the admission rules that cannot be applied, because the configuration does not state the
+/// network.
+fn unchecked(config: &Config) -> Option<String> {
+    let network = &config.network;
+    match (network.link_rate, network.port_buffer) {
+        (Some(_), Some(_)) => None,
+        (None, _) => {
+            Some("whether links carry the load and ports hold it: state `link_rate` and `port_buffer` in [network]".to_owned())
+        }
+        (Some(_), None) => Some("whether ports hold the load: state `port_buffer` in [network]".to_owned()),
+    }
+}
