@@ -5,7 +5,8 @@ use evb_core::{
     ledger::fraction,
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
-    words::counted,
+    units::Bytes,
+    words::{counted, size},
 };
 use serde::Serialize;
 
@@ -228,10 +229,10 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
         let text = format!("has not reported for {:.0} s", live.age_s);
         found.push(Problem::new(Severity::Warning, &subject, text, "check if its host is overloaded"));
     }
-    if let (Some(free), Some(size)) = (live.sink_free_bytes, live.sink_size_bytes)
-        && fraction(free as f64, size as f64) < NEARLY_FULL
+    if let (Some(free), Some(all)) = (live.sink_free_bytes, live.sink_size_bytes)
+        && fraction(free as f64, all as f64) < NEARLY_FULL
     {
-        let text = format!("its sink has {:.1} GB left of {:.1} GB", free as f64 / 1e9, size as f64 / 1e9);
+        let text = format!("its sink has {} left of {}", size(Bytes::new(free)), size(Bytes::new(all)));
         let severity = if free == 0 { Severity::Bad } else { Severity::Warning };
         found.push(Problem::new(severity, &subject, text, "make room on that file system"));
     }

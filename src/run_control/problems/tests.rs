@@ -81,7 +81,7 @@ fn culprits_are_named_the_worst_first() {
         [
             "source 2: silent; 3 events were closed without it",
             "builder 7: 4 events wait for its sink",
-            "builder 7: its sink has 1.0 GB left of 100.0 GB",
+            "builder 7: its sink has 1.00 GB left of 100 GB",
             "the run: 2 events were built with sources missing",
         ]
     );
@@ -137,4 +137,34 @@ fn the_list_has_an_end() {
     let sources = (0..100).map(|id| source(id, Presence::Absent)).collect();
     let found = problems(&Survey { running_s: 1.0, sources, ..Survey::default() }, None);
     assert_eq!((found.len(), found[LISTED].text.as_str()), (LISTED + 1, "and 80 more problems"));
+}
+
+/// Returns text and severity of the problems of a builder, of which all events wait for the sink.
+fn of_live(live: BuilderLive) -> Vec<(String, Severity)> {
+    let mut found = Vec::new();
+    of_builder(&builder(7, Presence::Up, Some(live)), &mut found);
+    found.into_iter().map(|problem| (problem.text, problem.severity)).collect()
+}
+
+#[test]
+fn a_small_disk_is_named_in_its_own_unit_and_a_full_one_is_a_severe_problem() {
+    let disk = |free| {
+        let (sink_free_bytes, sink_size_bytes) = (Some(free), Some(6_291_456));
+        of_live(BuilderLive { sink_free_bytes, sink_size_bytes, ..BuilderLive::default() })
+    };
+    let of = |text: &str, severity| vec![(text.to_owned(), severity)];
+    assert_eq!(disk(314_573), []);
+    assert_eq!(disk(314_572), of("its sink has 315 kB left of 6.29 MB", Severity::Warning));
+    assert_eq!(disk(0), of("its sink has 0 B left of 6.29 MB", Severity::Bad));
+}
+
+#[test]
+fn a_slow_sink_and_an_old_report_are_problems_from_their_thresholds_on() {
+    let of = |last_commit_age_s, age_s| {
+        let live = BuilderLive { last_commit_age_s, age_s, ..BuilderLive::default() };
+        of_live(live).into_iter().map(|(_, severity)| severity).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Some(2.0), 5.0), []);
+    assert_eq!(of(Some(2.1), 0.0), [Severity::Bad]);
+    assert_eq!(of(None, 5.1), [Severity::Warning]);
 }
