@@ -6,6 +6,8 @@ mod boards;
 #[cfg(feature = "browser")]
 mod browser;
 #[cfg(feature = "browser")]
+mod charts;
+#[cfg(feature = "browser")]
 mod figures;
 #[cfg(feature = "browser")]
 mod house;

@@ -48,6 +48,7 @@ assets! {
     "/page/run.js": "run.js", SCRIPT;
     "/page/peers.js": "peers.js", SCRIPT;
     "/page/charts.js": "charts.js", SCRIPT;
+    "/page/colours.js": "colours.js", SCRIPT;
     "/page/server.js": "server.js", SCRIPT;
     "/page/format.js": "format.js", SCRIPT;
     "/page/dom.js": "dom.js", SCRIPT;

@@ -103,7 +103,12 @@ impl Browser {
 
     /// Runs JavaScript as a function body in the page, and returns its result.
     pub(super) async fn script(&self, body: &str) -> Result<Value> {
-        self.client.execute(body, Vec::new()).await.with_context(|| body.to_owned())
+        self.script_with(body, &[]).await
+    }
+
+    /// Runs JavaScript as the body of a function with these arguments.
+    pub(super) async fn script_with(&self, body: &str, arguments: &[Value]) -> Result<Value> {
+        self.client.execute(body, arguments.to_vec()).await.with_context(|| body.to_owned())
     }
 
     /// Returns the text of the element that the CSS selector finds.

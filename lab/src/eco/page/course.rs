@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::{boards::Board, browser::Browser, figures, house, pictures::Album};
+use super::{boards::Board, browser::Browser, charts, figures, house, pictures::Album};
 use crate::{
     eco::{
         Setting,
@@ -77,7 +77,8 @@ impl Course<'_> {
     async fn play(&mut self, good: Duration, disk: &Disk) -> Result<()> {
         self.browser.become_screen(1280, 1180, 1.0, "light").await?;
         let began = Instant::now();
-        self.browser.open(&format!("http://{CONTROL}/")).await?;
+        let url = format!("http://{CONTROL}/");
+        self.browser.open(&url).await?;
         self.browser
             .wait("connected", "document.querySelector('#state').textContent === 'Configured'", SOON)
             .await?;
@@ -86,6 +87,7 @@ impl Course<'_> {
             began.elapsed().as_secs_f64(),
             Bound::AtMost(2.0),
         );
+        charts::spans(&self.browser, &url, &mut self.report).await?;
         self.by_clicks().await?;
         self.by_keys(good).await?;
         self.silent_source().await?;
@@ -179,7 +181,7 @@ impl Course<'_> {
             "kind and comment of the run are shown as text",
             below.contains(&format!("cosmics: {COMMENT}")),
         );
-        figures::charts(&self.browser, &mut self.report).await?;
+        charts::lines(&self.browser, &mut self.report).await?;
         let problems = self.browser.text("#problems").await?;
         self.report.note(format!("a good run: {}", problems.trim()));
         self.report.yes("a good run: no problems", problems.trim() == "No problems.");

@@ -77,27 +77,3 @@ pub(super) async fn at_rest(
     );
     Ok(())
 }
-
-/// Checks that the charts show lines: a chart with lines has coloured pixels, an empty chart has
-/// none.
-pub(super) async fn charts(browser: &Browser, report: &mut Report) -> Result<()> {
-    let colours = "return [...document.querySelectorAll('#charts canvas')].map((canvas) => {
-        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-        const seen = new Map();
-        for (let i = 0; i < data.length; i += 4) {
-          if (data[i + 3] !== 255) continue;
-          const [r, g, b] = data.slice(i, i + 3);
-          if (Math.max(r, g, b) - Math.min(r, g, b) > 60) seen.set(`${r},${g},${b}`, (seen.get(`${r},${g},${b}`) ?? 0) + 1);
-        }
-        return Math.max(0, ...seen.values());
-      })";
-    let coloured = browser.script(colours).await?;
-    let coloured: Vec<f64> = coloured.as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    report.note(format!("coloured pixels of the charts: {coloured:?}"));
-    report.holds("charts", coloured.len() as f64, Bound::AtLeast(4.0));
-    let drawn = coloured.iter().filter(|count| **count >= 5.0).count();
-    // The chart of dead time is empty if there was no dead time, so three of the four charts must
-    // have lines.
-    report.holds("charts with lines", drawn as f64, Bound::AtLeast(3.0));
-    Ok(())
-}

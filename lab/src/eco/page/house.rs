@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::browser::Browser;
 use crate::lab::report::{Bound, Report};
 
-/// A script that returns the lowest contrast of any text, and the numbers of typefaces and text
-/// sizes.
+/// A script that returns the lowest contrast of any text, the numbers of typefaces and text sizes,
+/// the parts that are cut off, and the smallest distance between two cells of a row.
 const LOOKS: &str = include_str!("looks.js");
 /// A script that returns the numbers of requests to other origins, of files of the page, and of
 /// their bytes, as counted by the browser.
@@ -20,6 +20,8 @@ const REQUESTS: &str = "
     const files = own.filter((entry) => !new URL(entry.name).pathname.startsWith('/v1/'));
     const bytes = files.reduce((sum, entry) => sum + entry.encodedBodySize, 0);
     return [all.length - own.length, files.length, bytes];";
+/// Smallest allowed distance between the texts of two cells of a row: two digits.
+const LEAST_GAP: f64 = 7.0;
 /// Largest allowed number of bytes that a browser loads for the page.
 const SIZE: f64 = 150_000.0;
 
@@ -28,7 +30,7 @@ fn number(value: &Value) -> f64 {
 }
 
 /// Checks contrast, typefaces and sizes of all text in the current theme, and that the page is not
-/// wider than the screen.
+/// wider than the screen, nothing is cut off, and no two cells of a row touch.
 pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) -> Result<()> {
     let found = browser.script(LOOKS).await?;
     report.note(format!("{name}: lowest contrast {:.2} of `{}`", number(&found["contrast"]), found["where"]));
@@ -36,6 +38,16 @@ pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) ->
     report.holds(&format!("{name}: typefaces"), number(&found["families"]), Bound::AtMost(1.0));
     report.holds(&format!("{name}: sizes of letters"), number(&found["sizes"]), Bound::AtMost(4.0));
     report.holds(&format!("{name}: wider than the screen, px"), number(&found["over"]), Bound::AtMost(0.0));
+    let cut = found["cut"].as_array().map_or(f64::NAN, |list| list.len() as f64);
+    if cut > 0.0 {
+        report.note(format!("{name}: cut off: {}", found["cut"]));
+    }
+    report.holds(&format!("{name}: parts that are cut off"), cut, Bound::AtMost(0.0));
+    report.holds(
+        &format!("{name}: px between two cells of a row"),
+        number(&found["gap"]),
+        Bound::AtLeast(LEAST_GAP),
+    );
     Ok(())
 }
 

@@ -23,4 +23,23 @@ for (const node of document.querySelectorAll("body *")) {
   if (contrast < worst.contrast) worst = { contrast, where: `${node.id || node.className || node.tagName}: ${node.textContent.slice(0, 30)}` };
 }
 const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-return { ...worst, families: families.size, sizes: sizes.size, over };
+// What is cut off, and the smallest distance between the texts of two cells side by side.
+const parts = "#builders, #sources, #runs, #charts figure, #control, #ledger dd, .huge, td, th";
+const cut = [...document.querySelectorAll(parts)].filter((node) => node.checkVisibility() && node.scrollWidth > node.clientWidth + 1);
+const rectangles = (cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return [...range.getClientRects()].filter((rectangle) => rectangle.width);
+};
+let gap = Infinity;
+for (const row of document.querySelectorAll("tr, #sums")) {
+  const cells = [...row.querySelectorAll("td, th, dt, dd")].filter((cell) => cell.checkVisibility()).map(rectangles);
+  for (const [i, cell] of cells.entries()) {
+    for (const a of cell) for (const b of cells.slice(i + 1).flat()) {
+      const isBeside = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+      if (isBeside) gap = Math.min(gap, Math.max(a.left, b.left) - Math.min(a.right, b.right));
+    }
+  }
+}
+const cutOff = cut.map((node) => `${node.id || node.tagName}: ${node.textContent.slice(0, 30)}`);
+return { ...worst, families: families.size, sizes: sizes.size, over, gap, cut: cutOff };

@@ -1,22 +1,55 @@
-// Ten minutes of history. Axes go in steps of 1, 2, 5, so that they stand still while the numbers move.
+// The last minutes, of one to sixty. Axes of values go in steps of 1, 2, 5, so that they stand still while the numbers move.
 
-import { $, make, text } from "./dom.js";
+import { $, make, paint, text } from "./dom.js";
+import { inOrder, ofCause } from "./colours.js";
 import { clock, count, microseconds, percent, scaled, short } from "./format.js";
+import { isUnderWay } from "./run.js";
 
-const WINDOW = 600;
+/// As much as evbd keeps, s.
+const KEPT = 3600;
+/// The shortest span that is drawn, s.
+const SHORTEST = 30;
+const KEY = "evb-minutes";
 /// Samples are a second apart; where more is missing, lines are broken.
 const GAP = 2.5;
 const HEIGHT = 150;
-/// Causes of dead time with a colour of their own; the rest shares the last one.
+/// Causes of dead time with a layer of their own; the rest shares the last one.
 const CAUSES = 5;
 
 const styles = getComputedStyle(document.documentElement);
 const colour = (name) => () => styles.getPropertyValue(`--${name}`);
-const COLOURS = ["red", "blue", "orange", "purple", "green", "grey"];
 
 let samples = [];
-const slots = Array(CAUSES).fill(null);
+/// The part of the samples that is drawn, and the time that it spans.
+let shown = [];
+let scale = [0, SHORTEST];
+/// The causes that have a layer, from below.
+let causes = [];
 const charts = [];
+
+const buttons = [...document.querySelectorAll("[data-minutes]")];
+const minutesOf = (button) => Number(button.dataset.minutes);
+
+let minutes = 10;
+try {
+  const kept = Number(localStorage.getItem(KEY));
+  if (buttons.some((button) => minutesOf(button) === kept)) minutes = kept;
+} catch {
+  // Storage is off: the choice lives as long as the page.
+}
+
+/// The span that was chosen, s.
+export const span = () => 60 * minutes;
+
+function choose(value) {
+  minutes = value;
+  try {
+    localStorage.setItem(KEY, value);
+  } catch {
+    // As above.
+  }
+  draw();
+}
 
 export function add(more) {
   for (const sample of more) {
@@ -28,64 +61,73 @@ export function add(more) {
     samples.push({ ...sample, at });
   }
   const newest = samples.at(-1)?.at;
-  while (samples.length && samples[0].at < newest - WINDOW) samples.shift();
+  while (samples.length && samples[0].at < newest - KEPT) samples.shift();
 }
 
 export const latest = () => samples.at(-1);
 
-/// The largest causes of the window; each keeps its colour for as long as it is one of them.
+/// The chosen span, or less of it if the first run began later: idle time before that tells nothing.
+function select() {
+  const to = latest()?.at ?? Date.now() / 1000;
+  const inSpan = samples.filter((sample) => sample.at >= to - span());
+  const first = inSpan.find(isUnderWay) ?? inSpan[0];
+  scale = [Math.min(first?.at ?? to, to - SHORTEST), to];
+  shown = samples.filter((sample) => sample.at >= scale[0] - GAP);
+}
+
+/// The largest causes of what is drawn.
 function assign() {
   const sums = new Map();
-  for (const sample of samples) {
+  for (const sample of shown) {
     for (const { cause, fraction } of sample.dead_time ?? []) sums.set(cause, (sums.get(cause) ?? 0) + fraction);
   }
-  const largest = [...sums.keys()].sort((a, b) => sums.get(b) - sums.get(a)).slice(0, CAUSES);
-  slots.forEach((cause, place) => largest.includes(cause) || (slots[place] = null));
-  for (const cause of largest) if (!slots.includes(cause)) slots[slots.indexOf(null)] = cause;
+  const largest = [...sums.keys()].sort((a, b) => sums.get(b) - sums.get(a) || inOrder(a, b));
+  causes = largest.slice(0, CAUSES).sort(inOrder);
 }
 
 function layers(sample) {
   const parts = Array(CAUSES + 1).fill(0);
   if (sample.state === undefined) return parts.fill(null);
   for (const { cause, fraction } of sample.dead_time ?? []) {
-    const place = slots.indexOf(cause);
+    const place = causes.indexOf(cause);
     parts[place < 0 ? CAUSES : place] += fraction;
   }
   return parts;
 }
 
-const column = (pick) => () => samples.map((sample) => pick(sample) ?? null);
+const nameOf = (place) => (place === CAUSES ? "other" : causes[place]);
+const column = (pick) => () => shown.map((sample) => pick(sample) ?? null);
 const bits = (value) => (value === null ? "–" : `${scaled(value).join(" ")}bit/s`);
 
 /// The sums of the layers from below: drawn from the highest to the lowest, each covers what is not its own.
 function stacked(place) {
-  return () => samples.map((sample) => layers(sample).slice(0, place + 1).reduce((sum, part) => (part === null ? null : sum + part), 0));
+  return () => shown.map((sample) => layers(sample).slice(0, place + 1).reduce((sum, part) => (part === null ? null : sum + part), 0));
 }
 
 const LINES = [
   {
     id: "chart-rates", title: "per second", axis: short, least: 10,
     series: [
-      { label: "triggers", key: "c2", colour: colour("orange"), width: 3, pick: column((s) => s.triggers_per_s), show: count },
-      { label: "events built", key: "c1", colour: colour("blue"), width: 1.25, pick: column((s) => s.events_per_s), show: count },
+      { label: "triggers", key: "orange", width: 3, pick: column((s) => s.triggers_per_s), show: count },
+      { label: "events built", key: "blue", width: 1.25, pick: column((s) => s.events_per_s), show: count },
     ],
   },
   {
     id: "chart-throughput", title: "payload to the sinks", axis: short, least: 1e6,
-    series: [{ label: "bit/s", key: "c1", colour: colour("blue"), width: 1.5, fill: true, pick: column((s) => s.bytes_per_s === undefined ? null : s.bytes_per_s * 8), show: bits }],
+    series: [{ label: "bit/s", key: "blue", width: 1.5, fill: true, pick: column((s) => s.bytes_per_s === undefined ? null : s.bytes_per_s * 8), show: bits }],
   },
   {
     id: "chart-dead", title: "dead time by cause", axis: (v) => `${short(100 * v)} %`, least: 0.01, most: 1,
     series: Array.from({ length: CAUSES + 1 }, (_, i) => CAUSES - i).map((place) => ({
-      place, key: `c${place}`, colour: colour(COLOURS[place]), width: 0, fill: true, opaque: true, pick: stacked(place),
-      own: () => samples.map((sample) => layers(sample)[place]), show: (v) => (v === null ? "–" : percent(v)),
+      place, width: 1, fill: true, pick: stacked(place),
+      own: () => shown.map((sample) => layers(sample)[place]), show: (v) => (v === null ? "–" : percent(v)),
     })),
   },
   {
     id: "chart-latency", title: "from trigger to built", axis: (v) => microseconds(v).replace(/\.0+ /, " "), log: true,
     series: [
-      { label: "99 % below", key: "c2", colour: colour("orange"), width: 1.5, pick: column((s) => s.p99_us), show: microseconds },
-      { label: "median", key: "c1", colour: colour("blue"), width: 1.5, pick: column((s) => s.p50_us), show: microseconds },
+      { label: "99 % below", key: "orange", width: 1.5, pick: column((s) => s.p99_us), show: microseconds },
+      { label: "median", key: "blue", width: 1.5, pick: column((s) => s.p50_us), show: microseconds },
     ],
   },
 ];
@@ -124,7 +166,9 @@ function legend(line, figure) {
   for (const series of ordered) {
     series.value = make("span", "value", "–");
     series.name = make("span", "", series.label ?? "");
-    series.entry = make("span", "", make("i", series.key), series.name, " ", series.value);
+    series.swatch = make("i");
+    paint(series.swatch, series.key);
+    series.entry = make("span", "", series.swatch, series.name, " ", series.value);
     caption.append(series.entry);
   }
 }
@@ -132,13 +176,14 @@ function legend(line, figure) {
 /// The values under the pointer, or the latest ones.
 function tell(chart) {
   const { line, plot, figure } = chart;
-  const at = plot.cursor.idx ?? samples.length - 1;
+  const at = plot.cursor.idx ?? shown.length - 1;
   for (const series of line.series) {
     if (series.place !== undefined) {
-      const cause = series.place === CAUSES ? "other" : slots[series.place];
-      const others = series.place === CAUSES && chart.data[1 + line.series.indexOf(series)].some((v, i) => v - (chart.data[2]?.[i] ?? 0) > 1e-9);
-      series.entry.hidden = series.place === CAUSES ? !others : cause === null;
+      const cause = nameOf(series.place);
+      const others = series.place === CAUSES && series.own().some((part) => part > 1e-9);
+      series.entry.hidden = series.place === CAUSES ? !others : cause === undefined;
       text(series.name, cause ?? "");
+      paint(series.swatch, ofCause(cause ?? ""));
     }
     const values = series.own ? series.own() : chart.data[1 + line.series.indexOf(series)];
     text(series.value, series.show(values[at] ?? null));
@@ -154,23 +199,24 @@ function create(line) {
   const font = `13px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: ink, grid, font, ticks: { show: false } };
   const chart = { line, figure, data: [[], ...line.series.map(() => [])] };
-  const hhmm = (u, splits) => splits.map((at) => clock(new Date(at * 1000)).slice(0, 5));
+  const times = (u, splits, _, __, step) => splits.map((at) => clock(new Date(at * 1000)).slice(0, step < 60 ? 8 : 5));
   chart.plot = new uPlot({
     width: Math.max(figure.clientWidth - 24, 100), height: HEIGHT,
-    padding: [10, 20, 0, 0],
+    padding: [10, 28, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "evb" }, points: { show: line.id !== "chart-dead", size: 6 } },
     scales: {
-      x: { time: true, range: () => { const to = latest()?.at ?? Date.now() / 1000; return [to - WINDOW, to]; } },
+      x: { time: true, range: () => scale },
       y: { distr: line.log ? 3 : 1, range: range(line) },
     },
     axes: [
-      { ...axis, size: 26, space: 70, incrs: [60, 120, 300], values: hhmm },
+      { ...axis, size: 26, space: 70, incrs: [5, 10, 15, 30, 60, 120, 300, 600, 900], values: times },
       { ...axis, size: 58, splits: splits(line), filter: (u, at) => at, values: (u, at) => at.map(line.axis) },
     ],
     series: [{}, ...line.series.map((series) => ({
-      stroke: series.colour, width: series.width, points: { show: false }, spanGaps: false,
-      ...(series.fill ? { fill: () => (series.opaque ? series.colour() : `${series.colour()}40`) } : {}),
+      // The upper edge of a layer parts it from the next one.
+      stroke: colour(series.key ?? "card"), width: series.width, points: { show: false }, spanGaps: false,
+      ...(series.fill ? { fill: () => (series.key ? `${colour(series.key)()}40` : colour(ofCause(nameOf(series.place) ?? ""))()) } : {}),
     }))],
     hooks: { setCursor: [() => chart.plot && tell(chart)] },
   }, chart.data, figure);
@@ -183,12 +229,15 @@ function create(line) {
 
 export function draw() {
   if (!charts.length) LINES.forEach(create);
+  for (const button of buttons) button.setAttribute("aria-pressed", minutesOf(button) === minutes);
+  select();
   assign();
   for (const chart of charts) {
-    chart.data = [samples.map((sample) => sample.at), ...chart.line.series.map((series) => series.pick())];
+    chart.data = [shown.map((sample) => sample.at), ...chart.line.series.map((series) => series.pick())];
     chart.plot.setData(chart.data);
     tell(chart);
   }
 }
 
+for (const button of buttons) button.addEventListener("click", () => choose(minutesOf(button)));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.plot.redraw()));

@@ -18,6 +18,13 @@ export function name(node, className) {
   if (node.className !== className) node.className = className;
 }
 
+/// With a colour of page.css, by its name.
+export function paint(node, name) {
+  if (node.painted === name) return;
+  node.style.background = `var(--${name})`;
+  node.painted = name;
+}
+
 /// Of a part in a bar. What is there at all can be seen.
 export function width(node, share) {
   const percent = `${(100 * Math.min(Math.max(share, 0), 1)).toFixed(3)}%`;
@@ -46,9 +53,14 @@ export function rows(body, items, keyOf, create, fill) {
   }
 }
 
-/// A row of cells with these classes.
-export function cells(...classes) {
-  return () => make("tr", "", ...classes.map((className) => make("td", className)));
+/// A row with a cell for each head of the table, with the head's class and words. A narrow screen shows these words.
+export function cells(table) {
+  const heads = [...table.querySelectorAll("th")];
+  return () => make("tr", "", ...heads.map((head) => {
+    const cell = make("td", head.className);
+    cell.dataset.head = head.textContent;
+    return cell;
+  }));
 }
 
 /// A bar of so many parts, with a number beside it.

@@ -5,11 +5,11 @@ import { clock } from "./format.js";
 import * as charts from "./charts.js";
 import { showPeers } from "./peers.js";
 import { showHero, showLedger, showProblems, showRuns } from "./run.js";
-import { command, get, hasToken, useToken } from "./server.js";
+import { LONG, command, get, hasToken, useToken } from "./server.js";
 
 const PERIOD = 1000;
-/// Ten minutes of samples, and one.
-const HISTORY = 601;
+/// The state is shown without the latest samples if they do not arrive within this time, ms.
+const PATIENCE = 300;
 
 /// Which commands make sense where; what is out of place is pale, and refused with the reason.
 const SENSIBLE = {
@@ -27,6 +27,9 @@ const NEXT = { Unconfigured: "configure", Configured: "start", Running: "stop", 
 let status = null;
 let heard = new Date();
 let newest = null;
+/// The span of samples that was asked for, s.
+let asked = 0;
+let loading = null;
 let busy = null;
 let timer = null;
 /// Which turn is the last one that was begun: an earlier one that is still under way has nothing more to say.
@@ -34,15 +37,25 @@ let round = 0;
 /// Why a token is asked for: to see anything, or to command.
 let asking = null;
 
-/// What is new since the last sample that is here. An evbd that was started anew counts from the beginning.
+/// What is new since the last sample that is here, or all of a span that is longer than before. An evbd that was started
+/// anew counts from the beginning.
 async function history() {
+  const span = charts.span();
+  if (span > asked) newest = null;
   if (newest === null) {
     const { next } = await get(`/v1/history?after=${Number.MAX_SAFE_INTEGER}`);
-    newest = Math.max(next - HISTORY, 0);
+    newest = Math.max(next - span - 1, 0);
+    asked = span;
   }
-  const { next, samples } = await get(`/v1/history?after=${newest}`);
+  const { next, samples } = await get(`/v1/history?after=${newest}`, LONG);
   charts.add(samples);
   newest = next < newest ? null : samples.at(-1)?.n ?? newest;
+}
+
+/// Charts may wait; the state may not. What fails now is asked for again in the next turn.
+function load() {
+  loading ??= history().catch(() => {}).finally(() => { loading = null; });
+  return Promise.race([loading, new Promise((done) => setTimeout(done, PATIENCE))]);
 }
 
 async function turn() {
@@ -53,8 +66,7 @@ async function turn() {
     if (mine !== round) return;
     status = told;
     heard = new Date();
-    // Charts may wait; the state may not.
-    await history().catch((error) => { if (error.status === 0) throw error; });
+    await load();
     if (mine !== round) return;
     connected();
     show();

@@ -1,6 +1,7 @@
 // Builders and sources: the worst ten, or all.
 
-import { $, cells, gauge, name, rows, text, width } from "./dom.js";
+import { ofBuilder, ofSource } from "./colours.js";
+import { $, cells, gauge, make, name, paint, rows, text, width } from "./dom.js";
 import { bits, bytes, count, microseconds, percent, rate } from "./format.js";
 
 const SHOWN = 10;
@@ -10,7 +11,8 @@ const OVER = 5;
 const MARGIN = 1.1;
 /// And ranks are given anew so often only, s; at once if somebody comes or goes.
 const RANKED_EVERY = 5;
-const LITTLE_SPACE = 0.1;
+/// The share of a disk below which its free space is marked: evbd's threshold of a problem.
+const NEARLY_FULL = 0.05;
 
 const past = new Map();
 
@@ -42,7 +44,14 @@ function ranked(items, score, before) {
   return list;
 }
 
-const named = (peer) => (peer.name ? `${peer.id} (${peer.name})` : peer.id);
+function identity(cell, peer, colour) {
+  if (!cell.firstChild) cell.append(make("i"), make("span"));
+  const [swatch, words] = cell.children;
+  name(cell, peer.name ? "named" : "");
+  swatch.hidden = peer.id === "all";
+  if (!swatch.hidden) paint(swatch, colour(peer.id));
+  text(words, peer.name ? `${peer.id} (${peer.name})` : peer.id);
+}
 
 function presence(cell, peer) {
   if (!cell.firstChild) cell.append(document.createElement("span"));
@@ -53,7 +62,7 @@ function presence(cell, peer) {
 
 class Table {
   constructor(section, what) {
-    Object.assign(this, { section, what, all: false, order: [] });
+    Object.assign(this, { section, what, all: false, order: [], cells: cells(section.querySelector("table")) });
     this.button = section.querySelector("h2 button");
     this.button.addEventListener("click", () => {
       this.all = !this.all;
@@ -88,10 +97,8 @@ class Table {
 }
 
 class Builders extends Table {
-  cells = cells("", "", "", "n", "n", "n wide", "n wide", "n");
-
   fill([id, state, slots, events, throughput, p99, harm, disk], b) {
-    text(id, named(b));
+    identity(id, b, ofBuilder);
     if (b.presence) presence(state, b);
     if (!slots.firstChild) gauge(slots, "building", "sink");
     const [bar, number] = slots.firstChild.children;
@@ -104,18 +111,17 @@ class Builders extends Table {
     text(throughput, bits(b.throughput));
     text(p99, microseconds(b.p99));
     text(harm, count(b.harm));
-    if (!disk.firstChild) disk.append(document.createElement("span"));
+    if (b.id === "all") return;
+    if (!disk.firstChild) disk.append(make("span"));
     const share = b.free / b.size;
-    name(disk.firstChild, share < LITTLE_SPACE ? "flag warning" : "");
-    if (b.id !== "all") text(disk.firstChild, b.free === undefined ? "–" : b.size ? `${bytes(b.free)}, ${(100 * share).toFixed(0)} %` : bytes(b.free));
+    name(disk.firstChild, share < NEARLY_FULL ? `flag ${b.free === 0 ? "bad" : "warning"}` : "");
+    text(disk.firstChild, b.free === undefined ? "–" : b.size ? `${bytes(b.free)}, ${(100 * share).toFixed(0)} %` : bytes(b.free));
   }
 }
 
 class Sources extends Table {
-  cells = cells("", "", "", "n wide", "n", "n", "n wide", "n", "n wide");
-
   fill([id, state, last, behind, adds, missing, backlog, throughput, resent], s) {
-    text(id, named(s));
+    identity(id, s, ofSource);
     if (s.presence) presence(state, s);
     if (s.share !== undefined) {
       if (!last.firstChild) gauge(last, "building");
@@ -161,7 +167,7 @@ function sourceOf(s, run, events) {
 }
 
 /// The worst builders: not there, then with events that are not whole, then by number.
-const harm = (b) => isAbsent(b) + b.harm + (b.free / b.size < LITTLE_SPACE ? 1e20 : 0);
+const harm = (b) => isAbsent(b) + b.harm + (b.free / b.size < NEARLY_FULL ? 1e20 : 0);
 /// The worst sources: not there, then by all the time that events have waited for them.
 const waiting = (s) => isAbsent(s) + (s.last ?? 0) * (s.last_by_us ?? 0) + 1e6 * s.missing;
 

@@ -111,12 +111,13 @@ export function showLedger(status) {
   $("#bar").setAttribute("aria-label", `Ledger: ${note}`);
 }
 
-const runCells = cells("n", "wide", "n", "n", "n wide", "words", "wide", "words");
+const runCells = cells($("#runs table"));
 
 export function showRuns(status) {
   const last = status.last_run;
   let runs = status.earlier_runs ?? [];
   if (last && !runs.some((run) => run.run_id === last.run_id)) runs = [last, ...runs];
+  $("#runs table").hidden = !runs.length;
   text($("#runs .note"), runs.length ? `${count(status.runs)} led by this process` : "none yet");
   rows($("#runs tbody"), runs, (run) => run.run_id, runCells, (row, run) => {
     const { events = {}, annotation = {} } = run;

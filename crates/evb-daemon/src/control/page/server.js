@@ -2,8 +2,8 @@
 
 const KEY = "evb-token";
 const PATIENCE = 2500;
-/// A start waits five seconds for those that are missing.
-const PATIENCE_OF_COMMANDS = 20000;
+/// For an hour of samples, and for commands: a start waits five seconds for those that are missing.
+export const LONG = 20000;
 
 let token = null;
 try {
@@ -49,5 +49,5 @@ async function ask(method, path, body, patience) {
   return answer;
 }
 
-export const get = (path) => ask("GET", path, undefined, PATIENCE);
-export const command = (name, body) => ask("POST", `/v1/${name}`, body, PATIENCE_OF_COMMANDS);
+export const get = (path, patience = PATIENCE) => ask("GET", path, undefined, patience);
+export const command = (name, body) => ask("POST", `/v1/${name}`, body, LONG);
