@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use evb_core::{
     event::Cause,
     ledger::{Contradiction, EventCounts},
@@ -167,4 +169,37 @@ fn a_slow_sink_and_an_old_report_are_problems_from_their_thresholds_on() {
     assert_eq!(of(Some(2.0), 5.0), []);
     assert_eq!(of(Some(2.1), 0.0), [Severity::Bad]);
     assert_eq!(of(None, 5.1), [Severity::Warning]);
+}
+
+/// Returns the table of thresholds in `docs/reference/run-control.md`.
+fn thresholds() -> String {
+    let percent = |fraction: f64| format!("{} %", fraction * 100.0);
+    let (some, much) = (percent(DEAD_TIME), percent(MUCH_DEAD_TIME));
+    let nearly_full = percent(NEARLY_FULL);
+    [
+        "| | amber | red |".to_owned(),
+        "|---|---|---|".to_owned(),
+        format!("| triggers of the last second that one cause inhibits | more than {some} | more than {much} |"),
+        format!("| free space of a builder's disk | less than {nearly_full} | none |"),
+        format!("| time without an event that a builder's sink accepts, while events wait for it | | more than {SLOW_SINK} s |"),
+        format!("| age of a builder's latest report | more than {OLD_REPORT} s | |"),
+    ]
+    .join("\n")
+}
+
+/// The documentation contains the table of the thresholds in the code, and the page marks a disk at
+/// the same threshold.
+#[test]
+fn documentation_and_page_have_these_thresholds() {
+    let read = |path| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let (page, wanted) = (read("docs/reference/run-control.md"), thresholds());
+    assert!(
+        page.contains(&format!("<!-- thresholds -->\n{wanted}\n<!-- end of thresholds -->")),
+        "write:\n{wanted}"
+    );
+    let script = read("crates/evb-daemon/src/control/page/peers.js");
+    assert!(
+        script.contains(&format!("const NEARLY_FULL = {NEARLY_FULL};")),
+        "the page has another threshold"
+    );
 }
