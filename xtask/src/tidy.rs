@@ -25,6 +25,7 @@ mod citations;
 mod links;
 mod promises;
 mod words;
+mod numbers;
 mod subjects;
 mod studies;
 
@@ -36,7 +37,7 @@ use crate::repo::{self, Repo};
 /// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Violation>);
 
-const CHECKS: [Check; 22] = [
+const CHECKS: [Check; 23] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -57,6 +58,7 @@ const CHECKS: [Check; 22] = [
     ("Markdown links", links::check),
     ("promises have tests", promises::check),
     ("plain words", words::check),
+    ("numbers have sources", numbers::check),
     ("commit subjects", subjects::check),
     ("studies of the papers", studies::check),
 ];
