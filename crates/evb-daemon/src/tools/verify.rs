@@ -38,7 +38,7 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
     let printed = print(|out| {
         match arguments.json {
             true => {
-                serde_json::to_writer_pretty(&mut *out, &Json::of(&report))?;
+                serde_json::to_writer(&mut *out, &Json::of(&report))?;
                 writeln!(out)?;
             }
             false => write!(out, "{report}")?,
