@@ -12,6 +12,7 @@
 //! - `seeds`: simulations of whole systems with random faults from seeds;
 //! - `api`: a comparison of the public API of `evb` with its committed listing;
 //! - `tutorial`: an execution of the tutorials, with a comparison of what they promise;
+//! - `site`: a website with a search field, made of the Markdown pages;
 //! - `sdk`: an installation of the C and C++ bindings;
 //! - `release`: the files that a release offers for download: archives, packages, an image;
 //! - `package`: a build of the crates as a registry would serve them;
@@ -24,6 +25,7 @@ mod built;
 mod lab;
 mod studies;
 mod tidy;
+mod site;
 mod fuzz;
 mod instructions;
 mod package;
@@ -75,6 +77,9 @@ enum Task {
     Api(api::ApiArgs),
     /// Do what the tutorials say, command by command.
     Tutorial(tutorial::TutorialArgs),
+    /// Make a website with a search field of the documentation, in target/site, and follow its
+    /// links; exit code 77 if there is no mdbook and it cannot be installed.
+    Site(site::SiteArgs),
     /// Build the C and C++ bindings and install them: headers, libraries, packages for CMake and
     /// pkg-config.
     Sdk(sdk::SdkArgs),
@@ -103,6 +108,7 @@ fn main() -> ExitCode {
         Task::Studies(args) => studies::run(&args),
         Task::Api(args) => api::run(&args).map(code),
         Task::Tutorial(args) => tutorial::run(&args).map(code),
+        Task::Site(args) => site::run(&args),
         Task::Sdk(args) => sdk::run(&args).map(code),
         Task::Release(args) => release::run(&args).map(code),
         Task::Package => package::run().map(code),

@@ -22,7 +22,7 @@ mod unsafety;
 mod apart;
 mod private_paths;
 mod citations;
-mod links;
+pub(crate) mod links;
 mod promises;
 mod words;
 mod numbers;

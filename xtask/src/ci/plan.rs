@@ -54,6 +54,9 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     // Each of the last steps builds in a folder of its own, and often waits for a single crate.
     let pages = if required { "tutorial --require" } else { "tutorial" };
     steps.push(Step::xtask("tutorials", 1500, pages));
+    let site = if required { "site --require" } else { "site" };
+    // The time limit is generous, because mdbook may have to be built.
+    steps.push(Step::xtask("site", 600, site).then());
     steps.extend(outside_tests(&root));
     // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 100").then());

@@ -50,7 +50,7 @@ fn prose(text: &str) -> Vec<(usize, String)> {
 
 /// Returns all link targets of a Markdown text with their line numbers: `[x](target)`, `[x]:
 /// target`, and `src=`/`href=` of embedded HTML.
-fn targets(text: &str) -> Vec<(usize, String)> {
+pub(crate) fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         let visible: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
@@ -79,7 +79,7 @@ fn targets(text: &str) -> Vec<(usize, String)> {
 
 /// Returns the path to which a link leads, relative to the root; `None` if it leads out of the
 /// repository.
-fn resolve(from: &str, link: &str) -> Option<String> {
+pub(crate) fn resolve(from: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(from.to_owned());
     }

@@ -12,6 +12,7 @@ fn every_part_of_the_house_is_checked() {
         " check --workspace",
         "tidy",
         " package",
+        " site",
         "lab smoke",
         "lab pressure --short",
         "fuzz --jobs 2 --seconds",
