@@ -308,7 +308,10 @@ async fn connection(
         Err(reason) => {
             if matches!(
                 reason,
-                FrontEndError::CutShort | FrontEndError::Stopped(_) | FrontEndError::Length { .. }
+                FrontEndError::CutShort
+                    | FrontEndError::Stopped(_)
+                    | FrontEndError::Length { .. }
+                    | FrontEndError::Push(_)
             ) {
                 front_ends.count_malformed();
             }

@@ -324,6 +324,22 @@ async fn a_front_end_of_protocol_2_learns_how_many_fragments_were_accepted() {
     serving.abort();
 }
 
+#[tokio::test]
+async fn a_fragment_that_the_source_refuses_is_counted() {
+    let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
+    let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse().unwrap()], LIMIT).await.unwrap();
+    let listener = listener.with_front_ends(front_ends.clone());
+    let address = listener.address().unwrap();
+    let (sender, _fragments) = mpsc::channel(16);
+    let serving = serve(listener, Channel(sender));
+    let mut front_end = TcpStream::connect(address).await.unwrap();
+    front_end.write_all(&record(0, 0, b"data")).await.unwrap();
+    let closed = timeout(Duration::from_secs(5), front_end.read(&mut [0])).await.unwrap();
+    assert!(matches!(closed, Ok(0) | Err(_)), "nothing is answered");
+    assert_eq!(front_ends.counts().malformed, 1);
+    serving.abort();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
