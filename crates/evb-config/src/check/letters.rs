@@ -1,38 +1,15 @@
-//! Quantities and tables in a form for people.
+//! Quantities that may be unknown, and tables, in a form for people.
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{units::Rate, words};
 
-/// Formats a size in decimal units with four digits; sums are seldom round numbers in any unit.
-pub(super) fn size(bytes: Bytes) -> String {
-    let count = bytes.count() as f64;
-    let (value, unit) = match bytes.count() {
-        1_000_000_000.. => (count / 1e9, "GB"),
-        1_000_000.. => (count / 1e6, "MB"),
-        10_000.. => (count / 1e3, "kB"),
-        _ => return format!("{} B", bytes.count()),
-    };
-    let digits = if value >= 1000.0 {
-        0
-    } else if value >= 100.0 {
-        1
-    } else {
-        2
-    };
-    let text = format!("{value:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text} {unit}")
+/// Returns a rate of the configuration as given, or a question mark if it is unknown.
+pub(super) fn configured(rate: Option<Rate>) -> String {
+    rate.map_or_else(|| "?".to_owned(), |rate| rate.to_string())
 }
 
+/// Returns a computed rate, or a question mark if it is unknown.
 pub(super) fn rate(rate: Option<Rate>) -> String {
-    rate.map_or_else(
-        || "?".to_owned(),
-        |rate| {
-            // Four digits are enough for a rate that is a sum of mean values.
-            let bits = rate.bits_per_second();
-            let step = 10_u64.pow(bits.checked_ilog10().unwrap_or(0).saturating_sub(3));
-            Rate::from_bits_per_second(bits / step * step).to_string()
-        },
-    )
+    rate.map_or_else(|| "?".to_owned(), words::rate)
 }
 
 pub(super) fn percent(part: Option<f64>) -> String {

@@ -2,9 +2,9 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use evb_core::units::Bytes;
+use evb_core::{units::Bytes, words::size};
 
-use super::letters::{percent, significant, size, table};
+use super::letters::{percent, significant, table};
 use crate::{
     Config, ShapingMode,
     admission::{GrantPaths, PathOrigin, Planning, PortPlanning},

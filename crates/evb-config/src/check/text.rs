@@ -5,10 +5,13 @@ use std::{
     fmt::Write as _,
 };
 
-use evb_core::units::Bytes;
+use evb_core::{
+    units::Bytes,
+    words::{counted, size},
+};
 
 use super::{
-    letters::{percent, rate, significant, size, table},
+    letters::{percent, rate, significant, table},
     planned::planned,
     tree::tree,
 };
@@ -61,7 +64,14 @@ fn system(config: &Config, sums: &Sums) -> String {
         format!("{} events/s{by}", rounded_down(carried))
     });
     let rows = [
-        ("system", format!("{} sources, {} builders", config.sources.len(), config.builders.len())),
+        (
+            "system",
+            format!(
+                "{}, {}",
+                counted(config.sources.len(), "source"),
+                counted(config.builders.len(), "builder")
+            ),
+        ),
         ("run", events),
         ("trigger", trigger(config, sums)),
         ("event", event),

@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use evb_core::units::Bytes;
+use evb_core::{units::Bytes, words::size};
 
-use super::letters::{percent, rate, size, table};
+use super::letters::{configured, percent, rate, table};
 use crate::{
     Config,
     admission::{NodeSum, PortSum, Sums, UplinkSum, narrowest},
@@ -174,7 +174,7 @@ impl Page<'_> {
     fn uplink(&self, uplink: &UplinkSum) -> Block {
         let cells = [
             "up".to_owned(),
-            rate(uplink.rate),
+            configured(uplink.rate),
             load(uplink.load, uplink.utilisation),
             "-".to_owned(),
             "-".to_owned(),
@@ -188,7 +188,7 @@ impl Page<'_> {
         let buffer = self.config.network.port_buffer;
         let cells = [
             "down".to_owned(),
-            rate(port.rate),
+            configured(port.rate),
             load(port.load, port.utilisation),
             buffer.map_or_else(|| "?".to_owned(), |buffer| buffer.to_string()),
             part_of(port.under_way(self.config.shaping.mode), buffer),
@@ -202,7 +202,7 @@ impl Page<'_> {
         let cells = node.queues.iter().map(|queue| {
             [
                 queue.direction.word().to_owned(),
-                node.rate.map_or_else(|| "-".to_owned(), |known| rate(Some(known))),
+                node.rate.map_or_else(|| "-".to_owned(), |known| known.to_string()),
                 load(queue.load, queue.utilisation),
                 node.buffer.map_or_else(|| "-".to_owned(), |buffer| buffer.to_string()),
                 part_of(queue.under_way(self.config.shaping.mode), node.buffer),

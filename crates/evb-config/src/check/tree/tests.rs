@@ -33,11 +33,11 @@ fn two_switches() {
     ));
     let lines = [
         "Network",
-        "  node                    lanes go  rate        load                   buffer   under way at most",
+        "  node                    lanes go  rate        load                  buffer   under way at most",
         "  the switch at the root",
-        "    sources 1-8           up        250 Mbit/s  54.43 Mbit/s (21.8 %)  -        -",
-        "    trunk core            down      500 Mbit/s  435.4 Mbit/s (87.1 %)  128 KiB  118 kB (90 %)      binds",
-        "      builders 1-4        down      250 Mbit/s  108.8 Mbit/s (43.5 %)  64 KiB   29.49 kB (45 %)",
+        "    sources 1-8           up        250 Mbit/s  54.4 Mbit/s (21.8 %)  -        -",
+        "    trunk core            down      500 Mbit/s  435 Mbit/s (87.1 %)   128 KiB  118 kB (90 %)      binds",
+        "      builders 1-4        down      250 Mbit/s  109 Mbit/s (43.5 %)   64 KiB   29.5 kB (45 %)",
     ];
     assert_eq!(drawn.lines().collect::<Vec<_>>(), lines);
 }
@@ -53,13 +53,13 @@ fn trunks_that_are_alike_share_their_rows() {
         .collect();
     let drawn = tree(&format!("{ends}{racks}{}", trunk("far", "builder 4")));
     let lines = [
-        "  node                            lanes go  rate        load                   buffer  under way at most",
+        "  node                            lanes go  rate        load                  buffer  under way at most",
         "  the switch at the root",
-        "    builders 1-3                  down      250 Mbit/s  108.8 Mbit/s (43.5 %)  1 MiB   943.7 kB (90 %)    binds",
-        "    trunks rack 1 … rack 4        up        1 Gbit/s    108.8 Mbit/s (10.9 %)  -       -",
-        "      sources 1-8, 2 behind each  up        250 Mbit/s  54.43 Mbit/s (21.8 %)  -       -",
-        "    trunk far                     down      1 Gbit/s    108.8 Mbit/s (10.9 %)  -       -",
-        "      builder 4                   down      250 Mbit/s  108.8 Mbit/s (43.5 %)  1 MiB   943.7 kB (90 %)    binds",
+        "    builders 1-3                  down      250 Mbit/s  109 Mbit/s (43.5 %)   1 MiB   944 kB (90 %)      binds",
+        "    trunks rack 1 … rack 4        up        1 Gbit/s    109 Mbit/s (10.9 %)   -       -",
+        "      sources 1-8, 2 behind each  up        250 Mbit/s  54.4 Mbit/s (21.8 %)  -       -",
+        "    trunk far                     down      1 Gbit/s    109 Mbit/s (10.9 %)   -       -",
+        "      builder 4                   down      250 Mbit/s  109 Mbit/s (43.5 %)   1 MiB   944 kB (90 %)      binds",
     ];
     assert_eq!(drawn.lines().skip(1).collect::<Vec<_>>(), lines);
 }
