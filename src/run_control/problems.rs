@@ -136,19 +136,24 @@ fn absent(reason: &str) -> String {
     if reason.is_empty() { "absent".to_owned() } else { format!("absent ({reason})") }
 }
 
+/// Returns the number of events that were built without a source.
+fn closed_without(source: &SourceSurvey) -> String {
+    format!("{} built without it", counted(source.missing, "event"))
+}
+
 fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let subject = source.named();
     match source.presence {
         Presence::Absent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            format!("{}; {} events were closed without it", absent(&source.parting), source.missing),
+            format!("{}; {}", absent(&source.parting), closed_without(source)),
             "start it again; its log says why it left",
         )),
         Presence::Silent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            format!("silent; {} events were closed without it", source.missing),
+            format!("silent; {}", closed_without(source)),
             "check that its process and its host are running",
         )),
         Presence::Connecting => found.push(Problem::new(
@@ -163,13 +168,13 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     if let Some(live) = &source.live
         && live.refused > 0
     {
-        let text = format!("refused {} fragments of its readout", live.refused);
+        let text = format!("refused {} of its readout", counted(live.refused, "fragment"));
         found.push(Problem::new(Severity::Bad, &subject, text, "its log names their events, with the cause"));
     }
     if let Some(live) = &source.live
         && let Some(first) = live.contradiction
     {
-        let text = format!("two different fragments for each of {} events; {first}", live.contradictions);
+        let text = format!("two different fragments for {}; {first}", counted(live.contradictions, "event"));
         let remedy = "compare the event ids of its readout with those of other sources; \
                       a front end may have sent fragments of an earlier run";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
@@ -194,7 +199,7 @@ fn no_readout(source: &SourceSurvey) -> Problem {
             (String::new(), "check that its readout runs and gets triggers; evb waits for its next fragment")
         }
     };
-    let text = format!("no readout: {connected}{since}; {} events lack it", source.missing);
+    let text = format!("no readout: {connected}{since}; {}", closed_without(source));
     Problem::new(Severity::Bad, source.named(), text, remedy)
 }
 
@@ -238,7 +243,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     }
     let is_slow = live.last_commit_age_s.is_some_and(|age| age > SLOW_SINK);
     if builder.presence == Presence::Up && builder.at_sink > 0 && is_slow {
-        let text = format!("{} events wait for its sink", builder.at_sink);
+        let text = format!("events that wait for its sink: {}", builder.at_sink);
         found.push(Problem::new(
             Severity::Bad,
             &subject,
@@ -247,7 +252,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
         ));
     }
     if live.crc_errors > 0 {
-        let text = format!("received {} fragments with a wrong checksum", live.crc_errors);
+        let text = format!("received {} with a wrong checksum", counted(live.crc_errors, "fragment"));
         found.push(Problem::new(
             Severity::Bad,
             &subject,
@@ -260,11 +265,11 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
 fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
     let events = &survey.events;
     if events.lost > 0 {
-        let text = format!("{} events are lost", events.lost);
+        let text = format!("{} lost", counted(events.lost, "event"));
         found.push(Problem::new(Severity::Bad, "the run", text, "the log names them, with the cause"));
     }
     if events.incomplete > 0 {
-        let text = format!("{} events were built with sources missing", events.incomplete);
+        let text = format!("{} built with sources missing", counted(events.incomplete, "event"));
         found.push(Problem::new(
             Severity::Warning,
             "the run",

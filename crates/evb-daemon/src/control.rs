@@ -33,7 +33,7 @@ pub(crate) enum ServerError {
     Token(#[from] TokenError),
     /// The server cannot listen at the configured address.
     #[error(
-        "run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another address"
+        "run control cannot listen on {address}: {reason}; is another evbd running there, or is it the address of another host? `control.listen` chooses another address"
     )]
     Listen {
         /// Address as configured.

@@ -91,7 +91,7 @@ pub enum HandshakeError {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// The peer refused the connection, but did not prove that it has the key.
-    #[error("refused by a peer that did not prove that it has the key: {}", words(.0))]
+    #[error("refused: {}; check that both have the same key, because the peer has not proved that it has this one", words(.0))]
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
     #[error("cannot agree on keys with the peer: {0}")]

@@ -56,9 +56,9 @@ fn a_source_without_readout_is_named_with_its_connections_and_its_last_fragment(
     assert_eq!(
         words(&Survey { running_s: 3.0, sources, ..Survey::default() }),
         [
-            "source 2: no readout: no front end is connected, no fragment yet; 3 events lack it",
-            "source 2: no readout: front ends connected: 3 of 4, last fragment 7 s ago; 3 events lack it",
-            "source 2: no readout: last fragment 7 s ago; 3 events lack it",
+            "source 2: no readout: no front end is connected, no fragment yet; 3 events built without it",
+            "source 2: no readout: front ends connected: 3 of 4, last fragment 7 s ago; 3 events built without it",
+            "source 2: no readout: last fragment 7 s ago; 3 events built without it",
         ]
     );
 }
@@ -81,10 +81,10 @@ fn culprits_are_named_the_worst_first() {
     assert_eq!(
         words(&survey),
         [
-            "source 2: silent; 3 events were closed without it",
-            "builder 7: 4 events wait for its sink",
+            "source 2: silent; 3 events built without it",
+            "builder 7: events that wait for its sink: 4",
             "builder 7: its sink has 1.00 GB left of 100 GB",
-            "the run: 2 events were built with sources missing",
+            "the run: 2 events built with sources missing",
         ]
     );
     assert!(words(&Survey { running_s: 0.0, ..survey }).is_empty(), "before a run they may be missing");
@@ -116,7 +116,7 @@ fn a_source_with_two_different_fragments_of_an_event_is_named() {
     let live = SourceLive { contradictions: 2, contradiction: Some(first), ..SourceLive::default() };
     let source = SourceSurvey { live: Some(live), ..source(3, Presence::Up) };
     let survey = Survey { running_s: 1.0, sources: vec![source], ..Survey::default() };
-    let said = "source 3: two different fragments for each of 2 events; event 17: timestamps 100 and 4000";
+    let said = "source 3: two different fragments for 2 events; event 17: timestamps 100 and 4000";
     assert_eq!(words(&survey), [said]);
 }
 

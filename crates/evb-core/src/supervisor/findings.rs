@@ -5,6 +5,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::words::counted;
+
 /// Number of different findings that are kept; further findings are only counted.
 const FINDINGS_LIMIT: usize = 64;
 
@@ -67,8 +69,9 @@ impl Findings {
 
     /// Returns all problems as sentences.
     pub(super) fn sentences(&self) -> Vec<String> {
-        let losses = self.losses.iter().map(|(cause, events)| format!("{events} events lost: {cause}"));
-        let unsaid = (self.unsaid > 0).then(|| format!("and {} further problems", self.unsaid));
+        let losses =
+            self.losses.iter().map(|(cause, events)| format!("{} lost: {cause}", counted(*events, "event")));
+        let unsaid = (self.unsaid > 0).then(|| format!("and {}", counted(self.unsaid, "further problem")));
         self.problems.iter().cloned().chain(losses).chain(unsaid).collect()
     }
 }

@@ -119,8 +119,12 @@ const REMARKS: [Kind; 9] = [
 impl Kind {
     /// Returns the sentence about a source.
     fn about(&self, source: &SourceSummary) -> String {
-        let amount = (self.amount)(source).to_string();
-        let sentence = self.one.replace("{source}", &source.named()).replace("{amount}", &amount);
+        let amount = (self.amount)(source);
+        let of_one =
+            self.one.replace("{amount} fragments", "1 fragment").replace("{amount} events", "1 event");
+        let of_one = of_one.replace(" were ", " was ");
+        let sentence = if amount == 1 { &of_one } else { self.one };
+        let sentence = sentence.replace("{source}", &source.named()).replace("{amount}", &amount.to_string());
         sentence.replace("{detail}", &(self.detail)(source))
     }
 

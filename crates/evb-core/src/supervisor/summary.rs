@@ -271,7 +271,7 @@ impl<'a> Summary<'a> {
             let seat = self.roster.builder(index);
             let (named, faults) = (self.plan.named(Peer::Builder(seat.id)), self.books.total(index).faults);
             if faults > 0 {
-                problems.push(format!("{named} settled {faults} events {NOT_ASSIGNED}"));
+                problems.push(format!("{named} settled {} {NOT_ASSIGNED}", counted(faults, "event")));
             }
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}

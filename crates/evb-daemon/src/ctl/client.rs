@@ -39,7 +39,7 @@ pub(super) enum AskError {
         reason: io::Error,
     },
     /// The process at the address is not evbd, or it closed the connection before its answer.
-    #[error("run control at {address} gave no answer: {reason}")]
+    #[error("the request to run control at {address} failed: {reason}")]
     NoAnswer {
         /// Address of run control.
         address: Endpoint,

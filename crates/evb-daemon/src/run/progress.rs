@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use evb::supervisor::SupervisorHandle;
-use evb_core::supervisor::{Progress, RunState};
+use evb_core::{
+    supervisor::{Progress, RunState},
+    words::counted,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time between redraws of the line.
@@ -47,13 +50,15 @@ pub(super) fn line(now: &Progress) -> String {
 }
 
 fn words(now: &Progress, rate: f64) -> String {
+    let sources = counted(now.sources_up, "source");
+    let builders = counted(now.builders_up, "builder");
     match now.state {
         RunState::Configured => {
-            format!("waiting for peers: {} sources, {} builders here", now.sources_up, now.builders_up)
+            format!("waiting for peers: {sources}, {builders} here")
         }
         RunState::Paused => format!("paused: {} under way", now.outstanding),
         RunState::Recovering => {
-            format!("going on: {} sources, {} builders are back", now.sources_up, now.builders_up)
+            format!("going on: {sources}, {builders} back")
         }
         RunState::Running => {
             let mut words = format!("{rate:.0}/s");

@@ -26,7 +26,7 @@ fn repeats_are_a_remark_and_other_fragments_of_an_event_a_problem() {
         let live = |source: usize, key: &str| status["survey"]["sources"][source]["live"][key].clone();
         live(1, "contradictions") == 2 && live(0, "unused")["repeated"] == EVENTS / 2
     });
-    let problem = "two different fragments for each of 2 events; event 7: timestamps 7 and 1000007";
+    let problem = "two different fragments for 2 events; event 7: timestamps 7 and 1000007";
     let problems = status["problems"].as_array().unwrap();
     assert!(
         problems.iter().any(|found| found["subject"] == "source 2" && found["text"] == problem),

@@ -20,9 +20,9 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     };
     let few: Vec<_> = (1..=4).map(source).collect();
     let expected = [
-        "source 1 is missing in 1 events (0 down, 1 silent until the deadline)",
+        "source 1 is missing in 1 event (0 down, 1 silent until the deadline)",
         "source 2 is missing in 2 events (1 down, 1 silent until the deadline)",
-        "1 fragments of source 2 were damaged",
+        "1 fragment of source 2 was damaged",
         "source 3 is missing in 3 events (2 down, 1 silent until the deadline)",
         "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s",
     ];
@@ -33,7 +33,7 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     assert_eq!(
         found[..2],
         [
-            "1 fragments of source 2 were damaged",
+            "1 fragment of source 2 was damaged",
             "source 991 is missing in 991 events (990 down, 1 silent until the deadline)"
         ]
     );
