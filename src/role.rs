@@ -54,7 +54,7 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     }
     let awake = host::keep_awake();
     if let Err(error) = &awake {
-        tracing::info!(%error, "cannot keep cores awake between packets, so each grant is late by the time that a core takes to wake; allow writing to /dev/cpu_dma_latency");
+        tracing::info!(%error, "cannot keep cores awake between packets, so each grant is late by the time that a core takes to wake: {error}; allow writing to /dev/cpu_dma_latency");
     }
     awake.ok()
 }

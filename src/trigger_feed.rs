@@ -61,7 +61,7 @@ impl TriggerListener {
     /// # Errors
     /// The operating system's error: the address is not local, or it is taken.
     pub async fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
-        Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("trigger") })
+        Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("the trigger port") })
     }
 
     /// Joins a multicast group, IPv4 or IPv6, besides other listeners of this host. The interface
@@ -72,7 +72,7 @@ impl TriggerListener {
     /// not exist.
     pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = multicast::join(group, interface)?;
-        Ok(Self { socket, log: RefusalLog::new("trigger") })
+        Ok(Self { socket, log: RefusalLog::new("the trigger port") })
     }
 
     /// Returns the address at which this listener receives datagrams.
@@ -91,7 +91,7 @@ impl TriggerListener {
             match self.socket.poll_recv_from(cx, &mut buffer) {
                 Poll::Ready(Ok(from)) => match parse_datagram(buffer.filled()) {
                     Ok(asked) => return Poll::Ready(asked),
-                    Err(error) => self.log.record(from, &error),
+                    Err(error) => self.log.record(format_args!("refused a message from {from}"), &error),
                 },
                 // The error is an ICMP answer to a datagram that this socket never sent.
                 Poll::Ready(Err(_)) => {}

@@ -48,7 +48,7 @@ pub(super) enum LaneRequest {
 impl Entrance {
     pub(super) fn new(listener: TcpListener, sources: usize, config: &BuilderConfig) -> Self {
         let security = config.security.clone();
-        let greetings = Greetings::new("builder", listener, sources, move |stream, _| {
+        let greetings = Greetings::new("the builder", listener, sources, move |stream, _| {
             let security = security.clone();
             Box::pin(async move { Channel::accept(stream, ConnectionKind::Lane, &security).await })
         });
@@ -80,7 +80,7 @@ impl Entrance {
     /// unless the source asks for the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
-            tracing::warn!(%error, "cannot set the socket options of a lane");
+            tracing::warn!(%error, "cannot set the socket options of a connection from a source: {error}");
         }
         self.forget(lane);
         let answer = async move {

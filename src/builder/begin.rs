@@ -44,7 +44,7 @@ pub(super) async fn run(
                 tracing::debug!(builder = %config.id, ?how, "the builder has precedence over other programs")
             }
             Err(error) => {
-                tracing::info!(builder = %config.id, %error, "the builder has no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+                tracing::info!(builder = %config.id, %error, "the builder has no precedence over other programs: {error}; allow real-time priority 1, or nice {}", host::PRECEDENCE);
             }
         }
     }

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use evb_core::{source::MAX_FRONT_ENDS, units::Bytes};
+use evb_core::{source::MAX_FRONT_ENDS, units::Bytes, words::counted};
 use tokio::{
     io::AsyncRead,
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
@@ -186,7 +186,7 @@ impl FrontEndListener {
         match accepted {
             Ok((_, _, peer)) if connections.set.len() >= MAX_FRONT_ENDS as usize => {
                 let source = taker.source().number();
-                tracing::warn!(source, %peer, "refused a front end: {MAX_FRONT_ENDS} are connected already");
+                tracing::warn!(source, %peer, "refused the front end {peer}, because {MAX_FRONT_ENDS} front ends are connected already: close one of them");
             }
             Ok((stream, answers, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
@@ -201,7 +201,7 @@ impl FrontEndListener {
             }
             Err(error) => {
                 let source = taker.source().number();
-                tracing::warn!(source, %error, "cannot accept the connection of a front end");
+                tracing::warn!(source, %error, "cannot accept the connection of a front end: {error}");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -286,11 +286,11 @@ async fn connection(
     let source = taker.source().number();
     let mut run = front_ends.run();
     let accepted = fragments.accepted();
-    tracing::info!(source, %peer, "a front end has connected");
+    tracing::info!(source, %peer, "the front end {peer} has connected");
     let serve = async {
         fragments.open().await?;
         let Some(name) = fragments.name() else { return fragments.pass_on(taker).await };
-        tracing::info!(source, %peer, name, "the front end speaks protocol 2");
+        tracing::info!(source, %peer, name, "the front end {peer} says that it is {name}, and speaks protocol 2");
         let counts = fragments.wants_counts().then_some(&*accepted);
         tokio::select! {
             received = fragments.pass_on(taker) => received,
@@ -303,7 +303,9 @@ async fn connection(
     };
     let count = fragments.count();
     match ended {
-        Ok(()) => tracing::info!(source, %peer, fragments = count, "a front end has closed its connection"),
+        Ok(()) => {
+            tracing::info!(source, %peer, "the front end {peer} has closed its connection, after {}", counted(count, "fragment"))
+        }
         Err(FrontEndError::Push(PushError::Ended)) => {}
         Err(reason) => {
             if matches!(
@@ -315,7 +317,7 @@ async fn connection(
             ) {
                 front_ends.count_malformed();
             }
-            tracing::warn!(source, %peer, %reason, "closed the connection of a front end");
+            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer}: {reason}; correct what it sends");
         }
     }
     if fragments.name().is_some() {

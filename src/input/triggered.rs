@@ -46,7 +46,7 @@ async fn follow(
             Asked::Count(_) => {
                 if !std::mem::replace(&mut warned, true) {
                     tracing::warn!(
-                        "trigger messages carry no trigger numbers, so this source cannot know the events and ignores them"
+                        "the trigger messages carry no trigger numbers, so the source ignores them; let the trigger program send numbers"
                     );
                 }
                 continue;
@@ -61,7 +61,7 @@ async fn follow(
                 Ok(()) => {}
                 Err(PushError::Ended) => return,
                 Err(error) => {
-                    tracing::error!(event_id = event, %error, "the source refused a fragment of its readout");
+                    tracing::error!(event_id = event, %error, "refused the fragment of event {event} of its readout: {error}; correct the readout");
                 }
             }
         }

@@ -124,7 +124,7 @@ impl<T> Greetings<T> {
                 Poll::Ready(Err(error)) => {
                     // No file descriptor is free, or the peer has closed the connection. The next
                     // turn tries again.
-                    self.log.record("listener", &error);
+                    self.log.record("cannot accept a connection", &error);
                     return;
                 }
                 Poll::Pending => return,

@@ -5,11 +5,15 @@ use std::{future::Future, io, sync::Arc};
 use evb_core::session::{Member, RunOutcome};
 use evb_net::host::{self, is_forked_child};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tracing::{Instrument as _, Span};
 
 use super::{
     Access, RoleError, decline,
     workers::{self, OwnThread},
 };
+
+/// Target of the spans whose field `who` names a role in log lines.
+const WHO: &str = "evb::who";
 
 /// The result of a role; `None` until the role has ended.
 type Ending = Option<Result<RunOutcome, Arc<RoleError>>>;
@@ -68,7 +72,7 @@ impl RoleHandle {
                 outcome = role(joined, run_ends) => outcome,
                 () = aborted.notified() => Err(RoleError::Aborted),
             };
-            log(&name, &outcome);
+            log(&outcome);
             let shared = match outcome {
                 Ok(outcome) => Ok(outcome),
                 // A task that still waits for the role to join gets the error itself, and no other
@@ -80,7 +84,12 @@ impl RoleHandle {
             };
             end.send_replace(Some(shared));
         };
-        begin(thread, place, run)?;
+        // The caller's span may name the role better than its id does.
+        let span = match Span::current() {
+            span if span.metadata().is_some_and(|metadata| metadata.target() == WHO) => span,
+            _ => tracing::error_span!(target: WHO, "role", who = thread),
+        };
+        begin(thread, span, place, run)?;
         let Ok((what, taken)) = has_joined.await else {
             return Err(ended_early.await.unwrap_or(RoleError::Vanished));
         };
@@ -124,21 +133,27 @@ impl RoleHandle {
     }
 }
 
-/// Starts a role on a thread at that place.
-fn begin<F>(name: String, place: Place, run: impl FnOnce() -> F + Send + 'static) -> io::Result<()>
+/// Starts a role on a thread at that place. Its log lines are in the span.
+fn begin<F>(
+    name: String,
+    span: Span,
+    place: Place,
+    run: impl FnOnce() -> F + Send + 'static,
+) -> io::Result<()>
 where
     F: 'static + Future<Output = ()>,
 {
     let own = OwnThread::take();
     if own.is_none() && place == Place::Any {
-        return workers::run(move || Box::pin(run()));
+        return workers::run(move || Box::pin(run().instrument(span)));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    crate::threads::start(name.clone(), move || {
+    crate::threads::start(name, move || {
+        let _role = span.entered();
         if let Place::Own(Some(core)) = place
             && let Err(error) = host::pin_to_core(core)
         {
-            tracing::warn!(role = name.as_str(), core, %error, "cannot bind the role's thread to that core; it runs on any core");
+            tracing::warn!(core, %error, "cannot run on core {core} alone, so it runs on any core: {error}; correct `cpu`");
         }
         runtime.block_on(run());
         drop(own);
@@ -146,14 +161,14 @@ where
     Ok(())
 }
 
-fn log(name: &str, outcome: &Result<RunOutcome, RoleError>) {
+fn log(outcome: &Result<RunOutcome, RoleError>) {
     match outcome {
         Ok(_) => {}
         Err(error @ (RoleError::Unwanted | RoleError::Aborted)) => {
-            tracing::debug!(role = name, %error, "the role ended early");
+            tracing::debug!(%error, "the role ended early");
         }
         // The ledger states the data lost by this error.
-        Err(error) => tracing::warn!(role = name, %error, "the role ended with an error"),
+        Err(error) => tracing::warn!(%error, "has left the run: {error}"),
     }
 }
 

@@ -171,7 +171,7 @@ impl<S: System> Leader<S> {
             Ask::Command(command, answer) => {
                 let outcome = self.command(command).await;
                 if let Err(refusal) = &outcome {
-                    tracing::info!(%refusal, "a command was refused");
+                    tracing::info!(%refusal, "refused a command: {refusal}");
                 }
                 drop(answer.send(outcome));
             }
@@ -237,7 +237,7 @@ impl<S: System> Leader<S> {
             return drop(answer.send(Err(too_long())));
         }
         if let Err(refusal) = self.state.command(Command::Start) {
-            tracing::info!(%refusal, "a command was refused");
+            tracing::info!(%refusal, "refused a command: {refusal}");
             return drop(answer.send(Err(refusal)));
         }
         if matches!(&self.start, Some((_, Some(_)))) {
@@ -310,7 +310,7 @@ impl<S: System> Leader<S> {
             RunEvent::Hosting => self.try_start(false),
             // A recovered run goes on without the roles that this process cannot start.
             RunEvent::NotJoined(error) if self.is_under_way() => {
-                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start");
+                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start: {error}");
                 self.last_error = Some(error.to_string());
             }
             RunEvent::NotJoined(error) => self.fail(error.to_string()).await,
@@ -362,7 +362,7 @@ impl<S: System> Leader<S> {
     fn report_failed(&mut self, peer: Peer, error: &dyn Display) {
         let named = self.run.as_ref().map_or_else(|| peer.to_string(), |run| run.plan.named(peer));
         self.last_error = Some(format!("{named}: {error}"));
-        tracing::warn!(peer = named, %error, "a source or builder of this process ended before its run");
+        tracing::warn!(peer = named, %error, "{named} ended before its run: {error}");
     }
 
     async fn settle(&mut self, report: RunReport) {
@@ -376,7 +376,7 @@ impl<S: System> Leader<S> {
             _ => report.failure.clone(),
         };
         let number = report.run;
-        tracing::info!(run = number, verdict = report.verdict, "the run is over");
+        tracing::info!(run = number, "run {number} is over: {}", report.verdict);
         if report.exit_code != 0 {
             self.last_error = Some(format!("run {number}: {}", report.verdict));
         }
@@ -397,7 +397,7 @@ impl<S: System> Leader<S> {
     }
 
     async fn fail(&mut self, cause: String) {
-        tracing::warn!(cause, "run control has failed");
+        tracing::warn!(cause, "run control is in state Failed: {cause}; use `reset`, then `configure`");
         let failed = self.state.occur(Occurrence::Failure);
         if let Some((_, Some(answer))) = self.start.take() {
             let error =
@@ -428,7 +428,9 @@ impl<S: System> Leader<S> {
         if let Some(state) = config.state.as_ref().filter(|_| self.over.is_empty()) {
             match state.latest(EARLIER_RUNS) {
                 Ok(runs) => self.over.extend(runs),
-                Err(error) => tracing::warn!(%error, "cannot read the earlier runs in the state directory"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the earlier runs in the state directory: {error}; make it readable")
+                }
             }
         }
         let Some((_, listener)) = &self.listener else { return Ok(()) };
@@ -441,7 +443,7 @@ impl<S: System> Leader<S> {
             drop(run.handle.set_rate(rate).await);
         }
         self.speed = Speedometer::default();
-        tracing::info!(run = %number, "the run is open to sources and builders");
+        tracing::info!(run = %number, "run {number} is open to sources and builders");
         Ok(())
     }
 
@@ -479,7 +481,7 @@ impl<S: System> Leader<S> {
     fn enter(&mut self, state: State) {
         if self.state != state {
             let run = self.run.as_ref().map(|run| run.progress().run.number());
-            tracing::info!(from = %self.state, to = %state, run, "the state of run control has changed");
+            tracing::info!(from = %self.state, to = %state, run, "the state of run control changes from {} to {state}", self.state);
             self.state = state;
         }
     }

@@ -14,6 +14,7 @@ use evb_core::{
     event::Event,
     id::{BuilderId, RunNumber},
     wire::control::MAX_SLOTS,
+    words::counted,
 };
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
@@ -131,7 +132,9 @@ pub(crate) fn start<S: Sink>(
     let (show_space, space) = watch::channel(None);
     let (tell_gone, gone) = watch::channel(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let span = tracing::Span::current();
     crate::threads::start(format!("sink {builder}"), move || {
+        let _builder = span.entered();
         runtime.block_on(async {
             let mut sink = Beginning { sink, facts: None, has_begun: false, tell_gone };
             let result = sink.sink.prepare().await;
@@ -202,7 +205,7 @@ impl<S: Sink> Beginning<S> {
             && let Err(error) = self.sink.close().await
             && !self.note_gone(&error)
         {
-            tracing::warn!(%error, "the sink failed to close; the events that it accepted are not affected");
+            tracing::warn!(%error, "the sink could not close, which costs no event that it has accepted: {error}; check its files with `evbd verify`");
         }
     }
 
@@ -297,7 +300,8 @@ async fn write<S: Sink>(
                 return Err(error);
             }
             Err(error) => {
-                tracing::error!(event_id = event.id.number(), %error, "the sink failed: the event is lost");
+                let event_id = event.id.number();
+                tracing::error!(event_id, %error, "event {event_id} is lost, because the sink failed: {error}");
                 fates[index] = Fate::Failed(error.to_string());
             }
         }
@@ -310,7 +314,8 @@ async fn write<S: Sink>(
         // another commit.
         return Err(error);
     }
-    tracing::error!(events = left.len(), %error, "the sink failed to commit: these events are lost");
+    let lost = counted(left.len(), "event");
+    tracing::error!(events = left.len(), %error, "{lost} lost, because the sink could not commit: {error}");
     left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
     Ok(())
 }
@@ -326,6 +331,7 @@ fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
         }
         None => "the filter returned no verdict for it".to_owned(),
     };
-    tracing::error!(event_id = event.id.number(), cause, "the event is lost");
+    let event_id = event.id.number();
+    tracing::error!(event_id, cause, "event {event_id} is lost: {cause}");
     Fate::Failed(cause)
 }

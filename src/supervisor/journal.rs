@@ -17,6 +17,7 @@ use evb_core::{
     id::RunNumber,
     supervisor::{RecoverError, unfinished},
     wire::journal::Entry,
+    words::counted,
 };
 use evb_net::host::WholeFile;
 
@@ -339,7 +340,8 @@ fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fa
     entries.by_ref().try_for_each(|entry| entry.map(&mut show))?;
     let (torn, at) = (entries.torn(), entries.whole());
     if torn > 0 && at > 0 {
-        tracing::warn!(path = %path.display(), bytes = torn, at, "cut off an incomplete entry at the end of the journal");
+        let (path, cut) = (path.display(), counted(torn, "byte"));
+        tracing::warn!(%path, at, "cut {cut} off the end of the journal {path}, where the last entry was incomplete; the run can go on");
     }
     Ok(at)
 }

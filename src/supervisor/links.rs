@@ -57,7 +57,7 @@ impl Link {
         self.deaf_until = Some(now + wait.wait_time_from(DefaultClock::default().now()));
         if !self.warned {
             self.warned = true;
-            tracing::warn!(%peer, "the peer sends more than {MESSAGES_PER_SECOND} control messages a second: the supervisor reads the rest later");
+            tracing::warn!(%peer, "{peer} sends more than {MESSAGES_PER_SECOND} control messages a second: the supervisor reads the rest later");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Registrations {
 
 impl Registrations {
     pub(super) fn new(listener: TcpListener, peers: usize, class: TrafficClass, security: Security) -> Self {
-        let greetings = Greetings::new("supervisor", listener, peers, move |stream, peer| {
+        let greetings = Greetings::new("the supervisor", listener, peers, move |stream, peer| {
             let security = security.clone();
             Box::pin(async move { Incoming::accept_secured(stream, peer, &security).await })
         });

@@ -137,7 +137,8 @@ impl StateKeeper {
             for run in to_keep {
                 if let Err(error) = state.keep(&name(run.run, run.run_id), &run) {
                     let path = state.path().display();
-                    tracing::warn!(%path, %error, run = run.run, "cannot keep the run in the state directory: a later run may get its number");
+                    let run = run.run;
+                    tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; make the directory writable");
                 }
             }
             drop(ends);
@@ -175,7 +176,7 @@ impl StateKeeper {
         if self.runs.try_send(run).is_err() {
             tracing::warn!(
                 run = number,
-                "the disk of the state directory does not respond: the run is not kept there"
+                "the disk of the state directory does not answer, so run {number} is not kept there: look at the disk"
             );
         }
     }

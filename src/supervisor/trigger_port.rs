@@ -87,7 +87,7 @@ impl TriggerPort {
             TriggerInput::Tcp(address) => {
                 let fault = |reason| SupervisorError::Listen { address: address.clone(), reason };
                 let listener = TcpListener::bind(&resolve(address).await?[..]).await.map_err(fault)?;
-                Ok(Self::Lines { listener, clients: Vec::new(), log: RefusalLog::new("trigger") })
+                Ok(Self::Lines { listener, clients: Vec::new(), log: RefusalLog::new("the trigger port") })
             }
             TriggerInput::Udp(address) => {
                 let fault = |reason| SupervisorError::Listen { address: address.clone(), reason };
@@ -141,7 +141,10 @@ impl TriggerPort {
                         Poll::Ready(Err(reason)) => {
                             let client = clients.swap_remove(index);
                             if let Some(reason) = reason {
-                                log.record(client.address, &reason);
+                                log.record(
+                                    format_args!("refused the messages of {}", client.address),
+                                    &reason,
+                                );
                             }
                         }
                     }

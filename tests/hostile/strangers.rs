@@ -240,7 +240,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     assert_eq!(report.events.triggered, report.events.inhibited + events.len() as u64);
     assert!(elapsed < Duration::from_secs(30), "{elapsed:?} until all were answered");
     let most = 3 * (6 + began.elapsed().as_secs() as usize);
-    let lines = log::lines(&["connection refused"]);
+    let lines = log::lines(&["refused a connection"]);
     let ours = lines.iter().filter(|line| from.iter().any(|port| line.contains(&format!(":{port} "))));
     let count = ours.count();
     assert!((1..=most).contains(&count), "{count} lines for {} strangers, at most {most}", from.len());

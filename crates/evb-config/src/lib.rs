@@ -105,6 +105,16 @@ impl Config {
         shaping::packet_cost(&self.network, self.shaping.cell, self.security.is_protected())
     }
 
+    /// Returns the name of a source or builder; empty if it has none.
+    pub fn name_of(&self, peer: Peer) -> &str {
+        let name = match peer {
+            Peer::Supervisor => None,
+            Peer::Source(id) => self.sources.iter().find(|entry| entry.id == id).map(|entry| &entry.name),
+            Peer::Builder(id) => self.builders.iter().find(|entry| entry.id == id).map(|entry| &entry.name),
+        };
+        name.and_then(Option::as_deref).unwrap_or_default()
+    }
+
     /// Returns the number of events that may be outstanding per builder: the configured number, or
     /// a number computed from sizes, budgets and links.
     pub fn slots(&self) -> u32 {

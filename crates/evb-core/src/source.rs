@@ -221,7 +221,8 @@ impl SourceCore {
                 self.counters.contradictions += 1;
                 if self.counters.contradiction.is_none() {
                     let found = seen.contradicts(first);
-                    tracing::warn!(source = %self.config.id, ?found, "readout pushed two different fragments for one event");
+                    let event = found.event;
+                    tracing::warn!(source = %self.config.id, event, "the readout sent two different fragments for event {event}, of which evb keeps the first; correct the readout");
                     self.counters.contradiction = Some(found);
                 }
             }

@@ -246,7 +246,7 @@ impl SupervisorCore {
     pub fn handle_wall_clock(&mut self, reading: WallClock, now: Instant) {
         let begin = self.begun.as_ref().filter(|_| self.books.is_started());
         if let Some(remark) = self.wall.compare(reading, now, begin) {
-            tracing::warn!(run = %self.plan.run, "{remark}");
+            tracing::warn!(run = %self.plan.run, "run {}: {remark}", self.plan.run);
             self.books.remark(remark, &mut self.outbox, now);
         }
     }
@@ -395,7 +395,7 @@ impl SupervisorCore {
     }
 
     fn set_paused(&mut self, paused: bool, now: Instant) {
-        tracing::info!(run = %self.plan.run, paused, "triggers were paused or resumed");
+        tracing::info!(paused, "run {} is {}", self.plan.run, if paused { "paused" } else { "resumed" });
         self.intake.set_paused(paused);
         self.outbox.journal(What::Paused(paused), now);
         self.pulse.hasten(now);
@@ -410,7 +410,7 @@ impl SupervisorCore {
         if !self.intake.set_rate(rate) {
             return Err(ChangeError::NoRate);
         }
-        tracing::info!(run = %self.plan.run, %rate, "the trigger rate was changed");
+        tracing::info!(run = %self.plan.run, %rate, "run {}: the trigger rate is now {rate}", self.plan.run);
         self.outbox.journal(What::Rate(rate.hertz()), now);
         self.intake.restart(self.books.triggered(), now);
         Ok(())

@@ -91,7 +91,7 @@ fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     evb_net::host::block_signals_of_writes();
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
-    log::start(cli.log_format);
+    let _log = log::start(cli.log_format);
     match cli.command {
         Command::Run(arguments) => run::main(&arguments),
         Command::Ctl(arguments) => ctl::main(&arguments),

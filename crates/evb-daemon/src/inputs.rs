@@ -177,7 +177,9 @@ impl Inputs {
         };
         let ends = self.succeed(config.id).await;
         let thread = thread::Builder::new().name(format!("input {}", config.id));
+        let span = tracing::Span::current();
         thread.spawn(move || {
+            let _source = span.entered();
             runtime.block_on(fed());
             // The tasks of the input hold its connections.
             drop(runtime);

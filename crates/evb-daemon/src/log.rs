@@ -7,10 +7,20 @@
 //! | `INFO` | a run or a peer changes its state |
 //! | `DEBUG`, `TRACE` | details for the search for a defect |
 
-use std::env::{self, VarError};
+mod repeats;
+mod text;
+
+use std::{
+    env::{self, VarError},
+    io,
+};
 
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
+use evb_core::id::Peer;
+use tracing::Span;
+use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+use self::{repeats::Repeats, text::Text};
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -31,9 +41,21 @@ const USUAL: &str = "warn";
 /// Words that stand for a level in a filter.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
+/// Target of the spans that name roles, so that a filter for another module leaves the names.
+const WHO: &str = "evb::who";
+
+/// The log; dropping it writes the lines that are held back.
+pub(crate) struct Log(Option<Repeats>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Repeats::finish);
+    }
+}
+
 /// Starts the log. `EVBD_LOG` selects its messages; a text that selects nothing is told and not
 /// used.
-pub(crate) fn start(format: LogFormat) {
+pub(crate) fn start(format: LogFormat) -> Log {
     let chosen = match env::var(VARIABLE) {
         Ok(text) => filter(&text),
         Err(VarError::NotPresent) => Ok(EnvFilter::new(USUAL)),
@@ -43,16 +65,33 @@ pub(crate) fn start(format: LogFormat) {
         Ok(filter) => (filter, None),
         Err(fault) => (EnvFilter::new(USUAL), Some(fault)),
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
+    let filter = match format!("{WHO}=error").parse() {
+        Ok(names) => filter.add_directive(names),
+        Err(_) => filter,
+    };
+    let log = match format {
         LogFormat::Text => {
-            log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
+            let has_colours = io::IsTerminal::is_terminal(&io::stderr())
+                && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let repeats = Repeats::new(io::stderr(), has_colours);
+            tracing_subscriber::registry().with(filter).with(Text::new(repeats.clone())).init();
+            Log(Some(repeats))
         }
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
+        LogFormat::Json => {
+            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+            log.json().flatten_event(true).init();
+            Log(None)
+        }
+    };
     if let Some(fault) = fault {
         tracing::warn!("{VARIABLE} is not used, so that warnings and errors are shown: {fault}");
     }
+    log
+}
+
+/// Returns the span of a role with the given name: each line within it begins with the role.
+pub(crate) fn role(peer: Peer, name: &str) -> Span {
+    tracing::error_span!(target: WHO, "role", who = peer.named(name))
 }
 
 /// Reads the selection of messages: levels and `TARGET=LEVEL`, with commas between them.

@@ -208,7 +208,7 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
     }
     let claim = alone::claim(&arguments.config)?;
     let name = host_name();
-    tracing::info!(host = name, "every address is on loopback: the whole system is on this host");
+    tracing::info!(host = name, "every address is on loopback: the whole system is on this host, {name}");
     if !arguments.quiet {
         say(&format_args!("every address is on loopback: the whole system is on this host, {name}"));
     }
@@ -218,7 +218,7 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
 /// Raises the limit of file descriptors, and refuses roles that need more than the hard limit.
 fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Result<(), RunError> {
     let limit = descriptors::raise().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot raise the limit of open files");
+        tracing::warn!(%error, "cannot raise the limit of open files: {error}; raise it with `ulimit -n` or LimitNOFILE");
         descriptors::soft_limit()
     });
     let problems = admission::too_few_descriptors(config, origin, hosted, limit);

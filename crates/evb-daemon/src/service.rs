@@ -65,8 +65,8 @@ impl Service {
                 match watch.look(self.turn_counters.turns(), now) {
                     Ok(()) => tell(NotifyState::Watchdog),
                     Err(hanging) => tracing::warn!(
-                        hanging = hanging.join(", "),
-                        "these roles have made no progress for half of the watchdog's time: the service manager gets no WATCHDOG=1 until they go on"
+                        "no progress of {} for half of the watchdog's time: unless it goes on, the service manager restarts this process",
+                        hanging.join(", ")
                     ),
                 }
             }

@@ -239,12 +239,13 @@ fn the_log_is_text_or_json() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
         .collect();
-    let running =
-        lines.iter().find(|line| line["message"] == "running").unwrap_or_else(|| panic!("{lines:?}"));
+    let runs =
+        |line: &&Value| line["message"].as_str().is_some_and(|text| text.contains(" takes triggers, with "));
+    let running = lines.iter().find(runs).unwrap_or_else(|| panic!("{lines:?}"));
     assert_eq!(running["level"], "INFO");
     assert!(running["timestamp"].is_string() && running["target"].is_string(), "{running}");
     let text = log("text");
-    assert!(text.contains(" INFO ") && text.contains("running"), "{text}");
+    assert!(text.contains(" INFO run ") && text.contains(" takes triggers, with "), "{text}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl TrafficClass {
             }
             tracing::warn!(
                 priority,
-                "cannot set this socket priority without CAP_NET_ADMIN; priorities 0 to 6 need no privilege"
+                "cannot set socket priority {priority} without CAP_NET_ADMIN; grant it, or use a priority up to 6"
             );
         }
         Ok(())

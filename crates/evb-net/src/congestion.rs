@@ -50,9 +50,12 @@ pub(crate) fn choose(_socket: SockRef<'_>, _name: Option<&str>) {}
 fn report_refusal(name: &str, error: &std::io::Error, was_asked: bool) {
     static ASKED: std::sync::Once = std::sync::Once::new();
     static OURS: std::sync::Once = std::sync::Once::new();
-    let remedy = "cannot use this TCP congestion control, so the system's default stays; /proc/sys/net/ipv4/tcp_allowed_congestion_control lists the names that this process may use";
+    let words = format!(
+        "cannot use the TCP congestion control {name}, so the system's default stays: {error}; \
+         /proc/sys/net/ipv4/tcp_allowed_congestion_control lists the names that this process may use"
+    );
     match was_asked {
-        true => ASKED.call_once(|| tracing::warn!(congestion_control = name, %error, "{remedy}")),
-        false => OURS.call_once(|| tracing::info!(congestion_control = name, %error, "{remedy}")),
+        true => ASKED.call_once(|| tracing::warn!(congestion_control = name, %error, "{words}")),
+        false => OURS.call_once(|| tracing::info!(congestion_control = name, %error, "{words}")),
     }
 }

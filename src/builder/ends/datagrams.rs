@@ -37,7 +37,7 @@ pub(super) fn create(
         tracing::warn!(
             %budget,
             %room,
-            "the builder grants less than its budget, because the socket's receive buffer holds no more; raise the sysctl net.core.rmem_max"
+            "the builder grants less than its budget of {budget}, because the socket's receive buffer holds only {room}; raise the sysctl net.core.rmem_max"
         );
         *chunk = (*chunk).min(room / 4);
         *budget = room;
@@ -45,7 +45,7 @@ pub(super) fn create(
         tracing::warn!(
             may_be_under_way = %wanted,
             %room,
-            "the socket's receive buffer may overflow; raise the sysctl net.core.rmem_max"
+            "the socket's receive buffer of {room} may overflow, because {wanted} may be under way; raise the sysctl net.core.rmem_max"
         );
     }
     Ok(BuilderDatagrams::new(socket, sources.to_vec()))

@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use evb_core::{builder::SINK_RETRY, id::BuilderId};
+use evb_core::{
+    builder::SINK_RETRY,
+    id::BuilderId,
+    words::{counted, time},
+};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -36,7 +40,8 @@ impl Patience {
     pub(super) fn note(&mut self, error: &SinkError, held: usize) -> &mut Instant {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
-            tracing::warn!(builder, %error, held, "the sink accepts no events: the builder holds them and tries again");
+            let kept = counted(held, "event");
+            tracing::warn!(builder, %error, held, "the sink accepts no events, so the builder keeps {kept} and tries again: {error}; make room, or repair the disk");
             let now = Instant::now();
             (now, now)
         });
@@ -55,13 +60,15 @@ impl Patience {
         let told = self.note(error, held);
         if now - *told >= REMIND {
             *told = now;
-            tracing::warn!(builder, %error, held, "the sink still accepts no events");
+            let kept = counted(held, "event");
+            tracing::warn!(builder, %error, held, "the sink still accepts no events, and the builder keeps {kept}: {error}; make room, or repair the disk");
         }
         self.look_for_the_end();
         let again = sleep(SINK_RETRY);
         match self.until {
             Some(until) if until <= now => {
-                tracing::error!(builder, %error, events = held, "the builder gives up on its sink: these events are lost");
+                let lost = counted(held, "event");
+                tracing::error!(builder, %error, events = held, "{lost} lost, because the sink still accepts none after the stop: {error}; repair the disk before the next run");
                 return false;
             }
             Some(until) => tokio::select! {
@@ -83,14 +90,15 @@ impl Patience {
         if let Some((since, _)) = self.trouble.take()
             && self.until.is_none_or(|until| until > Instant::now())
         {
-            let (builder, seconds) = (self.builder.number(), since.elapsed().as_secs_f64());
+            let (builder, took) = (self.builder.number(), time(since.elapsed()));
             match std::mem::take(&mut self.has_lost) {
                 true => tracing::warn!(
                     builder,
-                    seconds,
-                    "the sink accepts events again; stored events are gone, as said above"
+                    "the sink accepts events again, after {took}; stored events are gone, as said above"
                 ),
-                false => tracing::warn!(builder, seconds, "the sink accepts events again; no event was lost"),
+                false => {
+                    tracing::warn!(builder, "the sink accepts events again, after {took}; no event was lost")
+                }
             }
         }
     }

@@ -36,11 +36,11 @@ pub(super) async fn begin(
     let estimate = round_trip(&stream).unwrap_or_default();
     let path = probe_tagged(&mut socket, peer, association, dialing.mtu, estimate, &mut tags).await?;
     if path.mtu < dialing.mtu {
+        let (builder, least, mtu) = (association.builder.number(), path.mtu, dialing.mtu);
         tracing::warn!(
-            builder = association.builder.number(),
-            packets = path.mtu,
-            mtu = dialing.mtu,
-            "packets of the configured MTU do not reach the builder; set network.mtu to the size of `packets`, so that grants count the right bytes"
+            builder,
+            mtu,
+            "packets of {mtu} bytes do not reach builder {builder}, but those of {least} bytes do; set `network.mtu` to {least}, so that grants count the right bytes"
         );
     }
     socket.prepare(&*dialing.executor, rate).map_err(unreachable)?;

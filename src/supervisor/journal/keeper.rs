@@ -229,9 +229,9 @@ impl Keeper {
         let path = self.path.display();
         if waits >= HANG && !self.told {
             self.told = true;
-            tracing::warn!(%path, "the journal's disk does not answer: the supervisor holds back all messages that depend on it and inhibits triggers");
+            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the run takes no triggers: look at the disk");
         } else if waits < JOURNAL_STALL && std::mem::take(&mut self.told) {
-            tracing::warn!(%path, "the journal's disk answers again; the run goes on");
+            tracing::warn!(%path, "the disk of the journal {path} answers again, and the run goes on");
         }
         self.stalled
     }
@@ -247,7 +247,8 @@ impl Keeper {
         self.jobs = None;
         let end = async { while self.done.recv().await.is_some() {} };
         if tokio::time::timeout(LAST_WRITE, end).await.is_err() {
-            tracing::warn!(path = %self.path.display(), "the journal's disk does not answer; the file of the journal stays open");
+            let path = self.path.display();
+            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the file stays open until this process ends");
         }
     }
 }
@@ -285,7 +286,7 @@ fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sende
             Ok(()) => {
                 if let Some(error) = instead.and_then(|entries| store.replace(&entries).err()) {
                     let path = store.path().display();
-                    tracing::warn!(%path, %error, "cannot shorten the journal, so it keeps growing");
+                    tracing::warn!(%path, %error, "cannot shorten the journal {path}, so it keeps growing: {error}");
                 }
                 Done::Written { up_to, is_long: store.is_long() }
             }

@@ -1,16 +1,18 @@
 //! [`Attendance`]: the behaviour that sources and builders share from the first roster to the end
 //! of the run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     Dial, Heard, Membership, MembershipEvent, MembershipOutput, Participation, ReportFacts, RoleFault,
     RunIdentity, RunOutcome, Start,
 };
 use crate::{
-    id::{Incarnation, RunNumber},
+    id::{BuilderId, Incarnation, Peer, RunNumber, SourceId},
     time::{Instant, earlier},
-    wire::control::{Begin, Control, Leaving, MAX_REASON, MalformedMessage, Message, Report, RunEnd},
+    wire::control::{
+        Begin, Control, Leaving, MAX_REASON, MalformedMessage, Message, Report, RunEnd, is_name,
+    },
 };
 
 /// An action that the attendance requests from the driver.
@@ -34,6 +36,8 @@ pub struct Attendance {
     membership: Membership,
     identity: RunIdentity,
     incarnation: Incarnation,
+    /// Names of the sources and builders that have one; empty until the run begins.
+    names: BTreeMap<Peer, String>,
     /// Messages to the supervisor that come from the attendance itself, not from the role's state
     /// machine.
     messages: VecDeque<Control>,
@@ -53,6 +57,7 @@ impl Attendance {
             membership,
             identity: start.identity,
             incarnation: start.registered.incarnation,
+            names: BTreeMap::new(),
             messages: VecDeque::new(),
             participation: Participation::default(),
             report: None,
@@ -151,7 +156,12 @@ impl Attendance {
         (self.participation, self.report) = (Participation::default(), None);
     }
 
-    /// Notes the number under which the run begins.
+    /// Returns a source or builder of the run with its name, if it has one.
+    pub fn named(&self, peer: Peer) -> String {
+        peer.named(self.names.get(&peer).map_or("", String::as_str))
+    }
+
+    /// Notes the number under which the run begins, and the names of its sources and builders.
     ///
     /// # Errors
     /// Returns an error if the message is of another run.
@@ -160,6 +170,13 @@ impl Attendance {
             return Err(MalformedMessage { message: "Begin", problem: "it is of another run" });
         }
         self.identity.run = RunNumber::new(begin.run);
+        let id = |id: u32| u16::try_from(id).ok();
+        let source = |source: u32| id(source).map(|id| Peer::Source(SourceId::new(id)));
+        let builder = |builder: u32| id(builder).map(|id| Peer::Builder(BuilderId::new(id)));
+        let sources = begin.sources.iter().filter_map(|named| Some((source(named.id)?, &named.name)));
+        let builders = begin.builders.iter().filter_map(|named| Some((builder(named.id)?, &named.name)));
+        let names = sources.chain(builders).filter(|(_, name)| is_name(name));
+        self.names = names.map(|(peer, name)| (peer, name.clone())).collect();
         Ok(())
     }
 

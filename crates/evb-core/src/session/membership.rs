@@ -10,6 +10,7 @@ use crate::{
     id::Incarnation,
     time::{Instant, stood_still},
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
+    words::time,
 };
 
 /// Time without a message after which a role treats the supervisor as lost, unless four periods of
@@ -286,7 +287,7 @@ impl Membership {
         };
         if is_again {
             let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
-            tracing::info!(supervisor, incarnation, "registered with the supervisor again");
+            tracing::info!(supervisor, incarnation, "registered again with the supervisor at {supervisor}");
         }
         self.hello.run_id = identity.id;
         self.hello.incarnation = registered.incarnation.number();
@@ -308,8 +309,8 @@ impl Membership {
         }
         let DialFailure { fault, words } = failure;
         if is_first && matches!(fault, DialFault::Handshake { is_lasting: true }) && !away.has_warned {
-            let (supervisor, patience) = (&self.supervisor, self.patience);
-            tracing::warn!(supervisor, reason = words, ?patience, "cannot register yet; trying on");
+            let (supervisor, patience) = (&self.supervisor, time(self.patience));
+            tracing::warn!(supervisor, "cannot register, and tries for {patience}: {words}");
             away.has_warned = true;
         }
         let may_pass = may_pass(&fault) && !(is_first && matches!(fault, DialFault::NoAddress));
@@ -321,7 +322,12 @@ impl Membership {
     }
 
     fn lose(&mut self, cause: String, now: Instant) -> MembershipEvent {
-        tracing::warn!(supervisor = self.supervisor, cause, "lost the supervisor; registering again");
+        let supervisor = &self.supervisor;
+        tracing::warn!(
+            supervisor,
+            cause,
+            "lost the supervisor at {supervisor}, and tries to register again: {cause}"
+        );
         self.state = State::Away(Away::since(now, cause));
         MembershipEvent::Lost
     }

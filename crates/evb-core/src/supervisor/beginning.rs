@@ -20,6 +20,7 @@ use crate::{
         control::{Begin, Begun, Message, ReadoutStatus, RunEnd},
         journal::Started,
     },
+    words::counted,
 };
 
 /// Time within which all peers must have prepared for the first event.
@@ -78,7 +79,7 @@ impl Beginning<'_> {
         let Err(reason) = advanced else { return };
         self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
         if self.core.plan.hold {
-            tracing::warn!(run = %self.core.plan.run, %reason, "the run did not begin");
+            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}", self.core.plan.run);
             return self.core.outbox.push(Output::Begun(Err(reason)));
         }
         let problem = reason.to_string();
@@ -99,7 +100,8 @@ impl Beginning<'_> {
             comment: self.core.annotation.comment.clone(),
             ..self.core.begun()
         };
-        tracing::info!(run = %self.core.plan.run, id = %self.core.plan.run_id, "the run begins");
+        let (run, id) = (self.core.plan.run, self.core.plan.run_id);
+        tracing::info!(%run, %id, "run {run} ({}) begins", id.short());
         self.core.outbox.journal(What::Begin(begin.clone()), now);
         self.core.begun = Some(begin.clone());
         self.core.roster.forget_begun();
@@ -129,7 +131,7 @@ impl Beginning<'_> {
         self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        tracing::warn!(peer = named, %run, reason, "a peer cannot take part in the run");
+        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}");
         match self.core.phase {
             Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
@@ -168,9 +170,10 @@ impl Beginning<'_> {
     /// Lets the run take triggers.
     fn start(&mut self, now: Instant) {
         self.core.membership().publish(now);
-        let (sources, builders) = (self.core.roster.sources().len(), self.core.roster.builders().len());
+        let sources = counted(self.core.roster.sources().len(), "source");
+        let builders = counted(self.core.roster.builders().len(), "builder");
         let (run, id) = (self.core.plan.run, self.core.plan.run_id);
-        tracing::info!(%run, %id, sources, builders, "running");
+        tracing::info!(%run, %id, "run {run} takes triggers, with {sources} and {builders}");
         self.core.plan.hold = false;
         self.core.phase = Phase::Running { until: self.core.plan.duration.map(|duration| now + duration) };
         self.core.books.start(now);
@@ -178,7 +181,8 @@ impl Beginning<'_> {
         self.core.outbox.journal(What::Started(Started {}), now);
         for builder in self.core.roster.unheard() {
             let remark = format!(
-                "{builder} could not say in time which runs its storage knows; it may know another run {run}"
+                "{} could not say in time which runs its storage knows; it may know another run {run}",
+                self.core.plan.named(builder)
             );
             tracing::warn!("{remark}");
             self.core.books.remark(remark, &mut self.core.outbox, now);
@@ -188,7 +192,7 @@ impl Beginning<'_> {
                 "{} had no readout at the start of the run: none of its front ends was connected",
                 self.core.plan.named(source)
             );
-            tracing::warn!("{remark}");
+            tracing::warn!("{remark}; start its readout program");
             self.core.books.remark(remark, &mut self.core.outbox, now);
         }
         self.core.roster.hear_everybody(now);

@@ -22,6 +22,7 @@ use super::{
     roster::Roster,
 };
 use crate::{
+    id::Peer,
     index::BuilderIndex,
     time::Instant,
     undo::{self, Fix},
@@ -29,6 +30,7 @@ use crate::{
         control::{self, Completions, MAX_EXCEPTIONS, Message},
         journal::{Accounted, Lost, Reassigned},
     },
+    words::counted,
 };
 
 /// `Break` when all events of the run are assigned, so that the run takes no more triggers.
@@ -279,8 +281,10 @@ impl Dispatch<'_> {
         }
         for (index, answer, events) in self.assigner.reassign(now) {
             self.books.take_over(index, events.len() as u64);
-            let builder = self.roster.builder(index).id.number().into();
-            tracing::info!(builder, events = events.len(), "builder takes over unassigned events");
+            let id = self.roster.builder(index).id;
+            let (builder, named) = (id.number().into(), self.plan.named(Peer::Builder(id)));
+            let taken = counted(events.len(), "event");
+            tracing::info!(builder, "{named} takes over {taken} of builders that are gone");
             let what = Reassigned { builder, events: differences(events.into_iter()) };
             self.outbox.journal(What::Reassigned(what), now);
             self.assigner.send_again(index, answer, self.roster, self.outbox);

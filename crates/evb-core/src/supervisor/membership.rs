@@ -7,7 +7,7 @@ mod excuses;
 use core::time::Duration;
 
 use super::{
-    ChangeError, Output, Recipients, RunPlan, SourceLoss,
+    ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
     books::Books,
     due::Due,
@@ -31,6 +31,7 @@ use crate::{
         },
         journal::{Change, Membership as Entry},
     },
+    words::counted,
 };
 
 /// Time after which a builder that joins gets events even if not every source has confirmed its
@@ -92,7 +93,8 @@ impl Membership<'_> {
                 self.roster.builder(index).incarnation
             }
         };
-        tracing::info!(%peer, incarnation, software = %short(&hello.software), "registered");
+        let (named, software) = (self.plan.named(peer), short(&hello.software));
+        tracing::info!(%peer, incarnation, software, "{named} has registered ({software})");
         self.outbox.journal(What::Registered(self.roster.registered(seat)), now);
         if self.roster.version() > 0 || self.roster.is_complete() {
             self.due.roster = true;
@@ -216,7 +218,7 @@ impl Membership<'_> {
         self.outbox.send_ahead(Recipients::Builder(id), Message::Heartbeat(connection.heartbeat(now)));
         if falls_silent {
             let named = self.plan.named(Peer::Builder(id));
-            tracing::warn!(builder = %id, "{named} sends no heartbeat: it gets no more events");
+            tracing::warn!(builder = %id, "{named} has not answered for {:.1} s, so it gets no more events: look at its host and its network", silence.as_secs_f64());
             self.roster.suspend(index);
             self.offer_slots(index, now);
         }
@@ -230,7 +232,8 @@ impl Membership<'_> {
             return;
         }
         let awaited = self.roster.raise(index, self.outbox, now);
-        tracing::info!(source = %self.roster.source(index).id, "source is up");
+        let source = self.roster.source(index).id;
+        tracing::info!(%source, "{} is up", self.plan.named(Peer::Source(source)));
         self.pulse.find_source();
         self.due.roster = true;
         if awaited {
@@ -249,7 +252,7 @@ impl Membership<'_> {
     pub(super) fn refuse(&mut self, peer: Peer, seat: Seat, unable: &str) -> Refusal {
         let reason = reason_of(unable);
         let named = self.plan.named(peer);
-        tracing::warn!(peer = named, reason, "a peer cannot take part in the run");
+        tracing::warn!(peer = named, reason, "{named} cannot take part in the run: {reason}");
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
     }
@@ -291,28 +294,6 @@ impl Membership<'_> {
         self.offer_all_slots(now);
     }
 
-    /// Marks a source as down: events do not wait for its fragments from the next roster version on
-    /// (docs/reference/protocol.md RUN-14).
-    pub(super) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) {
-        if !self.roster.is_up(index) {
-            return;
-        }
-        self.roster.lower(index, self.outbox);
-        if !self.phase.is_under_way() {
-            return;
-        }
-        let waits = self.is_excused(now) || self.plan.on_source_loss == SourceLoss::Wait;
-        let is_awaited = waits && !self.phase.is_draining();
-        self.roster.note_absence(index, is_awaited, now);
-        let seat = self.roster.source(index);
-        tracing::warn!(source = %seat.id, cause, "{} is down", self.plan.named(Peer::Source(seat.id)));
-        if self.roster.up().is_empty() {
-            let limit = self.plan.absence_limit(seat.connection.is_some());
-            self.pulse.lose_sources(now, limit);
-        }
-        self.due.roster = true;
-    }
-
     /// Ends a builder's incarnation and makes its events available to other builders
     /// (docs/reference/protocol.md RUN-22).
     pub(super) fn end_incarnation(&mut self, index: BuilderIndex, cause: &str, now: Instant) {
@@ -332,14 +313,13 @@ impl Membership<'_> {
         self.outbox.raise_epoch(now);
         self.books.take_away(index, moved);
         let named = self.plan.named(Peer::Builder(id));
-        tracing::warn!(builder = %id, cause, moved, "the incarnation of {named} is over: other builders get its events");
+        let events = counted(moved, "event");
+        tracing::warn!(builder = %id, cause, "{named} is gone, and other builders take its {events}: {cause}; start it again");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let remark = format!(
-                "{named} left the run: {cause}; its {moved} outstanding events were given to other builders"
-            );
+            let remark = format!("{named} left the run: {cause}; other builders took its {events}");
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
@@ -418,7 +398,7 @@ impl Membership<'_> {
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
             return Err(ChangeError::LastBuilder(id));
         }
-        tracing::info!(builder = %id, "builder is to leave the run");
+        tracing::info!(builder = %id, "{} is to leave the run", self.plan.named(Peer::Builder(id)));
         self.roster.set_leaving(index, Leaving::Asked);
         self.journal_membership(id, Change::Leaving, now);
         self.offer_slots(index, now);
@@ -461,7 +441,7 @@ impl Membership<'_> {
     fn leave(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         self.roster.set_leaving(index, Leaving::Gone);
-        tracing::info!(builder = %id, "builder has left the run");
+        tracing::info!(builder = %id, "{} has left the run", self.plan.named(Peer::Builder(id)));
         self.journal_membership(id, Change::Gone, now);
     }
 
@@ -478,7 +458,7 @@ impl Membership<'_> {
         match seat {
             Seat::Source(index) if was_silent => self.raise(index, now),
             Seat::Builder(index) if was_silent => {
-                tracing::info!(%peer, "builder sends messages again and gets events again");
+                tracing::info!(%peer, "{} answers again, and gets events again", self.plan.named(peer));
                 self.offer_slots(index, now);
             }
             _ => {}

@@ -13,6 +13,7 @@ use crate::{
     ledger::Annotation,
     time::Instant,
     wire::control::{Begun, Heartbeat, Hello, Message, ReadoutStatus, Refusal, Report, Welcome},
+    words::time,
 };
 
 impl SupervisorCore {
@@ -51,13 +52,7 @@ impl SupervisorCore {
         let Some(seat) = self.roster.seat(peer).filter(|seat| self.roster.disconnect(*seat, cause)) else {
             return;
         };
-        match seat {
-            Seat::Source(index) => self.membership().lower(index, cause, now),
-            // The builder keeps its events until its lease no longer permits it to write them
-            // (docs/reference/protocol.md RUN-22).
-            Seat::Builder(index) => self.membership().offer_slots(index, now),
-        }
-        tracing::warn!(peer = self.plan.named(peer), cause, "lost the connection to a peer");
+        self.membership().lose(peer, seat, cause, now);
         self.close_if_all_reported(now);
     }
 
@@ -89,7 +84,8 @@ impl SupervisorCore {
                 self.outbox.send_ahead(Recipients::Source(seat.id), Message::Heartbeat(heartbeat));
             }
             if watch && now.since(connection.last_heard) >= down_after {
-                self.membership().lower(index, "no heartbeat", now);
+                let silence = format!("it sent nothing for {}", time(now.since(connection.last_heard)));
+                self.membership().lower(index, &silence, now);
             }
         }
         for index in self.roster.builders().positions() {

@@ -6,6 +6,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::control::{Finish, Message, RunEnd, Stop},
+    words::counted,
 };
 
 impl SupervisorCore {
@@ -45,7 +46,7 @@ impl SupervisorCore {
     /// Takes no more triggers; the drain begins when the recovery is complete.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
-            tracing::info!(run = %self.plan.run, cause, "the run stops when its peers are back");
+            tracing::info!(run = %self.plan.run, cause, "run {} stops when its sources and builders are back: {cause}", self.plan.run);
             self.outbox.journal(What::Stopping(cause.to_owned()), now);
             self.settle_pending(now);
             self.books.stop(Some(now));
@@ -55,7 +56,8 @@ impl SupervisorCore {
 
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
         self.membership().publish(now);
-        tracing::info!(run = %self.plan.run, cause, outstanding = self.assigner.outstanding(), "stopping");
+        let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
+        tracing::info!(%run, cause, "run {run} stops, with {left} to be built: {cause}");
         self.outbox.journal(What::Stopping(cause.to_owned()), now);
         self.phase = Phase::Draining { until: now + self.plan.drain_time() };
         self.intake.forget();
@@ -129,7 +131,8 @@ impl SupervisorCore {
         self.phase = Phase::Running { until: None };
         self.membership().leave_absent(CAUSE, now);
         self.intake.restart(self.books.triggered(), now);
-        tracing::info!(run = %self.plan.run, outstanding = self.assigner.outstanding(), "the recovered run goes on");
+        let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
+        tracing::info!(%run, "the recovered run {run} goes on, with {left} to be built");
         if stopped.is_some() {
             self.begin_draining("the triggers had ended before the supervisor was restarted", now);
             self.books.stop(stopped);

@@ -23,6 +23,7 @@ use crate::{
         control::{Control, Hello, Message, Refusal, Welcome},
         journal::Entry,
     },
+    words::counted,
 };
 
 /// Time for which a run waits when its journal cannot be written. After that, the run continues
@@ -195,7 +196,7 @@ impl SupervisorRole {
         if let Some(Journal { name, fails }) = &mut self.journal
             && fails.take().is_some()
         {
-            tracing::warn!(path = name, "the journal can be written again");
+            tracing::warn!(path = name, "the journal {name} can be written again, and the run goes on");
         }
     }
 
@@ -204,7 +205,7 @@ impl SupervisorRole {
     pub fn handle_journal_failure(&mut self, error: String, now: Instant) {
         let Some(Journal { name, fails }) = &mut self.journal else { return };
         if fails.is_none() {
-            tracing::warn!(path = name, %error, "the journal cannot be written: the supervisor holds back all messages that depend on it");
+            tracing::warn!(path = name, %error, "the journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk");
         }
         let (since, _) = fails.get_or_insert((now, error));
         if now.since(*since) >= JOURNAL_PATIENCE {
@@ -222,7 +223,7 @@ impl SupervisorRole {
         if let Err(error) = removed {
             problem += &format!(", and it could not be removed: {error}; remove it before the next start");
         }
-        tracing::warn!("{problem}");
+        tracing::warn!("{problem}; if the supervisor ends, this run cannot go on");
         self.core.abandon_journal(problem);
         // Without a journal, no output has to wait for an entry.
         self.held.free();
@@ -241,7 +242,7 @@ impl SupervisorRole {
                 }
                 Output::Send { to, message } => self.held.push(SupervisorOutput::Send { to, message }),
                 Output::Drop { peer, reason } => {
-                    tracing::warn!(peer = self.core.plan.named(peer), %reason, "connection closed");
+                    tracing::debug!(%peer, %reason, "connection closed");
                     self.held.drop_peer(peer);
                     return Some(SupervisorOutput::Drop { peer, reason });
                 }
@@ -280,7 +281,13 @@ impl SupervisorRole {
     fn closed(&self, report: Box<RunReport>) -> Box<RunReport> {
         if report.events.lost > 0 {
             let (run, lost) = (report.run, report.events.lost);
-            tracing::error!(run, lost, verdict = report.verdict, "events were lost");
+            let events = counted(lost, "event");
+            tracing::error!(
+                run,
+                lost,
+                "run {run} has lost {events}: {}; the summary names the causes",
+                report.verdict
+            );
         }
         report
     }

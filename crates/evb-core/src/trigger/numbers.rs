@@ -79,7 +79,11 @@ impl TriggerNumbers {
         if new > MAX_COUNT {
             self.counts.too_far_ahead += 1;
             if self.counts.too_far_ahead.is_power_of_two() {
-                tracing::warn!(number, last, "ignored a trigger announcement whose number is too far ahead");
+                tracing::warn!(
+                    number,
+                    last,
+                    "ignored an announcement of trigger {number}, which is too far ahead of trigger {last}: does another program send triggers to this port?"
+                );
             }
             return Judged::TooFarAhead;
         }
@@ -125,10 +129,11 @@ impl TriggerNumbers {
             return Judged::Taken;
         }
         self.counts.restarts += 1;
+        let last = self.last;
         tracing::warn!(
             number,
-            last = self.last,
-            "the trigger program counts again: its triggers are ignored until their numbers exceed the last one"
+            last,
+            "the trigger program counts again from {number}, and its triggers are ignored up to {last}: let it count on, or start a new run"
         );
         Judged::Restarted
     }

@@ -50,12 +50,12 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
     bound.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rendered = Rendered::new(lead.clone());
-    let desk = Arc::new(Desk { lead, rendered, guard, log: Mutex::new(RefusalLog::new("control")) });
+    let desk = Arc::new(Desk { lead, rendered, guard, log: Mutex::new(RefusalLog::new("run control")) });
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         runtime.block_on(async {
             match TcpListener::from_std(bound) {
                 Ok(listener) => serve(listener, desk).await,
-                Err(error) => tracing::warn!(%error, "run control cannot accept connections"),
+                Err(error) => tracing::warn!(%error, "run control cannot accept connections: {error}"),
             }
         });
     })?;
@@ -117,7 +117,7 @@ async fn serve_one(
         return match desk.guard.check_site(&head) {
             Ok(()) => asset.into_response(),
             Err(answer) => {
-                desk.log.lock().await.record(peer, &answer.reason());
+                desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.reason());
                 answer.into_response()
             }
         };
@@ -130,7 +130,7 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     let access = match desk.guard.check(&head) {
         Ok(access) => access,
         Err(answer) => {
-            desk.log.lock().await.record(peer, &answer.reason());
+            desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.reason());
             return answer;
         }
     };
@@ -161,7 +161,8 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     busy.set(false);
     if !is_look(&head.method) {
         desk.rendered.forget().await;
-        tracing::info!(%peer, method = %head.method, path = head.uri.path(), status = answer.status.as_u16(), "answered a request");
+        let (method, path, status) = (&head.method, head.uri.path(), answer.status);
+        tracing::info!(%peer, %method, path, status = status.as_u16(), "answered {method} {path} of {peer}: {status}");
     }
     answer
 }

@@ -1,4 +1,31 @@
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
 use super::filter;
+
+/// A log in memory.
+#[derive(Clone, Default)]
+pub(super) struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no writer panics").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    /// Returns the lines without their times.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().expect("no writer panics").clone()).expect("UTF-8");
+        text.lines().filter_map(|line| Some(line.split_once(' ')?.1.trim_start().to_owned())).collect()
+    }
+}
 
 #[test]
 fn levels_and_targets_select_messages() {

@@ -20,12 +20,16 @@ use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
 use evb_core::{id::Peer, units::Rate};
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
+use tracing::Instrument as _;
 
 pub(super) use number::{next_number, state_dir};
 pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
-use crate::inputs::{self, InputError, Inputs};
+use crate::{
+    inputs::{self, InputError, Inputs},
+    log,
+};
 
 /// State that all roles of a process share, run after run.
 #[derive(Clone, Default)]
@@ -61,8 +65,13 @@ impl Shared {
     }
 }
 
-/// Starts a source or builder and waits until it has joined the run.
+/// Starts a source or builder and waits until it has joined the run. The lines that the role logs
+/// begin with its id and its name.
 pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
+    start(config, shared, peer).instrument(log::role(peer, config.name_of(peer))).await
+}
+
+async fn start(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
     let missing = || RunError::Operator(format!("the configuration has no {peer}"));
     match peer {
         Peer::Supervisor => Err(missing()),

@@ -51,7 +51,7 @@ fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "the supervisor has no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs: {error}; allow real-time priority 1, or nice {}", host::PRECEDENCE);
         }
     }
 }
@@ -176,7 +176,7 @@ impl Host {
             match role.map_err(|error| RunError::Supervisor(error.to_string()))? {
                 Ok(role) => joined.push(role),
                 Err(error) if *is_stopping => {
-                    tracing::info!(%error, "a role did not join the run, which ends");
+                    tracing::info!(%error, "a role did not join the run, which ends: {error}");
                 }
                 Err(error) => return Err(error),
             }

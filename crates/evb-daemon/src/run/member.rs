@@ -61,7 +61,7 @@ impl Part {
         match renewed {
             Ok(part) => *self = part,
             Err(error) => {
-                tracing::warn!(%error, "the changed configuration cannot be used; the old one stays in force")
+                tracing::warn!(%error, "the changed configuration cannot be used, so the old one stays in force: {error}")
             }
         }
     }
@@ -125,14 +125,14 @@ async fn take_part(
             // this is not a failure.
             Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
-                tracing::warn!(%error, "cannot write the summary");
+                tracing::warn!(%error, "cannot write the summary: {error}");
                 1
             }),
             Ok(Ended::Closed(report)) => report.exit_code,
             // Leaving before the run has begun ends the connection, which is not a failure.
             Err(_) if stopping => 0,
             Err(error) => {
-                tracing::warn!(%error, "this process could not take part in the run to its end; it joins the next one");
+                tracing::warn!(%error, "this process could not take part in the run to its end, and joins the next one: {error}");
                 tokio::time::sleep(RESPITE).await;
                 1
             }

@@ -73,7 +73,7 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     if here.is_empty() {
         return Err(RunError::Operator(locations.nobody_here(origin.file())));
     }
-    tracing::info!(roles = roles_in_words(&here), "hosting the roles of this host");
+    tracing::info!("this host runs {}", roles_in_words(&here));
     Ok(here)
 }
 

@@ -55,7 +55,7 @@ impl FromFile {
         let admitted = check::admit(&self.path, machine_memory());
         let admitted = admitted.map_err(|error| refused(&error, "fix the file, then configure"))?;
         if !admitted.warnings.is_empty() {
-            tracing::warn!(warnings = %admitted.warnings, "the configuration has warnings");
+            tracing::warn!("the configuration has warnings:\n{}", admitted.warnings);
         }
         Ok((Arc::new(admitted.config), admitted.origin))
     }
@@ -92,7 +92,8 @@ impl System for FromFile {
         let shared = Shared { is_controlled: true, ..self.shared.clone() };
         let shared = shared.prove(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &shared.executor {
-            tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "chose the executor of departure times");
+            let (by, reason) = (choice.executor.offload(), &choice.reason);
+            tracing::info!(%by, reason, "departures are timed by {by}: {reason}");
         }
         self.publisher.note_files(&config, &hosted);
         (self.config, self.hosted, self.shared) = (config, hosted, shared);
@@ -141,7 +142,7 @@ impl System for FromFile {
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
         if let Err(error) = self.publisher.publish(report) {
-            tracing::warn!(%error, "cannot write the summary");
+            tracing::warn!(%error, "cannot write the summary: {error}");
         }
     }
 }

@@ -138,11 +138,11 @@ fn the_log_names_the_source_of_each_front_end() {
         log.lines().any(|line| line.contains(words) && line.contains(source))
     };
     for (words, source) in [
-        ("front_end: a front end has connected", "source=1"),
-        ("front_end: a front end has connected", "source=2"),
-        ("front_end: a front end has closed its connection", "source=1"),
-        ("front_end: a front end has closed its connection", "source=2"),
-        ("front_end: closed the connection of a front end", "source=2"),
+        (" has connected", " source 1: the front end "),
+        (" has connected", " source 2: the front end "),
+        (" has closed its connection, after 0 fragments", " source 1: the front end "),
+        (" has closed its connection, after 0 fragments", " source 2: the front end "),
+        ("correct what it sends", " source 2: closed the connection of the front end "),
     ] {
         let until = Instant::now() + Duration::from_secs(20);
         while !has(words, source) {

@@ -147,7 +147,11 @@ fn a_dead_readout_is_seen_at_once_and_costs_no_triggers() {
     boards[1].revive(&system, 2);
     system.wait_for("back", |status| presence(status, 2) == "up");
     wait_until_complete_again(&system);
-    assert!(system.log().contains("source 2 has no readout: its front ends have closed"), "{}", system.log());
+    assert!(
+        system.log().contains("source 2 has no readout, because its front ends have closed"),
+        "{}",
+        system.log()
+    );
     drop(boards);
     stop(&system, &["no readout", "silent until the deadline"]);
 }

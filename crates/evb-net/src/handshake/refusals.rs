@@ -13,10 +13,11 @@ use std::{
 };
 
 use evb_core::{
+    session::Lines,
     time::Instant,
     wire::{control::RefusalReport, preamble::PreambleError},
 };
-use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::HandshakeError;
 use crate::clock;
@@ -50,30 +51,30 @@ pub struct RefusalLog {
     listener: &'static str,
     /// Maximum number of handshakes that one address may have in progress.
     most_of_one: usize,
-    limiter: DefaultDirectRateLimiter,
+    /// Limit of all lines together.
+    all_lines: Lines,
+    /// Number of lines that the limit of an address suppressed since the last line.
+    unsaid: u64,
     lines: DefaultKeyedRateLimiter<IpAddr>,
     failures: DefaultKeyedRateLimiter<IpAddr>,
     barred: BTreeMap<IpAddr, Instant>,
     counts: RefusalReport,
-    unsaid: u64,
     total: u64,
 }
 
 impl RefusalLog {
-    /// Creates the log of the listener with the name `listener`.
+    /// Creates the log of a listener, which `listener` names in a sentence: `the supervisor`.
     pub fn new(listener: &'static str) -> Self {
-        const BURST: NonZeroU32 = NonZeroU32::new(5).expect("five is not zero");
-        let quota = Quota::per_second(NonZeroU32::MIN).allow_burst(BURST);
-        let lines = Quota::with_period(LINE_EACH).unwrap_or(quota).allow_burst(LINES);
+        let lines = Quota::with_period(LINE_EACH).unwrap_or(Quota::per_second(LINES)).allow_burst(LINES);
         Self {
             listener,
             most_of_one: GREETINGS_OF_ONE,
-            limiter: RateLimiter::direct(quota),
+            all_lines: Lines::default(),
+            unsaid: 0,
             lines: RateLimiter::keyed(lines),
             failures: RateLimiter::keyed(Quota::per_second(FORGIVEN).allow_burst(FAILURES)),
             barred: BTreeMap::new(),
             counts: RefusalReport::default(),
-            unsaid: 0,
             total: 0,
         }
     }
@@ -132,10 +133,12 @@ impl RefusalLog {
         self.counts.forged += 1;
     }
 
-    /// Logs a refused peer and the reason, if the rate limit permits.
-    pub fn record(&mut self, peer: impl Display, reason: &dyn Display) {
+    /// Logs what the listener did, such as `refused a message`, and the reason, if the rate limit
+    /// permits.
+    pub fn record(&mut self, what: impl Display, reason: &dyn Display) {
         if let Some(unsaid) = self.next_line() {
-            tracing::warn!(listener = self.listener, %peer, %reason, unsaid, "connection refused");
+            let listener = self.listener;
+            tracing::warn!(listener, unsaid, "{listener} {what}: {reason}");
         }
     }
 
@@ -143,11 +146,8 @@ impl RefusalLog {
     /// left out before this line, or `None` if this line is left out, too.
     pub fn next_line(&mut self) -> Option<u64> {
         self.total += 1;
-        if self.limiter.check().is_err() {
-            self.unsaid += 1;
-            return None;
-        }
-        Some(std::mem::take(&mut self.unsaid))
+        let unsaid = self.all_lines.next(clock::now())?;
+        Some(unsaid + std::mem::take(&mut self.unsaid))
     }
 
     /// Counts a log line that is due about the peer at the given address, whose limit is lower than
@@ -177,7 +177,8 @@ impl RefusalLog {
 
     fn say(&mut self, peer: SocketAddr, reason: &dyn Display) {
         if let Some(unsaid) = self.next_line_of(peer) {
-            tracing::warn!(listener = self.listener, %peer, %reason, unsaid, "connection refused");
+            let listener = self.listener;
+            tracing::warn!(listener, %peer, unsaid, "{listener} refused a connection from {peer}: {reason}");
         }
     }
 

@@ -20,6 +20,7 @@ use evb_core::{
     time::{Instant, earlier, stood_still},
     units::Bytes,
     wire::control::{Begin, Begun, Control, MAX_REASON, Message, Roster},
+    words::counted,
 };
 
 use super::BuilderPlan;
@@ -265,7 +266,8 @@ impl BuilderRole {
     fn begin_anew(&mut self, registered: &Registered, now: Instant) {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;
-        tracing::warn!(dropped, %incarnation, "this builder registered too late: its events were given to other builders, and it drops what it had built of them");
+        let events = counted(dropped, "event");
+        tracing::warn!(dropped, %incarnation, "registered too late: other builders have taken its {events}, and it drops what it had built of them");
         for lane in LaneIndex::all(self.lanes.len()) {
             self.close(lane);
         }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 use evb_core::{
     fragment::Fragment,
-    id::{BuilderId, EventId, SourceId},
+    id::{BuilderId, EventId, Peer, SourceId},
     index::LaneIndex,
     session::{
         Attendance, AttendanceOutput, Dial, Heard, MembershipEvent, Registered, ReportFacts, RoleFault,
@@ -183,7 +183,8 @@ impl SourceRole {
             return;
         }
         if !self.is_ending {
-            self.lanes.log_down(lane, cause, now);
+            let (builder, _) = self.lanes.peer(lane);
+            self.lanes.log_down(lane, &self.attendance.named(Peer::Builder(builder)), cause, now);
         }
         self.paced.core_mut().handle_lane_disconnected(lane);
     }

@@ -1,14 +1,58 @@
-//! The part of [`Membership`] for readouts that fall silent, leave and come back.
+//! The part of [`Membership`] for sources and builders that are lost, and for readouts that fall
+//! silent, leave and come back.
 
 use super::Membership;
 use crate::{
     id::Peer,
     index::SourceIndex,
-    supervisor::SourceLoss,
+    supervisor::{SourceLoss, roster::Seat},
+    time::Instant,
     wire::control::{ReadoutState, ReadoutStatus},
 };
 
 impl Membership<'_> {
+    /// Notes that a peer has lost its connection, and logs it once.
+    pub(in crate::supervisor) fn lose(&mut self, peer: Peer, seat: Seat, cause: &str, now: Instant) {
+        let is_told = match seat {
+            Seat::Source(index) => self.lower(index, cause, now),
+            // The builder keeps its events until its lease no longer permits it to write them
+            // (docs/reference/protocol.md RUN-22).
+            Seat::Builder(index) => {
+                self.offer_slots(index, now);
+                false
+            }
+        };
+        if !is_told {
+            let named = self.plan.named(peer);
+            tracing::warn!(%peer, cause, "lost the connection to {named}: {cause}; its log says more");
+        }
+    }
+
+    /// Marks a source as down: events do not wait for its fragments from the next roster version on
+    /// (docs/reference/protocol.md RUN-14). Returns true if the log says so.
+    pub(in crate::supervisor) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) -> bool {
+        if !self.roster.is_up(index) {
+            return false;
+        }
+        self.roster.lower(index, self.outbox);
+        if !self.phase.is_under_way() {
+            return false;
+        }
+        let waits = self.is_excused(now) || self.plan.on_source_loss == SourceLoss::Wait;
+        let is_awaited = waits && !self.phase.is_draining();
+        self.roster.note_absence(index, is_awaited, now);
+        let seat = self.roster.source(index);
+        let (source, named) = (seat.id, self.plan.named(Peer::Source(seat.id)));
+        let then = if is_awaited { "the run waits for it" } else { "events are built without it" };
+        tracing::warn!(%source, cause, "{named} is down, and {then}: {cause}; its log says more");
+        if self.roster.up().is_empty() {
+            let limit = self.plan.absence_limit(seat.connection.is_some());
+            self.pulse.lose_sources(now, limit);
+        }
+        self.due.roster = true;
+        true
+    }
+
     /// Forgets what is known of a source's readout, when the source registers: it says again if its
     /// readout is quiet. A supervisor that continues a run may know that from the journal.
     pub(in crate::supervisor) fn forget_readout(&mut self, index: SourceIndex) {
@@ -33,10 +77,10 @@ impl Membership<'_> {
         match (is_quiet, status.state) {
             (false, _) => tracing::info!(%source, "the readout of {named} delivers again"),
             (true, ReadoutState::Gone) => {
-                tracing::warn!(%source, "{named} has no readout: its front ends have closed their connections");
+                tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections: start its readout program again");
             }
             (true, _) => {
-                tracing::warn!(%source, "{named} has no readout: it delivers nothing for events that wait")
+                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait: look at its readout program")
             }
         }
         let waits = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();

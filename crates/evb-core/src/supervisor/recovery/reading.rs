@@ -21,6 +21,7 @@ use crate::{
             RosterChange, Totals,
         },
     },
+    words::counted,
 };
 
 /// State of the supervisor after the entries that have been read.
@@ -109,7 +110,7 @@ impl Reading {
         // A recovered run has taken all triggers up to this number.
         core.intake.numbers = TriggerNumbers::after(decided);
         if !core.books.is_started() {
-            tracing::info!(%run, "waiting for the peers of the run in the journal, which had not started");
+            tracing::info!(%run, "waiting for the sources and builders of run {run}, which had not started when the supervisor ended");
             core.books.stop(None);
             core.phase = Phase::Gathering { until: now + core.plan.start_timeout };
             return core;
@@ -117,7 +118,8 @@ impl Reading {
         // The run in the journal has begun, so it does not wait for an operator.
         core.plan.hold = false;
         let (epoch, outstanding) = (core.outbox.epoch(), core.assigner.outstanding());
-        tracing::info!(%run, %epoch, decided, outstanding, "recovering the run from its journal");
+        let left = counted(outstanding, "event");
+        tracing::info!(%run, %epoch, "recovering run {run} from its journal, with {decided} decided triggers and {left} to be built");
         core.phase = Phase::Recovering { until: now + core.plan.two_leases() };
         core.intake.restart(core.books.triggered(), now);
         core

@@ -76,7 +76,7 @@ impl BuilderDatagrams {
     pub fn new(mut socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
         socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
-        let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("datagrams") };
+        let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("the builder") };
         let entry = Entry { sources, links, is_protected: false, replies: Vec::new(), strangers };
         Self { socket, entry, datagram: BytesMut::new() }
     }
@@ -156,7 +156,7 @@ impl BuilderDatagrams {
         if let Err(error) = sent
             && let Some(unsaid) = self.entry.strangers.log.next_line()
         {
-            tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to a source");
+            tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to the source at {peer}: {error}");
         }
     }
 
@@ -282,7 +282,7 @@ impl Strangers {
             Unbelieved::Stale => return self.note_stale(from, 1),
         }
         if let Some(unsaid) = self.log.next_line_of(from) {
-            tracing::warn!(%from, error = %fault, unsaid, "dropped a datagram");
+            tracing::warn!(%from, error = %fault, unsaid, "dropped a datagram from {from}: {fault}; does another program send to this port?");
         }
     }
 

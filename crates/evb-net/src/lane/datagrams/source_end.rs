@@ -92,7 +92,7 @@ impl SourceDatagrams {
             queue: VecDeque::new(),
             records: BytesMut::new(),
             tags: None,
-            unbelieved: RefusalLog::new("source's datagrams"),
+            unbelieved: RefusalLog::new("the source"),
             headers: Vec::with_capacity(MAX_DATAGRAMS),
             until: None,
             last_at: None,
@@ -149,7 +149,7 @@ impl SourceDatagrams {
                     // forged source address.
                     Err(Unbelieved::Datagram(_)) => continue,
                     Err(fault) => {
-                        unbelieved.record(from, &fault);
+                        unbelieved.record(format_args!("dropped a datagram from {from}"), &fault);
                         continue;
                     }
                 };

@@ -86,7 +86,7 @@ impl DatagramSender {
         self.counts.gso_refused += 1;
         self.gso.refused(clock::now());
         if self.counts.gso_refused == 1 {
-            tracing::warn!(%error, "the kernel refuses to cut trains into datagrams (UDP GSO), so each datagram is sent alone: throughput falls to a tenth");
+            tracing::warn!(%error, "the kernel refuses to cut trains into datagrams (UDP GSO), so each datagram is sent alone and throughput falls to a tenth: {error}; `evbd doctor` checks the device");
         }
     }
 

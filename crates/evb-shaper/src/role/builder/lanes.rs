@@ -3,7 +3,7 @@
 use core::{fmt::Display, time::Duration};
 
 use evb_core::{
-    id::Incarnation,
+    id::{Incarnation, Peer},
     index::LaneIndex,
     set::{LaneSet, SourceSet},
     time::Instant,
@@ -182,7 +182,13 @@ impl BuilderRole {
             && let Some(unsaid) = self.lines.next(now)
         {
             let source = self.plan.sources()[lane];
-            tracing::warn!(source_id = source.number(), reason = %cause, unsaid, "lane is down");
+            let named = self.attendance.named(Peer::Source(source));
+            let source_id = source.number();
+            tracing::warn!(
+                source_id,
+                unsaid,
+                "the lane from {named} is down until it connects again: {cause}"
+            );
         }
         self.forget_records(lane);
         self.core.handle_lane_disconnected(lane, now);

@@ -1,6 +1,6 @@
 //! The sink's results for a builder's events.
 
-use evb_core::{event::Event, session::RoleFault, time::Instant};
+use evb_core::{event::Event, session::RoleFault, time::Instant, words::counted};
 
 use super::BuilderRole;
 use crate::ShapedBuilder;
@@ -44,7 +44,8 @@ impl AtSink {
         let (open, done) = (self.open(core), core.unaccounted());
         if open > 0 {
             let builder = core.config().id;
-            tracing::error!(%builder, lost = open, "the supervisor did not come back: the events that this builder was building are lost");
+            let events = counted(open, "event");
+            tracing::error!(%builder, lost = open, "{events} lost that this builder was building, because the supervisor did not come back");
         }
         format!(
             "the sink has accepted {written} events of this run, and {count} more are being written to it; {open} \

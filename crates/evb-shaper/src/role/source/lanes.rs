@@ -34,11 +34,16 @@ impl Lanes {
         (*builder, dialing.address())
     }
 
-    /// Logs that a lane is down, if the limit of log lines permits.
-    pub(super) fn log_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
+    /// Logs that a lane to the named builder is down, if the limit of log lines permits.
+    pub(super) fn log_down(&mut self, lane: LaneIndex, named: &str, cause: &dyn Display, now: Instant) {
         if let Some(unsaid) = self.lines.next(now) {
             let (builder, address) = self.peer(lane);
-            tracing::warn!(builder = builder.number(), address, error = %cause, unsaid, "lane is down");
+            tracing::warn!(
+                builder = builder.number(),
+                address,
+                unsaid,
+                "the lane to {named} at {address} is down, and is connected again: {cause}"
+            );
         }
     }
 
