@@ -25,7 +25,7 @@ fn role_with(on_demand: bool) -> SourceRole {
         queue_delay: Duration::ZERO,
         paces: Paces::none(PacketCost::tcp(1500, CELL)),
     };
-    let peer = evb_core::id::Peer::Source(SOURCE);
+    let peer = Peer::Source(SOURCE);
     SourceRole::new(config, &start(peer, roster(1, &UP, &[(2, 1)])), at(0)).unwrap()
 }
 
@@ -361,7 +361,7 @@ fn kept_fragments_from_before_the_start_are_counted() {
 
 #[test]
 fn a_source_that_joins_a_run_under_way_keeps_everything() {
-    let peer = evb_core::id::Peer::Source(SOURCE);
+    let peer = Peer::Source(SOURCE);
     let mut start = start(peer, roster(1, &UP, &[(2, 1)]));
     start.registered.parameters.under_way = true;
     let mut role = SourceRole::new(role().config, &start, at(0)).unwrap();
