@@ -243,7 +243,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     }
     let is_slow = live.last_commit_age_s.is_some_and(|age| age > SLOW_SINK);
     if builder.presence == Presence::Up && builder.at_sink > 0 && is_slow {
-        let text = format!("events that wait for its sink: {}", builder.at_sink);
+        let text = format!("{} waiting for its sink", counted(builder.at_sink, "event"));
         found.push(Problem::new(
             Severity::Bad,
             &subject,

@@ -4,10 +4,13 @@
 #[cfg(test)]
 mod tests;
 
-use evb_core::{units::Bytes, words::counted};
+use evb_core::{
+    units::Bytes,
+    words::{counted, size},
+};
 
 use super::{
-    letters::{significant, size},
+    letters::significant,
     planned::{stages, unfilled_ports},
 };
 use crate::{
