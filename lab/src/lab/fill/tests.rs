@@ -29,8 +29,8 @@ fn ratios_are_of_the_same_round() {
     );
     assert!(all.ratio(&Program::Evb(Transport::Tcp), &Program::Zeromq, |m| m.goodput).is_none());
     let text = markdown(&[all]);
-    assert!(text.contains("| evb tcp | 8.00 | 0.900 (0.800) | – | – | 0 |"), "{text}");
-    assert!(text.contains("| iperf3 | 10.00 | – | – | – | 4000 4000 4000 |"), "{text}");
+    assert!(text.contains("| evb tcp | 0 | 8.00 | 0.900 (0.800) | – | – | 0 |"), "{text}");
+    assert!(text.contains("| iperf3 | 0 | 10.00 | – | – | – | 4000 4000 4000 |"), "{text}");
 }
 
 #[test]

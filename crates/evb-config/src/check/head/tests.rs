@@ -21,7 +21,7 @@ fn the_rate_its_limit_and_the_memory_come_first() {
         page[1].starts_with("rate       150 events/s expected, limited by the trigger; next limit: "),
         "{page:?}"
     );
-    assert!(page[2].starts_with("memory     a builder needs at most 10.29 MB (it may use "), "{page:?}");
+    assert!(page[2].starts_with("memory     a builder needs at most 10.3 MB (it may use "), "{page:?}");
     assert_eq!(page.len(), 3, "{page:?}");
 }
 
