@@ -351,7 +351,7 @@ class _Layout2:
 
 
 _LENGTHS = "the lengths in the record's head contradict each other"
-_PAST_END = "the record is longer than the rest of the file"
+_PAST_END = "the file ends inside this record: it was cut off, or is still being written"
 _UNCHECKED = "the record's head is not checked: too many heads before it were checked in vain"
 _RESERVED = "a reserved bit is set, or a flag contradicts the rest"
 
@@ -1057,7 +1057,8 @@ def main(arguments=None):
             found, runs = runs, _selected(runs, arguments.run)
             if not runs:
                 there = ", ".join(map(str, found))
-                _say("no file is of run %s: there is %s" % (arguments.run, there), file=sys.stderr)
+                told = "none of the files is of run %s, but of %s: choose one of these, or give the files of run %s"
+                _say(told % (arguments.run, there, arguments.run), file=sys.stderr)
                 return 2
         if len(runs) > 1 and (arguments.run is not None or arguments.event is not None):
             _say(_several(runs), file=sys.stderr)

@@ -777,7 +777,7 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::magic: return "no record begins here";
         case Flaw::index: return "an index begins here that does not match the records before it";
         case Flaw::lengths: return "the lengths in the record's head contradict each other";
-        case Flaw::past_end: return "the record is longer than the rest of the file";
+        case Flaw::past_end: return "the file ends inside this record: it was cut off, or is still being written";
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
         case Flaw::unchecked:
             return "the record's head is not checked: too many heads before it were checked in vain";
@@ -1434,7 +1434,7 @@ struct Opened {
         if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) found.unknown = number;
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
-                     in_words(flaw, number) + "; " + in_words(length) + " skipped";
+                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read";
         return found;
     }
 
@@ -2367,7 +2367,8 @@ struct Runs {
             return !by_id && !(is_number && std::stoull(digits) == run.number);
         };
         if (!found.empty() && std::all_of(found.begin(), found.end(), is_other))
-            throw runs_error("no file is of run " + digits + ": there is " + list());
+            throw runs_error("none of the files is of run " + digits + ", but of " + list() +
+                             ": choose one of these, or give the files of run " + digits);
         found.erase(std::remove_if(found.begin(), found.end(), is_other), found.end());
         if (found.size() > 1) throw runs_error(several());
     }

@@ -107,7 +107,7 @@ def test_two_runs_with_one_number_are_not_mixed(two):
         assert evb.open(path, run="0bad").id == "0bad" * 8
         with pytest.raises(evb.RunsError, match="of 2 runs"):
             evb.open(path, run=7)
-        with pytest.raises(evb.RunsError, match="no file is of run 8: there is run 7"):
+        with pytest.raises(evb.RunsError, match="none of the files is of run 8, but of run 7"):
             evb.open(path, run=8)
     with pytest.raises(ValueError, match="at least 4 digits"):
         evb.open(two, run="5ee")

@@ -185,7 +185,7 @@ pub enum Flaw {
     #[error("the lengths in the record's head contradict each other")]
     Lengths,
     /// The file ends before the record does.
-    #[error("the record is longer than the rest of the file")]
+    #[error("the file ends inside this record: it was cut off, or is still being written")]
     PastEnd,
     /// The checksum of the record's head is wrong.
     #[error("the checksum of the record's head is wrong")]

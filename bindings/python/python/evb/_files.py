@@ -410,7 +410,9 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
     elif run is not None:
         chosen = [one for one in runs if one[0] == run]
     if not chosen:
-        raise RunsError(f"no file is of run {run}: there is {there}")
+        raise RunsError(
+            f"none of the files is of run {run}, but of {there}: choose one of these, or give the files of run {run}"
+        )
     if len(chosen) > 1:
         unknown = [number for number, id, *_ in chosen if not id]
         way_out = "choose one with run=, by its number or the first digits of its id"

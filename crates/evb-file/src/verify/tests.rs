@@ -356,7 +356,7 @@ fn runs_in_one_directory_are_verified_each_for_itself_unless_one_is_asked_for() 
     let one = chosen("1").unwrap();
     assert!(one.is_clean() && of_run(&one).events == 40, "{one}");
     let none = chosen("3").unwrap_err().to_string();
-    assert!(none.starts_with("no file is of run 3: there is run 1 (5eedcafe, begun 2025-"), "{none}");
+    assert!(none.starts_with("none of the files is of run 3, but of run 1 (5eedcafe, begun 2025-"), "{none}");
 
     fs::rename(&path, dir.path().join("run000003_b01_0000.evb")).unwrap();
     let renamed = report(dir.path());

@@ -253,7 +253,7 @@ class Runs(Case):
         code, text = run(self.folder, "--event", "2", "--run", "0BAD")
         self.assertEqual(code, 0)
         self.assertIn("(0bad0bad), epoch 5, builder 2", text)
-        self.assertIn("no file is of run 9: there is run 7 (0bad0bad", run(self.folder, "--run", "9")[1])
+        self.assertIn("none of the files is of run 9, but of run 7 (0bad0bad", run(self.folder, "--run", "9")[1])
         self.assertIn("choose one with", run(self.folder, "--run", "7")[1])
 
     def write_old(self, builder, epoch, epochs):
