@@ -13,7 +13,9 @@ mod handle;
 
 use std::{io, time::Duration};
 
-use evb_core::{lane::LaneError, session::RoleFault, units::Bytes, wire::control::MalformedMessage};
+use evb_core::{
+    lane::LaneError, session::RoleFault, units::Bytes, wire::control::MalformedMessage, words::SAME_RELEASE,
+};
 use evb_net::{
     control::{ConnectError, LinkError},
     host,
@@ -98,7 +100,7 @@ pub enum RoleError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The supervisor sent bytes that are no control message.
-    #[error("the supervisor broke the protocol: {0}")]
+    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Supervisor(#[from] LinkError),
     /// The control connection broke during the run, and the role could not connect again.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
@@ -113,24 +115,24 @@ pub enum RoleError {
         held: String,
     },
     /// The supervisor sent a malformed message.
-    #[error("the supervisor broke the protocol: {0}")]
+    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Malformed(#[from] MalformedMessage),
     /// The supervisor sent a roster that contradicts earlier information.
-    #[error("the supervisor broke the protocol: {0}")]
+    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Roster(String),
     /// A peer's lane cannot begin.
-    #[error("a lane cannot begin: {0}")]
+    #[error("a lane cannot begin: {0}; {SAME_RELEASE}")]
     Lane(#[from] LaneError),
     /// The sink could not begin.
-    #[error("the sink cannot begin: {0}")]
+    #[error("the builder's sink cannot begin: {0}; remove the cause, or correct `sink`")]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
     #[error(
-        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
+        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events: correct the sink, then start the builder again"
     )]
     SinkGone,
     /// The operating system refused a thread, a timer or a runtime.
-    #[error("the system refused: {0}")]
+    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
     System(#[from] io::Error),
     /// The builder's memory would exceed its limit.
     #[error(

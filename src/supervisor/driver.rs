@@ -151,7 +151,7 @@ impl Driver {
                 SupervisorOutput::Send { to, message } => self.links.send(to, &message),
                 SupervisorOutput::Connect(peer) => {
                     if let Some(link) = self.joining.remove(&peer) {
-                        self.links.connect(peer, link);
+                        self.links.connect(peer, link, self.role.named(peer));
                     }
                 }
                 SupervisorOutput::Begun(result) => {

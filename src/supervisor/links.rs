@@ -32,6 +32,8 @@ const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 #[derive(Debug)]
 struct Link {
     link: ControlLink,
+    /// The peer with its name, for the log.
+    named: String,
     budget: DefaultDirectRateLimiter,
     /// Time until which no message is read from a peer that has exceeded its share.
     deaf_until: Option<Instant>,
@@ -41,9 +43,9 @@ struct Link {
 }
 
 impl Link {
-    fn new(link: ControlLink) -> Self {
+    fn new(link: ControlLink, named: String) -> Self {
         let budget = RateLimiter::direct(Quota::per_second(MESSAGES_PER_SECOND).allow_burst(BURST));
-        Self { link, budget, deaf_until: None, warned: false, is_queued: true }
+        Self { link, named, budget, deaf_until: None, warned: false, is_queued: true }
     }
 
     fn is_heard(&mut self, now: Instant) -> bool {
@@ -57,7 +59,8 @@ impl Link {
         self.deaf_until = Some(now + wait.wait_time_from(DefaultClock::default().now()));
         if !self.warned {
             self.warned = true;
-            tracing::warn!(%peer, "{peer} sends more than {MESSAGES_PER_SECOND} control messages a second: the supervisor reads the rest later");
+            let named = &self.named;
+            tracing::warn!(%peer, "{named} sends more than {MESSAGES_PER_SECOND} control messages a second, and the supervisor reads the rest later: look at its log, and start it again");
         }
     }
 }
@@ -105,10 +108,11 @@ impl Links {
         }
     }
 
-    /// Sets the connection of a peer, and closes an earlier connection of the same peer.
-    pub(super) fn connect(&mut self, peer: Peer, link: ControlLink) {
+    /// Sets the connection of a peer, which has this name in the log, and closes an earlier
+    /// connection of the same peer.
+    pub(super) fn connect(&mut self, peer: Peer, link: ControlLink, named: String) {
         if let Ok(index) = self.peers.binary_search(&peer) {
-            self.links[index] = Some(Link::new(link));
+            self.links[index] = Some(Link::new(link, named));
             self.wakes.list(index);
             if !self.queued.contains(&index) {
                 self.queued.push(index);

@@ -41,10 +41,10 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
     let lane = |words, lane| Lie { words, welcome: Welcome { lane, ..*truth }, records: vec![] };
     let held = |received, announced, committed| Some(LaneState { received, announced, committed });
     vec![
-        record("grant up to offset 1099511627776", RecordHeader::Grant { end: 1 << 40 }.encode().to_vec()),
-        record("commit up to offset 1099511627776", commit(1 << 40, None)),
+        record("grant up to byte 1099511627776", RecordHeader::Grant { end: 1 << 40 }.encode().to_vec()),
+        record("commit up to byte 1099511627776", commit(1 << 40, None)),
         record(
-            "commit up to offset 1099511627777",
+            "commit up to byte 1099511627777",
             commit(0, Some(Range { start: 1 << 40, end: (1 << 40) + 1 })),
         ),
         record("is not a range", commit(0, Some(Range { start: 9, end: 8 }))),
@@ -54,8 +54,8 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
             RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec(),
         ),
         record("claims 65535 items", [&[4, 0, 255, 255][..], &[255; 12]].concat()),
-        lane("received up to offset 50", held(50, 10, 0)),
-        lane("announced up to offset 1000000", held(0, 1_000_000, 0)),
+        lane("received up to byte 50", held(50, 10, 0)),
+        lane("announced up to byte 1000000", held(0, 1_000_000, 0)),
         lane("malformed Welcome", None),
         Lie {
             words: "malformed Welcome",

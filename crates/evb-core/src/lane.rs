@@ -23,7 +23,7 @@ mod stage_times;
 #[cfg(test)]
 mod tests;
 
-use crate::wire::record::RecordError;
+use crate::{wire::record::RecordError, words::SAME_RELEASE};
 
 pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
@@ -47,19 +47,19 @@ pub enum DatagramFault {
     #[error("a datagram of another epoch, or of a connection that is gone")]
     Stale,
     /// The datagram contains bytes that are not a valid record. The receiver closes the connection.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
     Record(#[from] RecordError),
     /// A record of the peer contradicts the state of the lane. The receiver closes the connection.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
     Lane(#[from] LaneError),
     /// The datagram should carry data and carries no bytes (docs/reference/protocol.md UDP-11). The
     /// receiver closes the connection.
-    #[error("the peer broke the protocol: a segment of no bytes")]
+    #[error("the peer broke the protocol: it sent a datagram of no data; {SAME_RELEASE}")]
     Empty,
     /// Only the other end of a lane may send such a record or datagram. The receiver closes the
     /// connection.
     #[error(
-        "the peer broke the protocol: it sent a record or datagram that only the other end of a lane may send"
+        "the peer broke the protocol: it sent a record or datagram that only the other end of a lane may send; {SAME_RELEASE}"
     )]
     WrongDirection,
 }
@@ -85,7 +85,9 @@ pub enum DatagramFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
     /// An ANNOUNCE record begins beyond the last announced byte.
-    #[error("announcements from lane offset {offset} leave a gap: the lane is announced up to {announced}")]
+    #[error(
+        "it announced fragments from byte {offset} of the lane, which leave a gap after byte {announced}"
+    )]
     AnnouncementGap {
         /// Lane offset at which the record begins.
         offset: u64,
@@ -93,14 +95,14 @@ pub enum LaneError {
         announced: u64,
     },
     /// A repeated announcement contradicts the earlier announcements of the lane.
-    #[error("announcements from lane offset {offset} contradict earlier ones")]
+    #[error("it announced other fragments at byte {offset} of the lane than before")]
     AnnouncementMismatch {
         /// Lane offset of the fragment in the repeated announcement.
         offset: u64,
     },
     /// A fragment is larger than the `max_fragment` of its source.
     #[error(
-        "event {event}: a fragment of {length} bytes is announced; at most {limit} were agreed (max_fragment)"
+        "it announced a fragment of {length} bytes for event {event}; at most {limit} were agreed (max_fragment)"
     )]
     Oversize {
         /// Event of the fragment.
@@ -111,10 +113,10 @@ pub enum LaneError {
         limit: u64,
     },
     /// An announcement has event id 0.
-    #[error("event ids start at 1")]
+    #[error("it announced a fragment of event 0; event ids start at 1")]
     EventZero,
     /// A data record does not begin where the previous data ended.
-    #[error("data begins at lane offset {offset}, but offset {expected} was expected next")]
+    #[error("it sent data from byte {offset} of the lane, but byte {expected} was expected next")]
     DataOffset {
         /// Lane offset at which the record begins.
         offset: u64,
@@ -122,7 +124,7 @@ pub enum LaneError {
         expected: u64,
     },
     /// The source sent data without a grant.
-    #[error("data was sent up to lane offset {end}, but granted only up to {granted}")]
+    #[error("it sent data up to byte {end} of the lane, but was granted only up to {granted}")]
     NotGranted {
         /// Lane offset at which the data ends.
         end: u64,
@@ -130,7 +132,9 @@ pub enum LaneError {
         granted: u64,
     },
     /// The header in front of a fragment names another event than the fragment's announcement.
-    #[error("the fragment at offset {offset} is of event {found}; event {announced} was announced")]
+    #[error(
+        "it sent a fragment of event {found} at byte {offset} of the lane, where it had announced event {announced}"
+    )]
     WrongEvent {
         /// Lane offset at which the fragment begins.
         offset: u64,
@@ -141,7 +145,9 @@ pub enum LaneError {
     },
     /// A counter from the peer is outside of the possible range: a grant or commit is beyond the
     /// announced bytes, or a reconnecting builder asks for bytes that the source no longer has.
-    #[error("{what} up to offset {offset} is outside of what the lane holds ({from}..{to})")]
+    #[error(
+        "it stated a state of the lane that is not possible: {what} up to byte {offset}, where {from} to {to} are possible"
+    )]
     Outside {
         /// Name of the counter.
         what: &'static str,

@@ -190,7 +190,7 @@ impl State {
             }
             (Stopping, _) => refused(
                 "the run is being drained: its last events are built and written",
-                "wait until the state is Configured; the status shows what is outstanding",
+                "wait until the state is Configured; the status shows how many are left",
             ),
             (Failed, _) => refused(
                 "the last run failed; the status says why",

@@ -7,6 +7,10 @@ use core::time::Duration;
 
 use crate::units::{Bytes, Rate};
 
+/// Advice for an operator when a peer has broken the protocol.
+pub const SAME_RELEASE: &str =
+    "install the same release of evb on all hosts; if it is the same already, report a fault of evb";
+
 /// Returns a count with its noun: `1 source`, `3 sources`.
 ///
 /// ```

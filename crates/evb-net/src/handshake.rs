@@ -49,25 +49,29 @@ pub use refusals::RefusalLog;
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The peer did not complete the handshake within [`HANDSHAKE_TIMEOUT`].
-    #[error("no complete handshake within {} s: the peer is frozen, overloaded, or not evb", HANDSHAKE_TIMEOUT.as_secs())]
+    #[error("no complete handshake within {} s: the peer is frozen, overloaded, or not evb; look at its host and its log", HANDSHAKE_TIMEOUT.as_secs())]
     Timeout,
     /// The peer closed the connection during the handshake.
     #[error("the peer closed the connection during the handshake; its log may say why")]
     Closed,
     /// The connection failed.
-    #[error("the connection failed during the handshake: {0}")]
+    #[error(
+        "the connection failed during the handshake: {0}; is the peer still running, and what does its log say?"
+    )]
     Io(io::Error),
     /// The peer's first bytes are not an acceptable preamble of the evb protocol.
     #[error(transparent)]
     Preamble(#[from] PreambleError),
     /// The peer announced a handshake message that is longer than the limit.
-    #[error("the peer announced a handshake of {length} bytes; the limit is {MAX_HELLO}")]
+    #[error(
+        "the peer announced a handshake of {length} bytes; the limit is {MAX_HELLO}; install the same release of evb on both"
+    )]
     TooLong {
         /// The announced length.
         length: u32,
     },
     /// The received bytes are not a valid handshake message.
-    #[error("malformed handshake: {0}")]
+    #[error("malformed handshake: {0}; install the same release of evb on both")]
     Malformed(String),
     /// The peer has no key, but this process requires one.
     #[error(
@@ -81,7 +85,7 @@ pub enum HandshakeError {
     UnexpectedKey,
     /// The peer accepted the connection without using a key, although this process has one.
     #[error(
-        "the peer answers without a key, though this process has one: the peer does not belong to this system, or its configuration has no key"
+        "the peer answers without a key, though this process has one: the peer does not belong to this system, or its configuration has no key; check its address, and give it a copy of the same key_file"
     )]
     UnexpectedClear,
     /// The peer's key differs from the key of this process.

@@ -28,6 +28,7 @@ use crate::security::Forged;
 use evb_core::{
     lane::{DatagramFault, LaneError},
     wire::record::{RecordError, RecordHeader},
+    words::SAME_RELEASE,
 };
 
 /// Reason why a lane's connection ended.
@@ -46,17 +47,19 @@ pub enum LaneEnd {
     )]
     Overflow,
     /// The peer sent bytes that are not a valid record.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
     Record(#[from] RecordError),
     /// The peer sent records that contradict each other.
-    #[error("the peer broke the protocol: {0}")]
+    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
     Lane(#[from] LaneError),
     /// The peer sent datagrams that break the protocol.
     #[error(transparent)]
     Datagram(#[from] DatagramFault),
     /// The peer sent bytes over the TCP connection of a lane that uses datagrams
     /// (docs/reference/protocol.md UDP-1).
-    #[error("the peer broke the protocol: it sent bytes over TCP on a lane that uses datagrams")]
+    #[error(
+        "the peer broke the protocol: it sent bytes over TCP on a lane that uses datagrams; {SAME_RELEASE}"
+    )]
     NotSilent,
     /// No datagram reaches the peer any more, although the TCP connection is alive.
     #[error(
@@ -74,7 +77,7 @@ pub enum LaneEnd {
     /// The peer sent a record that only the other end of a lane may send
     /// (docs/reference/protocol.md LANE-3).
     #[error(
-        "the peer broke the protocol: it sent a record that only the other end of a lane may send: {0:?}"
+        "the peer broke the protocol: it sent a record that only the other end of a lane may send, {0:?}; {SAME_RELEASE}"
     )]
     WrongDirection(RecordHeader),
 }

@@ -37,10 +37,11 @@ pub(super) async fn begin(
     let path = probe_tagged(&mut socket, peer, association, dialing.mtu, estimate, &mut tags).await?;
     if path.mtu < dialing.mtu {
         let (builder, least, mtu) = (association.builder.number(), path.mtu, dialing.mtu);
+        let address = &dial.address;
         tracing::warn!(
             builder,
             mtu,
-            "packets of {mtu} bytes do not reach builder {builder}, but those of {least} bytes do; set `network.mtu` to {least}, so that grants count the right bytes"
+            "packets of {mtu} bytes do not reach builder {builder} at {address}, but packets of {least} bytes do: set `network.mtu` to {least} on all hosts, or enlarge the MTU of devices and switches on the way"
         );
     }
     socket.prepare(&*dialing.executor, rate).map_err(unreachable)?;

@@ -286,7 +286,7 @@ fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sende
             Ok(()) => {
                 if let Some(error) = instead.and_then(|entries| store.replace(&entries).err()) {
                     let path = store.path().display();
-                    tracing::warn!(%path, %error, "cannot shorten the journal {path}, so it keeps growing: {error}");
+                    tracing::warn!(%path, %error, "cannot shorten the journal {path}, so it keeps growing: {error}; make room on its disk, or make its directory writable");
                 }
                 Done::Written { up_to, is_long: store.is_long() }
             }

@@ -41,7 +41,7 @@ async fn who_says_too_much_waits_and_the_others_do_not() {
     let mut ends = Vec::new();
     for peer in PEERS {
         let (theirs, ours) = connection(peer).await;
-        links.connect(peer, ours);
+        links.connect(peer, ours, peer.to_string());
         ends.push(theirs);
     }
     let began = Clock::now();

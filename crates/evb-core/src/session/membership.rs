@@ -310,7 +310,7 @@ impl Membership {
         let DialFailure { fault, words } = failure;
         if is_first && matches!(fault, DialFault::Handshake { is_lasting: true }) && !away.has_warned {
             let (supervisor, patience) = (&self.supervisor, time(self.patience));
-            tracing::warn!(supervisor, "cannot register, and tries for {patience}: {words}");
+            tracing::warn!(supervisor, "cannot register with the supervisor at {supervisor}, and tries for {patience}: {words}");
             away.has_warned = true;
         }
         let may_pass = may_pass(&fault) && !(is_first && matches!(fault, DialFault::NoAddress));

@@ -7,6 +7,7 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::control::{MAX_REASON, MalformedMessage, Report, RunEnd, Welcome, plain},
+    words::SAME_RELEASE,
 };
 
 /// The run that a role belongs to.
@@ -132,7 +133,7 @@ pub enum RoleFault {
     #[error("cannot join the run: {0}")]
     NotJoined(String),
     /// The supervisor sent bytes that are not a control message.
-    #[error("the supervisor broke the protocol: {0}")]
+    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Unreadable(String),
     /// The connection to the supervisor broke during the run, and the role could not register
     /// again.
@@ -148,10 +149,10 @@ pub enum RoleFault {
         held: String,
     },
     /// The supervisor sent a malformed message.
-    #[error("the supervisor broke the protocol: {0}")]
+    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Malformed(#[from] MalformedMessage),
     /// The supervisor sent a roster that contradicts an earlier roster or the role's configuration.
-    #[error("the supervisor broke the protocol: {0}")]
+    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Roster(String),
     /// The memory that a builder needs exceeds its limit.
     #[error(
@@ -166,7 +167,7 @@ pub enum RoleFault {
     /// A builder's sink panicked. The failed sink accepts no more events, and does not confirm the
     /// events that it has.
     #[error(
-        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events"
+        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events: correct the sink, then start the builder again"
     )]
     SinkGone,
 }

@@ -131,7 +131,7 @@ impl Beginning<'_> {
         self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}");
+        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; remove the cause");
         match self.core.phase {
             Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.

@@ -111,7 +111,7 @@ pub enum ChangeError {
     /// With one more builder, more events could be outstanding than a run allows. The limit exists
     /// because one message tells sources of all outstanding events when a builder is lost.
     #[error(
-        "one more builder with {0} slots could hold too many events: a run has at most {MAX_OUTSTANDING} outstanding"
+        "with one more builder of {0} slots, more than {MAX_OUTSTANDING} events could be under way, the most of a run; remove another builder first, or lower `slots`"
     )]
     TooManyOutstanding(u32),
 }

@@ -252,7 +252,7 @@ impl Membership<'_> {
     pub(super) fn refuse(&mut self, peer: Peer, seat: Seat, unable: &str) -> Refusal {
         let reason = reason_of(unable);
         let named = self.plan.named(peer);
-        tracing::warn!(peer = named, reason, "{named} cannot take part in the run: {reason}");
+        tracing::warn!(peer = named, reason, "{named} cannot take part in the run: {reason}; remove the cause");
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
     }
@@ -263,11 +263,13 @@ impl Membership<'_> {
         let absent = self.roster.absent();
         if absent.is_empty() {
             let waiting = names(&self.roster.unconnected());
-            return format!("after {limit} s, these sources had not connected to all builders: {waiting}");
+            return format!(
+                "after {limit} s, these sources had not connected to all builders: {waiting}; their logs say why"
+            );
         }
         let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
         let reasons = with_reasons(&reasons.collect::<Vec<_>>());
-        format!("after {limit} s, these peers had not registered: {reasons}")
+        format!("after {limit} s, these peers had not registered: {reasons}; start them, then the run again")
     }
 
     /// Goes on without the peers that are not connected after a restart of the supervisor.

@@ -13,7 +13,7 @@ use crate::{
     ledger::Annotation,
     time::Instant,
     wire::control::{Begun, Heartbeat, Hello, Message, ReadoutStatus, Refusal, Report, Welcome},
-    words::time,
+    words::{SAME_RELEASE, time},
 };
 
 impl SupervisorCore {
@@ -58,7 +58,9 @@ impl SupervisorCore {
 
     /// Closes the connection of a peer that breaks the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
-        self.problem(format!("{} was dropped: {reason}", self.plan.named(peer)), now);
+        let named = self.plan.named(peer);
+        let problem = format!("{named} was dropped, because it broke the protocol: {reason}; {SAME_RELEASE}");
+        self.problem(problem, now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
             self.roster.bar(index);
         }

@@ -112,6 +112,11 @@ impl SupervisorRole {
         &self.core
     }
 
+    /// Returns a peer of the run with its name, if it has one.
+    pub fn named(&self, peer: Peer) -> String {
+        self.core.plan.named(peer)
+    }
+
     /// Returns the state machine for requests of operators: triggers, pauses, changes of builders,
     /// and the end of the run.
     pub fn run_mut(&mut self) -> &mut SupervisorCore {

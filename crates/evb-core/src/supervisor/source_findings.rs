@@ -13,6 +13,10 @@ use crate::{event::Cause, ledger::SourceSummary};
 /// are counted.
 const NAMED: usize = 10;
 
+/// What is said of a source or builder that ended without its final report.
+pub(super) const NO_FINAL_REPORT: &str =
+    "gave no final report, so its counts may be incomplete: look at its log";
+
 /// A kind of finding about a source.
 struct Kind {
     /// The amount by which sources are compared. A source with 0 has no such finding.
@@ -101,11 +105,11 @@ const REMARKS: [Kind; 9] = [
     },
     Kind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),
-        one: "the readout of {source} repeated {amount} fragments{detail}",
+        one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones{detail}",
         others: "the readouts of {sources} more sources repeated up to {most} fragments each",
         detail: |source| match source.repeats_not_compared {
             0 => String::new(),
-            old => format!(", {old} of which were too old to be compared"),
+            old => format!("; {old} came too late to be compared with them"),
         },
     },
     Kind {
@@ -157,14 +161,18 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
             problems.extend(named.contains(&source.id).then(|| kind.about(source)));
         }
         if silent.len() <= NAMED && silent.contains(&source.id) {
-            problems.push(format!("{} gave no final report", source.named()));
+            problems.push(format!("{} {NO_FINAL_REPORT}", source.named()));
         }
     }
     for (kind, (_, rest)) in PROBLEMS.iter().zip(&worst) {
         problems.extend(rest.map(|rest| kind.about_others(rest)));
     }
     if silent.len() > NAMED {
-        problems.push(format!("{} sources gave no final report: {}", silent.len(), ranges(silent)));
+        problems.push(format!(
+            "{} sources gave no final report, so their counts may be incomplete: look at the logs of {}",
+            silent.len(),
+            ranges(silent)
+        ));
     }
     problems
 }

@@ -7,7 +7,8 @@ mod tests;
 use core::time::Duration;
 
 use super::{
-    RunPlan, announcements, assigner::Assigner, books::Books, roster::Roster, source_findings,
+    RunPlan, announcements, assigner::Assigner, books::Books, roster::Roster,
+    source_findings::{self, NO_FINAL_REPORT},
     tally::BuilderTally,
 };
 use crate::{
@@ -276,7 +277,7 @@ impl<'a> Summary<'a> {
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}
                 None if !seat.is_member() || seat.over => {}
-                None => problems.push(format!("{named} gave no final report")),
+                None => problems.push(format!("{named} {NO_FINAL_REPORT}")),
                 Some(report) => {
                     problems.extend(mismatch(&named, self.books.present(index), report));
                     problems.extend((!report.gone.is_empty()).then(|| format!("{named}: {}", report.gone)));

@@ -599,7 +599,10 @@ fn a_start_that_fails_says_who_is_missing() {
     let report = stage.report.unwrap();
     assert_eq!(
         (report.exit_code, &report.verdict[..]),
-        (1, "failed: after 30 s, these peers had not registered: source 5, builder 1")
+        (
+            1,
+            "failed: after 30 s, these peers had not registered: source 5, builder 1; start them, then the run again"
+        )
     );
     let refusal = stage.core.register(&hello(source(5)), stage.now).unwrap_err();
     assert_eq!(refusal.reason, Reason::RunOver);

@@ -85,16 +85,18 @@ pub struct DatagramHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramError {
     /// The datagram is too short, or belongs to another protocol.
-    #[error("{length} bytes that are not a datagram of evb")]
+    #[error("its {length} bytes are not a datagram of evb; does another program send to this port?")]
     Foreign {
         /// Length of the datagram.
         length: usize,
     },
     /// The datagram has another format version, or an unknown kind.
-    #[error("datagram of version {} and kind {}, this is version {DATAGRAM_VERSION}: install the same release on both", .0 >> 4, .0 & 15)]
+    #[error("it is of another release of evb (format {}, kind {}; here format {DATAGRAM_VERSION}): install the same release on both hosts", .0 >> 4, .0 & 15)]
     Version(u8),
     /// The datagram was damaged in the network.
-    #[error("datagram with a wrong checksum: damaged on the way")]
+    #[error(
+        "it was damaged on the way (wrong checksum); if this is frequent, check cables, switch ports and network cards"
+    )]
     Checksum,
 }
 

@@ -35,7 +35,9 @@ pub enum Spoken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreambleError {
     /// The bytes belong to another protocol.
-    #[error("not an evb peer: it began with {0:02x?}")]
+    #[error(
+        "not an evb peer: it began with {0:02x?}; check which program this is, and the addresses in the configuration"
+    )]
     Foreign([u8; PREAMBLE_LENGTH]),
     /// The peer is evb with another protocol version.
     #[error(

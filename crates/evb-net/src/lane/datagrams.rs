@@ -41,11 +41,13 @@ pub fn draw_connection() -> u32 {
 enum Unbelieved {
     #[error(transparent)]
     Datagram(#[from] DatagramError),
-    #[error("a forged datagram: it lacks the tag of a peer with our key")]
+    #[error(
+        "it is forged, because it lacks the tag of a peer with our key; does another program send to this port?"
+    )]
     Forged,
-    #[error("a datagram of another connection, or of a connection that does not exist")]
+    #[error("it is of another connection, or of one that does not exist")]
     Stale,
-    #[error("a datagram that arrived before: an attacker replayed it, or the network repeated it")]
+    #[error("it arrived before: an attacker replayed it, or the network repeated it")]
     Replayed,
 }
 

@@ -156,7 +156,7 @@ impl BuilderDatagrams {
         if let Err(error) = sent
             && let Some(unsaid) = self.entry.strangers.log.next_line()
         {
-            tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to the source at {peer}: {error}");
+            tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to the source at {peer}: {error}; check the network and the firewall of this host");
         }
     }
 
@@ -282,14 +282,14 @@ impl Strangers {
             Unbelieved::Stale => return self.note_stale(from, 1),
         }
         if let Some(unsaid) = self.log.next_line_of(from) {
-            tracing::warn!(%from, error = %fault, unsaid, "dropped a datagram from {from}: {fault}; does another program send to this port?");
+            tracing::warn!(%from, error = %fault, unsaid, "ignored a datagram from {from}: {fault}");
         }
     }
 
     fn note_stale(&mut self, from: SocketAddr, datagrams: u32) {
         self.counts.stale += u64::from(datagrams);
         if let Some(unsaid) = self.log.next_line_of(from) {
-            tracing::debug!(%from, unsaid, "dropped a datagram that belongs to no lane");
+            tracing::debug!(%from, unsaid, "ignored a datagram from {from}, which belongs to no lane");
         }
     }
 }

@@ -149,7 +149,7 @@ impl SourceDatagrams {
                     // forged source address.
                     Err(Unbelieved::Datagram(_)) => continue,
                     Err(fault) => {
-                        unbelieved.record(format_args!("dropped a datagram from {from}"), &fault);
+                        unbelieved.record(format_args!("ignored a datagram from {from}"), &fault);
                         continue;
                     }
                 };

@@ -10,6 +10,7 @@ use evb_core::{
         },
         record::{Announcement, encode_fragment_header},
     },
+    words::SAME_RELEASE,
 };
 
 use super::*;
@@ -201,7 +202,7 @@ fn lanes_of_sources_that_are_down_are_dropped() {
     other.sources = vec![3, 9];
     role.handle_supervisor(said(Message::Roster(other)), at(7));
     let cause = "the supervisor broke the protocol: the sources of the run have changed";
-    assert_eq!(told(&mut role, at(7)), format!("leaving: {cause}, ended"));
+    assert_eq!(told(&mut role, at(7)), format!("leaving: {cause}; {SAME_RELEASE}, ended"));
 }
 
 #[test]
