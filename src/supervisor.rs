@@ -164,7 +164,7 @@ pub enum SupervisorError {
         reason: io::Error,
     },
     /// The operating system refused a timer.
-    #[error("the system refused: {0}")]
+    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
     System(#[from] io::Error),
     /// The embedding program aborted the supervisor, or dropped it before the run was over.
     #[error("the program aborted the supervisor")]

@@ -80,7 +80,7 @@ impl Entrance {
     /// unless the source asks for the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
-            tracing::warn!(%error, "cannot set the socket options of a connection from a source: {error}");
+            tracing::warn!(%error, "cannot set the socket options of a connection from a source, which goes on without them: {error}");
         }
         self.forget(lane);
         let answer = async move {

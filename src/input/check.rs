@@ -129,7 +129,10 @@ fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Re
     if extent == ContentCheck::Full
         && let Some(at) = place.first_difference(payload)
     {
-        return Err(wrong(format!("byte {at} of {} is not what the generator wrote", payload.len())));
+        let length = payload.len();
+        return Err(wrong(format!(
+            "byte {at} of {length} is not what the generator wrote, so it was changed after that: check memory and network of its host"
+        )));
     }
     Ok(())
 }

@@ -201,7 +201,7 @@ impl FrontEndListener {
             }
             Err(error) => {
                 let source = taker.source().number();
-                tracing::warn!(source, %error, "cannot accept the connection of a front end: {error}");
+                tracing::warn!(source, %error, "source {source} cannot accept the connection of a front end, and tries again: {error}; if too many files are open, raise `ulimit -n`");
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -59,7 +59,7 @@ pub enum ReplayError {
     },
     /// The file does not contain KM3NeT timeslices.
     #[cfg(feature = "km3net")]
-    #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}", path.display())]
+    #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}; give a whole file of L1 timeslices", path.display())]
     Km3net {
         /// The file.
         path: PathBuf,

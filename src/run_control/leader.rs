@@ -318,7 +318,7 @@ impl<S: System> Leader<S> {
             RunEvent::RoleLeft(peer) => self.bring_back(peer),
             RunEvent::Broken(reason) => {
                 self.run = None;
-                self.fail(format!("the supervisor could not go on: {reason}")).await;
+                self.fail(format!("the run ended early: {reason}; the log says more")).await;
             }
             RunEvent::Over(report) => self.settle(*report).await,
         }
@@ -362,7 +362,7 @@ impl<S: System> Leader<S> {
     fn report_failed(&mut self, peer: Peer, error: &dyn Display) {
         let named = self.run.as_ref().map_or_else(|| peer.to_string(), |run| run.plan.named(peer));
         self.last_error = Some(format!("{named}: {error}"));
-        tracing::warn!(peer = named, %error, "{named} ended before its run: {error}");
+        tracing::warn!(peer = named, %error, "{named} failed during its run, and the other roles go on: {error}; remove the cause before the next run");
     }
 
     async fn settle(&mut self, report: RunReport) {
@@ -397,7 +397,7 @@ impl<S: System> Leader<S> {
     }
 
     async fn fail(&mut self, cause: String) {
-        tracing::warn!(cause, "run control is in state Failed: {cause}; use `reset`, then `configure`");
+        tracing::warn!(cause, "run control is in state Failed: {cause}; remove the cause, then use `reset` and `configure`");
         let failed = self.state.occur(Occurrence::Failure);
         if let Some((_, Some(answer))) = self.start.take() {
             let error =

@@ -301,7 +301,7 @@ async fn write<S: Sink>(
             }
             Err(error) => {
                 let event_id = event.id.number();
-                tracing::error!(event_id, %error, "event {event_id} is lost, because the sink failed: {error}");
+                tracing::error!(event_id, %error, "event {event_id} is lost, because the sink failed: {error}; check where the sink writes");
                 fates[index] = Fate::Failed(error.to_string());
             }
         }
@@ -315,7 +315,7 @@ async fn write<S: Sink>(
         return Err(error);
     }
     let lost = counted(left.len(), "event");
-    tracing::error!(events = left.len(), %error, "{lost} lost, because the sink could not commit: {error}");
+    tracing::error!(events = left.len(), %error, "{lost} lost, because the sink could not commit: {error}; check where the sink writes");
     left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
     Ok(())
 }

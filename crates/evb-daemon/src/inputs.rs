@@ -69,7 +69,7 @@ pub(crate) enum InputError {
         reason: io::Error,
     },
     /// The operating system refused a thread or a runtime.
-    #[error("the system refused: {0}")]
+    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
     System(#[from] io::Error),
 }
 

@@ -149,7 +149,7 @@ pub enum RunError {
         reason: io::Error,
     },
     /// The operating system refused a call.
-    #[error("the system refused: {0}")]
+    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
     System(#[from] io::Error),
 }
 

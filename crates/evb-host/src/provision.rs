@@ -159,7 +159,11 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
 /// does not help on devices with several queues.
 fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     let ([(file, now)], Means::There) = (&nic.queues[..], nic.queue_rate) else {
-        return format!("tx_maxrate: {}, {} queues: not used", nic.queue_rate.word(), nic.queues.len());
+        return format!(
+            "the limit of the card (tx_maxrate) is not used: it is {}, with {} queues",
+            nic.queue_rate.word(),
+            nic.queues.len()
+        );
     };
     let limit = nic::megabits(wanted.request.link);
     match *now {
@@ -167,7 +171,8 @@ fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
             Ok(()) => format!("{}: {limit} Mbit/s", file.display()),
             Err(error) => format!("{}: not used: {error}", file.display()),
         },
-        _ => format!("{}: another program has set {now:?} Mbit/s, which stays", file.display()),
+        Some(set) => format!("{}: another program has set {set} Mbit/s, which stays", file.display()),
+        None => format!("{}: its limit cannot be read, so it stays", file.display()),
     }
 }
 
@@ -195,11 +200,11 @@ fn status(plan: &Plan) -> ExitCode {
     match executor::root(&mut Iproute, &plan.device) {
         Ok(Root::Ours) => {}
         Ok(Root::Default(kind)) => {
-            say!("{}: different: nothing is applied, the kernel's {kind} is there", plan.device);
+            say!("{}: different from the configuration: nothing is applied, the kernel's {kind} is there; `apply` sets it up", plan.device);
             return ExitCode::FAILURE;
         }
         Ok(Root::Foreign(root)) => {
-            say!("{}: different: another program's {root} is there", plan.device);
+            say!("{}: different from the configuration: another program's {root} is there; `apply --replace` deletes it", plan.device);
             return ExitCode::FAILURE;
         }
         Err(error) => return failed(&error),

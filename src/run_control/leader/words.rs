@@ -19,24 +19,16 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
     match missing {
         NotReady::Missing(missing) => {
             let peers: Vec<Peer> = missing.iter().map(|(peer, _)| *peer).collect();
-            let roles: Vec<String> =
-                peers.iter().map(|peer| format!("--role {}", peer.to_string().replace(' ', ":"))).collect();
             let reasons: Vec<&str> = missing
                 .iter()
                 .map(|(_, reason)| reason.as_str())
                 .filter(|reason| !reason.is_empty())
                 .collect();
-            let mut remedy = format!("start it on its host with `evbd run CONFIG {}`", roles.join(" "));
-            for peer in &peers {
-                if let Peer::Builder(id) = peer {
-                    remedy += &format!(", or remove it with `evbd ctl remove-builder {id}`");
-                }
-            }
             let reason = match reasons.is_empty() {
                 true => "not registered".to_owned(),
                 false => format!("not registered: {}", reasons.join("; ")),
             };
-            SystemError::new(names(&peers), reason, remedy + "; then start the run")
+            SystemError::new(names(&peers), reason, start_them(&peers) + "; then start the run")
         }
         NotReady::Refused { peer, reason } => {
             SystemError::new(peer.to_string(), reason.clone(), "remove the cause, then start the run")
@@ -61,6 +53,27 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         ),
         NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
     }
+}
+
+/// Returns how to start the missing peers, and how to go on without missing builders.
+fn start_them(peers: &[Peer]) -> String {
+    let role = |peer: &Peer| peer.to_string().replace(' ', ":");
+    let mut remedy = match peers {
+        [peer] => format!("start it on its host with `evbd run CONFIG --role {}`", role(peer)),
+        _ => {
+            let roles: Vec<String> = peers.iter().map(role).collect();
+            format!("start each on its host with `evbd run CONFIG --role ROLE`, ROLE being {}", roles.join(" or "))
+        }
+    };
+    let builders: Vec<&Peer> = peers.iter().filter(|peer| matches!(peer, Peer::Builder(_))).collect();
+    match builders.as_slice() {
+        [] => {}
+        [Peer::Builder(id)] => {
+            remedy += &format!(", or go on without builder {id}: `evbd ctl remove-builder {id}`");
+        }
+        _ => remedy += ", or go on without missing builders: `evbd ctl remove-builder ID` removes one",
+    }
+    remedy
 }
 
 /// Returns true if a start may succeed when missing peers have registered and connected, or when a

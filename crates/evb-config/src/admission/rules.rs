@@ -146,7 +146,7 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Objection> {
     let remedy = "leave it out to get the usual part of the port buffer; the rest is for acknowledgements and for what hosts send again";
     Some(if budget > port_buffer {
         let reason = format!(
-            "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would drop"
+            "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would be lost"
         );
         Objection::new("shaping.budget", reason, remedy)
     } else {
@@ -227,7 +227,7 @@ fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Objectio
     let burst = sums.event.burst.filter(|burst| *burst > port_buffer)?;
     (config.shaping.mode == ShapingMode::None).then(|| {
         let reason = format!(
-            "unshaped, one event puts {burst} at once into a port buffer of {port_buffer}: packets will drop"
+            "unshaped, one event puts {burst} at once into a port buffer of {port_buffer}: packets will be lost"
         );
         let remedy = "use mode = \"credit\", unless you want to see what happens without it";
         Objection { weight: Weight::Risk, ..Objection::new("shaping.mode", reason, remedy) }

@@ -161,7 +161,7 @@ fn memory_is_never_overcommitted() {
 #[test]
 fn without_shaping_drops_are_foretold() {
     let (_, problems) = system("\"as-fast-as-possible\"", NETWORK, "mode = \"none\"", 8, 1);
-    assert!(!problems.are_fatal() && problems.to_string().contains("packets will drop"), "{problems}");
+    assert!(!problems.are_fatal() && problems.to_string().contains("packets will be lost"), "{problems}");
 }
 
 #[test]

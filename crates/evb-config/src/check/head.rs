@@ -36,7 +36,7 @@ fn system(config: &Config, sums: &Sums) -> String {
     let fragments = counted(sums.event.fragments, "fragment");
     match sums.event.payload {
         Some(payload) => format!("{roles}; events of {fragments}, {} on average", size(payload)),
-        None => format!("{roles}; events of {fragments}, whose sizes are not known before the run"),
+        None => format!("{roles}; events of {fragments}, whose sizes depend on the inputs of sources"),
     }
 }
 

@@ -36,7 +36,7 @@ pub fn text(config: &Config, sums: &Sums, planning: &Planning) -> String {
 
 fn system(config: &Config, sums: &Sums) -> String {
     let network = &config.network;
-    let unknown = || "not known before the run".to_owned();
+    let unknown = || "not known: it depends on the inputs of sources".to_owned();
     let shaping = &config.shaping;
     let events = match (config.run.events, config.run.duration) {
         (Some(events), Some(time)) => format!("{events} events, or {time:?}"),
@@ -48,7 +48,7 @@ fn system(config: &Config, sums: &Sums) -> String {
         Some(payload) => {
             format!("{} fragments, {} of payload on average", sums.event.fragments, size(payload))
         }
-        None => format!("{} fragments, sizes {}", sums.event.fragments, unknown()),
+        None => format!("{} fragments, whose sizes depend on the inputs of sources", sums.event.fragments),
     };
     let mode = match shaping.mode {
         ShapingMode::Credit => format!("credit, in grants of {}", shaping.chunk),
@@ -57,9 +57,13 @@ fn system(config: &Config, sums: &Sums) -> String {
             let burst = shaping.rate.map_or(Bytes::ZERO, |rate| config.pace(rate).burst);
             format!("token-bucket, {} for each lane, {burst} at once", rate(shaping.rate))
         }
-        ShapingMode::None => "none: expect drops in shallow switches".to_owned(),
+        ShapingMode::None => "none: expect lost packets in switches with small buffers".to_owned(),
     };
-    let carried = narrowest(config, sums).map_or_else(unknown, |(carried, by)| {
+    let unstated = || match sums.event.line {
+        Some(_) => "not known, as no link rate is stated".to_owned(),
+        None => unknown(),
+    };
+    let carried = narrowest(config, sums).map_or_else(unstated, |(carried, by)| {
         let by = if sums.nodes.is_empty() { String::new() } else { format!(", bounded by {by}") };
         format!("{} events/s{by}", rounded_down(carried))
     });
@@ -149,9 +153,9 @@ fn port_head(config: &Config) -> [&'static str; 7] {
         "builders",
         "load",
         "of the link",
-        "one event at once",
+        "one whole event",
         bound,
-        if parts == "grants" { "grants, drain" } else { parts },
+        if parts == "grants" { "grants, time to drain" } else { parts },
     ]
 }
 

@@ -82,7 +82,7 @@ pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
 
 fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let Some(buffer) = arguments.port_buffer else {
-        let reason = "nothing is lost whatever the port holds, once its buffer is known: `evbd probe-buffer` measures it";
+        let reason = "with credit, a port loses no packets, but evb must know the size of its buffer: measure it with `evbd probe-buffer`, and give it as --port-buffer";
         return (ShapingMode::Credit, reason.to_owned());
     };
     let budget = usual_budget(arguments, &measures.cost, buffer);

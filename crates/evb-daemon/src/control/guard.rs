@@ -143,13 +143,19 @@ pub(super) fn is_look(method: &Method) -> bool {
 /// Checks that the head of a request has one meaning only (RFC 9112, section 3.2): a proxy in front
 /// of run control might see another one.
 fn check_form(head: &Parts) -> Result<(), Answer> {
+    let turned_away = |reason: &str, remedy: &str| {
+        let remedy = format!("{remedy}, as browsers and `evbd ctl` do: look at the program or proxy in between");
+        Err(Answer::turned_away(StatusCode::BAD_REQUEST, reason, &remedy))
+    };
     let bad = |reason: &str| {
-        let remedy = "send one `Host` of the form HOST:PORT, and the path alone after the method";
-        Err(Answer::turned_away(StatusCode::BAD_REQUEST, reason, remedy))
+        turned_away(reason, "send one `Host` of the form HOST:PORT, and the path alone after the method")
     };
     for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE] {
         if head.headers.get_all(&name).iter().nth(1).is_some() {
-            return bad(&format!("the request has more than one `{name}`"));
+            return turned_away(
+                &format!("the request has more than one `{name}`"),
+                &format!("send `{name}` once only"),
+            );
         }
     }
     let host = text(&head.headers, &HOST).unwrap_or_default();

@@ -39,7 +39,9 @@ pub(super) enum AskError {
         reason: io::Error,
     },
     /// The process at the address is not evbd, or it closed the connection before its answer.
-    #[error("the request to run control at {address} failed: {reason}")]
+    #[error(
+        "the request to run control at {address} failed: {reason}; look at the log of evbd there, and see with `evbd ctl status` whether the command took effect"
+    )]
     NoAnswer {
         /// Address of run control.
         address: Endpoint,
@@ -119,7 +121,7 @@ impl Client {
         });
         let (status, text) = asked?;
         let answer: Value = serde_json::from_slice(&text)
-            .map_err(|_| failed("it answered, but not as evbd does".to_owned()))?;
+            .map_err(|_| failed("the answer is not one of evbd, so another program may listen there".to_owned()))?;
         if status.is_success() {
             return Ok(answer);
         }

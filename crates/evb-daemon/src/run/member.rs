@@ -61,7 +61,7 @@ impl Part {
         match renewed {
             Ok(part) => *self = part,
             Err(error) => {
-                tracing::warn!(%error, "the changed configuration cannot be used, so the old one stays in force: {error}")
+                tracing::warn!(%error, "the changed configuration cannot be used, so the old one stays in force until it is corrected: {error}")
             }
         }
     }
@@ -125,7 +125,7 @@ async fn take_part(
             // this is not a failure.
             Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
-                tracing::warn!(%error, "cannot write the summary: {error}");
+                tracing::warn!(%error, "{error}; make its directory writable, or make room there");
                 1
             }),
             Ok(Ended::Closed(report)) => report.exit_code,

@@ -98,7 +98,10 @@ impl Look<'_> {
     fn at_start(&mut self, outcome: Result<(), RunError>) {
         match outcome {
             Err(RunError::Unmet { key, reason, remedy }) => self.refuse(key, None, reason, &remedy),
-            Err(error) => self.refuse("", None, error.to_string(), "`evbd run` would not start"),
+            Err(error) => {
+                let remedy = "remove the cause: until then, `evbd run` does not start";
+                self.refuse("", None, error.to_string(), remedy);
+            }
             Ok(()) => {}
         }
     }

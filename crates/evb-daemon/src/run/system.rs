@@ -1,6 +1,10 @@
 //! A system described by a configuration file, for run control.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use evb_config::{Config, Origin, check};
 use evb_host::memory::machine_memory;
@@ -53,7 +57,7 @@ impl FromFile {
             return Ok((Arc::clone(&self.config), origin));
         }
         let admitted = check::admit(&self.path, machine_memory());
-        let admitted = admitted.map_err(|error| refused(&error, "fix the file, then configure"))?;
+        let admitted = admitted.map_err(|error| refused(&error, "correct the file, then configure"))?;
         if !admitted.warnings.is_empty() {
             tracing::warn!("the configuration has warnings:\n{}", admitted.warnings);
         }
@@ -83,11 +87,20 @@ fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
     SystemError::new(THE_CONFIGURATION, error.to_string(), remedy)
 }
 
+/// Returns the refusal of a configuration whose roles this host cannot host.
+fn unmet(error: RunError, file: &Path) -> SystemError {
+    match error {
+        RunError::Unmet { key, reason, remedy } => {
+            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + "; then configure")
+        }
+        other => refused(&other, &format!("correct {} or this host, then configure", file.display())),
+    }
+}
+
 impl System for FromFile {
     fn configure(&mut self) -> Result<(), SystemError> {
         let (config, origin) = self.read()?;
-        let remedy = "fix the file, then configure";
-        let fault = |error: RunError| refused(&error, remedy);
+        let fault = |error: RunError| unmet(error, &self.path);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
         let shared = Shared { is_controlled: true, ..self.shared.clone() };
         let shared = shared.prove(&config, &hosted).map_err(fault)?;
@@ -124,7 +137,7 @@ impl System for FromFile {
         // The file may have been changed since `configure`, and processes of builders read it
         // again.
         let admitted = check::admit(&self.path, machine_memory());
-        let admitted = admitted.map_err(|error| refused(&error, "fix the file, then add the builder"))?;
+        let admitted = admitted.map_err(|error| refused(&error, "correct the file, then add the builder"))?;
         if admitted.config.builders.iter().any(|entry| entry.id == id) {
             return Ok(());
         }
@@ -142,7 +155,7 @@ impl System for FromFile {
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
         if let Err(error) = self.publisher.publish(report) {
-            tracing::warn!(%error, "cannot write the summary: {error}");
+            tracing::warn!(%error, "{error}; make its directory writable, or make room there");
         }
     }
 }

@@ -80,7 +80,7 @@ fn blur(result: &SearchResult) -> Option<String> {
     let [_, counted, _] = result.spread(|estimate| estimate.counted)?;
     (own > counted * 0.05 + 3_028.0).then(|| {
         format!(
-            "the senders could not pace evenly: up to {:.1} KiB may have waited in their own links instead",
+            "the senders could not pace evenly, so up to {:.1} KiB of the buffer may be of their own hosts and not of the switch: repeat the probe when these hosts are idle",
             own / 1024.0
         )
     })

@@ -89,11 +89,15 @@ pub(crate) fn comparison(plan: &Plan, comparison: &Comparison) -> String {
     let _ = match comparison.differences.len() {
         0 => writeln!(
             text,
-            "{}: equal: {destinations} destinations, {} filters",
+            "{}: as the configuration asks: {destinations} destinations, {} filters",
             plan.device,
             plan.filters.len()
         ),
-        more => writeln!(text, "{}: different in {more} points", plan.device),
+        more => writeln!(
+            text,
+            "{}: different from the configuration in {more} points: `apply` sets it up",
+            plan.device
+        ),
     };
     text
 }

@@ -98,7 +98,9 @@ fn a_discipline_that_does_not_know_departure_times_is_not_believed() {
         assert_eq!(proof.device.as_deref(), Some("cable0"));
         assert_eq!(
             proof.remedy.as_deref(),
-            Some("tc qdisc replace dev cable0 root fq (the kernel needs sch_fq)")
+            Some(
+                "tc qdisc replace dev cable0 root fq, as root (if the kernel does not know fq: modprobe sch_fq)"
+            )
         );
         not_held(&proof)
     });

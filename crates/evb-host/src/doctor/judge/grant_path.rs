@@ -46,7 +46,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
         None => "a turn of two threads, without the network: no peer answers ping".to_owned(),
     };
     let value = format!(
-        "p50 {}, p99 {} ({how}); p50 of write {}, wake-up {}, answer {}, wake-up {}, the rest (derived) {}",
+        "median {}, 99 % below {} ({how}); medians of write {}, wake-up {}, answer {}, wake-up {}, the rest (derived) {}",
         brief(p50),
         brief(p99),
         brief(write.p50),
@@ -68,7 +68,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     match of_budget(facts, p99) {
         Some(part) if part > 1.0 => {
             let why =
-                format!("R·C/L is {part:.2} at its p99: at times a port is idle because it waits for grants");
+                format!("R·C/L is {part:.2} for the slowest grants: at times a port is idle because it waits for them");
             Finding { why, ..finding.better(None) }
         }
         Some(_) if with_network => finding.good(),

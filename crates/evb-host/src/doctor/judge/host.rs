@@ -61,7 +61,7 @@ fn timers(facts: &Facts) -> Finding {
         }
     };
     let value = format!(
-        "p50 {}, p99 {}, max {} of {}",
+        "median {}, 99 % below {}, longest {} of {}",
         brief(late.p50),
         brief(late.p99),
         brief(late.max),

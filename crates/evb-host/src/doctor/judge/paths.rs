@@ -98,7 +98,7 @@ fn round_trip(path: &PathFacts) -> Finding {
         return Finding::missing(about, name, &reason, why);
     };
     let value = format!(
-        "p50 {}, max {}; {} of {} answered",
+        "median {}, longest {}; {} of {} pings answered",
         brief(times.p50),
         brief(times.max),
         times.count,

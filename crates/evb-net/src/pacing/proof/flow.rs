@@ -54,7 +54,7 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<TrialResult> {
             median_error: Some(error),
             p99: None,
             why: format!(
-                "{:.1} Mbit/s seen where {:.1} were asked, and {:.1} without pacing; larger writes still leave in trains of up to {burst} ({tso})",
+                "{:.1} Mbit/s measured where {:.1} were asked, and {:.1} without pacing; the kernel still sends up to {burst} at once ({tso})",
                 seen * 8e-6,
                 asked * 8e-6,
                 free * 8e-6

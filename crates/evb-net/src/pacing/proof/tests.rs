@@ -140,7 +140,7 @@ fn a_tcp_flow_keeps_its_rate_on_loopback() {
     }
     let proof = trials.last().unwrap();
     assert!(proof.held, "{trials:#?}");
-    assert!(proof.why.contains("trains of up to"), "{proof}");
+    assert!(proof.why.contains("still sends up to"), "{proof}");
 }
 
 #[tokio::test]
