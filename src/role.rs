@@ -14,7 +14,11 @@ mod handle;
 use std::{io, time::Duration};
 
 use evb_core::{
-    lane::LaneError, session::RoleFault, units::Bytes, wire::control::MalformedMessage, words::SAME_RELEASE,
+    lane::LaneError,
+    session::RoleFault,
+    units::Bytes,
+    wire::control::MalformedMessage,
+    words::{SAME_RELEASE, time},
 };
 use evb_net::{
     control::{ConnectError, LinkError},
@@ -103,7 +107,7 @@ pub enum RoleError {
     #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Supervisor(#[from] LinkError),
     /// The control connection broke during the run, and the role could not connect again.
-    #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
+    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; start the supervisor if it is down, then this role", time(*tried))]
     Abandoned {
         /// Reason for which the connection broke.
         cause: String,
@@ -156,7 +160,9 @@ pub enum RoleError {
     #[error("the program aborted the role")]
     Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
-    #[error("the role's thread ended without a result, which is a defect of evb")]
+    #[error(
+        "its thread ended without a result, which is a fault of evb: start it again, and report this with its log"
+    )]
     Vanished,
 }
 

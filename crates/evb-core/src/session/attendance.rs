@@ -169,6 +169,7 @@ impl Attendance {
         if begin.run_id != self.identity.id {
             return Err(MalformedMessage { message: "Begin", problem: "it is of another run" });
         }
+        self.membership.begin();
         self.identity.run = RunNumber::new(begin.run);
         let id = |id: u32| u16::try_from(id).ok();
         let source = |source: u32| id(source).map(|id| Peer::Source(SourceId::new(id)));

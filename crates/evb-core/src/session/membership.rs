@@ -93,6 +93,8 @@ pub struct Membership {
     silence: Duration,
     /// True once the run has a roster. From then on, silence means that the supervisor is lost.
     is_watched: bool,
+    /// True once the run has begun. From then on, the role may hold data.
+    has_begun: bool,
     closes: bool,
     /// Cause of the role's request to end the run; the request is sent on every connection.
     stop: Option<String>,
@@ -138,6 +140,7 @@ impl Membership {
             patience: start_timeout,
             silence: SILENCE,
             is_watched: false,
+            has_begun: false,
             closes: false,
             stop: None,
             state,
@@ -161,6 +164,17 @@ impl Membership {
         if self.is_up() {
             self.state = State::Up { heard: now, looked: now };
         }
+    }
+
+    /// Notes that the run has begun.
+    pub fn begin(&mut self) {
+        self.has_begun = true;
+    }
+
+    /// Returns the time for which the role tries to register again. A role that shall end, and
+    /// whose run has not begun, holds nothing and does not wait for a supervisor.
+    fn patience(&self) -> Duration {
+        if self.stop.is_some() && !self.has_begun { Duration::ZERO } else { self.patience }
     }
 
     /// Notes that the role requests the end of the run. Returns the message to send now; `None` if
@@ -201,7 +215,7 @@ impl Membership {
     /// # Errors
     /// Returns [`RoleFault::Abandoned`] when the time for attempts to register again is over.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
-        let is_first = self.identity.is_none();
+        let (is_first, patience) = (self.identity.is_none(), self.patience());
         match &mut self.state {
             State::Up { heard, looked } if self.is_watched => {
                 let due = *looked + self.silence / LOOKS;
@@ -225,7 +239,7 @@ impl Membership {
                 }
                 // If `patience` ends during an attempt, the attempt may continue for its own time
                 // limit.
-                None if now.since(away.since) >= self.patience => return Err(self.give_up(now)),
+                None if now.since(away.since) >= patience => return Err(self.give_up(now)),
                 _ => {}
             },
             State::Up { .. } | State::Away(_) | State::Over => {}
@@ -244,7 +258,7 @@ impl Membership {
             State::Away(Away { dialing: Some(_), .. }) if is_first => None,
             State::Away(Away { dialing: Some(since), .. }) => Some(*since + TRY),
             State::Away(away) if is_first => Some(away.next),
-            State::Away(away) => Some(away.next.min(away.since + self.patience)),
+            State::Away(away) => Some(away.next.min(away.since + self.patience())),
             State::Over => None,
         }
     }
@@ -254,9 +268,9 @@ impl Membership {
         if core::mem::take(&mut self.closes) {
             return Some(MembershipOutput::Close);
         }
-        let is_first = self.identity.is_none();
+        let (is_first, patience) = (self.identity.is_none(), self.patience());
         let State::Away(away) = &mut self.state else { return None };
-        let has_patience = is_first || now.since(away.since) < self.patience;
+        let has_patience = is_first || now.since(away.since) < patience;
         if away.dialing.is_some() || now < away.next || !has_patience {
             return None;
         }
@@ -310,7 +324,10 @@ impl Membership {
         let DialFailure { fault, words } = failure;
         if is_first && matches!(fault, DialFault::Handshake { is_lasting: true }) && !away.has_warned {
             let (supervisor, patience) = (&self.supervisor, time(self.patience));
-            tracing::warn!(supervisor, "cannot register with the supervisor at {supervisor}, and tries for {patience}: {words}");
+            tracing::warn!(
+                supervisor,
+                "cannot register with the supervisor at {supervisor}, and tries for {patience}: {words}"
+            );
             away.has_warned = true;
         }
         let may_pass = may_pass(&fault) && !(is_first && matches!(fault, DialFault::NoAddress));

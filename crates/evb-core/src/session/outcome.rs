@@ -7,7 +7,7 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::control::{MAX_REASON, MalformedMessage, Report, RunEnd, Welcome, plain},
-    words::SAME_RELEASE,
+    words::{SAME_RELEASE, time},
 };
 
 /// The run that a role belongs to.
@@ -137,7 +137,7 @@ pub enum RoleFault {
     Unreadable(String),
     /// The connection to the supervisor broke during the run, and the role could not register
     /// again.
-    #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
+    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; start the supervisor if it is down, then this role", time(*tried))]
     Abandoned {
         /// Reason why the connection broke.
         cause: String,

@@ -154,6 +154,22 @@ fn patience_has_an_end_and_says_why() {
     assert_eq!(member.next_timeout(), None);
 }
 
+/// A role whose run has begun may hold data, and looks for the supervisor until it gives up.
+#[test]
+fn a_role_that_shall_end_before_its_run_does_not_wait_for_a_supervisor() {
+    for has_begun in [false, true] {
+        let mut member = joined();
+        if has_begun {
+            member.begin();
+        }
+        member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
+        assert!(member.request_run_end("a signal".to_owned()).is_none());
+        let due = member.next_timeout().expect("a time");
+        assert_eq!(member.handle_timeout(due).is_err(), !has_begun);
+        assert_eq!(member.poll(due).is_some(), has_begun);
+    }
+}
+
 /// Somebody without the key holds the supervisor's address for a while.
 #[test]
 fn an_impostor_in_a_run_is_outlived() {
