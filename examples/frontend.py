@@ -3,7 +3,7 @@
 
     evbd run examples/frontend.toml &
     python3 examples/frontend.py 127.0.0.1:7201 --events 1000
-    python3 examples/frontend.py out/source2.sock --events 1000
+    python3 examples/frontend.py source2.sock --events 1000
 """
 
 import argparse

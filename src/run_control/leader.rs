@@ -397,7 +397,10 @@ impl<S: System> Leader<S> {
     }
 
     async fn fail(&mut self, cause: String) {
-        tracing::warn!(cause, "run control is in state Failed: {cause}; remove the cause, then use `reset` and `configure`");
+        tracing::warn!(
+            cause,
+            "run control is in state Failed: {cause}; remove the cause, then use `reset` and `configure`"
+        );
         let failed = self.state.occur(Occurrence::Failure);
         if let Some((_, Some(answer))) = self.start.take() {
             let error =

@@ -112,16 +112,8 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
 fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
     let sources = survey.sources.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
     let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
-    let without = |source: &&SourceSurvey| {
-        source.presence == Presence::Up
-            && source
-                .front_ends
-                .is_some_and(|front_ends| front_ends.expected > 0 && front_ends.connected == 0)
-    };
-    for source in survey.sources.iter().filter(without) {
-        let remedy = "start its front end; if it runs, check the address to which it connects";
-        found.push(Problem::new(Severity::Warning, source.named(), "no front end is connected", remedy));
-    }
+    let up = survey.sources.iter().filter(|source| source.presence == Presence::Up);
+    found.extend(up.filter_map(unconnected));
     let remedy = "remove the cause; its log has the details";
     for (subject, _, reason) in sources
         .chain(builders)
@@ -129,6 +121,14 @@ fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
     {
         found.push(Problem::new(Severity::Warning, subject, format!("absent: {reason}"), remedy));
     }
+}
+
+/// Returns the problem of a source that should have a front end, and has none.
+fn unconnected(source: &SourceSurvey) -> Option<Problem> {
+    let front_ends = source.front_ends?;
+    let remedy = "start its front end; if it runs, check the address to which it connects";
+    let problem = || Problem::new(Severity::Warning, source.named(), "no front end is connected", remedy);
+    (front_ends.expected > 0 && front_ends.connected == 0).then(problem)
 }
 
 /// Returns the word `absent`, with the reason if there is one.
@@ -163,7 +163,14 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
             "its log says which builder it does not reach",
         )),
         Presence::NoReadout => found.push(no_readout(source)),
-        Presence::Up => {}
+        Presence::Up => found.extend(unconnected(source)),
+    }
+    let malformed = source.live.as_ref().and_then(|live| live.unused.get("malformed").copied());
+    if let Some(malformed @ 1..) = malformed {
+        let text = format!("its front end sent {} that cannot be read", counted(malformed, "fragment"));
+        let remedy =
+            "correct what it sends: event ids start at 1; the log of this source says what was wrong";
+        found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
     if let Some(live) = &source.live
         && live.refused > 0
@@ -199,8 +206,10 @@ fn no_readout(source: &SourceSurvey) -> Problem {
             (String::new(), "check that its readout runs and gets triggers; evb waits for its next fragment")
         }
     };
+    // At the end of a run, a front end that has sent everything may go.
+    let severity = if source.missing == 0 { Severity::Warning } else { Severity::Bad };
     let text = format!("no readout: {connected}{since}; {}", closed_without(source));
-    Problem::new(Severity::Bad, source.named(), text, remedy)
+    Problem::new(severity, source.named(), text, remedy)
 }
 
 fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {

@@ -2801,7 +2801,7 @@ struct RunReport {
         if (expected) wanted = *expected == events ? "  as expected" : "  EXPECTED " + to_string(*expected);
         if (gaps.total > 0) {
             const std::string count = gaps.total == 1 ? "1 gap" : to_string(gaps.total) + " gaps";
-            gap = "  in " + count + " up to event " + to_string(highest) + ": inhibited triggers or lost";
+            gap = "  in " + count + " up to event " + to_string(highest) + ": inhibited triggers, lost, or in other files";
         }
         if (torn > 0 && torn == again) tails = "  of events that have a whole record";
         else if (torn > 0 && expected == events) tails = "  and no event is missing";

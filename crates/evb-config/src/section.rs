@@ -437,8 +437,7 @@ impl<'t> Section<'t> {
             return Some(());
         }
         let reason = format!("`{host}` is not a loopback address, but there is no [security] section");
-        let remedy =
-            "use 127.0.0.1, or add a section [security] with mode = \"none\" if you trust this network";
+        let remedy = "use 127.0.0.1, or add a section [security] with mode = \"psk\" and a key_file (`evbd keygen`), or mode = \"none\" if nothing else is on this network";
         self.refuse(key, reason, remedy);
         None
     }
@@ -476,12 +475,20 @@ fn describe(value: &DeValue<'_>) -> &'static str {
     }
 }
 
+/// Returns the unit that was probably meant. In `Gb/s`, a small b stands for bits, although `GB/s`
+/// is more similar.
+fn meant_unit<'a>(unit: &str, units: &'a str) -> Option<&'a str> {
+    let bits = unit.replace("b/s", "bit/s").replace("bps", "bit/s");
+    let in_bits = units.split(", ").find(|known| *known == bits);
+    in_bits.or_else(|| nearest(unit, units.split(", ")))
+}
+
 /// Returns the reason and the remedy that the message of a unit error contains.
 fn explain(error: &UnitError) -> (String, String) {
     let text = error.to_string();
     let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give a number and a unit"));
     match error {
-        UnitError::UnknownUnit { unit, units, .. } => match nearest(unit, units.split(", ")) {
+        UnitError::UnknownUnit { unit, units, .. } => match meant_unit(unit, units) {
             Some(meant) => (reason.to_owned(), format!("did you mean `{meant}`? ({remedy})")),
             None => (reason.to_owned(), remedy.to_owned()),
         },

@@ -110,7 +110,7 @@ fn who_has_no_role_is_told_the_addresses() {
 fn what_makes_no_sense_is_refused_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     for (host, source, says) in [
-        ("203.0.113.7", "", ["on which host source 1 runs", "evb.toml:15:", "= key: source.host"]),
+        ("203.0.113.7", "", ["which host runs source 1", "evb.toml:15:", "= key: source.host"]),
         (
             "127.0.0.1",
             "host = \"203.0.113.7\"",

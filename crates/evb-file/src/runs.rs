@@ -223,7 +223,10 @@ pub enum RunsError {
         runs: Vec<FoundRun>,
     },
     /// No file is of the chosen run.
-    #[error("none of the files is of run {choice}, but of {}: choose one of these, or give the files of run {choice}", list(runs))]
+    #[error(
+        "none of the files is of run {choice}, but of {}: choose one of these, or give the files of run {choice}",
+        list(runs)
+    )]
     NoSuchRun {
         /// The choice.
         choice: RunChoice,

@@ -172,7 +172,10 @@ fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
             Err(error) => format!("{}: not used: {error}", file.display()),
         },
         Some(set) => format!("{}: another program has set {set} Mbit/s, which stays", file.display()),
-        None => format!("{}: its limit cannot be read, so it stays", file.display()),
+        None => format!(
+            "{}: its limit cannot be read, so it stays, and only the token buckets keep the rate",
+            file.display()
+        ),
     }
 }
 
@@ -200,11 +203,17 @@ fn status(plan: &Plan) -> ExitCode {
     match executor::root(&mut Iproute, &plan.device) {
         Ok(Root::Ours) => {}
         Ok(Root::Default(kind)) => {
-            say!("{}: different from the configuration: nothing is applied, the kernel's {kind} is there; `apply` sets it up", plan.device);
+            say!(
+                "{}: different from the configuration: nothing is applied, the kernel's {kind} is there; `apply` sets it up",
+                plan.device
+            );
             return ExitCode::FAILURE;
         }
         Ok(Root::Foreign(root)) => {
-            say!("{}: different from the configuration: another program's {root} is there; `apply --replace` deletes it", plan.device);
+            say!(
+                "{}: different from the configuration: another program's {root} is there; `apply --replace` deletes it",
+                plan.device
+            );
             return ExitCode::FAILURE;
         }
         Err(error) => return failed(&error),

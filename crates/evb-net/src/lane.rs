@@ -38,7 +38,9 @@ pub enum LaneEnd {
     #[error("the peer closed the lane")]
     Closed,
     /// The network or the peer's host failed.
-    #[error("the lane's connection failed: {0}")]
+    #[error(
+        "the connection broke: {0}; if this repeats, look at the log of the other side and at the network between the hosts"
+    )]
     Io(#[from] io::Error),
     /// The source reads too slowly: too many bytes of grants and commits are queued for it.
     #[error(

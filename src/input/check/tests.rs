@@ -44,7 +44,10 @@ fn a_wrong_byte_names_the_source_and_the_place() {
     let wrong = event(1000, |payload| payload[500] ^= 1);
     let found = checker(ContentCheck::Full).check(&wrong).unwrap_err();
     assert_eq!(found.source_id, SourceId::new(2));
-    assert_eq!(found.problem, "byte 500 of 1000 is not what the generator wrote, so it was changed after that: check memory and network of its host");
+    assert_eq!(
+        found.problem,
+        "byte 500 of 1000 is not what the generator wrote, so it was changed after that: check memory and network of its host"
+    );
     assert_eq!(checker(ContentCheck::Stamp).check(&wrong), Ok(()));
 }
 

@@ -62,7 +62,10 @@ fn start_them(peers: &[Peer]) -> String {
         [peer] => format!("start it on its host with `evbd run CONFIG --role {}`", role(peer)),
         _ => {
             let roles: Vec<String> = peers.iter().map(role).collect();
-            format!("start each on its host with `evbd run CONFIG --role ROLE`, ROLE being {}", roles.join(" or "))
+            format!(
+                "start each on its host with `evbd run CONFIG --role ROLE`, ROLE being {}",
+                roles.join(" or ")
+            )
         }
     };
     let builders: Vec<&Peer> = peers.iter().filter(|peer| matches!(peer, Peer::Builder(_))).collect();

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    units::{Bytes, Rate},
+    words,
+};
 use evb_shaper::{
     ByteMeasure,
     sums::{
@@ -244,7 +247,7 @@ fn held_in_trunk(config: &Config, sums: &Sums, time: Duration) -> Option<(String
 fn slots_bound(config: &Config, event: Duration, path: Duration) -> (String, f64) {
     let slots = f64::from(config.slots()) * config.builders.len() as f64;
     let held = event + path * 2 + HANDLING;
-    let resource = format!("{} slots per builder, each taken for {:.3?}", config.slots(), held);
+    let resource = format!("{} slots per builder, each taken for {}", config.slots(), words::time(held));
     (resource, slots / held.as_secs_f64())
 }
 

@@ -14,7 +14,7 @@ use super::{
     planned::{stages, unfilled_ports},
 };
 use crate::{
-    Config,
+    Config, TriggerConfig,
     admission::{Planning, Sums},
 };
 
@@ -24,7 +24,7 @@ pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
     let mut rows = vec![("system", system(config, sums)), ("rate", rate(planning))];
     rows.extend(unfilled_ports(planning).into_iter().map(|advice| ("", advice)));
     rows.push(("memory", memory(sums)));
-    if let Some(unchecked) = unchecked(config) {
+    if let Some(unchecked) = unchecked(config, sums) {
         rows.push(("unchecked", unchecked));
     }
     rows.iter().map(|(name, text)| format!("{name:<10} {text}\n")).collect::<String>() + &stages(planning)
@@ -69,11 +69,20 @@ fn memory(sums: &Sums) -> String {
 }
 
 /// Returns the admission rules that cannot be applied, because the configuration does not state the
-/// network.
-fn unchecked(config: &Config) -> Option<String> {
+/// network, or because the load depends on triggers and inputs.
+fn unchecked(config: &Config, sums: &Sums) -> Option<String> {
     let network = &config.network;
+    let unknown = match (sums.event.payload, &config.supervisor.trigger) {
+        (None, TriggerConfig::External { .. } | TriggerConfig::Multicast(_)) => "rate and sizes depend",
+        (None, _) => "the sizes of the fragments depend",
+        (Some(_), TriggerConfig::External { .. } | TriggerConfig::Multicast(_)) => "the rate depends",
+        (Some(_), _) => "",
+    };
     match (network.link_rate, network.port_buffer) {
-        (Some(_), Some(_)) => None,
+        (Some(_), Some(_)) if unknown.is_empty() => None,
+        (Some(_), Some(_)) => Some(format!(
+            "whether links carry the load: {unknown} on your triggers and readout; `evbd plan` calculates with numbers that you state"
+        )),
         (None, _) => {
             Some("whether links carry the load and ports hold it: state `link_rate` and `port_buffer` in [network]".to_owned())
         }

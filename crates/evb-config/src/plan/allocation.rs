@@ -41,7 +41,9 @@ pub(super) enum AllocationError {
     #[error("--hosts: the list is empty; give for example $(scontrol show hostnames)")]
     Empty,
     /// Standard input cannot be read.
-    #[error("--hosts: cannot read standard input: {0}")]
+    #[error(
+        "--hosts -: cannot read the list from standard input: {0}; pipe it in, or write the hosts after --hosts"
+    )]
     Input(#[from] io::Error),
 }
 

@@ -252,7 +252,11 @@ impl Membership<'_> {
     pub(super) fn refuse(&mut self, peer: Peer, seat: Seat, unable: &str) -> Refusal {
         let reason = reason_of(unable);
         let named = self.plan.named(peer);
-        tracing::warn!(peer = named, reason, "{named} cannot take part in the run: {reason}; remove the cause");
+        tracing::warn!(
+            peer = named,
+            reason,
+            "{named} cannot take part in the run: {reason}; remove the cause"
+        );
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
     }

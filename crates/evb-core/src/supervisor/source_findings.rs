@@ -13,7 +13,7 @@ use crate::{event::Cause, ledger::SourceSummary};
 /// are counted.
 const NAMED: usize = 10;
 
-/// What is said of a source or builder that ended without its final report.
+/// Finding about a source or builder that ended without its final report.
 pub(super) const NO_FINAL_REPORT: &str =
     "gave no final report, so its counts may be incomplete: look at its log";
 
@@ -99,7 +99,7 @@ const REMARKS: [Kind; 9] = [
     },
     Kind {
         amount: |source| source.malformed,
-        one: "front ends of {source} sent {amount} fragments that were cut off or malformed",
+        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be: ids start at 1",
         others: "front ends of {sources} more sources sent up to {most} malformed fragments each",
         detail: nothing,
     },

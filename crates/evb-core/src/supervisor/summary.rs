@@ -7,7 +7,10 @@ mod tests;
 use core::time::Duration;
 
 use super::{
-    RunPlan, announcements, assigner::Assigner, books::Books, roster::Roster,
+    RunPlan, announcements,
+    assigner::Assigner,
+    books::Books,
+    roster::Roster,
     source_findings::{self, NO_FINAL_REPORT},
     tally::BuilderTally,
 };

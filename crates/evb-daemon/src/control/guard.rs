@@ -144,7 +144,8 @@ pub(super) fn is_look(method: &Method) -> bool {
 /// of run control might see another one.
 fn check_form(head: &Parts) -> Result<(), Answer> {
     let turned_away = |reason: &str, remedy: &str| {
-        let remedy = format!("{remedy}, as browsers and `evbd ctl` do: look at the program or proxy in between");
+        let remedy =
+            format!("{remedy}, as browsers and `evbd ctl` do: look at the program or proxy in between");
         Err(Answer::turned_away(StatusCode::BAD_REQUEST, reason, &remedy))
     };
     let bad = |reason: &str| {

@@ -55,7 +55,9 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
         runtime.block_on(async {
             match TcpListener::from_std(bound) {
                 Ok(listener) => serve(listener, desk).await,
-                Err(error) => tracing::warn!(%error, "run control cannot accept connections: {error}; start evbd again"),
+                Err(error) => {
+                    tracing::warn!(%error, "run control cannot accept connections: {error}; start evbd again")
+                }
             }
         });
     })?;

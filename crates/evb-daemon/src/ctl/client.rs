@@ -120,8 +120,9 @@ impl Client {
                 .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", PATIENCE.as_secs()))))
         });
         let (status, text) = asked?;
-        let answer: Value = serde_json::from_slice(&text)
-            .map_err(|_| failed("the answer is not one of evbd, so another program may listen there".to_owned()))?;
+        let answer: Value = serde_json::from_slice(&text).map_err(|_| {
+            failed("the answer is not one of evbd, so another program may listen there".to_owned())
+        })?;
         if status.is_success() {
             return Ok(answer);
         }

@@ -168,7 +168,7 @@ fn peers(text: &mut String, survey: &Value) {
     let all_well = |source: &&Value| source["presence"] == "up" && source["missing"] == 0;
     let well = sources.iter().filter(all_well).count();
     let all = counted(sources.len() as u64, "source");
-    let _ = writeln!(text, "\n  {well} of {all}: up, and missing in no event");
+    let _ = writeln!(text, "\n  {well} of {all} up, and missing in no event");
     for source in sources.iter().filter(|source| !all_well(source)) {
         let _ = writeln!(
             text,

@@ -5,6 +5,7 @@ use std::fmt;
 use evb_core::{
     event::{Cause, MissingSource},
     units::Bytes,
+    words::{counted, size},
 };
 
 use super::{Listed, RunReport, VerifyReport, WithoutSource};
@@ -37,9 +38,7 @@ impl fmt::Display for RunReport {
 
 impl RunReport {
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size: Bytes = self.files.iter().map(|file| file.size).sum();
-        let count = self.files.len();
-        let files = if count == 1 { "file" } else { "files" };
+        let bytes: Bytes = self.files.iter().map(|file| file.size).sum();
         write!(f, "run {}", self.run)?;
         if self.run_id.is_known() {
             write!(f, " ({})", self.run_id.short())?;
@@ -47,7 +46,13 @@ impl RunReport {
         if self.begun.is_known() {
             write!(f, ", begun {}", self.begun)?;
         }
-        writeln!(f, ": {count} {files}, {size}, of which {} payload", self.payload)?;
+        writeln!(
+            f,
+            ": {}, {}, of which {} payload",
+            counted(self.files.len(), "file"),
+            size(bytes),
+            size(self.payload)
+        )?;
         self.description(f)?;
         let expected = match self.expected {
             Some(expected) if expected != self.events => format!("  EXPECTED {expected}"),
@@ -56,8 +61,14 @@ impl RunReport {
         };
         let gaps = match self.gaps.total {
             0 => String::new(),
-            1 => format!("  in 1 gap up to event {}: inhibited triggers or lost", self.highest),
-            gaps => format!("  in {gaps} gaps up to event {}: inhibited triggers or lost", self.highest),
+            1 => format!(
+                "  in 1 gap up to event {}: inhibited triggers, lost, or in other files",
+                self.highest
+            ),
+            gaps => format!(
+                "  in {gaps} gaps up to event {}: inhibited triggers, lost, or in other files",
+                self.highest
+            ),
         };
         let torn = match (self.torn_tails.total, self.torn_and_built_again()) {
             (0, _) => String::new(),

@@ -41,7 +41,7 @@ impl<'c> Locations<'c> {
         for entry in entries.values() {
             let roles: Vec<Peer> = entry.iter().map(|located| located.role()).collect();
             let reason = format!(
-                "nothing says on which host {} runs: no `host`, no `bind`, no address that one host alone has",
+                "nothing says which host runs {}: no `host`, no `bind`, no address that one host alone has",
                 roles_in_words(&roles)
             );
             let remedy = "add host = \"NAME\" (with `ids`, for example \"daq{id}\"), the name or an address of the host that runs it";

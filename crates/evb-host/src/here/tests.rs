@@ -108,7 +108,7 @@ fn a_source_is_where_it_takes_fragments() {
     assert_eq!(here(&system("daq2", "daq3", &tcp("10.0.0.3", ""))), []);
     for everywhere in ["0.0.0.0", "[::]", "127.0.0.1"] {
         let said = wrong(&system("daq2", "daq3", &tcp(everywhere, "")), 13);
-        assert!(said.contains("on which host source 1 runs") && said.contains("add host = "), "{said}");
+        assert!(said.contains("which host runs source 1") && said.contains("add host = "), "{said}");
         assert_eq!(here(&system("daq2", "daq3", &tcp(everywhere, "host = \"daq1\""))), [source(1)]);
     }
     // The front ends that send to the source may be on other hosts, although all roles are on one

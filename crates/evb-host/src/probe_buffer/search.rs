@@ -233,11 +233,16 @@ impl<R: Rig> Search<'_, R> {
         let sent = Bytes::new(trace.bytes());
         if trace.host_drops > 0 || trace.errors() > 0 {
             self.result.spoilt += 1;
-            self.rig.say(&format!("burst of {sent}: a host lost datagrams, not the port"));
+            let culprit = if trace.host_drops > 0 { "this host" } else { "a sender" };
+            self.rig.say(&format!(
+                "burst of {sent}: left out, because {culprit} lost datagrams before the port could"
+            ));
             // If hosts lose datagrams in many bursts before the port does, larger bursts do not
             // help.
             if self.result.spoilt > 5 && self.result.smallest_lossy.is_none() {
-                self.result.not_reached = Some("a host loses datagrams before the port does");
+                self.result.not_reached = Some(
+                    "a host loses datagrams before the port does: lower its load, or raise net.core.rmem_max, then repeat",
+                );
             }
             return Ok(());
         }

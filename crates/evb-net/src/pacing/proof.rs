@@ -280,11 +280,9 @@ fn remedy(offload: Offload, trial: &Trial, device: &Device) -> Option<String> {
         (Offload::Txtime | Offload::PacingRate, Transport::Udp) if below_mq => Some(format!(
             "sysctl -w net.core.default_qdisc=fq && tc qdisc replace dev {name} root mq, as root (if the kernel does not know fq: modprobe sch_fq)"
         )),
-        (Offload::Txtime | Offload::PacingRate, Transport::Udp) => {
-            Some(format!(
-                "tc qdisc replace dev {name} root fq, as root (if the kernel does not know fq: modprobe sch_fq)"
-            ))
-        }
+        (Offload::Txtime | Offload::PacingRate, Transport::Udp) => Some(format!(
+            "tc qdisc replace dev {name} root fq, as root (if the kernel does not know fq: modprobe sch_fq)"
+        )),
         (Offload::Etf, Transport::Udp) => Some(format!(
             "tc qdisc replace dev {name} handle 100: root mqprio num_tc 2 map 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 \
              queues 1@0 1@1 hw 0 && tc qdisc replace dev {name} parent 100:2 etf clockid CLOCK_TAI delta 300000, \

@@ -240,7 +240,7 @@ impl Course<'_> {
                 &["builder 1  (not known here", "`h22` is not known here: is it misspelt", "10.79.0.2 (e0)"],
             ),
             ("h3", &address, &["fd79::33", "builder 2", "fd79::3 (e0)"]),
-            ("h5", &nowhere, &["on which host source 8 runs", "add host = ", "= key: source.host"]),
+            ("h5", &nowhere, &["which host runs source 8", "add host = ", "= key: source.host"]),
         ];
         for (host, config, says) in cases {
             let began = Instant::now();

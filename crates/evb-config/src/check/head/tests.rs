@@ -37,6 +37,11 @@ fn unknown_links_and_buffers_are_named_as_unchecked() {
     assert!(lines(&blind)[3].starts_with("unchecked  whether links carry the load"), "{:?}", lines(&blind));
     let half = INCAST.replace("\nport_buffer = \"128 KiB\"", "");
     assert!(lines(&half)[3].starts_with("unchecked  whether ports hold the load"), "{:?}", lines(&half));
+    let real = INCAST.replace(
+        "{ kind = \"generator\", size = \"64 kB\" }",
+        "{ kind = \"tcp\", listen = \"10.77.1.{id}:9000\" }",
+    );
+    assert!(lines(&real)[3].contains("the sizes of the fragments depend on your"), "{:?}", lines(&real));
     let unsized_events =
         blind.replace("{ kind = \"periodic\", rate = \"150 Hz\" }", "\"as-fast-as-possible\"").replace(
             "{ kind = \"generator\", size = \"64 kB\" }",

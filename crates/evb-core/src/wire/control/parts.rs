@@ -45,9 +45,11 @@ impl Control {
     pub fn read(bytes: &[u8]) -> Result<Self, UnreadableMessage> {
         for (path, most, message) in LIMITS {
             if count(bytes, path)? > most {
-                return Err(
-                    MalformedMessage { message, problem: "it has more parts than any run needs" }.into()
-                );
+                return Err(MalformedMessage {
+                    message,
+                    problem: "it has more parts than any run needs, as the message of another release may",
+                }
+                .into());
             }
         }
         Ok(Self::decode(bytes)?)

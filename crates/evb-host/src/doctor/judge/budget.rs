@@ -36,7 +36,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     let Some(link_rate) = demand.link_rate else { return missing("the configuration states no link_rate") };
     let Some(under_way) = demand.under_way else {
         return missing(&format!(
-            "mode = \"{}\" does not limit the rate by a round trip",
+            "of no concern, because with mode = \"{}\" no lane waits for a round trip",
             demand.mode.word()
         ));
     };

@@ -67,8 +67,9 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     }));
     match of_budget(facts, p99) {
         Some(part) if part > 1.0 => {
-            let why =
-                format!("R·C/L is {part:.2} for the slowest grants: at times a port is idle because it waits for them");
+            let why = format!(
+                "R·C/L is {part:.2} for the slowest grants: at times a port is idle because it waits for them"
+            );
             Finding { why, ..finding.better(None) }
         }
         Some(_) if with_network => finding.good(),

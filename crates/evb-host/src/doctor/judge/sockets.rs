@@ -123,7 +123,7 @@ fn congestion(facts: &CongestionFacts, demand: Option<&Demand>) -> Finding {
     };
     let or_unknown = |fact: &Fact<String>| fact.clone().unwrap_or_else(|_| "?".to_owned());
     let value = format!(
-        "{got} (default {}; available {}; without privilege {})",
+        "{got} (default {}; loaded {}; usable without root {})",
         or_unknown(&facts.default),
         or_unknown(&facts.available),
         or_unknown(&facts.allowed)

@@ -90,7 +90,7 @@ impl Timing {
             if self.early > 0 { format!("{} left before their time, ", self.early) } else { String::new() };
         let error = self.error.map_or_else(String::new, |error| format!("{:.2} %", error * 100.0));
         format!(
-            "{lost}{early}median gap off by {error} of {gap:?}, departures within {:?}, seen {witness}",
+            "{lost}{early}a packet each {gap:?}: typical spacing wrong by {error}, 99 of 100 within {:?} of their times (watched {witness})",
             rounded(self.p99.unwrap_or_default())
         )
     }

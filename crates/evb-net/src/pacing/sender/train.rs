@@ -55,7 +55,9 @@ impl DatagramSender {
             }
             Ok(sent) => {
                 if !self.gso.state().is_on() {
-                    tracing::info!("the kernel cuts trains into datagrams again (UDP GSO)");
+                    tracing::info!(
+                        "the kernel again cuts large writes into datagrams (UDP GSO): the full throughput is back"
+                    );
                     self.gso.worked();
                 }
                 Ok(sent)

@@ -42,7 +42,7 @@ impl Lanes {
                 builder = builder.number(),
                 address,
                 unsaid,
-                "the lane to {named} at {address} is down, and is connected again: {cause}"
+                "the lane to {named} at {address} is down ({cause}); this source tries to connect it again"
             );
         }
     }

@@ -101,7 +101,10 @@ fn where_nothing_waits_for_a_round_trip_there_is_no_ratio() {
     let demand = facts.demand.as_mut().unwrap();
     (demand.mode, demand.under_way) = (ShapingMode::None, None);
     let found = finding(&facts, "R·C/L");
-    assert_eq!(found.value, "not available: mode = \"none\" does not limit the rate by a round trip");
+    assert_eq!(
+        found.value,
+        "not available: of no concern, because with mode = \"none\" no lane waits for a round trip"
+    );
     let demand = facts.demand.as_mut().unwrap();
     (demand.under_way, demand.link_rate) = (Some(Bytes::kib(64)), None::<Rate>);
     assert_eq!(finding(&facts, "R·C/L").value, "not available: the configuration states no link_rate");
