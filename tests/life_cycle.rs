@@ -121,7 +121,7 @@ async fn who_declines_is_missed_with_the_reason() {
         "source 1 (its crate has no power), source 2 (it gave no reason), builder 1 ({})",
         "x".repeat(500)
     );
-    assert!(report.problems[0].ends_with(&named), "{:?}", report.problems);
+    assert!(report.problems[0].contains(&named), "{:?}", report.problems);
 }
 
 #[tokio::test]

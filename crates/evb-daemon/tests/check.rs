@@ -50,8 +50,8 @@ fn the_systems_of_the_papers_have_their_sums() {
         // 900 Mbit/s of frames of 1514 bytes are 914.3 Mbit/s on a link of 1 Gbit/s.
         ("kek-1x3", &[][..], &["1 source, 3 builders", "links carry    1838 events/s"][..]),
         ("atlas", &[], &["multicast, group 239.1.2.3:7002", "10.0 Mbit/s for each lane, 3076 B at once"]),
-        ("long-fat-pipe", &["--rtt", "198ms"], &["bounded by the trunk `oc-12`", "24 MB", "198.00 ms"]),
-        ("babar", &[], &["36.66 Mbit/s  36.7 %", "25 Mbit/s  25.0 %", "6926 B"]),
+        ("long-fat-pipe", &["--rtt", "198ms"], &["bounded by the trunk `oc-12`", "24.0 MB", "198.00 ms"]),
+        ("babar", &[], &["36.7 Mbit/s  36.7 %", "25.0 Mbit/s  25.0 %", "6.93 kB"]),
         ("rcnp", &[], &["links carry    16760 events/s, bounded by the trunk `sources`"]),
     ] {
         let path = format!("examples/studies/{example}.toml");

@@ -46,7 +46,7 @@ fn system(config: &Config, sums: &Sums) -> String {
     };
     let event = match sums.event.payload {
         Some(payload) => {
-            format!("{} fragments, {} of payload on average", sums.event.fragments, size(payload))
+            format!("{}, {} of payload on average", counted(sums.event.fragments, "fragment"), size(payload))
         }
         None => format!("{} fragments, whose sizes depend on the inputs of sources", sums.event.fragments),
     };

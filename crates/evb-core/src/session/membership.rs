@@ -172,9 +172,9 @@ impl Membership {
     }
 
     /// Returns the time for which the role tries to register again. A role that shall end, and
-    /// whose run has not begun, holds nothing and does not wait for a supervisor.
+    /// whose run has not begun, holds nothing: it only tells a supervisor that is back soon.
     fn patience(&self) -> Duration {
-        if self.stop.is_some() && !self.has_begun { Duration::ZERO } else { self.patience }
+        if self.stop.is_some() && !self.has_begun { TRY.min(self.patience) } else { self.patience }
     }
 
     /// Notes that the role requests the end of the run. Returns the message to send now; `None` if

@@ -91,7 +91,7 @@ pub enum DatagramError {
         length: usize,
     },
     /// The datagram has another format version, or an unknown kind.
-    #[error("it is of another release of evb (format {}, kind {}; here format {DATAGRAM_VERSION}): install the same release on both hosts", .0 >> 4, .0 & 15)]
+    #[error("it is of another release of evb (version {} and kind {} of datagrams; this is version {DATAGRAM_VERSION}): install the same release on both hosts", .0 >> 4, .0 & 15)]
     Version(u8),
     /// The datagram was damaged in the network.
     #[error(

@@ -211,7 +211,12 @@ fn what_a_host_loses_is_not_taken_for_the_ports() {
     let mut model = Model { host_drops: 3, ..Model::new(65_536.0) };
     let result = found(&mut model);
     assert_eq!(result.buffer(), None);
-    assert_eq!(result.not_reached, Some("a host loses datagrams before the port does"));
+    assert_eq!(
+        result.not_reached,
+        Some(
+            "a host loses datagrams before the port does: lower its load, or raise net.core.rmem_max, then repeat"
+        )
+    );
     assert!(result.spoilt == 6 && model.bursts < 40, "{result:?}, {} bursts", model.bursts);
 }
 
