@@ -11,7 +11,8 @@ use tokio::{sync::mpsc, time::timeout};
 use super::{Access, Entry};
 
 /// Time for which a role that cannot take part tries to tell the supervisor why. The supervisor may
-/// start a little later than the role.
+/// start a little later than the role. A role that waits for a supervisor for a shorter time only
+/// tries for that time.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Tells the supervisor why a role cannot take part (docs/reference/protocol.md CONN-21).
@@ -20,6 +21,7 @@ pub(crate) async fn decline(member: Member, access: Access, reason: &str) {
     let reason = if reason.is_empty() { "it gave no reason" } else { reason };
     let hello = Hello { unable: reason.chars().take(MAX_REASON).collect(), ..member.hello };
     let (_, run_ends) = mpsc::channel(1);
+    let limit = FAREWELL.min(member.start_timeout);
     // The supervisor learns the reason; its answer does not matter.
-    let _ = timeout(FAREWELL, Entry::join(Member { hello, ..member }, access, run_ends)).await;
+    let _ = timeout(limit, Entry::join(Member { hello, ..member }, access, run_ends)).await;
 }

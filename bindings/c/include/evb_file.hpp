@@ -764,6 +764,21 @@ inline std::string in_words(std::uint64_t bytes) {
     return text;
 }
 
+/// Returns a number of bytes with three digits, such as "1.93 kB" or "131 MB".
+inline std::string about(std::uint64_t bytes) {
+    static constexpr std::pair<double, const char*> steps[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+    const auto number = static_cast<double>(bytes);
+    for (const auto& [step, unit] : steps) {
+        if (number < 0.9995 * step) continue;
+        const double scaled = std::max(number / step, 1.0);
+        const int places = scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
+        char text[32];
+        std::snprintf(text, sizeof text, "%.*f %s", places, scaled, unit);
+        return text;
+    }
+    return std::to_string(bytes) + " B";
+}
+
 /// Returns flags in words, such as "0x0004".
 inline std::string flags_in_words(unsigned flags) {
     char text[16];
@@ -2813,8 +2828,8 @@ struct RunReport {
         const std::string of_these = complete_without.empty() ? "" : "  of these " + sentence(complete_without);
         const auto known = [](const WithoutSource& one) { return one.cause != Cause::unknown; };
         const bool has_cause = std::any_of(incomplete_without.begin(), incomplete_without.end(), known);
-        return head + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") + in_words(size) +
-               ", of which " + in_words(payload) + " payload\n" + description() + row("events", events, wanted) +
+        return head + ": " + to_string(files) + (files == 1 ? " file, " : " files, ") + detail::about(size) +
+               ", of which " + detail::about(payload) + " payload\n" + description() + row("events", events, wanted) +
                row("complete", complete, of_these) +
                row("incomplete", incomplete.total, has_cause ? "  " + sentence(incomplete_without) : "") +
                row("event ids in no file", absent, gap) + row("superseded copies", superseded.total) +

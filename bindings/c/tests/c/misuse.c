@@ -121,6 +121,7 @@ static void connections(void) {
     refused(evb_source_connect(&options, &source, &error), EVB_KEY, EVB_FAULT_OPERATOR, "key file");
     evb_builder_options own = {.struct_size = sizeof own, .id = 1, .supervisor = "127.0.0.1:1"};
     own.listen = "192.0.2.1:7100";
+    own.start_timeout_ms = 200; /* for as long it tries to tell the supervisor */
     evb_sink *sink = NULL;
     evb_builder *builder = NULL;
     CHECK(evb_sink_create_null(&sink, &error) == EVB_OK);
