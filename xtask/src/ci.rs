@@ -1,7 +1,7 @@
 //! Runs all checks of CI, in CI or on a developer's machine. Each step has a time limit, all steps
 //! share a time budget, and a table shows which steps passed, failed, or were skipped and why.
 
-mod step;
+pub(crate) mod step;
 mod plan;
 
 use std::{

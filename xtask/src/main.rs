@@ -25,7 +25,6 @@ mod built;
 mod lab;
 mod studies;
 mod tidy;
-mod site;
 mod fuzz;
 mod instructions;
 mod package;
@@ -35,6 +34,7 @@ mod seeds;
 mod tutorial;
 mod bare;
 mod ci;
+mod site;
 
 use std::process::ExitCode;
 

@@ -15,13 +15,13 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use crate::repo::{self, Repo};
+use crate::{
+    ci::step::SKIPPED,
+    repo::{self, Repo},
+};
 
 /// Version of mdbook, whose website and search index this module reads.
 const MDBOOK: &str = "0.5.4";
-
-/// Exit code of a step that this machine cannot run.
-const SKIPPED: u8 = 77;
 
 /// Settings of mdbook. Without its preprocessors, it changes no text and no file name; without
 /// playgrounds and edit links, the website needs no other server.

@@ -58,7 +58,7 @@ pub fn run(place: Place, program: &str, sources: u32, builders: u32, work: &Work
     let built: Vec<BuilderReport> = reports(&mut building)?;
     let mut usage = Usage::default();
     building.into_iter().chain(sending).try_for_each(|role| role.wait(&mut usage))?;
-    let drops = place.drops()?.zip(drops).map(|(after, before)| after.saturating_sub(before));
+    let drops = place.drops_since(drops)?;
     Ok(Report { program: program.to_owned(), drops, ..summarise(start_ns, &sent, &built, work, usage)? })
 }
 

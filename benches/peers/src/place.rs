@@ -96,6 +96,11 @@ impl Place {
             }
         }
     }
+
+    /// Returns the packets that the switch's ports have dropped since they had dropped `before`.
+    pub fn drops_since(self, before: Option<u64>) -> Result<Option<u64>> {
+        Ok(self.drops()?.zip(before).map(|(after, before)| after.saturating_sub(before)))
+    }
 }
 
 /// Returns the lab hosts that are missing in `listed`, the output of `ip netns list`.

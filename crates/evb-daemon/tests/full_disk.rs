@@ -59,9 +59,8 @@ give_up = "{give_up}"
         );
         let config = dir.path().join("evb.toml");
         fs::write(&config, text).unwrap();
-        let limit = blocks.map(|blocks| format!("ulimit -S -f {blocks}; ")).unwrap_or_default();
-        let mut child = Command::new("sh")
-            .args(["-c", &format!("{limit}exec \"$0\" \"$@\""), EVBD, "run", "--quiet", "--summary"])
+        let mut child = signals::evbd_with_small_files(blocks)
+            .args(["run", "--quiet", "--summary"])
             .args([dir.path().join("summary.json"), config])
             .stderr(Stdio::piped())
             .spawn()

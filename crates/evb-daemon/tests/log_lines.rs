@@ -10,12 +10,10 @@ use std::{
     io::Write as _,
     net::TcpStream,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
-
-const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
 /// Returns a configuration with named sources and builders; builder 1 writes files.
 fn configuration(ports: &[u16], out: &Path) -> String {
@@ -70,10 +68,9 @@ impl Part {
     /// Starts a process with these roles; its files may grow to `blocks` blocks of 512 bytes.
     fn start(dir: &Path, name: &str, roles: &[&str], blocks: Option<u32>) -> Self {
         let log = dir.join(name);
-        let limit = blocks.map(|blocks| format!("ulimit -S -f {blocks}; ")).unwrap_or_default();
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("{limit}exec \"$0\" \"$@\""), EVBD, "run", "--quiet"]);
+        let mut command = signals::evbd_with_small_files(blocks);
         command
+            .args(["run", "--quiet"])
             .args(roles.iter().flat_map(|role| ["--role", role]))
             .arg(dir.join("evb.toml"))
             .env_remove("EVBD_LOG")

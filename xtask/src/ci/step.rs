@@ -13,7 +13,7 @@ use crate::repo;
 
 /// Exit code of a program that cannot run on this machine; automake's test suites use the same
 /// code.
-const SKIPPED: u8 = 77;
+pub(crate) const SKIPPED: u8 = 77;
 
 /// Exit code of a program that passed, but could not judge all its checks on this machine.
 const IN_PART: u8 = 78;

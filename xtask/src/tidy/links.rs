@@ -48,12 +48,17 @@ fn prose(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
+/// Returns a line of Markdown without its inline code.
+pub(super) fn visible(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("``")
+}
+
 /// Returns all link targets of a Markdown text with their line numbers: `[x](target)`, `[x]:
 /// target`, and `src=`/`href=` of embedded HTML.
 pub(crate) fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
-        let visible: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
+        let visible = visible(&line);
         for (at, _) in visible.match_indices("](") {
             let rest = &visible[at + 2..];
             found.push((number, rest[..rest.find([')', ' ']).unwrap_or(rest.len())].to_owned()));

@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::violation::Violation;
+use super::{links::visible, violation::Violation};
 use crate::repo::{Repo, RepoFile};
 
 /// Units of quantities that must have a source.
@@ -103,7 +103,7 @@ fn of_page(file: &RepoFile) -> Vec<Violation> {
 
 /// Returns the first quantity or picture of a line, outside of inline code.
 fn stated(line: &str) -> Option<String> {
-    let visible: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
+    let visible = visible(line);
     if visible.contains("![") || visible.contains("<img") {
         return Some("a picture".to_owned());
     }

@@ -91,7 +91,7 @@ pub fn run(
         outcome.with_context(|| format!("its log:\n{}", fs::read_to_string(log).unwrap_or_default()))?;
     }
     let text = fs::read_to_string(&summary).context("evbd wrote no summary")?;
-    let drops = place.drops()?.zip(drops).map(|(after, before)| after.saturating_sub(before));
+    let drops = place.drops_since(drops)?;
     Ok(Report { drops, ..report(&serde_json::from_str(&text)?, workload, usage)? })
 }
 

@@ -50,7 +50,7 @@ pub fn run(place: Place, workload: Workload, seconds: f64) -> Result<Report> {
         let received = said["end"]["sum_received"]["bytes"].as_f64();
         bytes += received.with_context(|| format!("iperf3 states no bytes received: {}", said["error"]))?;
     }
-    let drops = place.drops()?.zip(drops).map(|(after, before)| after.saturating_sub(before));
+    let drops = place.drops_since(drops)?;
     Ok(Report { drops, ..report(workload, bytes, seconds.ceil(), usage) })
 }
 

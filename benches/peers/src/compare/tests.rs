@@ -56,7 +56,7 @@ fn processor_time_is_per_gb_of_all_events() {
 #[test]
 fn streams_count_as_the_events_of_their_bytes() {
     let workload = Workload { sources: 4, builders: 2, size: 1000 };
-    let report = super::iperf3::report(workload, 8e6, 2.0, Usage::default());
+    let report = iperf3::report(workload, 8e6, 2.0, Usage::default());
     assert_eq!((report.events_per_s_overall, report.complete), (1000.0, 2000));
 }
 

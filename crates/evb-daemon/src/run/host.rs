@@ -94,9 +94,7 @@ impl Host {
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let mut own = build::supervisor(&config, hosted, None)?;
-            own.turn_counters = shared.turn_counters.clone();
-            own.security = shared.security.clone();
+            let mut own = build::supervisor(&config, &shared, hosted, None)?;
             own.plan.first_readouts = FirstReadouts::Await;
             let bound = Supervisor::bind(own).await.map_err(|error| fault(&error))?;
             // Other roles of the process would inherit the priority, so only a process with nothing

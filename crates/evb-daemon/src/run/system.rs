@@ -114,10 +114,8 @@ impl System for FromFile {
     }
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
-        let mut own = build::supervisor(&self.config, &self.hosted, self.last)
+        let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
             .map_err(|error| refused(&error, "remove the cause, then configure"))?;
-        own.turn_counters = self.shared.turn_counters.clone();
-        own.security = self.shared.security.clone();
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
             own.plan.first_readouts = FirstReadouts::Refuse;
         }

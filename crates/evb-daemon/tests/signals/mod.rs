@@ -14,6 +14,14 @@ pub(crate) fn evbd() -> Command {
     command
 }
 
+/// Returns a command that starts evbd; its files may grow to `blocks` blocks of 512 bytes.
+pub(crate) fn evbd_with_small_files(blocks: Option<u32>) -> Command {
+    let limit = blocks.map(|blocks| format!("ulimit -S -f {blocks}; ")).unwrap_or_default();
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{limit}exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_evbd")]);
+    command
+}
+
 /// Returns the signal of a name.
 pub(crate) fn of(name: &str) -> Signal {
     match name {

@@ -13,7 +13,7 @@ use evb_core::{
 };
 
 use super::{
-    RunError, builder_config, control_class,
+    RunError, Shared, builder_config, control_class,
     number::{self, Numbered},
     supervisor_address,
 };
@@ -22,6 +22,7 @@ use super::{
 /// the roles of this process, and `last` is the number of its last run.
 pub(in crate::run) fn supervisor(
     config: &Config,
+    shared: &Shared,
     hosted: &[Peer],
     last: Option<RunNumber>,
 ) -> Result<SupervisorConfig, RunError> {
@@ -77,6 +78,8 @@ pub(in crate::run) fn supervisor(
         state,
         trigger_input,
         control: control_class(config),
+        security: shared.security.clone(),
+        turn_counters: shared.turn_counters.clone(),
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
 }
