@@ -56,37 +56,62 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
         rows.extend(run_together(together, budget.saturating_sub(began.elapsed())));
     }
     println!("\n{:<28} {:>9}  result", "step", "seconds");
-    for (name, took, ended) in &rows {
+    for Row { name, took, ended, .. } in &rows {
         println!("{name:<28} {:>9.1}  {ended}", took.as_secs_f64());
     }
-    let failed = rows.iter().filter(|(_, _, ended)| matches!(ended, Ended::Failed(_))).count();
-    println!("{:<28} {:>9.1}  {failed} of {} failed", "all", began.elapsed().as_secs_f64(), rows.len());
-    Ok(failed == 0 && !rows.is_empty())
+    let failed: Vec<_> = rows.iter().filter(|row| matches!(row.ended, Ended::Failed(_))).collect();
+    println!(
+        "{:<28} {:>9.1}  {} of {} failed",
+        "all",
+        began.elapsed().as_secs_f64(),
+        failed.len(),
+        rows.len()
+    );
+    for row in &failed {
+        println!("\n=== {} failed; the end of its output:\n{}", row.name, end_of(&row.said));
+    }
+    Ok(failed.is_empty() && !rows.is_empty())
 }
 
-/// A step's name, its duration, and its result.
-type Row<'a> = (&'a str, Duration, Ended);
+/// Result of a step.
+#[derive(Debug)]
+struct Row<'a> {
+    name: &'a str,
+    took: Duration,
+    ended: Ended,
+    /// The step's output.
+    said: String,
+}
+
+/// Returns the last lines of an output.
+fn end_of(said: &str) -> String {
+    const SHOWN: usize = 60;
+    let lines: Vec<&str> = said.lines().collect();
+    lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+}
 
 /// Runs steps of which none waits for all others: each lane of steps that follow each other beside
 /// the other lanes. The output of a single step is printed as it comes; beside others,
 /// when the step ends.
-fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
-    if let [step] = steps {
-        println!("{}", head(step));
-        let started = Instant::now();
-        let ended = step.run(left);
-        println!("{}", foot(step, started.elapsed(), &ended));
-        return vec![(&step.name, started.elapsed(), ended)];
+fn run_together<'a>(steps: &'a [Step], left: Duration) -> Vec<Row<'a>> {
+    let is_alone = steps.len() == 1;
+    if !is_alone {
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        println!("\n=== together: {}", names.join(", "));
     }
-    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-    println!("\n=== together: {}", names.join(", "));
     let began = Instant::now();
-    let run = |step| {
+    let run = |step: &'a Step| {
         let started = Instant::now();
-        let (ended, said) = Step::run_and_keep(step, left.saturating_sub(began.elapsed()));
+        if is_alone {
+            println!("{}", head(step));
+        }
+        let (ended, said) = step.run(left.saturating_sub(began.elapsed()), is_alone);
         let took = started.elapsed();
-        println!("{}\n{said}{}", head(step), foot(step, took, &ended));
-        (step.name.as_str(), took, ended)
+        if !is_alone {
+            println!("{}\n{said}", head(step));
+        }
+        println!("{}", foot(step, took, &ended));
+        Row { name: &step.name, took, ended, said }
     };
     thread::scope(|scope| {
         let lanes = steps.chunk_by(|_, next| next.place == Place::Then);
@@ -98,7 +123,8 @@ fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
 
 /// Returns the row of a lane whose thread has panicked.
 fn lane_panicked() -> Row<'static> {
-    ("a lane of steps", Duration::ZERO, Ended::Failed("its thread has panicked".into()))
+    let ended = Ended::Failed("its thread has panicked".into());
+    Row { name: "a lane of steps", took: Duration::ZERO, ended, said: String::new() }
 }
 
 /// Returns the line before the output of a step.

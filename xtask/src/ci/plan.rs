@@ -191,19 +191,19 @@ fn networks(lab: Option<&Path>) -> [Step; 4] {
         scenario(lab, "lab smoke", 300, "smoke"),
         scenario(lab, "lab chaos, short", 400, "chaos --short --faults 15"),
         scenario(lab, "lab pressure, short", 300, "pressure --short"),
-        Step::xtask("kernel", 400, &kernel).environment("EVB_KERNEL_TESTS", "required"),
+        Step::xtask("kernel", 400, &kernel).environment("EVB_KERNEL_TESTS", "required").noisy(),
     ]
 }
 
 /// Returns a step that runs a scenario of the network lab.
 fn scenario(lab: Option<&Path>, name: &str, seconds: u64, arguments: &str) -> Step {
-    of_lab(lab, name, seconds, &format!("lab {arguments} --evbd target/release/evbd"))
+    of_lab(lab, name, seconds, &format!("lab {arguments} --evbd target/release/evbd")).noisy()
 }
 
 /// Returns a step that tests evb together with third-party programs, such as Prometheus and Slurm.
 fn eco(required: bool, lab: Option<&Path>, part: &str, seconds: u64) -> Step {
     let line = format!("eco {part} --evbd target/release/evbd");
-    let step = of_lab(lab, &format!("eco {part}"), seconds, &line);
+    let step = of_lab(lab, &format!("eco {part}"), seconds, &line).noisy();
     if required { step.required() } else { step }
 }
 
@@ -242,7 +242,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
 fn studies(required: bool, lab: Option<&Path>) -> Step {
     let lab = lab.map_or_else(String::new, |lab| format!(" --lab {}", lab.display()));
     let require = if required { " --require" } else { "" };
-    Step::xtask("studies", 1200, &format!("studies --quick --evbd target/release/evbd{lab}{require}"))
+    Step::xtask("studies", 1200, &format!("studies --quick --evbd target/release/evbd{lab}{require}")).noisy()
 }
 
 /// Returns steps that run clippy on the packages outside of the workspace that users get.

@@ -2,11 +2,11 @@
 
 use std::{
     fmt,
-    io::{self, PipeWriter, Read as _},
+    io::{self, PipeWriter, Read as _, Write as _},
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::repo;
@@ -22,6 +22,8 @@ const IN_PART: u8 = 78;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     Passed,
+    /// The step failed, and passed when it was repeated.
+    PassedAgain,
     /// The step passed, but this machine did not allow it to judge all its checks.
     InPart,
     Failed(String),
@@ -32,6 +34,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed => f.write_str("pass"),
+            Self::PassedAgain => f.write_str("pass, at the second attempt"),
             Self::InPart => f.write_str("pass in part: it says above what this machine did not let it judge"),
             Self::Failed(reason) => write!(f, "FAIL: {reason}"),
             Self::Skipped(reason) => write!(f, "SKIP: {reason}"),
@@ -54,6 +57,8 @@ pub(crate) struct Step {
     pub(crate) place: Place,
     /// True if the step only gets the processor time that others leave.
     is_humble: bool,
+    /// True if the step is repeated once after a failure.
+    is_noisy: bool,
 }
 
 /// Place of a step in the order of the steps.
@@ -81,6 +86,7 @@ impl Step {
             required: false,
             place: Place::After,
             is_humble: false,
+            is_noisy: false,
         }
     }
 
@@ -129,6 +135,12 @@ impl Step {
         Self { is_humble: true, limit: self.limit * 2, ..self }
     }
 
+    /// Makes the step be repeated once after a failure, because it tests processes against the
+    /// clock, and other load on the machine can delay these.
+    pub(crate) fn noisy(self) -> Self {
+        Self { is_noisy: true, ..self }
+    }
+
     /// Returns the command line of the step, as a user would type it.
     pub(crate) fn line(&self) -> String {
         let environment =
@@ -137,22 +149,41 @@ impl Step {
         format!("{environment}{program} {}", self.arguments.join(" "))
     }
 
-    /// Runs the step, within its own time limit and `left`, the rest of the budget.
-    pub(crate) fn run(&self, left: Duration) -> Ended {
-        self.run_to(left, None)
+    /// Runs the step, within its own time limit and `left`, the rest of the budget. Returns its
+    /// result and its output, which is also printed as it comes if `is_alone` is true: the outputs
+    /// of simultaneous steps must not be mixed.
+    pub(crate) fn run(&self, left: Duration, is_alone: bool) -> (Ended, String) {
+        let began = Instant::now();
+        let (ended, said) = self.run_once(left, is_alone);
+        if !self.is_noisy || !matches!(ended, Ended::Failed(_)) {
+            return (ended, said);
+        }
+        let note = format!("=== {}: {ended}; it is repeated once\n", self.name);
+        if is_alone {
+            print!("{note}");
+        }
+        let (again, more) = self.run_once(left.saturating_sub(began.elapsed()), is_alone);
+        let ended = if again == Ended::Passed { Ended::PassedAgain } else { again };
+        (ended, said + &note + &more)
     }
 
-    /// Runs the step like [`Self::run`], and also returns its output, so that the outputs of
-    /// simultaneous steps are not mixed.
-    pub(crate) fn run_and_keep(&self, left: Duration) -> (Ended, String) {
-        let Ok((mut reader, writer)) = io::pipe() else { return (self.run(left), String::new()) };
+    fn run_once(&self, left: Duration, is_alone: bool) -> (Ended, String) {
+        let Ok((mut reader, writer)) = io::pipe() else { return (self.run_to(left, None), String::new()) };
         thread::scope(|scope| {
             let said = scope.spawn(move || {
-                let mut said = Vec::new();
-                reader.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
+                let (mut said, mut part) = (Vec::new(), [0; 4096]);
+                while let Ok(size @ 1..) = reader.read(&mut part) {
+                    said.extend_from_slice(&part[..size]);
+                    if is_alone {
+                        let mut out = io::stdout();
+                        // Output that cannot be printed is still kept.
+                        let _ = out.write_all(&part[..size]).and_then(|()| out.flush());
+                    }
+                }
+                String::from_utf8_lossy(&said).into_owned()
             });
             let ended = self.run_to(left, Some(writer));
-            (ended, said.join().ok().and_then(Result::ok).unwrap_or_default())
+            (ended, said.join().unwrap_or_default())
         })
     }
 

@@ -13,7 +13,7 @@ fn steps_that_start_together_take_no_longer_than_the_longest() {
     let started = Instant::now();
     let rows = run_together(&steps, AMPLE);
     assert!(started.elapsed() < Duration::from_millis(2400), "{:?}", started.elapsed());
-    let ended: Vec<_> = rows.into_iter().map(|(name, _, ended)| (name, ended)).collect();
+    let ended: Vec<_> = rows.into_iter().map(|row| (row.name, row.ended)).collect();
     assert_eq!(
         ended,
         [
@@ -23,4 +23,11 @@ fn steps_that_start_together_take_no_longer_than_the_longest() {
             ("after z", Ended::Passed),
         ]
     );
+}
+
+#[test]
+fn the_end_of_a_long_output_is_shown() {
+    let said = (1..=100).map(|line| format!("{line}\n")).collect::<String>();
+    let shown = end_of(&said);
+    assert!(shown.starts_with("41\n") && shown.ends_with("\n100"), "{shown}");
 }

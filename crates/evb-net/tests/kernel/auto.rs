@@ -116,7 +116,7 @@ fn towards_another_host_the_kernel_tells_when_they_left() {
     in_time(TEST, || {
         let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
         println!("fq on a cable: {proof}");
-        assert!(proof.why.contains("seen in the kernel"), "{proof}");
+        assert!(proof.why.contains("watched in the kernel"), "{proof}");
         held(&proof)
     });
 }
