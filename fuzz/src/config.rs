@@ -42,7 +42,9 @@ pub fn check(data: &[u8]) {
 
 fn show(loaded: &Loaded, paths: &GrantPaths) {
     let (sums, problems) = admission::admit(loaded, None);
-    assert!(!shown::text(&loaded.config, &sums, paths).is_empty());
+    let planning = admission::planning(&loaded.config, &sums, paths);
+    let pages = [shown::head, shown::text];
+    assert!(pages.iter().all(|page| !page(&loaded.config, &sums, &planning).is_empty()));
     assert!(shown::json(Some((&loaded.config, &sums, paths)), Some(&problems)).is_object());
 }
 
