@@ -5,13 +5,14 @@
 mod tests;
 
 use std::{
-    io,
+    io, iter,
     net::SocketAddr,
     task::{Context, Poll},
     time::Duration,
 };
 
 use evb_core::{
+    time::Instant,
     trigger::{
         Trigger, TriggerKind,
         announcement::{LENGTH, parse_datagram},
@@ -252,16 +253,30 @@ impl TriggerFeed {
     /// # Errors
     /// The errors of [`tell`](Self::tell), and the operating system's refusal of a timer.
     pub async fn run(&mut self, kind: TriggerKind, seed: u64, count: Option<u64>) -> io::Result<()> {
-        let mut timer = Timer::new()?;
         let mut trigger = Trigger::new(kind, seed, clock::now());
+        self.follow(iter::from_fn(|| trigger.pop_due(Instant::FAR_FUTURE)), count).await
+    }
+
+    /// Sends triggers at the given times, which must not descend, until there are no more, or
+    /// `count` triggers are sent. Cancel safety: as of [`run`](Self::run).
+    ///
+    /// # Errors
+    /// The same errors as [`run`](Self::run).
+    pub async fn follow(
+        &mut self,
+        times: impl Iterator<Item = Instant>,
+        count: Option<u64>,
+    ) -> io::Result<()> {
+        let mut timer = Timer::new()?;
+        let mut times = times.peekable();
         let end = count.map(|count| self.sent + count);
-        while let Some(due) = trigger.next_due() {
+        while let Some(due) = times.peek().copied() {
             timer.arm(Some(due));
             timer.expired().await;
             let now = clock::now();
             let left = end.map_or(u64::MAX, |end| end - self.sent);
             let mut told = 0;
-            while told < left && told < 1024 && trigger.pop_due(now).is_some() {
+            while told < left && told < 1024 && times.next_if(|due| *due <= now).is_some() {
                 told += 1;
             }
             self.tell(told).await?;

@@ -59,7 +59,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::{
@@ -174,7 +174,7 @@ enum Scenario {
     Recovery,
     /// Throughput of two cores over loopback, for evb over UDP, evb over TCP, and iperf3.
     Speed,
-    /// `evbd bench stream` beside `iperf3`, in turn, on links of 100 Mbit/s and 1 Gbit/s.
+    /// `evb-bench stream` beside `iperf3`, in turn, on links of 100 Mbit/s and 1 Gbit/s.
     Stream {
         /// Measure the rate over the size of the records instead, without `iperf3`.
         #[arg(long)]
@@ -403,6 +403,13 @@ fn is_root() -> bool {
     uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))
 }
 
+/// Returns the path of the program `evb-bench`, which is built beside evbd.
+fn evb_bench(evbd: &Path) -> Result<String> {
+    let path = evbd.with_file_name("evb-bench");
+    ensure!(path.is_file(), "there is no {}: cargo build --release -p evb-bench", path.display());
+    Ok(path.to_string_lossy().into_owned())
+}
+
 /// Returns the path of the evbd to test, which is built if no path was given.
 fn evbd(args: &LabArgs) -> Result<PathBuf> {
     let evbd = match &args.evbd {
@@ -415,8 +422,10 @@ fn evbd(args: &LabArgs) -> Result<PathBuf> {
 fn build() -> Result<PathBuf> {
     let root = repo::root();
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status =
-        Command::new(cargo).args(["build", "--release", "-p", "evb-daemon"]).current_dir(&root).status()?;
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "evb-daemon", "-p", "evb-bench"])
+        .current_dir(&root)
+        .status()?;
     if !status.success() {
         bail!("evbd does not build");
     }

@@ -217,7 +217,7 @@ fn evbd(args: &StudiesArgs) -> Result<PathBuf> {
         return path.canonicalize().with_context(|| path.display().to_string());
     }
     let root = repo::root();
-    let build = ["build", "--release", "-p", "evb-daemon"];
+    let build = ["build", "--release", "-p", "evb-daemon", "-p", "evb-bench"];
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     ensure!(Command::new(cargo).args(build).current_dir(&root).status()?.success(), "evbd does not build");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

@@ -1,4 +1,4 @@
-//! `evbd bench builder`: measures the event rate as a function of the event size and of the number
+//! `evb-bench builder`: measures the event rate as a function of the event size and of the number
 //! of slots per builder.
 
 use std::{fmt::Write as _, process::ExitCode, time::Duration};
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{
     figure::{Axis, Chart, Curve, Figure},
-    run::{RunError, RunSystem},
+    run::{RunError, run_system},
 };
 
-/// Arguments of `evbd bench builder`.
+/// Arguments of `evb-bench builder`.
 #[derive(clap::Args, Debug)]
-pub struct BuilderArguments {
+pub(super) struct BuilderArguments {
     /// Number of sources.
     #[arg(long, default_value_t = 4)]
     sources: u16,
@@ -68,22 +68,22 @@ struct Measurement<'a> {
 }
 
 /// Runs the benchmark over loopback, with supervisor, sources and builders in this process.
-pub(super) fn main(arguments: &BuilderArguments, run: RunSystem) -> ExitCode {
-    let measured = measure(arguments, run).map_err(BenchError::from);
+pub(super) fn main(arguments: &BuilderArguments) -> ExitCode {
+    let measured = measure(arguments).map_err(BenchError::from);
     match measured.and_then(|points| publish(arguments, &points).map(|()| points)) {
         Ok(points) => ExitCode::from(points.iter().map(|point| point.exit_code).max().unwrap_or(0)),
         Err(error) => failed(&error, matches!(error, BenchError::Run(RunError::Operator(_)))),
     }
 }
 
-fn measure(arguments: &BuilderArguments, run: RunSystem) -> Result<Vec<Point>, RunError> {
+fn measure(arguments: &BuilderArguments) -> Result<Vec<Point>, RunError> {
     let total = arguments.slots.len() * arguments.sizes.len();
     let bar = ProgressBar::new(total as u64);
     let mut points = Vec::with_capacity(total);
     for size in &arguments.sizes {
         for slots in &arguments.slots {
             bar.set_message(format!("{size}, {slots} slots"));
-            points.push(point(arguments, *size, *slots, run)?);
+            points.push(point(arguments, *size, *slots)?);
             bar.inc(1);
         }
     }
@@ -91,11 +91,11 @@ fn measure(arguments: &BuilderArguments, run: RunSystem) -> Result<Vec<Point>, R
     Ok(points)
 }
 
-fn point(arguments: &BuilderArguments, size: Bytes, slots: u32, run: RunSystem) -> Result<Point, RunError> {
+fn point(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<Point, RunError> {
     let text = configuration(arguments, size, slots)?;
     let loaded =
         evb_config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
-    let report = run(loaded.config)?;
+    let report = run_system(loaded.config)?;
     Ok(Point {
         event_bytes: size.count(),
         slots,

@@ -93,7 +93,7 @@ pub(super) fn listen(at: SocketAddr, bench: &str, serve: Serve) -> Result<Infall
     let refused = |error| BenchError::Operator(format!("cannot listen at {at}: {error}"));
     let listener = TcpListener::bind(at).map_err(refused)?;
     let at = listener.local_addr().map_err(refused)?;
-    say!("serving at {at}; start the other end with `evbd bench {bench} --send-to {at}`");
+    say!("serving at {at}; start the other end with `evb-bench {bench} --send-to {at}`");
     loop {
         match accept(&listener, bench, serve) {
             Ok(peer) => say!("{peer} is done"),
@@ -119,7 +119,7 @@ pub(super) fn measure<T>(
     let Some(to) = to else { return measure_here(bench, serve, course) };
     let unreachable = |error: io::Error| {
         BenchError::Operator(format!(
-            "cannot reach {to}: {error}; start the far end there with `evbd bench {bench} --listen {to}`"
+            "cannot reach {to}: {error}; start the far end there with `evb-bench {bench} --listen {to}`"
         ))
     };
     let stream = TcpStream::connect_timeout(&to, CONNECT).map_err(unreachable)?;
@@ -128,7 +128,7 @@ pub(super) fn measure<T>(
 
 fn greeted(stream: TcpStream, bench: &str, to: SocketAddr) -> Result<Dialogue, BenchError> {
     Dialogue::ask(stream, bench).map_err(|error| {
-        BenchError::Operator(format!("{to} is not the far end of `evbd bench {bench}`: {error}"))
+        BenchError::Operator(format!("{to} is not the far end of `evb-bench {bench}`: {error}"))
     })
 }
 

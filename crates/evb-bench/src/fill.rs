@@ -1,4 +1,4 @@
-//! `evbd bench fill`: measures the goodput of credit-based shaping as a function of C·R/L, on the
+//! `evb-bench fill`: measures the goodput of credit-based shaping as a function of C·R/L, on the
 //! simulated switch. C is the rate of the switch port, R the time from a grant to its data, and L
 //! the buffer of the port.
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::figure::{Axis, Chart, Curve, Figure};
 
-/// Arguments of `evbd bench fill`.
+/// Arguments of `evb-bench fill`.
 #[derive(clap::Args, Debug)]
 pub struct FillArguments {
     /// Numbers of sources to simulate.

@@ -1,4 +1,5 @@
-//! `evbd bench`: performance measurements, and the figures that show their results.
+//! The program `evb-bench`: performance measurements, the figures that show their results, and a
+//! pseudo-trigger.
 
 pub mod figure;
 mod run;
@@ -10,6 +11,7 @@ mod window;
 mod lines;
 mod ends;
 mod builder;
+mod trigger;
 pub mod modes;
 pub mod fill;
 pub mod pipe;
@@ -21,16 +23,27 @@ pub mod memory;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 pub use interval::Interval;
 pub use machine::Machine;
 pub use output::BenchError;
-pub use run::{RunError, RunSystem};
+pub use run::RunError;
 
-/// The measurements of `evbd bench`.
+#[derive(Parser)]
+#[command(
+    name = "evb-bench",
+    version,
+    about = "Measurements of evb on this host or on a simulated switch, and a pseudo-trigger"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The measurements, and the pseudo-trigger.
 #[derive(Debug, Subcommand)]
-pub enum BenchCommand {
+enum Command {
     /// Event rate of an event builder (4 × 4 by default) that requests data from its sources one
     /// after the other, over event sizes and slots: the measurement of the RCNP event builder
     /// (Nomachi et al.).
@@ -60,21 +73,25 @@ pub enum BenchCommand {
     /// Memory bandwidth of this host, and the part of it that is lost beside a shaper that wakes up
     /// many times a second (the studies of Yasu et al. at KEK and for ATLAS).
     Memory(memory::MemoryArguments),
+    /// Announce triggers to a supervisor, or by multicast to supervisor and sources alike: a
+    /// pseudo-trigger.
+    Trigger(trigger::TriggerArguments),
 }
 
-/// Runs the chosen benchmark; `run` executes the real event-builder runs that some benchmarks
-/// measure.
-pub fn main(command: &BenchCommand, run: RunSystem) -> ExitCode {
-    match command {
-        BenchCommand::Builder(arguments) => builder::main(arguments, run),
-        BenchCommand::Modes(arguments) => modes::main(arguments),
-        BenchCommand::Fill(arguments) => fill::main(arguments),
-        BenchCommand::Pipe(arguments) => pipe::main(arguments),
-        BenchCommand::Shaping(arguments) => shaping::main(arguments, run),
-        BenchCommand::Regularity(arguments) => regularity::main(arguments),
-        BenchCommand::Stream(arguments) => stream::main(arguments),
-        BenchCommand::Request(arguments) => request::main(arguments),
-        BenchCommand::Memory(arguments) => memory::main(arguments),
+/// Runs the command that is given on the command line.
+pub fn main() -> ExitCode {
+    evb_net::host::block_signals_of_writes();
+    match &Cli::parse().command {
+        Command::Builder(arguments) => builder::main(arguments),
+        Command::Modes(arguments) => modes::main(arguments),
+        Command::Fill(arguments) => fill::main(arguments),
+        Command::Pipe(arguments) => pipe::main(arguments),
+        Command::Shaping(arguments) => shaping::main(arguments),
+        Command::Regularity(arguments) => regularity::main(arguments),
+        Command::Stream(arguments) => stream::main(arguments),
+        Command::Request(arguments) => request::main(arguments),
+        Command::Memory(arguments) => memory::main(arguments),
+        Command::Trigger(arguments) => trigger::main(arguments),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `evbd bench memory`: measures the memory bandwidth of this host, and the part of it that is lost
+//! `evb-bench memory`: measures the memory bandwidth of this host, and the part of it that is lost
 //! beside a shaper that wakes up many times a second.
 //!
 //! The benchmark follows two studies of Yasu et al.: the KEK study of quality of service measured
@@ -26,7 +26,7 @@ use crate::{
     output::{self, BenchError, OutputArguments, failed},
 };
 
-/// Arguments of `evbd bench memory`.
+/// Arguments of `evb-bench memory`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct MemoryArguments {
     /// Sizes of each array: a copy has two arrays, a triad three.

@@ -1,4 +1,4 @@
-//! `evbd bench modes`: compares the shaping modes on the simulated switch.
+//! `evb-bench modes`: compares the shaping modes on the simulated switch.
 
 mod configured;
 mod node;
@@ -26,7 +26,7 @@ pub use self::{
 
 use super::output::{BenchError, OutputArguments, failed};
 
-/// Arguments of `evbd bench modes`.
+/// Arguments of `evb-bench modes`.
 #[derive(clap::Args, Debug)]
 pub struct ModesArguments {
     /// Simulate the network of this configuration: its trunks, links and buffers, its sources with

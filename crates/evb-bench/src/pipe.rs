@@ -1,4 +1,4 @@
-//! `evbd bench pipe`: one bulk flow over a long fat path, on the simulated network: the study of
+//! `evb-bench pipe`: one bulk flow over a long fat path, on the simulated network: the study of
 //! Hiraki et al.
 //!
 //! A host whose link is faster than the path sends its whole window at the beginning of each round
@@ -25,7 +25,7 @@ pub use outcome::{PipePoint, PipeSeries, PipeStudy, Verdict};
 use self::cases::Keeper;
 use super::output::{BenchError, OutputArguments, failed};
 
-/// Arguments of `evbd bench pipe`.
+/// Arguments of `evb-bench pipe`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct PipeArguments {
     /// X, the rate of the path's slowest link, in line bytes.

@@ -1,4 +1,4 @@
-//! `evbd bench regularity`: measures the regularity of triggered messages after shaping, at the
+//! `evb-bench regularity`: measures the regularity of triggered messages after shaping, at the
 //! receiver.
 //!
 //! The benchmark repeats the study of Yasu et al. for the ATLAS trigger: messages of 1 kB, with
@@ -31,11 +31,9 @@ use std::{
     time::Duration,
 };
 
+use crate::trigger::times::TimesKind;
 use evb_config::{complain, say};
-use evb_core::{
-    trigger::TriggerKind,
-    units::{Bytes, Frequency, Rate, parse_duration},
-};
+use evb_core::units::{Bytes, Frequency, Rate, parse_duration};
 
 pub use judged::{OverloadVerdict, Panel, PanelSeries, Study, UnderloadVerdict};
 pub use outcome::{RunOutcome, Spread};
@@ -67,16 +65,16 @@ enum TriggerWord {
 }
 
 impl TriggerWord {
-    fn kind(self, rate: Frequency, sigma: Duration) -> TriggerKind {
+    fn kind(self, rate: Frequency, sigma: Duration) -> TimesKind {
         match self {
-            Self::Periodic => TriggerKind::Periodic { rate },
-            Self::Gaussian => TriggerKind::Gaussian { rate, sigma },
-            Self::Poisson => TriggerKind::Poisson { rate },
+            Self::Periodic => TimesKind::Periodic { rate },
+            Self::Gaussian => TimesKind::Gaussian { rate, sigma },
+            Self::Poisson => TimesKind::Poisson { rate },
         }
     }
 }
 
-/// Arguments of `evbd bench regularity`.
+/// Arguments of `evb-bench regularity`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RegularityArguments {
     /// Run a preset study: the histograms of a paper, in its order.

@@ -1,4 +1,4 @@
-//! `evbd bench request`: measures the rate of requests and their responses between two hosts, over
+//! `evb-bench request`: measures the rate of requests and their responses between two hosts, over
 //! TCP and UDP, by the length of the response and the number of outstanding requests.
 //!
 //! The benchmark repeats the network test of the RCNP event builder (Nomachi et al.), whose
@@ -28,7 +28,7 @@ use crate::{
     output::{self, BenchError, OutputArguments, failed},
 };
 
-/// Arguments of `evbd bench request`.
+/// Arguments of `evb-bench request`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RequestArguments {
     #[command(flatten)]

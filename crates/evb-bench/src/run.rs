@@ -1,14 +1,10 @@
-//! Runs of real systems. This crate only writes the configurations of runs; the daemon executes the
-//! runs.
+//! Runs of real systems: all roles of a configuration in this process.
 
 use std::io;
 
 use evb_config::Config;
 use evb_core::ledger::RunReport;
-
-/// A function that runs all roles of a configuration in this process, and returns the report of the
-/// finished run.
-pub type RunSystem = fn(Config) -> Result<RunReport, RunError>;
+use evb_daemon::run;
 
 /// The reason why a run could not start or could not finish.
 #[derive(Debug, thiserror::Error)]
@@ -22,4 +18,13 @@ pub enum RunError {
     /// The operating system refused a call.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
+}
+
+/// Runs all roles of a configuration in this process, and returns the report of the finished run.
+pub(super) fn run_system(config: Config) -> Result<RunReport, RunError> {
+    run::here(config).map_err(|error| match error {
+        run::RunError::Operator(reason) => RunError::Operator(reason),
+        run::RunError::Unmet { .. } => RunError::Operator(error.to_string()),
+        other => RunError::Failed(other.to_string()),
+    })
 }

@@ -1,4 +1,4 @@
-//! `evbd bench shaping`: compares the requested with the measured rate of each destination, with
+//! `evb-bench shaping`: compares the requested with the measured rate of each destination, with
 //! real sources and builders over loopback.
 //!
 //! The benchmark repeats the KEK study of quality of service (Yasu et al.) at a small scale: 1×1,
@@ -23,9 +23,9 @@ use self::{
     system::{Keeper, Load, Shape, run},
 };
 use super::output::{self, BenchError, OutputArguments, failed};
-use crate::run::{RunError, RunSystem};
+use crate::run::RunError;
 
-/// Arguments of `evbd bench shaping`.
+/// Arguments of `evb-bench shaping`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ShapingArguments {
     /// Systems to measure, as sources × builders.
@@ -57,8 +57,8 @@ pub struct ShapingArguments {
 const ASKED_AT_MOST: f64 = 0.5;
 
 /// Runs the benchmark and publishes its results.
-pub(super) fn main(arguments: &ShapingArguments, run: RunSystem) -> ExitCode {
-    let published = measure(arguments, run).and_then(|table| {
+pub(super) fn main(arguments: &ShapingArguments) -> ExitCode {
+    let published = measure(arguments).and_then(|table| {
         arguments.output.publish(&table, &table.text(), || table.figure().svg()).map(|()| table)
     });
     match published {
@@ -68,12 +68,12 @@ pub(super) fn main(arguments: &ShapingArguments, run: RunSystem) -> ExitCode {
     }
 }
 
-fn measure(arguments: &ShapingArguments, run: RunSystem) -> Result<ShapingTable, BenchError> {
+fn measure(arguments: &ShapingArguments) -> Result<ShapingTable, BenchError> {
     if arguments.runs == 0 || arguments.duration < Duration::from_millis(100) {
         return Err(BenchError::Operator("a point is measured at least once, for at least 100 ms".into()));
     }
     let table = ShapingTable::new(arguments.duration, arguments.runs);
-    let mut course = Course { arguments, table, working: None, bar: output::spinner(), run };
+    let mut course = Course { arguments, table, working: None, bar: output::spinner() };
     for shape in &arguments.shapes {
         course.shape(*shape)?;
     }
@@ -86,7 +86,6 @@ struct Course<'a> {
     table: ShapingTable,
     working: Option<Vec<Keeper>>,
     bar: ProgressBar,
-    run: RunSystem,
 }
 
 impl Course<'_> {
@@ -137,7 +136,7 @@ impl Course<'_> {
     /// the bytes that it takes in a switch port's buffer.
     fn most(&self, shape: Shape) -> Result<f64, BenchError> {
         let load = Load::Unshaped { fragment: system::LARGEST, events_per_s: None };
-        let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)), self.run)?;
+        let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)))?;
         Ok(system::buffer_bits(ran.report.bytes.payload as f64, system::LARGEST, None)
             / ran.report.duration_s)
     }
@@ -146,10 +145,9 @@ impl Course<'_> {
     /// the same event rate.
     fn point(&self, shape: Shape, keeper: Keeper, rate: Rate) -> Result<ShapingPoint, BenchError> {
         let fragment = system::fragment(rate);
-        let shaped = run(shape, Load::Shaped { fragment, keeper, rate }, self.arguments.duration, self.run)?;
+        let shaped = run(shape, Load::Shaped { fragment, keeper, rate }, self.arguments.duration)?;
         let events_per_s = Some(shaped.report.rates.events_per_s);
-        let unshaped =
-            run(shape, Load::Unshaped { fragment, events_per_s }, self.arguments.duration, self.run)?;
+        let unshaped = run(shape, Load::Unshaped { fragment, events_per_s }, self.arguments.duration)?;
         Ok(point(shape, keeper, rate, &shaped, &unshaped))
     }
 
@@ -158,6 +156,6 @@ impl Course<'_> {
     fn works(&self, shape: Shape, keeper: Keeper) -> Result<(), RunError> {
         let rate = Rate::from_bits_per_second(50_000_000);
         let load = Load::Shaped { fragment: system::fragment(rate), keeper, rate };
-        run(shape, load, Duration::from_millis(100), self.run).map(|_| ())
+        run(shape, load, Duration::from_millis(100)).map(|_| ())
     }
 }

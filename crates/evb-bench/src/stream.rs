@@ -1,4 +1,4 @@
-//! `evbd bench stream`: measures the throughput of one flow between two hosts, over TCP and UDP, by
+//! `evb-bench stream`: measures the throughput of one flow between two hosts, over TCP and UDP, by
 //! the size of the records that the sender writes.
 //!
 //! The benchmark repeats the network tests of the BaBar event builder and of the KEK study of
@@ -31,7 +31,7 @@ use crate::{
     output::{self, BenchError, OutputArguments, failed},
 };
 
-/// Arguments of `evbd bench stream`.
+/// Arguments of `evb-bench stream`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct StreamArguments {
     #[command(flatten)]

@@ -250,25 +250,6 @@ impl<'t> Section<'t> {
         Some(time)
     }
 
-    /// Reads a number from `range`, with or without a decimal point.
-    pub(super) fn decimal(&mut self, key: &'static str, range: std::ops::RangeInclusive<f64>) -> Option<f64> {
-        let value = self.value(key)?;
-        let remedy = format!("give a number from {} to {}, without quotes", range.start(), range.end());
-        let number = match value.get_ref() {
-            DeValue::Integer(integer) => integer.as_str().parse::<f64>().ok(),
-            DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
-            other => {
-                self.refuse(key, format!("`{key}` is {}, not a number", describe(other)), remedy);
-                return None;
-            }
-        };
-        let number = number.filter(|number| range.contains(number));
-        if number.is_none() {
-            self.refuse(key, format!("this is not a possible value of `{key}`"), remedy);
-        }
-        number
-    }
-
     /// Reads a whole number from `range`; in an entry with ids, a text with `{id}` is accepted too.
     pub(super) fn whole(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
@@ -305,14 +286,28 @@ impl<'t> Section<'t> {
 
     /// Reads a word and returns the value that belongs to it in `choices`.
     pub(super) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
+        self.choice_or(key, choices, |_| None)
+    }
+
+    /// Reads one of several words; `replaced` gives reason and remedy for a word that an older
+    /// version knew.
+    pub(super) fn choice_or<T: Copy>(
+        &mut self,
+        key: &'static str,
+        choices: &[(&'static str, T)],
+        replaced: impl FnOnce(&str) -> Option<(String, String)>,
+    ) -> Option<T> {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let all = format!("one of {}", quoted(&words));
         let text = self.text(key, &all)?;
         let chosen = choices.iter().find(|(word, _)| *word == text);
         if chosen.is_none() {
-            let remedy = nearest(&text, words)
-                .map_or_else(|| all.clone(), |word| format!("did you mean `{word}`? ({all})"));
-            self.refuse(key, format!("`{text}` is not a {key} that evb knows"), remedy);
+            let (reason, remedy) = replaced(&text).unwrap_or_else(|| {
+                let remedy = nearest(&text, words)
+                    .map_or_else(|| all.clone(), |word| format!("did you mean `{word}`? ({all})"));
+                (format!("`{text}` is not a {key} that evb knows"), remedy)
+            });
+            self.refuse(key, reason, remedy);
         }
         chosen.map(|(_, choice)| *choice)
     }

@@ -1,8 +1,8 @@
 //! `supervisor.trigger`: the origin of the triggers.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
-use evb_core::{trigger::TriggerKind, units::Frequency};
+use evb_core::units::Frequency;
 
 use super::{endpoint::Endpoint, section::Section};
 
@@ -18,34 +18,6 @@ pub enum TriggerConfig {
     Poisson {
         /// Mean number of events per second.
         rate: Frequency,
-    },
-    /// Triggers at normally distributed intervals; negative intervals do not occur.
-    Gaussian {
-        /// Mean number of events per second.
-        rate: Frequency,
-        /// Standard deviation of an interval.
-        sigma: Duration,
-    },
-    /// Bursts of several triggers at once, at equal intervals.
-    Burst {
-        /// Number of bursts per second.
-        rate: Frequency,
-        /// Number of events in each burst.
-        count: u32,
-    },
-    /// Triggers of several superposed streams, each of which is on and off in turn for times with
-    /// heavy tails: a self-similar load.
-    OnOff {
-        /// Mean number of events per second of all streams together.
-        rate: Frequency,
-        /// Mean time for which a stream stays on.
-        on: Duration,
-        /// Mean time for which a stream stays off.
-        off: Duration,
-        /// Shape of the Pareto distribution of both times.
-        shape: f64,
-        /// Number of streams.
-        streams: u16,
     },
     /// Triggers at the pace of the builders: whenever half of a builder's slots are free, as many
     /// triggers occur at once.
@@ -66,11 +38,7 @@ impl TriggerConfig {
     /// it.
     pub fn events_per_second(&self) -> Option<f64> {
         match self {
-            Self::Periodic { rate }
-            | Self::Poisson { rate }
-            | Self::Gaussian { rate, .. }
-            | Self::OnOff { rate, .. } => Some(rate.hertz()),
-            Self::Burst { rate, count } => Some(rate.hertz() * f64::from(*count)),
+            Self::Periodic { rate } | Self::Poisson { rate } => Some(rate.hertz()),
             Self::AsFastAsPossible | Self::External { .. } | Self::Multicast(_) => None,
         }
     }
@@ -99,45 +67,40 @@ pub struct MulticastGroup {
 enum Kind {
     Periodic,
     Poisson,
-    Gaussian,
-    Burst,
-    OnOff,
     AsFastAsPossible,
     External,
     Multicast,
 }
 
-const KINDS: [(&str, Kind); 8] = [
+const KINDS: [(&str, Kind); 5] = [
     ("periodic", Kind::Periodic),
     ("poisson", Kind::Poisson),
-    ("gaussian", Kind::Gaussian),
-    ("burst", Kind::Burst),
-    ("on-off", Kind::OnOff),
     ("as-fast-as-possible", Kind::AsFastAsPossible),
     ("external", Kind::External),
     ("multicast", Kind::Multicast),
 ];
 
+/// Returns reason and remedy for a kind of an older version, which the pseudo-trigger has now.
+fn moved(kind: &str) -> Option<(String, String)> {
+    let option = match kind {
+        "gaussian" => " --sigma …",
+        "burst" => " --burst …",
+        "on-off" => "",
+        _ => return None,
+    };
+    let remedy = format!(
+        "write {{ kind = \"external\", listen = \"127.0.0.1:7001\", protocol = \"udp\" }}, and when the run has \
+         begun, start `evb-bench trigger --to 127.0.0.1:7001 --kind {kind} --rate …{option}`"
+    );
+    Some((format!("`{kind}` triggers come from the pseudo-trigger `evb-bench trigger` now"), remedy))
+}
+
 pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
-    let kind = section.choice("kind", &KINDS);
+    let kind = section.choice_or("kind", &KINDS, moved);
     let kind = section.need("kind", kind, "for example kind = \"periodic\"")?;
     let trigger = match kind {
         Kind::Periodic => needed_rate(&mut section).map(|rate| TriggerConfig::Periodic { rate }),
         Kind::Poisson => needed_rate(&mut section).map(|rate| TriggerConfig::Poisson { rate }),
-        Kind::Gaussian => {
-            let rate = needed_rate(&mut section);
-            let sigma = section.duration("sigma");
-            let sigma =
-                section.need("sigma", sigma, "the intervals' deviation, for example sigma = \"50 us\"");
-            rate.zip(sigma).map(|(rate, sigma)| TriggerConfig::Gaussian { rate, sigma })
-        }
-        Kind::Burst => {
-            let rate = needed_rate(&mut section);
-            let count = section.count("count", 1_000_000);
-            let count = section.need("count", count, "the events of a burst, for example count = 10");
-            rate.zip(count).map(|(rate, count)| TriggerConfig::Burst { rate, count })
-        }
-        Kind::OnOff => needed_rate(&mut section).map(|rate| on_off(&mut section, rate)),
         Kind::AsFastAsPossible => Some(TriggerConfig::AsFastAsPossible),
         Kind::External => {
             let listen = section.endpoint("listen");
@@ -155,18 +118,6 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
     };
     section.finish();
     trigger
-}
-
-/// Reads the keys of `on-off` beside the rate; each has a default.
-fn on_off(section: &mut Section<'_>, rate: Frequency) -> TriggerConfig {
-    let streams = section.count("streams", TriggerKind::MOST_STREAMS.into());
-    TriggerConfig::OnOff {
-        rate,
-        on: section.duration("on").unwrap_or(TriggerKind::USUAL_ON),
-        off: section.duration("off").unwrap_or(TriggerKind::USUAL_OFF),
-        shape: section.decimal("shape", TriggerKind::SHAPES).unwrap_or(TriggerKind::USUAL_SHAPE),
-        streams: streams.and_then(|count| count.try_into().ok()).unwrap_or(TriggerKind::USUAL_STREAMS),
-    }
 }
 
 fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {

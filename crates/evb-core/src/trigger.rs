@@ -2,15 +2,11 @@
 //! that no rate drifts.
 
 pub mod announcement;
-mod clipped;
 pub mod numbers;
-mod on_off;
 #[cfg(test)]
 mod tests;
 
-use core::{ops::RangeInclusive, time::Duration};
-
-use on_off::OnOff;
+use core::time::Duration;
 
 use crate::{rng::Rng, time::Instant, units::Frequency};
 
@@ -22,11 +18,11 @@ use crate::{rng::Rng, time::Instant, units::Frequency};
 ///     trigger::{Trigger, TriggerKind},
 /// };
 ///
-/// let bursts = TriggerKind::Burst { rate: "10 Hz".parse()?, count: 3 };
-/// let mut trigger = Trigger::new(bursts, 1, Instant::ZERO);
+/// let kind = TriggerKind::Periodic { rate: "30 Hz".parse()? };
+/// let mut trigger = Trigger::new(kind, 1, Instant::ZERO);
 /// let tenth = Instant::from_nanos(100_000_000);
-/// let at_once = std::iter::from_fn(|| trigger.pop_due(tenth)).count();
-/// assert_eq!(at_once, 3);
+/// let due = std::iter::from_fn(|| trigger.pop_due(tenth)).count();
+/// assert_eq!(due, 3);
 /// # Ok::<(), evb_core::units::UnitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,62 +40,9 @@ pub enum TriggerKind {
         /// Mean events per second.
         rate: Frequency,
     },
-    /// Events at normally distributed intervals. Intervals below zero become zero; the mean is
-    /// corrected for that.
-    Gaussian {
-        /// Mean events per second.
-        rate: Frequency,
-        /// Standard deviation of an interval before negative intervals become zero.
-        sigma: Duration,
-    },
-    /// Several events at once, at equal intervals.
-    Burst {
-        /// Bursts per second.
-        rate: Frequency,
-        /// Events in each burst.
-        count: u32,
-    },
-    /// Events of several superposed streams, each of which is on and off in turn for times with
-    /// heavy tails: a self-similar load, which has bursts and silences of all lengths
-    /// (`docs/reference/triggers.md` gives the source).
-    OnOff {
-        /// Mean events per second of all streams together.
-        rate: Frequency,
-        /// Mean time for which a stream stays on.
-        on: Duration,
-        /// Mean time for which a stream stays off.
-        off: Duration,
-        /// Shape of the Pareto distribution of both times, above 1. With a shape of 2 or more, the
-        /// load is not self-similar.
-        shape: f64,
-        /// Number of streams.
-        streams: u16,
-    },
     /// External triggers: from the library, a script, or a program that sends triggers over the
     /// network.
     External,
-}
-
-impl TriggerKind {
-    /// Usual mean time for which a stream of [`OnOff`](Self::OnOff) stays on.
-    pub const USUAL_ON: Duration = Duration::from_millis(50);
-    /// Usual mean time for which a stream stays off.
-    pub const USUAL_OFF: Duration = Duration::from_millis(150);
-    /// Usual shape of the distribution of both times.
-    pub const USUAL_SHAPE: f64 = 1.5;
-    /// Usual number of streams.
-    pub const USUAL_STREAMS: u16 = 16;
-    /// Range of the shape: times of a smaller shape have hardly a mean, and those of a larger one
-    /// are nearly equal.
-    pub const SHAPES: RangeInclusive<f64> = 1.05..=10.0;
-    /// Largest number of streams.
-    pub const MOST_STREAMS: u16 = 1000;
-
-    /// Returns [`OnOff`](Self::OnOff) with the usual parameters.
-    pub const fn on_off(rate: Frequency) -> Self {
-        let (on, off) = (Self::USUAL_ON, Self::USUAL_OFF);
-        Self::OnOff { rate, on, off, shape: Self::USUAL_SHAPE, streams: Self::USUAL_STREAMS }
-    }
 }
 
 /// Nanoseconds with 48 fractional bits. After an hour at 1 MHz, the error is below a picosecond.
@@ -122,34 +65,18 @@ enum Intervals {
     None,
     Periodic { period: FixedNanos },
     Exponential { mean_nanos: f64 },
-    Normal { centre_nanos: f64, sigma_nanos: f64 },
-    Burst { period: FixedNanos, count: u32, left: u32 },
-    OnOff(OnOff),
 }
 
 impl Trigger {
     /// Creates the triggers after `start`; the first one occurs one interval after `start`. All
     /// random times follow from `seed`.
     pub fn new(kind: TriggerKind, seed: u64, start: Instant) -> Self {
-        let mut rng = Rng::new(seed);
         let intervals = match kind {
             TriggerKind::AsFastAsPossible | TriggerKind::External => Intervals::None,
             TriggerKind::Periodic { rate } => Intervals::Periodic { period: fixed(rate.period_nanos()) },
             TriggerKind::Poisson { rate } => Intervals::Exponential { mean_nanos: rate.period_nanos() },
-            TriggerKind::Gaussian { rate, sigma } => {
-                let sigma_nanos = sigma.as_nanos() as f64;
-                let centre_nanos = clipped::centre(rate.period_nanos(), sigma_nanos);
-                Intervals::Normal { centre_nanos, sigma_nanos }
-            }
-            TriggerKind::Burst { rate, count } => {
-                let count = count.max(1);
-                Intervals::Burst { period: fixed(rate.period_nanos()), count, left: 0 }
-            }
-            TriggerKind::OnOff { rate, on, off, shape, streams } => {
-                Intervals::OnOff(OnOff::new(rate, (on, off), shape, streams, &mut rng))
-            }
         };
-        let mut trigger = Self { intervals, start, next: 0, rng };
+        let mut trigger = Self { intervals, start, next: 0, rng: Rng::new(seed) };
         trigger.advance();
         trigger
     }
@@ -178,18 +105,6 @@ impl Trigger {
             Intervals::None => 0,
             Intervals::Periodic { period } => *period,
             Intervals::Exponential { mean_nanos } => fixed(*mean_nanos * self.rng.exponential()),
-            Intervals::Normal { centre_nanos, sigma_nanos } => {
-                fixed(*centre_nanos + *sigma_nanos * self.rng.gaussian())
-            }
-            Intervals::Burst { left, .. } if *left > 0 => {
-                *left -= 1;
-                0
-            }
-            Intervals::Burst { period, count, left } => {
-                *left = *count - 1;
-                *period
-            }
-            Intervals::OnOff(streams) => streams.take(&mut self.rng).saturating_sub(self.next),
         };
         self.next = self.next.saturating_add(step);
     }

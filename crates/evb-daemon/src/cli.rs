@@ -5,15 +5,14 @@ mod help;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use evb_config::plan;
+use evb_config::{check::BAD_CONFIGURATION, complain, plan};
 use evb_host::{check, doctor, keygen, probe_buffer, provision};
 
 use crate::{
-    bench, ctl,
+    ctl,
     log::{self, LogFormat},
     run, shell,
     tools::{dump, merge, verify},
-    trigger,
 };
 
 #[derive(Parser)]
@@ -56,9 +55,6 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
-    /// Announce triggers to a supervisor, or by multicast to supervisor and sources alike: a
-    /// pseudo-trigger.
-    Trigger(trigger::TriggerArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
     Keygen(keygen::KeygenArguments),
     /// Print, apply, remove or read back the kernel's traffic control for this host's part of a
@@ -70,16 +66,38 @@ enum Command {
         #[command(subcommand)]
         end: probe_buffer::ProbeBufferCommand,
     },
-    /// Measure the performance of evb on this host or on a simulated switch.
-    Bench {
-        #[command(subcommand)]
-        what: evb_bench::BenchCommand,
-    },
+    /// `bench` of an older version.
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(Moved),
+    /// `trigger` of an older version.
+    #[command(hide = true, disable_help_flag = true)]
+    Trigger(Moved),
     /// Print the completions of evbd's commands and options for a shell.
     Completions(shell::CompletionsArguments),
     /// Write the man pages of evbd and its commands.
     #[command(hide = true)]
     ManPages(shell::ManPagesArguments),
+}
+
+/// Arguments of a command that the program `evb-bench` has now.
+#[derive(clap::Args)]
+struct Moved {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl Moved {
+    /// Refuses the command, and shows the one that replaces it.
+    fn refuse(&self, command: Option<&str>) -> ExitCode {
+        let words: Vec<&str> = command.into_iter().chain(self.arguments.iter().map(String::as_str)).collect();
+        let line = words.join(" ");
+        complain!(
+            "error: measurements and the pseudo-trigger are a program of their own; run it with\n  \
+             evb-bench {line}\nor, in the source tree of evb, with\n  \
+             cargo run --release -p evb-bench -- {line}"
+        );
+        BAD_CONFIGURATION.into()
+    }
 }
 
 /// Returns the command line with its help.
@@ -99,11 +117,11 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
-        Command::Trigger(arguments) => trigger::main(&arguments),
         Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
         Command::ProbeBuffer { end } => probe_buffer::main(&end),
-        Command::Bench { what } => bench::main(&what),
+        Command::Bench(moved) => moved.refuse(None),
+        Command::Trigger(moved) => moved.refuse(Some("trigger")),
         Command::Check(arguments) => check::main(&arguments, run::needs_of_host),
         Command::Plan(arguments) => plan::main(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments, &mut command()),

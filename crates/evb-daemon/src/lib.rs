@@ -7,8 +7,6 @@ mod control;
 mod ctl;
 mod service;
 pub mod run;
-mod bench;
 mod tools;
-mod trigger;
 mod shell;
 pub mod cli;

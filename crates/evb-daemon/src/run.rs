@@ -31,7 +31,7 @@ use evb_core::id::Peer;
 use evb_host::{descriptors, here::host_name, memory::machine_memory};
 use tokio::task::JoinSet;
 
-pub(crate) use host::here;
+pub use host::here;
 pub(crate) use needs::of_host as needs_of_host;
 pub use roles::RoleArgument;
 

@@ -83,8 +83,7 @@ fn trigger(dice: &mut Dice) -> TriggerKind {
     match dice.between(0, 4) {
         0 | 1 => TriggerKind::AsFastAsPossible,
         2 => TriggerKind::Periodic { rate },
-        3 => TriggerKind::Poisson { rate },
-        _ => TriggerKind::Burst { rate, count: dice.between(1, 20) as u32 },
+        _ => TriggerKind::Poisson { rate },
     }
 }
 

@@ -22,6 +22,7 @@ use self::tap::{Arrival, arrivals};
 pub(crate) use self::tap::{Tap, listen};
 use super::{
     bench::Bench,
+    evb_bench,
     fleet::Fleet,
     guard::Guarded,
     network::{Network, Shape, address},
@@ -51,7 +52,7 @@ pub(crate) struct AtlasArgs {
     /// Rate of the triggers, in events per second.
     #[arg(long, default_value_t = 1000.0)]
     hertz: f64,
-    /// Kind of the triggers, as in `evbd trigger --kind`.
+    /// Kind of the triggers, as in `evb-bench trigger --kind`.
     #[arg(long, default_value = "periodic")]
     kind: String,
 }
@@ -133,11 +134,11 @@ fn start_tap(network: &Network, host: &str, file: &Path) -> Result<Guarded> {
 
 /// Starts the pseudo-trigger on the supervisor's host.
 fn announce(bench: &Bench, network: &Network, args: &AtlasArgs, events: u64) -> Result<Guarded> {
-    let mut command = network.command("sup", &bench.evbd.to_string_lossy());
+    let mut command = network.command("sup", &evb_bench(&bench.evbd)?);
     command.args(["trigger", "--to", GROUP, "--interface", &address("sup")?, "--kind", &args.kind]);
     command.args(["--rate", &format!("{} Hz", args.hertz), "--count", &events.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok(Guarded(command.spawn().context("starting evbd trigger")?))
+    Ok(Guarded(command.spawn().context("starting evb-bench trigger")?))
 }
 
 /// Waits for the end of the pseudo-trigger, and notes what it says.
@@ -148,7 +149,7 @@ fn said(mut pseudo_trigger: Guarded, name: &str, report: &mut Report) -> Result<
     let status = pseudo_trigger.0.wait()?;
     report.yes(&format!("{name}: the pseudo-trigger ends well"), status.success());
     let lines: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    report.note(format!("{name}: evbd trigger: {}", lines.join("; ")));
+    report.note(format!("{name}: evb-bench trigger: {}", lines.join("; ")));
     Ok(())
 }
 

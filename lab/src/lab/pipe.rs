@@ -1,6 +1,6 @@
 //! A long fat path, scaled: one flow over a round trip of 198 ms at 20 Mbit/s. The sending host's
 //! link is ten times faster than the path, or as fast; or the flow has a pace below the path's
-//! rate, kept by Linux or by evb. The order must be that of `evbd bench pipe`. netem delays the
+//! rate, kept by Linux or by evb. The order must be that of `evb-bench pipe`. netem delays the
 //! packets, so the scenario runs under User-Mode Linux.
 //!
 //! Linux keeps few packets of a flow in the host's queue (TCP small queues, tcp(7)), so that the

@@ -1,4 +1,4 @@
-//! Checks `evbd bench stream` against `iperf3`: both measure the throughput of one flow between two
+//! Checks `evb-bench stream` against `iperf3`: both measure the throughput of one flow between two
 //! hosts, one after the other, over links of known rate.
 
 pub(super) mod records;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     bench::Bench,
+    evb_bench,
     guard::Guarded,
     network::{Network, Shape, address},
     outcome::median,
@@ -132,7 +133,7 @@ fn iperf(bench: &Bench, network: &Network, transport: Transport) -> Result<f64> 
     reference::rate(&said, "sum_received")
 }
 
-/// Returns the rate that `evbd bench stream` measures at its receiver, in bit/s.
+/// Returns the rate that `evb-bench stream` measures at its receiver, in bit/s.
 fn stream(bench: &Bench, network: &Network, transport: Transport) -> Result<f64> {
     let record = if transport == Transport::Tcp { RECORD } else { DATAGRAM };
     let (record, start) = (format!("{record} B"), format!("{START} s"));
@@ -140,22 +141,22 @@ fn stream(bench: &Bench, network: &Network, transport: Transport) -> Result<f64>
     let options = ["--records", &record, "--warm-up", &start, "--seconds", &seconds, "--repeats", &repeats];
     let said = measured(bench, network, transport, &options)?;
     let rate = said.pointer("/points/0/rate_bits_per_s/mean").and_then(Value::as_f64);
-    rate.context("evbd states no rate")
+    rate.context("evb-bench states no rate")
 }
 
-/// Runs `evbd bench stream` between the two hosts with these options of the sender, and returns its
+/// Runs `evb-bench stream` between the two hosts with these options of the sender, and returns its
 /// JSON output.
 fn measured(bench: &Bench, network: &Network, transport: Transport, options: &[&str]) -> Result<Value> {
     let at = format!("{}:7300", address(RECEIVER)?);
-    let evbd = bench.evbd.to_str().context("the path of evbd is no text")?;
-    let mut receiver = network.command(RECEIVER, evbd);
-    let receiver = receiver.args(["bench", "stream", "--listen", &at]).stdout(Stdio::piped()).spawn();
-    let mut receiver = Guarded(receiver.context("starting evbd")?);
+    let program = evb_bench(&bench.evbd)?;
+    let mut receiver = network.command(RECEIVER, &program);
+    let receiver = receiver.args(["stream", "--listen", &at]).stdout(Stdio::piped()).spawn();
+    let mut receiver = Guarded(receiver.context("starting evb-bench")?);
     // The first line says that the receiver listens.
-    let output = receiver.0.stdout.take().context("evbd has no output")?;
+    let output = receiver.0.stdout.take().context("evb-bench has no output")?;
     BufReader::new(output).read_line(&mut String::new())?;
-    let mut sender = network.command(SENDER, evbd);
-    sender.args(["bench", "stream", "--send-to", &at, "--transport", transport.word()]);
+    let mut sender = network.command(SENDER, &program);
+    sender.args(["stream", "--send-to", &at, "--transport", transport.word()]);
     sender.args(options).args(["--json", "-"]);
     said(sender)
 }

@@ -75,7 +75,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
 /// Returns the steps that check the source, and the release build, which run beside the tests.
 fn of_the_source(root: &Path) -> Result<Vec<Step>> {
     let steps = vec![
-        Step::new("release build", 900, "cargo build --release -p evb-daemon").beside(),
+        Step::new("release build", 900, "cargo build --release -p evb-daemon -p evb-bench").beside(),
         // In this order, `cargo test` finds the folder of the debug build unlocked.
         Step::xtask("tidy", 60, "tidy").beside(),
         Step::new("format", 60, "cargo fmt --all --check").then(),

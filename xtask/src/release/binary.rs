@@ -1,4 +1,4 @@
-//! Builds evbd for other systems than this one, and separates its debug symbols.
+//! Builds evbd and evb-bench for other systems than this one, and separates evbd's debug symbols.
 
 use std::{
     env, fs,
@@ -48,26 +48,30 @@ impl Libc {
     }
 }
 
-/// A program `evbd` without debug symbols, and the file with its debug symbols.
+/// The programs `evbd` and `evb-bench` without debug symbols, and the file with those of `evbd`.
 pub(super) struct Binary {
     pub(super) libc: Libc,
     pub(super) program: PathBuf,
+    pub(super) bench: PathBuf,
     pub(super) symbols: PathBuf,
 }
 
 impl Binary {
     pub(super) fn build(release: &Release, libc: Libc) -> Result<Self> {
-        let built = build(release, libc, &release.root.join("Cargo.toml"), &["--package", "evb-daemon"])?;
+        let packages = ["--package", "evb-daemon", "--package", "evb-bench"];
+        let built = build(release, libc, &release.root.join("Cargo.toml"), &packages)?;
         let folder = release.staged(&libc.target())?;
         let (program, symbols) = (folder.join("evbd"), folder.join("evbd.debug"));
+        let bench = folder.join("evb-bench");
         fs::copy(built.join("evbd"), &program).context("evbd")?;
+        fs::copy(built.join("evb-bench"), &bench).context("evb-bench")?;
         // Debuggers look for the file that the link names beside the program.
         finish(Command::new("objcopy").arg("--only-keep-debug").args([&program, &symbols]))?;
-        finish(Command::new("strip").arg(&program))?;
+        finish(Command::new("strip").args([&program, &bench]))?;
         let mut link = Command::new("objcopy");
         link.arg("--add-gnu-debuglink=evbd.debug").arg("evbd").current_dir(&folder);
         finish(&mut link)?;
-        Ok(Self { libc, program, symbols })
+        Ok(Self { libc, program, bench, symbols })
     }
 }
 

@@ -16,8 +16,8 @@ use super::{Release, tools::cargo};
 
 /// Name of the file with the notices.
 const NAME: &str = "THIRD-PARTY.txt";
-/// Manifest of evbd.
-pub(super) const EVBD: &str = "crates/evb-daemon/Cargo.toml";
+/// Manifest of evb-bench, which also contains all crates of evbd.
+pub(super) const EVBD: &str = "crates/evb-bench/Cargo.toml";
 /// Beginnings of the names of files with notices.
 const FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 

@@ -35,6 +35,7 @@ const TEXTS: [&str; 5] = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-A
 pub(super) fn stage(release: &Release, evbd: &Binary) -> Result<PathBuf> {
     let tree = release.staged("tree")?;
     copy(&evbd.program, &tree.join("bin"), "evbd")?;
+    copy(&evbd.bench, &tree.join("bin"), "evb-bench")?;
     let share = tree.join("share");
     let pages = share.join("man/man1");
     fs::create_dir_all(&pages)?;

@@ -74,7 +74,7 @@ pub(crate) struct Study {
     /// exit code 1.
     #[serde(default)]
     pub(crate) timed: bool,
-    /// True if `evbd bench` draws a picture by its option `--svg`.
+    /// True if `evb-bench` draws a picture by its option `--svg`.
     #[serde(default)]
     pub(crate) draws: bool,
     /// Name of the report of a scenario of the network lab, if it is not that of the scenario.

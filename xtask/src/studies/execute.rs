@@ -45,8 +45,8 @@ impl Programs {
         let words: Vec<&str> = line.split_whitespace().collect();
         let json = self.json(study);
         match words[..] {
-            ["evbd", "bench", ..] => {
-                let mut command = self.timed(seconds, &self.evbd);
+            ["evb-bench", ..] => {
+                let mut command = self.timed(seconds, &self.evbd.with_file_name("evb-bench"));
                 command.args(&words[1..]).arg("--json").arg(&json);
                 if study.draws {
                     command.arg("--svg").arg(self.svg(study));
@@ -80,7 +80,7 @@ impl Programs {
                     read(&out.join(format!("{report}.json")))
                 })
             }
-            _ => bail!("a study is `evbd …` or `cargo xtask lab …`, not `{line}`"),
+            _ => bail!("a study is `evbd …`, `evb-bench …` or `cargo xtask lab …`, not `{line}`"),
         }
     }
 

@@ -17,11 +17,12 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("evb-sim", &["evb-core", "evb-shaper"]),
     ("evb-config", &["evb", "evb-core", "evb-shaper", "evb-net"]),
     ("evb-host", &["evb-config", "evb-core", "evb-shaper", "evb-net"]),
-    ("evb-bench", &["evb-config", "evb-host", "evb-core", "evb-shaper", "evb-net", "evb-sim"]),
+    // A program of its own, which runs whole systems in its process by evbd's library.
     (
-        "evb-daemon",
-        &["evb", "evb-config", "evb-host", "evb-bench", "evb-core", "evb-shaper", "evb-net", "evb-file"],
+        "evb-bench",
+        &["evb", "evb-config", "evb-host", "evb-daemon", "evb-core", "evb-shaper", "evb-net", "evb-sim"],
     ),
+    ("evb-daemon", &["evb", "evb-config", "evb-host", "evb-core", "evb-shaper", "evb-net", "evb-file"]),
     // The lab needs evb-bench for figures and tables, evb-sim to compare its networks with the
     // simulator's, and evb-net to send trains of datagrams for its calibration. It needs evb-file
     // and evb-core to write event files for readers in other languages, and evb for builders whose

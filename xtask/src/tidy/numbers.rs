@@ -36,7 +36,7 @@ const SOURCES: [&str; 14] = [
     "screenshot",
     "the lab",
     "cargo xtask",
-    "evbd bench",
+    "evb-bench",
     "benchmarks.md",
     "default",
     "the paper",

@@ -23,7 +23,7 @@ const INDEX: &str = "docs/studies/README.md";
 /// Enums of clap whose variants are the commands after these words.
 const COMMANDS: [(&str, &str, &str); 3] = [
     ("evbd", "crates/evb-daemon/src/cli.rs", "Command"),
-    ("evbd bench", "crates/evb-bench/src/lib.rs", "BenchCommand"),
+    ("evb-bench", "crates/evb-bench/src/lib.rs", "Command"),
     ("cargo xtask lab", "lab/src/lab.rs", "Scenario"),
 ];
 

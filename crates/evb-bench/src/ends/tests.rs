@@ -46,7 +46,7 @@ fn a_peer_that_is_none_is_told_apart() {
             measure(Some(to), "test", double, |_| Ok(())).expect_err("refused")
         });
         assert!(matches!(error, BenchError::Operator(_)), "{error:?}");
-        assert!(error.to_string().contains("not the far end of `evbd bench test`"), "{error}");
+        assert!(error.to_string().contains("not the far end of `evb-bench test`"), "{error}");
     }
     drop(listener);
     let error = measure(Some(to), "test", double, |_| Ok(())).expect_err("nobody listens");

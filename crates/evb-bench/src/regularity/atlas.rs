@@ -1,7 +1,8 @@
 //! The preset study `atlas`: the six histograms of Yasu et al. in their order, with a bucket behind
 //! ticks as in their kernels, and with evb's executors beside it.
 
-use evb_core::{trigger::TriggerKind, units::Frequency};
+use crate::trigger::times::TimesKind;
+use evb_core::units::Frequency;
 
 use super::{
     course::Course,
@@ -30,8 +31,8 @@ pub(super) fn rates() -> Vec<Frequency> {
 pub(super) fn run(course: &mut Course<'_>) -> Result<(), BenchError> {
     let sigma = course.arguments.sigma;
     let [slow, fast] = rates()[..] else { return Ok(()) };
-    let periodic = |rate| TriggerKind::Periodic { rate };
-    let gaussian = TriggerKind::Gaussian { rate: fast, sigma };
+    let periodic = |rate| TimesKind::Periodic { rate };
+    let gaussian = TimesKind::Gaussian { rate: fast, sigma };
     let mut candidates = course.candidates()?;
     // The ticks of the study come from the preset, not from the list of executors.
     candidates.retain(|candidate| candidate.shaper.ticks().is_none());

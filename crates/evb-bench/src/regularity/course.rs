@@ -5,10 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evb_core::{
-    trigger::TriggerKind,
-    units::{Frequency, Rate},
-};
+use crate::trigger::times::TimesKind;
+use evb_core::units::{Frequency, Rate};
 use evb_host::kernel;
 use evb_net::{host, pacing::Offload};
 use indicatif::ProgressBar;
@@ -123,7 +121,7 @@ impl<'a> Course<'a> {
         let trigger = self.arguments.fastest();
         let rate = Rate::from_bits_per_second((self.offered(trigger) / load).round() as u64);
         let (way, messages) =
-            (Way::Shaped(TriggerKind::Poisson { rate: trigger }, rate), self.arguments.underload_messages);
+            (Way::Shaped(TimesKind::Poisson { rate: trigger }, rate), self.arguments.underload_messages);
         self.repeat(candidate, way, Some(load), messages, |run| {
             run.variation.is_some_and(|found| judged::agree(found, load))
         })
@@ -131,7 +129,7 @@ impl<'a> Course<'a> {
 
     /// Repeats a shaped run until it shows what the executor must show, for each receiver, or until
     /// the number of rounds is reached.
-    pub(super) fn until_shown(&mut self, candidate: &Candidate, kind: TriggerKind) -> Result<(), BenchError> {
+    pub(super) fn until_shown(&mut self, candidate: &Candidate, kind: TimesKind) -> Result<(), BenchError> {
         let (way, load) = (Way::Shaped(kind, self.arguments.rate), self.load(kind));
         self.repeat(candidate, way, load, self.arguments.messages(), |run| match run.ticks {
             Some(signs) => signs.on_ticks >= ON_TICKS,
@@ -158,7 +156,7 @@ impl<'a> Course<'a> {
     }
 
     /// Sends triggered messages without shaping.
-    pub(super) fn unshaped(&mut self, kind: TriggerKind) -> Result<(), BenchError> {
+    pub(super) fn unshaped(&mut self, kind: TimesKind) -> Result<(), BenchError> {
         self.run(&Candidate::at_once(), Way::Unshaped(kind), 1, None, self.arguments.messages())
     }
 
@@ -176,7 +174,7 @@ impl<'a> Course<'a> {
     }
 
     /// Returns all kinds of trigger at all trigger rates.
-    fn kinds(&self) -> Vec<TriggerKind> {
+    fn kinds(&self) -> Vec<TimesKind> {
         let of = |rate: Frequency| {
             self.arguments.triggers.iter().map(move |word| word.kind(rate, self.arguments.sigma))
         };
@@ -189,8 +187,8 @@ impl<'a> Course<'a> {
     }
 
     /// Returns the offered rate over the assigned rate.
-    fn load(&self, kind: TriggerKind) -> Option<f64> {
-        let offered = outcome::rate_of(kind).map(|rate| self.offered(rate));
+    fn load(&self, kind: TimesKind) -> Option<f64> {
+        let offered = Some(self.offered(kind.rate()));
         offered.map(|offered| offered / self.arguments.rate.bits_per_second() as f64)
     }
 
@@ -229,7 +227,7 @@ impl<'a> Course<'a> {
     /// Announces a run to all receivers; returns the paths of its messages.
     fn announce(&mut self, stream: &Stream) -> Result<Vec<Path>, BenchError> {
         // A receiver waits at least for five mean intervals before it gives up.
-        let interval = stream.way.kind().and_then(outcome::rate_of).map_or(0.0, Frequency::period_nanos);
+        let interval = stream.way.kind().map_or(0.0, |kind| kind.rate().period_nanos());
         let patience_ms = 1000 + (interval * 5.0 / 1e6) as u64;
         let announcement = Announcement { run: stream.run, messages: stream.messages, patience_ms };
         let mut paths = Vec::new();

@@ -46,7 +46,7 @@ pub(super) fn ready() -> Result<(), String> {
         return run("ip", &["link", "set", "lo", "up"]);
     }
     POSSIBLE.clone()?;
-    Err("it works over loopback only, where `evbd bench regularity` has a namespace of its own; between hosts, \
+    Err("it works over loopback only, where `evb-bench regularity` has a namespace of its own; between hosts, \
          use `evbd provision --bucket tbf`"
         .to_owned())
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use evb_core::{time::Instant, trigger::TriggerKind, units::Frequency};
+use crate::trigger::times::TimesKind;
+use evb_core::time::Instant;
 use evb_net::pacing::Gaps;
 use serde::Serialize;
 
@@ -157,8 +158,8 @@ pub(super) fn outcome(
     arrivals: &Arrivals,
 ) -> RunOutcome {
     let (way, trigger, rate) = match stream.way {
-        Way::Unshaped(kind) => ("unshaped", word(kind), None),
-        Way::Shaped(kind, rate) => ("shaped", word(kind), Some(rate)),
+        Way::Unshaped(kind) => ("unshaped", kind.word(), None),
+        Way::Shaped(kind, rate) => ("shaped", kind.word(), Some(rate)),
         Way::Bare(rate) => ("bare", "-", Some(rate)),
     };
     let buffer = stream.size.buffer();
@@ -180,7 +181,7 @@ pub(super) fn outcome(
         way,
         executor: with.executor.to_owned(),
         trigger,
-        trigger_hz: stream.way.kind().and_then(rate_of).map(Frequency::hertz),
+        trigger_hz: stream.way.kind().map(|kind| kind.rate().hertz()),
         receiver: with.receiver,
         round: with.round,
         load: with.load,
@@ -214,7 +215,7 @@ pub(super) fn outcome(
 /// Returns the gap that regular messages have.
 fn expected_gap(way: Way, nominal: Option<Duration>, load: Option<f64>) -> Option<Duration> {
     match way.kind() {
-        Some(TriggerKind::Periodic { rate }) if load.is_none_or(|load| load <= 1.0) => {
+        Some(TimesKind::Periodic { rate }) if load.is_none_or(|load| load <= 1.0) => {
             Some(Duration::from_nanos(rate.period_nanos() as u64))
         }
         _ => nominal,
@@ -224,28 +225,6 @@ fn expected_gap(way: Way, nominal: Option<Duration>, load: Option<f64>) -> Optio
 /// Returns the number of messages that left ahead of the assigned rate at the start.
 pub(super) fn ahead(gaps: &[f64], nominal_us: f64) -> u64 {
     gaps.iter().take_while(|gap| **gap < nominal_us * (1.0 - TOLERANCE)).count() as u64
-}
-
-pub(super) fn rate_of(kind: TriggerKind) -> Option<Frequency> {
-    match kind {
-        TriggerKind::Poisson { rate }
-        | TriggerKind::Gaussian { rate, .. }
-        | TriggerKind::Periodic { rate }
-        | TriggerKind::Burst { rate, .. }
-        | TriggerKind::OnOff { rate, .. } => Some(rate),
-        TriggerKind::AsFastAsPossible | TriggerKind::External => None,
-    }
-}
-
-fn word(kind: TriggerKind) -> &'static str {
-    match kind {
-        TriggerKind::Poisson { .. } => "poisson",
-        TriggerKind::Gaussian { .. } => "gaussian",
-        TriggerKind::Periodic { .. } => "periodic",
-        TriggerKind::Burst { .. } => "burst",
-        TriggerKind::OnOff { .. } => "on-off",
-        TriggerKind::AsFastAsPossible | TriggerKind::External => "-",
-    }
 }
 
 /// Returns the number of repeated messages, and the number of messages that came after a message

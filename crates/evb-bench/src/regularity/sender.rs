@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
+use crate::trigger::times::{Times, TimesKind};
 use evb_core::{
     time::Instant,
-    trigger::{Trigger, TriggerKind},
     units::{Bytes, Frequency, Rate},
 };
 use evb_net::{
@@ -29,9 +29,9 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
     /// Every message is sent as soon as its trigger occurs.
-    Unshaped(TriggerKind),
+    Unshaped(TimesKind),
     /// A token bucket of this rate, in buffer bytes, delays messages.
-    Shaped(TriggerKind, Rate),
+    Shaped(TimesKind, Rate),
     /// One message is sent at each tick of a periodic timer, without queue or bucket. Shaped runs
     /// are compared with this loop of timer ticks.
     Bare(Rate),
@@ -39,7 +39,7 @@ pub(super) enum Way {
 
 impl Way {
     /// Returns the kind of trigger; `None` without triggers.
-    pub(super) fn kind(self) -> Option<TriggerKind> {
+    pub(super) fn kind(self) -> Option<TimesKind> {
         match self {
             Self::Unshaped(kind) | Self::Shaped(kind, _) => Some(kind),
             Self::Bare(_) => None,
@@ -193,9 +193,9 @@ impl Lines {
         let Some(ticks) = Frequency::from_hertz(1.0 / gap.as_secs_f64()) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the rate is zero"));
         };
-        let mut ticks = Trigger::new(TriggerKind::Periodic { rate: ticks }, 0, clock::now());
+        let mut ticks = Times::new(TimesKind::Periodic { rate: ticks }, 0, clock::now());
         for _ in 0..self.stream.messages {
-            let Some(at) = ticks.next_due() else { break };
+            let at = ticks.next_due();
             wait(&mut self.timer, Some(at)).await;
             let now = clock::now();
             ticks.pop_due(now);
@@ -207,8 +207,8 @@ impl Lines {
         Ok(())
     }
 
-    async fn triggered(&mut self, kind: TriggerKind) -> io::Result<()> {
-        let mut trigger = Trigger::new(kind, self.stream.seed, clock::now());
+    async fn triggered(&mut self, kind: TimesKind) -> io::Result<()> {
+        let mut trigger = Times::new(kind, self.stream.seed, clock::now());
         let (mut made, mut last) = (0, None::<Instant>);
         loop {
             let now = clock::now();
@@ -224,7 +224,7 @@ impl Lines {
                 let next = match lane.step(now, &mut self.timer).await? {
                     Step::Done => continue,
                     Step::Sent => Some(now),
-                    Step::Idle => trigger.next_due(),
+                    Step::Idle => Some(trigger.next_due()),
                     Step::Waits(at) => Some(at),
                 };
                 left = true;

@@ -4,10 +4,10 @@ use std::{
     time::Duration,
 };
 
+use crate::trigger::times::{Times, TimesKind};
 use clap::Parser as _;
 use evb_core::{
     time::Instant,
-    trigger::{Trigger, TriggerKind},
     units::{Bytes, Frequency},
 };
 
@@ -56,7 +56,7 @@ fn an_ideal_line_serves_in_order_and_one_after_the_other() {
 fn departures_of_poisson_triggers_vary_as_theory_says() {
     for load in [0.2, 0.5, 0.8, 0.9] {
         let rate = Frequency::from_hertz(1000.0).expect("a rate");
-        let mut trigger = Trigger::new(TriggerKind::Poisson { rate }, 3, Instant::ZERO);
+        let mut trigger = Times::new(TimesKind::Poisson { rate }, 3, Instant::ZERO);
         let mut last = Instant::ZERO;
         let gaps: Vec<Duration> = (0..200_000)
             .map(|_| {

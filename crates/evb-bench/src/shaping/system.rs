@@ -15,7 +15,7 @@ use evb_shaper::{
 
 use crate::{
     cpu, free_ports,
-    run::{RunError, RunSystem},
+    run::{RunError, run_system},
 };
 
 /// Time that a lane at its rate takes for the fragment of one event.
@@ -139,13 +139,13 @@ pub(super) struct Ran {
     pub(super) cpu: Option<Duration>,
 }
 
-/// Runs all roles in this process over loopback; `run` executes the run.
-pub(super) fn run(shape: Shape, load: Load, duration: Duration, run: RunSystem) -> Result<Ran, RunError> {
+/// Runs all roles in this process over loopback.
+pub(super) fn run(shape: Shape, load: Load, duration: Duration) -> Result<Ran, RunError> {
     let text = configuration(shape, load, duration)?;
     let loaded = evb_config::read(&text, "bench shaping")
         .map_err(|problems| RunError::Operator(problems.to_string()))?;
     let before = cpu::of_process();
-    let report = run(loaded.config)?;
+    let report = run_system(loaded.config)?;
     let cpu = before.zip(cpu::of_process()).map(|(before, after)| after.saturating_sub(before));
     Ok(Ran { load, report, cpu })
 }

@@ -47,7 +47,7 @@ fn the_sums_of_an_incast() {
 
 #[test]
 fn a_port_that_is_asked_too_much_is_refused_and_says_how_much_would_do() {
-    for trigger in [periodic("230 Hz"), "{ kind = \"burst\", rate = \"46 Hz\", count = 5 }".into()] {
+    for trigger in [periodic("230 Hz"), "{ kind = \"poisson\", rate = \"230 Hz\" }".into()] {
         let (_, problems) = system(&trigger, NETWORK, "", 8, 1);
         let shown = problems.to_string();
         assert!(problems.are_fatal() && shown.contains("supervisor.trigger.rate"), "{shown}");

@@ -119,11 +119,6 @@ fn trigger(config: &Config, sums: &Sums) -> String {
     let kind = match &config.supervisor.trigger {
         TriggerConfig::Periodic { .. } => "periodic".to_owned(),
         TriggerConfig::Poisson { .. } => "poisson".to_owned(),
-        TriggerConfig::Gaussian { sigma, .. } => format!("gaussian, sigma {sigma:?}"),
-        TriggerConfig::Burst { rate, count } => format!("bursts of {count} at {rate}"),
-        TriggerConfig::OnOff { shape, streams, .. } => {
-            format!("{streams} streams, on and off with tails of shape {shape}")
-        }
         TriggerConfig::AsFastAsPossible => "as fast as possible".to_owned(),
         TriggerConfig::External { listen, .. } => format!("external, at {listen}"),
         TriggerConfig::Multicast(group) => format!("multicast, group {}", group.group),

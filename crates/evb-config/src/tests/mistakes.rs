@@ -4,6 +4,16 @@ use super::bad;
 /// contain.
 const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
+    (
+        "[supervisor]\nlisten = \"127.0.0.1:1\"\ntrigger = { kind = \"gaussian\", rate = \"1 kHz\" }\n",
+        3,
+        &["`gaussian` triggers come from the pseudo-trigger", "evb-bench trigger --to", "--sigma"],
+    ),
+    (
+        "[supervisor]\nlisten = \"127.0.0.1:1\"\ntrigger = { kind = \"on-off\", rate = \"1 kHz\" }\n",
+        3,
+        &["evb-bench trigger --to 127.0.0.1:7001 --kind on-off"],
+    ),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
     ("[run]\nduration = 10\n", 2, &["bare number", "duration = \"2 s\""]),

@@ -88,9 +88,7 @@ pub enum ChangeError {
     #[error("the run is not paused; nothing needs to be done")]
     NotPaused,
     /// The run's trigger has no rate that could be changed.
-    #[error(
-        "the trigger of this run has no rate; only periodic, poisson, gaussian and burst triggers have one"
-    )]
+    #[error("the trigger of this run has no rate; only periodic and poisson triggers have one")]
     NoRate,
     /// The builder to be added is part of the run already.
     #[error("builder {0} is part of the run already")]

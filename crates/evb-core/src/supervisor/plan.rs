@@ -469,11 +469,6 @@ pub(super) fn with_rate(trigger: TriggerKind, rate: Frequency) -> Option<Trigger
     match trigger {
         TriggerKind::Periodic { .. } => Some(TriggerKind::Periodic { rate }),
         TriggerKind::Poisson { .. } => Some(TriggerKind::Poisson { rate }),
-        TriggerKind::Gaussian { sigma, .. } => Some(TriggerKind::Gaussian { rate, sigma }),
-        TriggerKind::Burst { count, .. } => Some(TriggerKind::Burst { rate, count }),
-        TriggerKind::OnOff { on, off, shape, streams, .. } => {
-            Some(TriggerKind::OnOff { rate, on, off, shape, streams })
-        }
         TriggerKind::AsFastAsPossible | TriggerKind::External => None,
     }
 }

@@ -52,31 +52,6 @@ fn poisson_has_its_mean_and_as_much_deviation() {
 }
 
 #[test]
-fn gaussian_keeps_its_mean_however_much_is_clipped() {
-    for (sigma, deviation) in [(10, Some(10_000.0)), (200, Some(200_000.0)), (1_000, None), (5_000, None)] {
-        let kind = TriggerKind::Gaussian { rate: hertz(1e3), sigma: Duration::from_micros(sigma) };
-        let (mean, got) = statistics(kind, 1_000_000);
-        assert_near(mean, 1e6, 0.008);
-        if let Some(deviation) = deviation {
-            assert_near(got, deviation, 0.01);
-        }
-    }
-}
-
-#[test]
-fn bursts_come_together() {
-    let mut trigger = Trigger::new(TriggerKind::Burst { rate: hertz(10.0), count: 3 }, 1, START);
-    for burst in 1..=4u64 {
-        let at = START + Duration::from_millis(100 * burst);
-        assert_eq!(trigger.pop_due(Instant::from_nanos(at.as_nanos() - 1)), None);
-        for _ in 0..3 {
-            assert_eq!(trigger.pop_due(at), Some(at));
-        }
-        assert_eq!(trigger.pop_due(at), None);
-    }
-}
-
-#[test]
 fn others_are_never_due() {
     for kind in [TriggerKind::AsFastAsPossible, TriggerKind::External] {
         let mut trigger = Trigger::new(kind, 1, START);
@@ -90,15 +65,9 @@ proptest! {
     /// However irregularly the trigger times are polled, the triggers are the same, and none is
     /// returned before its time.
     #[test]
-    fn looking_does_not_change_the_times(rate in 1.0..1e6f64, seed: u64, kind in 0..5, steps in prop::collection::vec(0u64..5_000_000, 1..40)) {
+    fn looking_does_not_change_the_times(rate in 1.0..1e6f64, seed: u64, is_periodic: bool, steps in prop::collection::vec(0u64..5_000_000, 1..40)) {
         let rate = hertz(rate);
-        let kind = match kind {
-            0 => TriggerKind::Periodic { rate },
-            1 => TriggerKind::Poisson { rate },
-            2 => TriggerKind::Gaussian { rate, sigma: Duration::from_micros(30) },
-            3 => TriggerKind::Burst { rate, count: 5 },
-            _ => TriggerKind::on_off(rate),
-        };
+        let kind = if is_periodic { TriggerKind::Periodic { rate } } else { TriggerKind::Poisson { rate } };
         let mut looked_at = Trigger::new(kind, seed, START);
         let mut all = Trigger::new(kind, seed, START);
         let mut now = START;

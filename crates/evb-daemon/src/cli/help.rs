@@ -9,19 +9,17 @@ use clap::Command;
 const DOCS: &str = "https://github.com/evb-daq/evb/tree/main/docs";
 
 /// Groups of commands, in the order in which the help lists them.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Build events", &["run", "ctl", "trigger"]),
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Build events", &["run", "ctl"]),
     ("Prepare a system", &["plan", "check", "doctor", "keygen", "provision", "probe-buffer"]),
     ("Event files", &["verify", "dump", "merge"]),
-    ("Measure", &["bench"]),
     ("Help", &["completions", "help"]),
 ];
 
 /// An example of each command, and its page below [`DOCS`].
-const EXAMPLES: [(&str, &str, &str); 14] = [
+const EXAMPLES: [(&str, &str, &str); 12] = [
     ("run", "evbd run system.toml --here", "reference/operation.md"),
     ("ctl", "evbd ctl status", "reference/run-control.md"),
-    ("trigger", "evbd trigger --to 127.0.0.1:7900 --rate '1 kHz' --count 1000", "reference/triggers.md"),
     (
         "plan",
         "evbd plan --hosts daq1,daq2,daq3 --key-file evb.key --out out > system.toml",
@@ -35,7 +33,6 @@ const EXAMPLES: [(&str, &str, &str); 14] = [
     ("verify", "evbd verify out", "reference/operation.md"),
     ("dump", "evbd dump out --event 17", "reference/operation.md"),
     ("merge", "evbd merge out --out merged", "reference/operation.md"),
-    ("bench", "evbd bench modes", "reference/benchmarks.md"),
     ("completions", "evbd completions bash > evbd.bash", "how-to/install.md"),
 ];
 

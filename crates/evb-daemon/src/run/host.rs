@@ -30,7 +30,7 @@ use crate::service::Service;
 
 /// Runs a whole system in this process, without progress display or signals, and returns the closed
 /// ledger.
-pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
+pub fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::all(&config);
     let shared = Shared::default().prove(&config, &hosted)?;

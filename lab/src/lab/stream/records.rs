@@ -1,4 +1,4 @@
-//! The rate of `evbd bench stream` over the size of the records, on links of known rate: it rises
+//! The rate of `evb-bench stream` over the size of the records, on links of known rate: it rises
 //! while system calls limit it, and then stays at the rate of the link.
 
 use anyhow::{Context as _, Result};

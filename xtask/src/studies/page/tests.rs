@@ -22,8 +22,8 @@ reason = "a drawing"
 section = "kek.md#kek-3"
 [[study]]
 name = "s"
-full = "evbd bench x --long examples/x.toml"
-quick = "evbd bench x"
+full = "evb-bench x --long examples/x.toml"
+quick = "evb-bench x"
 draws = true
 [[study.block]]
 name = "b"
@@ -37,7 +37,7 @@ table = { rows = { at = "/points/*" }, columns = [{ head = "x", at = "/x" }] }
 const PAGE: &str = "# Page\n\n<!-- begin: b -->\nold\n<!-- end: b -->\n\nText\n";
 
 fn stored(result: Value) -> Value {
-    json!({ "command": "evbd bench x", "evbd": "evbd 9.9.9", "result": result,
+    json!({ "command": "evb-bench x", "evbd": "evbd 9.9.9", "result": result,
         "machine": { "kernel": "6.1", "processor": "P", "cores": 2 } })
 }
 
@@ -51,7 +51,7 @@ fn a_block_without_a_result_says_so() {
     let text = page(PAGE, None).unwrap();
     assert_eq!(
         text,
-        "# Page\n\n<!-- begin: b -->\n\n```text\nevbd bench x --long examples/x.toml\n```\n\n*Not measured \
+        "# Page\n\n<!-- begin: b -->\n\n```text\nevb-bench x --long examples/x.toml\n```\n\n*Not measured \
          yet.*\n\n<!-- end: b -->\n\nText\n"
     );
     assert_eq!(page(&text, None).unwrap(), text, "a second time changes nothing");
@@ -62,7 +62,7 @@ fn a_block_has_command_picture_table_notes_and_machine() {
     let result = json!({ "points": [{ "x": 1 }], "notes": ["kept 1", "other"], "printed": ["a", "from b", "to c", "d"] });
     let text = page(PAGE, Some(result)).unwrap();
     for part in [
-        "```text\nevbd bench x\n```\n\n![A picture](figures/s.svg)\n\nIn Mbit/s:\n\n| x |\n|--:|\n| 1 |\n",
+        "```text\nevb-bench x\n```\n\n![A picture](figures/s.svg)\n\nIn Mbit/s:\n\n| x |\n|--:|\n| 1 |\n",
         "\n\n* kept 1\n\n",
         "```text\nfrom b\nto c\n```",
         "Measured with evbd 9.9.9 on Linux 6.1, P, 2 cores.\n\n<!-- end: b -->\n\nText\n",
@@ -97,7 +97,7 @@ fn a_figure_has_its_status_only_with_a_result() {
         "<!-- begin: counts -->\n<!-- end: counts -->\n<!-- begin: figures -->\n<!-- end: figures -->\n";
     let text = page(INDEX, None).unwrap();
     assert!(
-        text.contains("| [KEK 1](kek.md#kek-1) | classes | not measured yet | – | `evbd bench x` |"),
+        text.contains("| [KEK 1](kek.md#kek-1) | classes | not measured yet | – | `evb-bench x` |"),
         "{text}"
     );
     assert!(text.contains("| [KEK 3](kek.md#kek-3) | Linux | not applicable | a drawing | – |"), "{text}");

@@ -1,6 +1,6 @@
 use super::*;
 
-const BENCH: &str = "pub enum BenchCommand { Modes(A), ProbeAll }";
+const BENCH: &str = "enum Command { Modes(A), ProbeAll }";
 const LAB: &str = "enum Scenario { Rcnp { short: bool }, Qos }";
 const DAEMON: &str = "enum Command { Check(A), ProbeBuffer { x: u8 } }";
 
@@ -49,29 +49,29 @@ fn same(text: &str) -> String {
     text.to_owned()
 }
 
-const STORED: &str = "{\"command\": \"evbd bench modes\", \"evbd\": \"evbd 1\", \"result\": {}, \
+const STORED: &str = "{\"command\": \"evb-bench modes\", \"evbd\": \"evbd 1\", \"result\": {}, \
     \"machine\": {\"kernel\": \"k\", \"processor\": \"p\", \"cores\": 1}}";
 
 #[test]
 fn commands_exist() {
     for good in [
-        "evbd bench modes --x",
-        "evbd bench probe-all",
+        "evb-bench modes --x",
+        "evb-bench probe-all",
         "evbd check x",
         "evbd probe-buffer",
         "cargo xtask lab rcnp",
     ] {
         assert_eq!(found(&catalog(good, ""), "", same), [""; 0], "{good}");
     }
-    for bad in ["evbd bench stream", "evbd cheque", "cargo xtask lab atlas --x"] {
+    for bad in ["evb-bench stream", "evbd cheque", "cargo xtask lab atlas --x"] {
         let found = found(&catalog(bad, ""), "", same);
         assert_eq!(found.len(), 3, "the full form, the short form, and the page: {found:?}");
         assert!(found[0].contains("there is no command"), "{found:?}");
     }
     let on_page = |text: &str| {
-        text.replace("## ", "").replace("<!-- begin: b -->", "evbd bench nothing\n<!-- begin: b -->")
+        text.replace("## ", "").replace("<!-- begin: b -->", "evb-bench nothing\n<!-- begin: b -->")
     };
-    assert!(found(&catalog("evbd check x", ""), "", on_page)[0].contains("`evbd bench nothing`"));
+    assert!(found(&catalog("evbd check x", ""), "", on_page)[0].contains("`evb-bench nothing`"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn every_figure_is_listed_once() {
 
 #[test]
 fn pages_agree_with_the_results() {
-    let catalog = catalog("evbd bench modes", "");
+    let catalog = catalog("evb-bench modes", "");
     assert_eq!(found(&catalog, STORED, same), [""; 0]);
     let typed = |text: &str| text.replace("Linux k", "Linux 7");
     assert!(found(&catalog, STORED, typed)[0].contains("do not agree with the results"));
@@ -102,9 +102,9 @@ fn pages_agree_with_the_results() {
 
 #[test]
 fn results_are_those_of_the_commands() {
-    let other = catalog("evbd bench modes --other", "");
+    let other = catalog("evb-bench modes --other", "");
     assert!(found(&other, STORED, same)[0].contains("measured with another command"));
     let renamed =
-        catalog("evbd bench modes", "").replace("name = \"s\"", "name = \"t\"").replace("[\"s\"]", "[\"t\"]");
+        catalog("evb-bench modes", "").replace("name = \"s\"", "name = \"t\"").replace("[\"s\"]", "[\"t\"]");
     assert!(found(&renamed, STORED, same)[0].contains("no study has this name"));
 }

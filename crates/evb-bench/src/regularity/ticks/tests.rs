@@ -1,8 +1,8 @@
 use std::{collections::VecDeque, time::Duration};
 
+use crate::trigger::times::{Times, TimesKind};
 use evb_core::{
     time::Instant,
-    trigger::{Trigger, TriggerKind},
     units::{Bytes, Frequency, Rate},
 };
 
@@ -46,16 +46,16 @@ fn the_bucket_of_ticks_holds_the_tokens_of_a_tick() {
 }
 
 /// Returns the departures of messages behind a gate on a simulated clock whose timers are exact.
-fn departures(kind: TriggerKind, mut gate: Gate, messages: usize) -> Vec<Instant> {
+fn departures(kind: TimesKind, mut gate: Gate, messages: usize) -> Vec<Instant> {
     let start = Instant::from_nanos(1_000_003_000);
-    let mut trigger = Trigger::new(kind, 1, start);
+    let mut trigger = Times::new(kind, 1, start);
     let (mut now, mut queue, mut idle, mut left) = (start, VecDeque::new(), true, Vec::new());
     while left.len() < messages {
         while let Some(at) = trigger.pop_due(now) {
             queue.push_back(at);
         }
         let Some(came) = queue.front().copied() else {
-            (idle, now) = (true, trigger.next_due().expect("a trigger has no end"));
+            (idle, now) = (true, trigger.next_due());
             continue;
         };
         if std::mem::take(&mut idle) {
@@ -76,8 +76,8 @@ fn departures(kind: TriggerKind, mut gate: Gate, messages: usize) -> Vec<Instant
     left
 }
 
-fn periodic(hertz: f64) -> TriggerKind {
-    TriggerKind::Periodic { rate: Frequency::from_hertz(hertz).expect("a rate") }
+fn periodic(hertz: f64) -> TimesKind {
+    TimesKind::Periodic { rate: Frequency::from_hertz(hertz).expect("a rate") }
 }
 
 fn gate(hertz: Option<u32>, full: bool) -> Gate {
@@ -132,7 +132,7 @@ fn below_the_rate_triggers_pass_unchanged() {
 
 #[test]
 fn a_bucket_that_is_full_at_the_start_lets_its_depth_leave_at_once() {
-    let burst = TriggerKind::Burst { rate: Frequency::from_hertz(0.1).expect("a rate"), count: 10 };
+    let burst = TimesKind::Burst { rate: Frequency::from_hertz(0.1).expect("a rate"), count: 10 };
     let at_once = |full| {
         let gate = Gate::new(rate(), SIZE * 4, None, full);
         let left = departures(burst, gate, 10);

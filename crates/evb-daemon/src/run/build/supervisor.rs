@@ -117,14 +117,6 @@ fn trigger(config: &TriggerConfig) -> (TriggerKind, Option<TriggerInput>) {
     match config {
         TriggerConfig::Periodic { rate } => (TriggerKind::Periodic { rate: *rate }, None),
         TriggerConfig::Poisson { rate } => (TriggerKind::Poisson { rate: *rate }, None),
-        TriggerConfig::Gaussian { rate, sigma } => {
-            (TriggerKind::Gaussian { rate: *rate, sigma: *sigma }, None)
-        }
-        TriggerConfig::Burst { rate, count } => (TriggerKind::Burst { rate: *rate, count: *count }, None),
-        TriggerConfig::OnOff { rate, on, off, shape, streams } => {
-            let (rate, on, off) = (*rate, *on, *off);
-            (TriggerKind::OnOff { rate, on, off, shape: *shape, streams: *streams }, None)
-        }
         TriggerConfig::AsFastAsPossible => (TriggerKind::AsFastAsPossible, None),
         TriggerConfig::External { listen, protocol } => {
             let address = listen.to_string();

@@ -206,8 +206,7 @@ fn events(scenario: &mut Scenario, sky: Sky, chance: &mut Chance) {
     let trigger = match chance.between(0, 9) {
         0 if scenario.write >= millis(1) => Some(TriggerKind::AsFastAsPossible),
         0..3 => Frequency::from_hertz(hertz).map(|rate| TriggerKind::Poisson { rate }),
-        3 => Frequency::from_hertz(hertz / 10.0).map(|rate| TriggerKind::Burst { rate, count: 10 }),
-        4..7 => Frequency::from_hertz(hertz).map(|rate| TriggerKind::Periodic { rate }),
+        3..7 => Frequency::from_hertz(hertz).map(|rate| TriggerKind::Periodic { rate }),
         _ => None,
     };
     scenario.trigger = trigger.unwrap_or(TriggerKind::External);

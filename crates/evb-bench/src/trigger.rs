@@ -1,5 +1,6 @@
-//! `evbd trigger`: a pseudo-trigger, which announces triggers over the network.
+//! `evb-bench trigger`: a pseudo-trigger, which announces triggers over the network.
 
+pub(crate) mod times;
 mod kind;
 mod link;
 mod summary;
@@ -17,11 +18,11 @@ use evb_core::units::parse_duration;
 use evb_net::clock;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{kind::KindArguments, summary::Summary};
+use self::{kind::KindArguments, summary::Summary, times::Times};
 
-/// Arguments of `evbd trigger`.
+/// Arguments of `evb-bench trigger`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct TriggerArguments {
+pub(super) struct TriggerArguments {
     /// The multicast group, or the host at which a supervisor listens, and the port.
     #[arg(long, value_name = "GROUP:PORT|HOST:PORT")]
     to: String,
@@ -66,9 +67,9 @@ enum TriggerError {
     },
 }
 
-/// Runs `evbd trigger`. Returns 0 after the last trigger or an interruption, 2 if the operator must
-/// change something, and 1 for other failures.
-pub(crate) fn main(arguments: &TriggerArguments) -> ExitCode {
+/// Runs `evb-bench trigger`. Returns 0 after the last trigger or an interruption, 2 if the operator
+/// must change something, and 1 for other failures.
+pub(super) fn main(arguments: &TriggerArguments) -> ExitCode {
     match announce(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -100,7 +101,7 @@ fn announce(arguments: &TriggerArguments) -> Result<(), TriggerError> {
         let run = async {
             tokio::time::sleep(arguments.start_after).await;
             started = clock::now();
-            feed.run(kind, arguments.seed, arguments.count).await
+            feed.follow(Times::new(kind, arguments.seed, started), arguments.count).await
         };
         let (ended, failed) = tokio::select! {
             result = run => ("count", result.err()),

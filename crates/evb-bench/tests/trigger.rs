@@ -1,6 +1,4 @@
-//! `evbd trigger`, tested as a user runs it.
-
-mod signals;
+//! `evb-bench trigger`, tested as a user runs it.
 
 use std::{
     net::{Ipv4Addr, TcpListener, UdpSocket},
@@ -10,16 +8,20 @@ use std::{
 };
 
 use evb_needs::{Missing, granted};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn command(line: &str) -> Command {
-    let mut command = signals::evbd();
-    command.arg("trigger").args(line.split_whitespace());
+    // A test in the background of a script would hand on that it ignores SIGINT.
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal", env!("CARGO_BIN_EXE_evb-bench"), "trigger"])
+        .args(line.split_whitespace());
     command
 }
 
-fn evbd(line: &str) -> Output {
-    command(line).output().expect("evbd starts")
+fn triggers(line: &str) -> Output {
+    command(line).output().expect("evb-bench starts")
 }
 
 /// Returns a socket and the numbers of the announcements that arrive until none comes for a while.
@@ -54,7 +56,7 @@ fn every_kind_announces_its_count_in_order() {
         "burst --burst 8",
         "on-off --on 20ms --off 20ms --streams 8",
     ] {
-        let output = evbd(&format!("--to {to} --kind {kind} --rate 2kHz --count 100 --json"));
+        let output = triggers(&format!("--to {to} --kind {kind} --rate 2kHz --count 100 --json"));
         assert_eq!(output.status.code(), Some(0), "{kind}: {output:?}");
         assert_eq!(numbers(&socket), (1..=100).collect::<Vec<_>>(), "{kind}");
         let summary = summary(&output);
@@ -72,7 +74,7 @@ fn a_group_is_reached_through_an_interface_by_address_or_name() {
         socket.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).expect("joined");
         let port = socket.local_addr().expect("an address").port();
         let line = format!("--to {group}:{port} --interface {interface} --rate 1kHz --count 20");
-        let output = evbd(&line);
+        let output = triggers(&line);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!(numbers(&socket), (1..=20).collect::<Vec<_>>(), "{interface}");
         let page = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -85,13 +87,13 @@ fn an_interrupted_command_ends_with_its_summary() {
     let socket = listener("127.0.0.1:0");
     let to = socket.local_addr().expect("an address");
     let mut line = command(&format!("--to {to} --rate 100Hz --json"));
-    let child = line.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("evbd starts");
+    let child = line.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("evb-bench starts");
     let mut room = [0; 64];
     for _ in 0..5 {
         socket.recv(&mut room).expect("an announcement");
     }
-    signals::send("INT", [&child]);
-    let output = child.wait_with_output().expect("evbd ends");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("a process of this test");
+    let output = child.wait_with_output().expect("evb-bench ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let summary = summary(&output);
     assert_eq!(summary["ended"], "interrupted");
@@ -103,17 +105,17 @@ fn a_peer_that_does_not_listen_ends_the_command_unless_it_keeps_going() {
     // The port is free again when the socket is closed.
     let closed = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     for count in [1, 1000] {
-        let output = evbd(&format!("--to {closed} --rate 1kHz --count {count}"));
+        let output = triggers(&format!("--to {closed} --rate 1kHz --count {count}"));
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("no program listens"), "{output:?}");
     }
-    let output = evbd(&format!("--to {closed} --rate 1kHz --count 50 --keep-going --json"));
+    let output = triggers(&format!("--to {closed} --rate 1kHz --count 50 --keep-going --json"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let summary = summary(&output);
     assert_eq!(summary["announced"], 50);
     assert!(summary["refused"].as_u64().is_some_and(|refused| refused > 0), "{summary}");
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-    let output = evbd(&format!("--to {port} --tcp --rate 1kHz --count 1"));
+    let output = triggers(&format!("--to {port} --tcp --rate 1kHz --count 1"));
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
@@ -125,7 +127,7 @@ fn lines_over_tcp_are_counted() {
         let (stream, _) = listener.accept().expect("accepted");
         std::io::read_to_string(stream).expect("text")
     });
-    let output = evbd(&format!("--to {to} --tcp --rate 1kHz --count 30"));
+    let output = triggers(&format!("--to {to} --tcp --rate 1kHz --count 30"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = reading.join().expect("read");
     assert_eq!(text.lines().map(|line| line.parse::<u64>().expect("a count")).sum::<u64>(), 30);
@@ -152,7 +154,7 @@ fn what_cannot_be_announced_exits_with_2_and_a_reason() {
         ("--to 127.0.0.1:7002 --rate 1kHz --kind gaussian", "needs --sigma"),
         ("--to 127.0.0.1:7002 --rate 1kHz --count 0", "invalid value"),
     ] {
-        let output = evbd(line);
+        let output = triggers(line);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{line}: {text}");
         assert!(text.contains(reason), "{line}: {text}");
@@ -163,7 +165,7 @@ fn what_cannot_be_announced_exits_with_2_and_a_reason() {
 /// The device states 10 Gbit/s; the test needs root.
 #[test]
 fn a_rate_above_that_of_the_link_exits_with_2() {
-    let evbd = env!("CARGO_BIN_EXE_evbd");
+    let program = env!("CARGO_BIN_EXE_evb-bench");
     let set_up = "ip link add near type veth peer name far && ip addr add 10.84.0.1/24 dev near && \
                   ip link set near up && ip link set far up";
     let within = |line: &str| {
@@ -182,12 +184,12 @@ fn a_rate_above_that_of_the_link_exits_with_2() {
         ("239.1.2.3:7002", "--interface 10.84.0.1"),
         ("10.84.0.9:7002", ""),
     ] {
-        let line = format!("{evbd} trigger --to {to} {interface} --count 1 --rate");
+        let line = format!("{program} trigger --to {to} {interface} --count 1 --rate");
         let output = within(&format!("{line} 15MHz")).expect("unshare starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("near carries 10 Gbit/s: lower --rate to at most 14534883 Hz"), "{said}");
     }
-    let line = format!("{evbd} trigger --to 239.1.2.3:7002 --interface near --count 1 --rate 14MHz");
+    let line = format!("{program} trigger --to 239.1.2.3:7002 --interface near --count 1 --rate 14MHz");
     assert_eq!(within(&line).expect("unshare starts").status.code(), Some(0));
 }

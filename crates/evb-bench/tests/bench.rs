@@ -1,4 +1,4 @@
-//! `evbd bench` and `evbd plan`, tested as a user runs them.
+//! `evb-bench`, tested as a user runs it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::Value;
 
-fn evbd(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_evbd")).args(arguments).output().expect("evbd starts")
+fn evb_bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evb-bench")).args(arguments).output().expect("evb-bench starts")
 }
 
 fn read(path: &Path) -> Value {
@@ -21,7 +21,7 @@ fn bench(arguments: &[&str]) -> (Output, Value, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let (json, svg) = (folder.path().join("bench.json"), folder.path().join("bench.svg"));
     let files = ["--json", json.to_str().expect("plain"), "--svg", svg.to_str().expect("plain")];
-    let output = evbd(&[&["bench"], arguments, &files].concat());
+    let output = evb_bench(&[arguments, &files].concat());
     assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
     let figure = std::fs::read_to_string(&svg).expect("written");
     roxmltree::Document::parse(&figure).expect("well-formed");
@@ -79,11 +79,11 @@ impl Drop for Receiver {
 #[test]
 fn regularity_works_between_two_processes() {
     let mut receiver = Receiver(
-        Command::new(env!("CARGO_BIN_EXE_evbd"))
-            .args(["bench", "regularity", "--listen", "127.0.0.1:0"])
+        Command::new(env!("CARGO_BIN_EXE_evb-bench"))
+            .args(["regularity", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
-            .expect("evbd starts"),
+            .expect("evb-bench starts"),
     );
     let mut lines = BufReader::new(receiver.0.stdout.take().expect("a pipe")).lines();
     let line = lines.next().expect("a line").expect("text");
@@ -164,65 +164,15 @@ fn pipe_judges_its_hosts() {
 #[test]
 fn nonsense_exits_with_2() {
     for line in [
-        ["bench", "pipe", "--rtt", "0 ms"],
-        ["bench", "pipe", "--fast-rate", "100 Mbit/s"],
-        ["bench", "pipe", "--equal-rate", "2 Gbit/s"],
-        ["bench", "pipe", "--executors", "magic"],
-        ["bench", "regularity", "--rate", "8 Mbit/s"],
-        ["bench", "modes", "--load", "2"],
-        ["bench", "shaping", "--shapes", "2x2"],
-        ["bench", "shaping", "--runs", "0"],
+        ["pipe", "--rtt", "0 ms"],
+        ["pipe", "--fast-rate", "100 Mbit/s"],
+        ["pipe", "--equal-rate", "2 Gbit/s"],
+        ["pipe", "--executors", "magic"],
+        ["regularity", "--rate", "8 Mbit/s"],
+        ["modes", "--load", "2"],
+        ["shaping", "--shapes", "2x2"],
+        ["shaping", "--runs", "0"],
     ] {
-        assert_eq!(evbd(&line).status.code(), Some(2), "{line:?}");
+        assert_eq!(evb_bench(&line).status.code(), Some(2), "{line:?}");
     }
-}
-
-#[test]
-fn a_plan_is_a_configuration_that_check_admits() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("plan.toml");
-    for numbers in [
-        "--sources 8 --builders 1 --event-size 512kB --trigger-rate 150Hz --link-rate 1Gbit/s --port-buffer 128KiB",
-        "--sources 32 --builders 4 --event-size 2MB --trigger-rate 1kHz --link-rate 10Gbit/s --port-buffer 128KiB",
-        "--sources 1 --builders 3 --event-size 100B --link-rate 100Mbit/s --rtt 60us --mtu 9000",
-    ] {
-        let line: Vec<&str> = ["plan"].into_iter().chain(numbers.split_whitespace()).collect();
-        let output = evbd(&[&line[..], &["--config"]].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::write(&path, &output.stdout).expect("written");
-        let checked = evbd(&["check", path.to_str().expect("plain")]);
-        let page = String::from_utf8_lossy(&checked.stdout);
-        assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
-        assert!(page.contains("admitted") && page.contains("events/s expected, limited by"), "{page}");
-        let json: Value =
-            serde_json::from_slice(&evbd(&[&line[..], &["--json"]].concat()).stdout).expect("JSON");
-        assert_eq!(json["config"].as_str().map(str::as_bytes), Some(output.stdout.as_slice()));
-        assert_eq!(json["check"]["admitted"], true);
-    }
-}
-
-#[test]
-fn too_much_for_the_links_is_refused_with_what_would_do() {
-    let line = "plan --sources 8 --builders 1 --event-size 512kB --trigger-rate 500Hz --link-rate 1Gbit/s";
-    let output = evbd(&line.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("3 builders or more"), "{output:?}");
-}
-
-#[test]
-fn check_takes_a_measured_round_trip() {
-    let numbers =
-        "plan --sources 8 --builders 1 --event-size 512kB --link-rate 1Gbit/s --port-buffer 128KiB --config";
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), evbd(&numbers.split_whitespace().collect::<Vec<_>>()).stdout)
-        .expect("written");
-    let output = evbd(&["check", file.path().to_str().expect("plain"), "--json", "--rtt", "2 ms"]);
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let trips = json["planning"][0]["grant_paths"].as_array().expect("trips");
-    // A budget of 118 kB fills 1 Gbit/s up to a round trip of 0.96 ms.
-    let part = trips[0]["utilisation"].as_f64().expect("a part");
-    assert!(
-        trips.len() == 1 && trips[0]["grant_path_us"] == 2000.0 && (part - 0.479).abs() < 0.002,
-        "{trips:?}"
-    );
 }

@@ -1,4 +1,4 @@
-//! The summary at the end of `evbd trigger`.
+//! The summary at the end of `evb-bench trigger`.
 
 use std::{fmt, net::SocketAddr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The commands of the studies in `docs/studies`: evbd must accept all their arguments.
+//! The commands of the studies in `docs/studies`: evb-bench must accept all their arguments.
 
 use std::{
     fs,
@@ -10,8 +10,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the command lines of evbd in the list of studies, without those that are planned, and in
-/// the code blocks of the pages.
+/// Returns the command lines of evb-bench in the list of studies, without those that are planned,
+/// and in the code blocks of the pages.
 fn lines() -> Vec<String> {
     let folder = root().join("docs/studies");
     let list = fs::read_to_string(folder.join("studies.toml")).expect("readable");
@@ -31,17 +31,17 @@ fn lines() -> Vec<String> {
             found.extend(blocks.flat_map(str::lines).map(ToOwned::to_owned));
         }
     }
-    found.retain(|line| line.starts_with("evbd ") && !planned.contains(line));
+    found.retain(|line| line.starts_with("evb-bench ") && !planned.contains(line));
     found.sort();
     found.dedup();
     found
 }
 
-/// With `--help` behind all other arguments, evbd checks these and does nothing.
+/// With `--help` behind all other arguments, evb-bench checks these and does nothing.
 fn is_accepted(line: &str) -> Result<(), String> {
     let words = line.split_whitespace().skip(1);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
-    let output = command.args(words).arg("--help").output().expect("evbd starts");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evb-bench"));
+    let output = command.args(words).arg("--help").output().expect("evb-bench starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() { Ok(()) } else { Err(said) }
 }
@@ -58,10 +58,10 @@ fn every_command_of_the_studies_is_accepted() {
 #[test]
 fn a_wrong_command_is_refused() {
     for line in [
-        "evbd bench nothing",
-        "evbd bench modes --nothing 1",
-        "evbd bench builder --slots many",
-        "evbd cheque x",
+        "evb-bench nothing",
+        "evb-bench modes --nothing 1",
+        "evb-bench builder --slots many",
+        "evb-bench cheque x",
     ] {
         assert!(is_accepted(line).is_err(), "{line}");
     }

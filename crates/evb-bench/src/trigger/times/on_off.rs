@@ -10,8 +10,17 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
-use super::{FixedNanos, fixed};
-use crate::{rng::Rng, units::Frequency};
+use evb_core::{rng::Rng, units::Frequency};
+
+/// Nanoseconds with 48 fractional bits.
+type FixedNanos = u128;
+const FRACTION_BITS: u32 = 48;
+
+/// Converts nanoseconds to fixed point. Negative values and not-a-number become zero; infinity
+/// becomes the largest time.
+fn fixed(nanos: f64) -> FixedNanos {
+    (nanos * (1u64 << FRACTION_BITS) as f64) as FixedNanos
+}
 
 /// The smallest shape, slightly above 1: at 1, the mean would be infinite.
 const LEAST_SHAPE: f64 = 1.01;
@@ -101,12 +110,12 @@ impl OnOff {
     }
 
     /// Returns the time of the next trigger of any stream, from the start of the run.
-    pub(super) fn take(&mut self, rng: &mut Rng) -> FixedNanos {
-        let Some(Reverse(mut stream)) = self.streams.pop() else { return FixedNanos::MAX };
+    pub(super) fn take(&mut self, rng: &mut Rng) -> Duration {
+        let Some(Reverse(mut stream)) = self.streams.pop() else { return Duration::MAX };
         let at = stream.next;
         self.pass(&mut stream, self.interval, rng);
         self.streams.push(Reverse(stream));
-        at
+        Duration::from_nanos(u64::try_from(at >> FRACTION_BITS).unwrap_or(u64::MAX))
     }
 
     /// Moves the next trigger of a stream forward by `time` during which the stream is on.

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use clap::Parser as _;
-use evb_core::{trigger::TriggerKind, units::Frequency};
+use evb_core::units::Frequency;
 
-use super::KindArguments;
+use super::{KindArguments, TimesKind};
 
 #[derive(clap::Parser)]
 struct Line {
@@ -11,7 +11,7 @@ struct Line {
     kind: KindArguments,
 }
 
-fn kind(line: &str) -> Result<TriggerKind, String> {
+fn kind(line: &str) -> Result<TimesKind, String> {
     let words = ["trigger"].into_iter().chain(line.split_whitespace());
     Line::try_parse_from(words).map_err(|error| error.to_string())?.kind.kind()
 }
@@ -21,14 +21,23 @@ fn a_command_line_describes_each_kind() {
     let rate = Frequency::from_hertz(2000.0).expect("a rate");
     let sigma = Duration::from_micros(250);
     for (line, expected) in [
-        ("", TriggerKind::Periodic { rate }),
-        ("--kind poisson", TriggerKind::Poisson { rate }),
-        ("--kind gaussian --sigma 250us", TriggerKind::Gaussian { rate, sigma }),
-        ("--kind burst --burst 7", TriggerKind::Burst { rate, count: 7 }),
-        ("--kind on-off", TriggerKind::on_off(rate)),
+        ("", TimesKind::Periodic { rate }),
+        ("--kind poisson", TimesKind::Poisson { rate }),
+        ("--kind gaussian --sigma 250us", TimesKind::Gaussian { rate, sigma }),
+        ("--kind burst --burst 7", TimesKind::Burst { rate, count: 7 }),
+        (
+            "--kind on-off",
+            TimesKind::OnOff {
+                rate,
+                on: TimesKind::USUAL_ON,
+                off: TimesKind::USUAL_OFF,
+                shape: TimesKind::USUAL_SHAPE,
+                streams: TimesKind::USUAL_STREAMS,
+            },
+        ),
         (
             "--kind on-off --on 1ms --off 2ms --shape 1.2 --streams 3",
-            TriggerKind::OnOff {
+            TimesKind::OnOff {
                 rate,
                 on: Duration::from_millis(1),
                 off: Duration::from_millis(2),

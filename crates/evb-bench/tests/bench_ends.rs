@@ -1,4 +1,4 @@
-//! `evbd bench stream`, `request` and `memory`, tested as a user runs them, between two processes
+//! `evb-bench stream`, `request` and `memory`, tested as a user runs them, between two processes
 //! and with bad input.
 
 use std::{
@@ -9,15 +9,15 @@ use std::{
 
 use serde_json::Value;
 
-fn evbd(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_evbd")).arg("bench").args(arguments).output().expect("evbd starts")
+fn evb_bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evb-bench")).args(arguments).output().expect("evb-bench starts")
 }
 
 /// Runs a bench with JSON on standard output and a figure. Returns both.
 fn bench(arguments: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let svg = folder.path().join("bench.svg");
-    let output = evbd(&[arguments, &["--json", "-", "--svg", svg.to_str().expect("plain")]].concat());
+    let output = evb_bench(&[arguments, &["--json", "-", "--svg", svg.to_str().expect("plain")]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let figure = std::fs::read_to_string(&svg).expect("written");
     roxmltree::Document::parse(&figure).expect("well-formed");
@@ -32,11 +32,11 @@ struct FarEnd {
 
 impl FarEnd {
     fn of(name: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_evbd"))
-            .args(["bench", name, "--listen", "127.0.0.1:0"])
+        let mut process = Command::new(env!("CARGO_BIN_EXE_evb-bench"))
+            .args([name, "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
-            .expect("evbd starts");
+            .expect("evb-bench starts");
         let mut line = String::new();
         let output = process.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
@@ -106,7 +106,7 @@ fn memory_is_measured_beside_a_shaper() {
 
 /// Returns the complaint of a bench that must end with exit code 2.
 fn complaint(arguments: &[&str]) -> String {
-    let output = evbd(arguments);
+    let output = evb_bench(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
     said
@@ -126,7 +126,7 @@ fn an_unreachable_peer_is_named() {
 fn a_peer_of_another_kind_is_named() {
     let far = FarEnd::of("request");
     let said = complaint(&["stream", "--send-to", &far.at]);
-    assert!(said.contains("is not the far end of `evbd bench stream`: it serves `request`"), "{said}");
+    assert!(said.contains("is not the far end of `evb-bench stream`: it serves `request`"), "{said}");
 }
 
 #[test]

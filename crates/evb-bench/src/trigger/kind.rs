@@ -1,11 +1,10 @@
-//! The kind of trigger that the command line of `evbd trigger` describes.
+//! The kind of trigger that the command line of `evb-bench trigger` describes.
 
 use std::time::Duration;
 
-use evb_core::{
-    trigger::TriggerKind,
-    units::{Frequency, UnitError, parse_duration},
-};
+use evb_core::units::{Frequency, UnitError, parse_duration};
+
+use super::times::TimesKind;
 
 /// A kind of trigger with times of its own.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 
 impl KindArguments {
     /// Returns the kind of trigger; or the reason why the arguments do not describe one.
-    pub(super) fn kind(&self) -> Result<TriggerKind, String> {
+    pub(super) fn kind(&self) -> Result<TimesKind, String> {
         let word = self.word();
         for (belongs, option, given) in [
             (Kind::Gaussian, "--sigma", self.sigma.is_some()),
@@ -78,7 +77,7 @@ impl KindArguments {
                 return Err(format!("{option} does not belong to --kind {word}"));
             }
         }
-        if let Some(shape) = self.shape.filter(|shape| !TriggerKind::SHAPES.contains(shape)) {
+        if let Some(shape) = self.shape.filter(|shape| !TimesKind::SHAPES.contains(shape)) {
             return Err(format!("--shape is a number from 1.05 to 10, not {shape}"));
         }
         if [self.on, self.off].contains(&Some(Duration::ZERO)) {
@@ -86,23 +85,23 @@ impl KindArguments {
         }
         let rate = self.rate;
         Ok(match self.kind {
-            Kind::Periodic => TriggerKind::Periodic { rate },
-            Kind::Poisson => TriggerKind::Poisson { rate },
+            Kind::Periodic => TimesKind::Periodic { rate },
+            Kind::Poisson => TimesKind::Poisson { rate },
             Kind::Gaussian => {
                 let sigma =
                     self.sigma.ok_or("--kind gaussian needs --sigma, for example --sigma \"250 us\"")?;
-                TriggerKind::Gaussian { rate, sigma }
+                TimesKind::Gaussian { rate, sigma }
             }
             Kind::Burst => {
                 let count = self.burst.ok_or("--kind burst needs --burst, the triggers of a burst")?;
-                TriggerKind::Burst { rate, count }
+                TimesKind::Burst { rate, count }
             }
-            Kind::OnOff => TriggerKind::OnOff {
+            Kind::OnOff => TimesKind::OnOff {
                 rate,
-                on: self.on.unwrap_or(TriggerKind::USUAL_ON),
-                off: self.off.unwrap_or(TriggerKind::USUAL_OFF),
-                shape: self.shape.unwrap_or(TriggerKind::USUAL_SHAPE),
-                streams: self.streams.unwrap_or(TriggerKind::USUAL_STREAMS),
+                on: self.on.unwrap_or(TimesKind::USUAL_ON),
+                off: self.off.unwrap_or(TimesKind::USUAL_OFF),
+                shape: self.shape.unwrap_or(TimesKind::USUAL_SHAPE),
+                streams: self.streams.unwrap_or(TimesKind::USUAL_STREAMS),
             },
         })
     }

@@ -1,18 +1,16 @@
-use core::time::Duration;
+use std::time::Duration;
 
-use crate::{
-    time::Instant,
-    trigger::{Trigger, TriggerKind},
-    units::Frequency,
-};
+use evb_core::{time::Instant, units::Frequency};
+
+use crate::trigger::times::{Times, TimesKind};
 
 fn khz() -> Frequency {
     Frequency::from_hertz(1000.0).unwrap()
 }
 
 /// Returns the numbers of triggers in windows of 100 ms.
-fn counts(kind: TriggerKind, windows: u64) -> Vec<f64> {
-    let mut trigger = Trigger::new(kind, 7, Instant::ZERO);
+fn counts(kind: TimesKind, windows: u64) -> Vec<f64> {
+    let mut trigger = Times::new(kind, 7, Instant::ZERO);
     (1..=windows)
         .map(|window| {
             let end = Instant::from_nanos(window * 100_000_000);
@@ -39,9 +37,9 @@ fn exponent(counts: &[f64]) -> f64 {
     f64::midpoint((dispersion(counts, 100) / dispersion(counts, 1)).log10() / 2.0, 1.0)
 }
 
-fn on_off(shape: f64) -> TriggerKind {
+fn on_off(shape: f64) -> TimesKind {
     let (on, off) = (Duration::from_millis(10), Duration::from_millis(30));
-    TriggerKind::OnOff { rate: khz(), on, off, shape, streams: 16 }
+    TimesKind::OnOff { rate: khz(), on, off, shape, streams: 16 }
 }
 
 #[test]
@@ -55,7 +53,7 @@ fn the_mean_rate_is_kept() {
 
 #[test]
 fn variance_falls_more_slowly_than_that_of_poisson_triggers() {
-    let poisson = exponent(&counts(TriggerKind::Poisson { rate: khz() }, 200_000));
+    let poisson = exponent(&counts(TimesKind::Poisson { rate: khz() }, 200_000));
     assert!((poisson - 0.5).abs() < 0.03, "Poisson triggers have H = 0.5, not {poisson}");
     let heavy = exponent(&counts(on_off(1.5), 200_000));
     assert!((heavy - 0.75).abs() < 0.08, "a shape of 1.5 has H = 0.75, not {heavy}");
@@ -67,14 +65,14 @@ fn variance_falls_more_slowly_than_that_of_poisson_triggers() {
 
 #[test]
 fn a_stream_that_is_never_off_is_periodic() {
-    let kind = TriggerKind::OnOff {
+    let kind = TimesKind::OnOff {
         rate: khz(),
         on: Duration::from_millis(5),
         off: Duration::ZERO,
         shape: 1.5,
         streams: 1,
     };
-    let mut trigger = Trigger::new(kind, 3, Instant::ZERO);
+    let mut trigger = Times::new(kind, 3, Instant::ZERO);
     let mut next = || trigger.pop_due(Instant::FAR_FUTURE).unwrap();
     let mut last = next();
     assert!(last.as_nanos() < 1_000_000, "the phase of the stream is within one interval");
@@ -93,14 +91,14 @@ fn extreme_parameters_neither_hang_nor_run_backwards() {
         (1.0, 0, 0, f64::NAN, 0),
         (1e6, 1_000_000_000_000_000, 1, 1.01, 3),
     ] {
-        let kind = TriggerKind::OnOff {
+        let kind = TimesKind::OnOff {
             rate: Frequency::from_hertz(hertz).unwrap(),
             on: Duration::from_nanos(on),
             off: Duration::from_nanos(off),
             shape,
             streams,
         };
-        let mut trigger = Trigger::new(kind, 1, Instant::ZERO);
+        let mut trigger = Times::new(kind, 1, Instant::ZERO);
         let mut last = Instant::ZERO;
         for _ in 0..1000 {
             let Some(at) = trigger.pop_due(Instant::FAR_FUTURE) else { break };
