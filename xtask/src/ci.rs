@@ -20,6 +20,9 @@ pub(crate) struct CiArgs {
     /// Run only the steps whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
+    /// Run only the quick part: what must hold before every commit.
+    #[arg(long)]
+    quick: bool,
     /// Print the steps and their time limits, without running them.
     #[arg(long)]
     list: bool,
@@ -43,7 +46,7 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     let budget = Duration::from_secs(args.budget * 60);
     let steps: Vec<Step> = plan::steps(args.require, args.lab.as_deref())?
         .into_iter()
-        .filter(|step| step.name.contains(&args.only))
+        .filter(|step| step.name.contains(&args.only) && (step.is_quick || !args.quick))
         .collect();
     if args.list {
         for step in &steps {

@@ -39,10 +39,10 @@ const FUZZ_SECONDS: u64 = 3;
 pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     let root = repo::root();
     let mut steps = vec![
-        Step::new("README names the test", 10, &in_readme(README_TEST)),
-        Step::new("README names the run", 10, &in_readme(README_RUN)),
-        Step::new("tests build", 1200, &format!("{README_TEST} --no-run")),
-        Step::new("tests", 1200, README_TEST),
+        Step::new("README names the test", 10, &in_readme(README_TEST)).quick(),
+        Step::new("README names the run", 10, &in_readme(README_RUN)).quick(),
+        Step::new("tests build", 1200, &format!("{README_TEST} --no-run")).quick(),
+        Step::new("tests", 1200, README_TEST).quick(),
         Step::xtask("tests, bare", 900, if required { "bare --require" } else { "bare" }).then(),
     ];
     steps.extend(of_the_source(&root)?);
@@ -59,7 +59,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     steps.push(Step::xtask("site", 600, site).then());
     steps.extend(outside_tests(&root));
     // The time limit is generous, because the first build takes minutes.
-    steps.push(Step::xtask("seeds", 900, "seeds --count 100").then());
+    steps.push(Step::xtask("seeds", 900, "seeds --count 100").then().quick());
     let counted = "cargo bench -p evb --bench instructions --no-run";
     steps.push(Step::new("instructions build", 900, counted).unless(instructions::lacks()).beside().humbly());
     steps.push(fuzz(&root).beside().humbly());
@@ -75,19 +75,23 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
 /// Returns the steps that check the source, and the release build, which run beside the tests.
 fn of_the_source(root: &Path) -> Result<Vec<Step>> {
     let steps = vec![
-        Step::new("release build", 900, "cargo build --release -p evb-daemon -p evb-bench").beside(),
+        Step::new("release build", 900, "cargo build --release -p evb-daemon -p evb-bench").beside().quick(),
         // In this order, `cargo test` finds the folder of the debug build unlocked.
-        Step::xtask("tidy", 60, "tidy").beside(),
-        Step::new("format", 60, "cargo fmt --all --check").then(),
-        Step::new("clippy", 600, "cargo clippy --workspace --all-targets -- -D warnings").then(),
+        Step::xtask("tidy", 60, "tidy").beside().quick(),
+        Step::new("format", 60, "cargo fmt --all --check").then().quick(),
+        Step::new("clippy", 600, "cargo clippy --workspace --all-targets -- -D warnings").then().quick(),
         Step::new("documentation", 600, "cargo doc --workspace --no-deps --document-private-items")
             .environment("RUSTDOCFLAGS", "-D warnings")
-            .then(),
+            .then()
+            .quick(),
         msrv(root)?.then(),
         Step::xtask("package", 600, "package").then(),
         Step::xtask("public API", 300, "api").unless(api::lacks()).then(),
         Step::new("outside", 300, &format!("cargo run --target-dir target --manifest-path {OUTSIDE}")).then(),
-        Step::new("dependencies", 60, "cargo deny check bans licenses sources").unless(lacks("deny")).then(),
+        Step::new("dependencies", 60, "cargo deny check bans licenses sources")
+            .unless(lacks("deny"))
+            .then()
+            .quick(),
     ];
     Ok(steps.into_iter().chain(forms(root).map(Step::then)).map(Step::humbly).collect())
 }
@@ -151,17 +155,14 @@ fn quickstart(root: &Path) -> Result<Vec<Step>> {
     const CONFIG: &str = "examples/quickstart.toml";
     let skip = absent(root, CONFIG);
     let mut steps = vec![
-        Step::new("quickstart", 120, README_RUN).unless(skip.clone()),
-        Step::new("quickstart again", 120, README_RUN).unless(skip),
+        Step::new("quickstart", 120, README_RUN).unless(skip.clone()).quick(),
+        Step::new("quickstart again", 120, README_RUN).unless(skip).quick(),
     ];
     if let Ok(text) = fs::read_to_string(root.join(CONFIG)) {
         let config: Table = text.parse().with_context(|| CONFIG.to_owned())?;
         let paths = sink_paths(&config);
-        steps.push(Step::new(
-            "quickstart verified",
-            60,
-            &format!("target/release/evbd verify {}", paths.join(" ")),
-        ));
+        let verify = format!("target/release/evbd verify {}", paths.join(" "));
+        steps.push(Step::new("quickstart verified", 60, &verify).quick());
     }
     Ok(steps)
 }

@@ -59,6 +59,8 @@ pub(crate) struct Step {
     is_humble: bool,
     /// True if the step is repeated once after a failure.
     is_noisy: bool,
+    /// True if the step belongs to the quick part of CI.
+    pub(crate) is_quick: bool,
 }
 
 /// Place of a step in the order of the steps.
@@ -87,6 +89,7 @@ impl Step {
             place: Place::After,
             is_humble: false,
             is_noisy: false,
+            is_quick: false,
         }
     }
 
@@ -139,6 +142,11 @@ impl Step {
     /// clock, and other load on the machine can delay these.
     pub(crate) fn noisy(self) -> Self {
         Self { is_noisy: true, ..self }
+    }
+
+    /// Makes the step belong to the quick part of CI, which runs before every commit.
+    pub(crate) fn quick(self) -> Self {
+        Self { is_quick: true, ..self }
     }
 
     /// Returns the command line of the step, as a user would type it.

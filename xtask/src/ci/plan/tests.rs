@@ -31,6 +31,18 @@ fn every_part_of_the_house_is_checked() {
 }
 
 #[test]
+fn the_quick_part_has_what_must_hold_before_every_commit() {
+    let quick: Vec<String> =
+        steps(false, None).unwrap().iter().filter(|step| step.is_quick).map(Step::line).collect();
+    for needed in
+        [README_TEST, README_RUN, "fmt", "clippy --workspace", "cargo doc", "tidy", "cargo deny", "seeds"]
+    {
+        assert!(quick.iter().any(|line| line.contains(needed)), "{needed}: {quick:#?}");
+    }
+    assert!(quick.len() < 20, "{quick:#?}");
+}
+
+#[test]
 fn the_promised_toolchain_is_found() {
     let installed = "stable-x86_64-unknown-linux-gnu (active, default)\n1.95.0-x86_64-unknown-linux-gnu\n";
     assert_eq!(toolchain("1.95", installed).as_deref(), Some("1.95.0"));
