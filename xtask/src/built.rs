@@ -3,7 +3,7 @@
 //! that the tests have already built.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -13,13 +13,17 @@ use crate::repo;
 
 /// Builds the target with this name and kind (such as `--example`), and returns the path of its
 /// executable.
-pub(crate) fn built(kind: &str, name: &str, features: &[&str]) -> Result<PathBuf> {
+pub(crate) fn built(kind: &str, name: &str) -> Result<PathBuf> {
+    built_in(&repo::root(), kind, name)
+}
+
+/// Builds the target like [`built`], in another copy of the repository.
+pub(crate) fn built_in(tree: &Path, kind: &str, name: &str) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let build = ["build", "--workspace", "--message-format", "json-render-diagnostics", kind, name];
     let output = cargo
         .args(build)
-        .args(features.iter().flat_map(|feature| ["--features", feature]))
-        .current_dir(repo::root())
+        .current_dir(tree)
         .stderr(Stdio::inherit())
         .output()
         .context("cargo does not start")?;

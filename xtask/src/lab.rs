@@ -51,7 +51,7 @@ pub(crate) fn run(task: &str, args: &LabArgs) -> Result<Infallible> {
 
 /// Replaces this process by the program `lab`, which runs the command under User-Mode Linux.
 pub(crate) fn uml(args: &UmlArgs) -> Result<Infallible> {
-    let test = args.test.as_ref().map(|test| built("--test", test, &[])).transpose()?;
+    let test = args.test.as_ref().map(|test| built("--test", test)).transpose()?;
     let mut lab = program(args.lab.as_deref(), false);
     lab.args(["uml", "--limit", &args.limit.to_string(), "--memory", &args.memory, "--"]);
     become_lab(lab.args(test).args(&args.command))

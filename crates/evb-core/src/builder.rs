@@ -52,7 +52,6 @@ use crate::{
     live::{FEW_HEARTBEATS, ReportTimer, nanos_since, on_grid},
     set::SourceSet,
     time::{Instant, earlier},
-    undo::{self, Fix},
     units::Bytes,
     wire::control::{
         Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Message, Outcome, Report,
@@ -414,9 +413,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// count as up, and their fragments would otherwise hold every slot (docs/reference/protocol.md
     /// LANE-15).
     fn give_up_broken_lanes(&mut self, now: Instant) {
-        if undo::is_undone(Fix::Ac5e2f5) {
-            return;
-        }
         for lane in LaneIndex::all(self.config.sources.len()) {
             let is_broken = self.lanes.lane(lane).is_broken(self.config.deadline, now);
             if is_broken && !self.slots.rosters().awaited().contains(lane.get()) {

@@ -19,7 +19,6 @@
 //! `handle_timeout(now)`, `next_timeout()`, and one output `poll(now)`, which is called until it
 //! returns `None`.
 
-pub mod undo;
 pub mod rng;
 pub mod id;
 pub mod time;

@@ -13,7 +13,6 @@ use crate::{
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
     time::{Instant, Utc},
-    undo::{self, Fix},
     wire::record::Announcement,
 };
 
@@ -327,9 +326,7 @@ impl Assembly {
         if !self.is_complete() {
             let missing = self.owing.iter_without(&self.arrived);
             let entry = |index: usize| MissingSource::new(sources[index], self.parts[index].cause);
-            let is_owed =
-                |missing: &MissingSource| missing.cause != Cause::Down || !undo::is_undone(Fix::A7a5e98);
-            event.missing.extend(missing.map(entry).filter(is_owed));
+            event.missing.extend(missing.map(entry));
         }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {

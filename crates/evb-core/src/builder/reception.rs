@@ -22,7 +22,6 @@ use crate::{
     index::{LaneIndex, SlotIndex},
     lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError},
     time::Instant,
-    undo::{self, Fix},
     units::Bytes,
     wire::{
         control::{LaneReport, LaneState},
@@ -154,7 +153,7 @@ impl Reception {
             // reach it.
             Some(datagrams) => LaneDemand {
                 lost: datagrams.lost(),
-                connected: demand.connected && (datagrams.is_met || undo::is_undone(Fix::A0635af)),
+                connected: demand.connected && datagrams.is_met,
                 ..demand
             },
         }

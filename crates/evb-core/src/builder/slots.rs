@@ -23,7 +23,6 @@ use crate::{
     index::SlotIndex,
     set::SourceSet,
     time::Instant,
-    undo::{self, Fix},
     wire::{control::Load, record::Announcement},
 };
 
@@ -332,10 +331,7 @@ impl Slots {
 
     /// Frees the slots of events that sources announced and the supervisor did not assign in time.
     pub(super) fn evict_provisional(&mut self, now: Instant, mut evicted: impl FnMut(&Assembly)) {
-        let patience = match undo::is_undone(Fix::Cb1826e) {
-            true => self.deadline.max(Duration::from_millis(100)) * 2,
-            false => (self.deadline * 2).max(ASSIGNMENT_DELAY),
-        };
+        let patience = (self.deadline * 2).max(ASSIGNMENT_DELAY);
         for slot in self.all() {
             let assembly = &self.assemblies[slot.get()];
             if assembly.is_provisional() && now.since(assembly.opened()) > patience {
@@ -438,10 +434,7 @@ impl Slots {
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         if !assembly.is_over() {
-            if !undo::is_undone(Fix::Cccd56c)
-                && assembly.is_overdue()
-                && !assembly.awaits_any(self.rosters.awaited())
-            {
+            if assembly.is_overdue() && !assembly.awaits_any(self.rosters.awaited()) {
                 self.put_off(slot, now);
             }
             return;

@@ -11,7 +11,6 @@ use crate::{
     grant::Lost,
     time::{Instant, earlier},
     times::Times,
-    undo::{self, Fix},
     units::Bytes,
     wire::{
         control::DatagramTimes,
@@ -161,10 +160,6 @@ impl IncomingDatagrams {
     /// acknowledged, for so long that the path must have failed (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let unheard_since = self.unheard_since.filter(|_| self.is_met);
-        if undo::is_undone(Fix::A0635af) {
-            return false;
-        }
-        let unheard_since = if undo::is_undone(Fix::Cccd56c) { self.unheard_since } else { unheard_since };
         let since = earlier(self.recovery.waiting_since(), unheard_since);
         since.is_some_and(|since| now.since(since) >= SILENCE)
     }

@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     time::{Instant, earlier},
-    undo::{self, Fix},
     wire::{
         datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, is_after},
         record::{ANNOUNCEMENT, RECORD_HEADER},
@@ -104,7 +103,7 @@ impl OutgoingDatagrams {
             batch: batch.max(1),
             // The builder cannot send before it has received a first datagram, so one is due at
             // once.
-            acknowledge_at: (!undo::is_undone(Fix::A0635af)).then_some(Instant::ZERO),
+            acknowledge_at: Some(Instant::ZERO),
             acknowledged: announced,
             announcing,
             repeat_at: None,
@@ -157,7 +156,7 @@ impl OutgoingDatagrams {
         }
         let is_news = offset > self.acknowledged;
         self.acknowledged = self.acknowledged.max(offset);
-        if offset >= lane.announced() && (is_news || !undo::is_undone(Fix::Cccd56c)) {
+        if offset >= lane.announced() {
             // The builder knows all announcements, so no answer is awaited. That is true also if
             // the offset is not new, because the builder may have known the repeated announcements
             // already.
@@ -178,8 +177,7 @@ impl OutgoingDatagrams {
     /// Returns true if announcements have not been acknowledged for so long that the path must have
     /// failed (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        let is_silent = self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE);
-        is_silent && !undo::is_undone(Fix::A0635af)
+        self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 
     /// Sets whether bytes that answer requests wait to be sent. The source acknowledges the
@@ -243,13 +241,12 @@ impl OutgoingDatagrams {
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);
         }
-        self.is_repeating &=
-            lane.announced_next() < lane.announced() && !(count > 0 && undo::is_undone(Fix::Cccd56c));
+        self.is_repeating &= lane.announced_next() < lane.announced();
         let header = self.sealing(DatagramKind::Records, 0, lane).header(0, 0);
         let header = header.seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
         self.advance(1);
-        if self.seen == 0 && !undo::is_undone(Fix::A0635af) {
+        if self.seen == 0 {
             // The builder cannot send before it has received a first datagram. If that one is lost,
             // nothing else may make the source send another: the builder may know all announcements
             // from the previous connection.
@@ -303,9 +300,6 @@ impl OutgoingDatagrams {
     /// Bytes that were sent within the last round trip had not arrived when the builder made the
     /// request, so it cannot know whether they are lost (docs/reference/protocol.md UDP-12).
     pub(crate) fn can_be_missed(&self, now: Instant) -> u64 {
-        if undo::is_undone(Fix::A1617af) {
-            return u64::MAX;
-        }
         let flight = self.round_trip.flight();
         let first = self.sent.iter().find(|(at, _)| now.since(*at) < flight);
         first.map_or(u64::MAX, |(_, sent)| *sent)

@@ -2,11 +2,7 @@
 
 use core::ops::Range;
 
-use crate::{
-    ranges::RangeSet,
-    undo::{self, Fix},
-    units::Bytes,
-};
+use crate::{ranges::RangeSet, units::Bytes};
 
 /// Most separate ranges of early bytes that are kept (docs/reference/protocol.md UDP-16). Each
 /// range costs 16 bytes and lengthens every search.
@@ -43,8 +39,7 @@ impl Reassembly {
     /// too many ranges.
     pub(crate) fn insert(&mut self, offset: u64, bytes: &[u8], received: u64) -> bool {
         let end = offset + bytes.len() as u64;
-        let is_full = self.here.len() >= MAX_PIECES
-            && (undo::is_undone(Fix::A0635af) || !self.here.touches(&(offset..end)));
+        let is_full = self.here.len() >= MAX_PIECES && !self.here.touches(&(offset..end));
         if end > received + self.window() || is_full {
             return false;
         }

@@ -16,7 +16,6 @@ use crate::{
     ranges::RangeSet,
     time::{Instant, earlier},
     times::Times,
-    undo::{self, Fix},
     wire::{
         datagram::{DatagramHeader, DatagramKind, Request, is_after},
         record::MAX_RESEND_RANGES,
@@ -266,15 +265,10 @@ impl LossRecovery {
             // transmission, and one segment may contain bytes of either kind.
             0 => {
                 let is_first = self.account_first(range, now, &mut accounted);
-                if undo::is_undone(Fix::Cd126fa) || (is_first && undo::is_undone(Fix::Cccd56c)) {
-                    is_first
-                } else {
-                    // Sources send first transmissions in the order of the lane, not of the
-                    // requests.
-                    let answers = |pending: &Pending| !is_after_request(pending.request, heard);
-                    let is_before = |pending: &Pending| answers(pending) && pending.range.end <= range.start;
-                    self.account_again(range, answers, is_before, now, &mut accounted) || is_first
-                }
+                // Sources send first transmissions in the order of the lane, not of the requests.
+                let answers = |pending: &Pending| !is_after_request(pending.request, heard);
+                let is_before = |pending: &Pending| answers(pending) && pending.range.end <= range.start;
+                self.account_again(range, answers, is_before, now, &mut accounted) || is_first
             }
             request => {
                 // Sources send requested bytes in the order of the requests.
@@ -339,11 +333,7 @@ impl LossRecovery {
             }
             waited_for = true;
             // The source is sending the rest of its answer, so the timer of the rest restarts.
-            let note = |rest: &mut Pending| {
-                if !undo::is_undone(Fix::Cd126fa) {
-                    rest.given = now;
-                }
-            };
+            let note = |rest: &mut Pending| rest.given = now;
             take_out(&mut self.again, index, &part, now, note);
             accounted(part, charged);
         }
@@ -359,7 +349,7 @@ impl LossRecovery {
         let is_first = header.kind == DatagramKind::Data && header.request == 0;
         for pending in &mut self.again {
             let is_under_way = match header.request {
-                0 => is_first && pending.range.end > header.offset && !undo::is_undone(Fix::Cd126fa),
+                0 => is_first && pending.range.end > header.offset,
                 answered => pending.request == answered,
             };
             if !is_under_way && !is_after_request(pending.request, header.heard) {

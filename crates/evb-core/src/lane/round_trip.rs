@@ -2,8 +2,6 @@
 
 use core::time::Duration;
 
-use crate::undo;
-
 /// Round trip estimates as in RFC 6298 (smoothed mean and variation). The shortest round trip is
 /// also kept, for reordering windows (RFC 8985 §6.2).
 #[derive(Clone, Debug)]
@@ -34,9 +32,7 @@ impl RoundTrip {
     /// Returns an estimator without measurements. `estimate` is a round trip time from another
     /// measurement, such as another connection to the same peer.
     pub fn new(estimate: Option<Duration>) -> Self {
-        let usual = undo::is_undone(undo::Fix::B023ab1).then_some(Self::USUAL);
-        let least = estimate.or(usual);
-        Self { smoothed: None, variation: Duration::ZERO, least, queue: Duration::ZERO }
+        Self { smoothed: None, variation: Duration::ZERO, least: estimate, queue: Duration::ZERO }
     }
 
     /// Sets the longest time that a full switch port on the path holds a datagram. Measured round

@@ -9,7 +9,6 @@ use crate::{
     id::EventId,
     index::LaneIndex,
     time::Instant,
-    undo,
     units::Bytes,
     wire::control::{MAX_OUTSTANDING, Verdict},
 };
@@ -302,9 +301,7 @@ impl Backlog {
                 break;
             }
             if let Some(Entry::Assigned(lane)) = self.entries.pop_front() {
-                if !undo::is_undone(undo::Fix::C2101a00) {
-                    self.owed.insert(self.first, lane);
-                }
+                self.owed.insert(self.first, lane);
                 if self.owed.len() > MAX_OUTSTANDING {
                     self.owed.pop_first();
                 }

@@ -25,7 +25,6 @@ use crate::{
     id::Peer,
     index::BuilderIndex,
     time::Instant,
-    undo::{self, Fix},
     wire::{
         control::{self, Completions, MAX_EXCEPTIONS, Message},
         journal::{Accounted, Lost, Reassigned},
@@ -51,7 +50,7 @@ pub(super) struct Dispatch<'a> {
 
 /// Returns true if a trigger counts, either as an event or as an inhibited trigger.
 pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
-    phase.is_triggering() && (!books.is_stopped() || undo::is_undone(Fix::F1e823b))
+    phase.is_triggering() && !books.is_stopped()
 }
 
 /// Returns true if a trigger becomes an event when a slot is free.

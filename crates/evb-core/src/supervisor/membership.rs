@@ -23,7 +23,6 @@ use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
     time::Instant,
-    undo::{self, Fix},
     wire::{
         control::{
             Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, Name, Reason, Refusal, RunEnd, Stop,
@@ -283,7 +282,7 @@ impl Membership<'_> {
                 self.lower(index, cause, now);
             }
         }
-        if self.roster.up().is_empty() && !undo::is_undone(Fix::C33dca9c) {
+        if self.roster.up().is_empty() {
             self.pulse.lose_sources(now, self.plan.absence_limit(true));
         }
         for index in self.roster.builders().positions() {
@@ -372,9 +371,6 @@ impl Membership<'_> {
         match self.roster.builder_index(id) {
             Some(index) => match self.roster.builder(index).leaving {
                 Leaving::No => return Err(ChangeError::KnownBuilder(id)),
-                Leaving::Asked | Leaving::Finishing if undo::is_undone(Fix::C8b484b) => {
-                    return Err(ChangeError::KnownBuilder(id));
-                }
                 Leaving::Asked | Leaving::Finishing => return Err(ChangeError::LeavingBuilder(id)),
                 Leaving::Gone => self.roster.set_leaving(index, Leaving::No),
             },
@@ -399,8 +395,7 @@ impl Membership<'_> {
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
         let is_alive = self.roster.builder(index).is_alive();
         // During the run, a dead builder does not count as a remaining builder.
-        let lives = |seat: &BuilderSeat| seat.is_alive() || undo::is_undone(Fix::C33dca9c);
-        let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || lives(seat));
+        let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || seat.is_alive());
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
             return Err(ChangeError::LastBuilder(id));
         }
@@ -437,9 +432,7 @@ impl Membership<'_> {
         self.assigner.set_slots(index, 0, now);
         self.outbox.journal(What::Over(id.number().into()), now);
         self.leave(index, now);
-        if !undo::is_undone(Fix::C33dca9c) {
-            self.note_absence_of_builders(false, now);
-        }
+        self.note_absence_of_builders(false, now);
         self.due.roster = true;
         self.tell_sources();
     }

@@ -4,7 +4,6 @@
 use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
 use crate::{
     time::Instant,
-    undo::{self, Fix},
     wire::control::{Finish, Message, RunEnd, Stop},
     words::counted,
 };
@@ -30,7 +29,6 @@ impl SupervisorCore {
             Phase::Running { .. } => self.stop_running(cause, now),
             // The supervisor first waits for builders to reconnect, and assigns the events of those
             // that do not to other builders; that may take longer than the drain itself.
-            Phase::Recovering { .. } if undo::is_undone(Fix::F1e823b) => self.begin_draining(cause, now),
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
         }
@@ -69,9 +67,7 @@ impl SupervisorCore {
 
     /// Extends the time limit of the drain after progress, so that a slow sink costs no events.
     pub(super) fn prolong_drain(&mut self, now: Instant) {
-        if !undo::is_undone(Fix::C33dca9c) {
-            self.phase.drain_until(now + self.plan.drain_time());
-        }
+        self.phase.drain_until(now + self.plan.drain_time());
     }
 
     /// Ends a drain that took too long. The outstanding events are lost, and the report names their

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     id::{BuilderId, RunNumber, SourceId},
     time::Instant,
-    undo::{self, Fix},
     wire::{
         control::{BuilderReport, Heartbeat, Hello, Load, ReadoutStatus, Role, SourceReport},
         journal::Registered,
@@ -229,7 +228,7 @@ impl BuilderSeat {
         if !goes_on {
             self.begin_incarnation();
         }
-        if self.leaving == Leaving::Finishing && !undo::is_undone(Fix::C33dca9c) {
+        if self.leaving == Leaving::Finishing {
             // It is unknown whether the builder received the request to report, so the request is
             // repeated.
             self.leaving = Leaving::Asked;

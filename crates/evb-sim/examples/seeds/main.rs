@@ -62,11 +62,6 @@ struct Args {
     /// Do not reduce a failing scenario to a smaller one.
     #[arg(long)]
     no_shrink: bool,
-    /// Revert an earlier bug fix, given by its commit, to see if the checks detect the bug; `all`
-    /// tries one fix after the other, and prints which seed finds which bug. Needs the feature
-    /// `undo`.
-    #[arg(long)]
-    undo: Option<String>,
     /// Write the summary as JSON.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -118,11 +113,6 @@ fn main() -> ExitCode {
 
 /// Runs all seeds; returns true if no check failed.
 fn work(args: &Args) -> Result<bool> {
-    match args.undo.as_deref() {
-        Some("all") => return undo_all(args),
-        Some(name) => undo(name)?,
-        None => {}
-    }
     let began = Instant::now();
     let summary = simulate(args, began);
     finish(args, &summary, began.elapsed())
@@ -165,44 +155,6 @@ fn simulate(args: &Args, began: Instant) -> Summary {
         }
     });
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Undoes one fix after the other, and prints for each the first seed that fails; returns true if
-/// a seed fails for each.
-#[cfg(feature = "undo")]
-fn undo_all(args: &Args) -> Result<bool> {
-    let mut is_each_found = true;
-    for (name, _) in evb_core::undo::FIXES {
-        undo(name)?;
-        let summary = simulate(args, Instant::now());
-        match summary.failures.first() {
-            Some((seed, outcome)) => {
-                let check = outcome.failure.as_ref().map_or("", |failure| failure.check.word());
-                println!("{name}: found by seed {seed}, check {check}");
-            }
-            None => println!("{name}: not found"),
-        }
-        is_each_found &= !summary.failures.is_empty();
-    }
-    Ok(is_each_found)
-}
-
-#[cfg(not(feature = "undo"))]
-fn undo_all(_args: &Args) -> Result<bool> {
-    undo("all").map(|()| false)
-}
-
-#[cfg(feature = "undo")]
-fn undo(name: &str) -> Result<()> {
-    let known = evb_core::undo::FIXES.iter().find(|(known, _)| *known == name);
-    let (_, fix) = known.with_context(|| format!("there is no fix {name} that can be undone"))?;
-    evb_core::undo::undo(*fix);
-    Ok(())
-}
-
-#[cfg(not(feature = "undo"))]
-fn undo(_name: &str) -> Result<()> {
-    anyhow::bail!("--undo needs the feature `undo`, which `cargo xtask seeds` turns on for it")
 }
 
 fn scenario(args: &Args, seed: u64) -> Scenario {
